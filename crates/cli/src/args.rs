@@ -1,0 +1,79 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::commands;
+
+/// Read, untangle and search Claude Code sessions.
+///
+/// Without a command it shows the sessions of this directory's project and what to do next.
+#[derive(Debug, Parser)]
+#[command(name = "rethread", version, max_term_width = 100, arg_required_else_help = false, after_help = AFTER)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const AFTER: &str = "\
+A SESSION is an id or the beginning of one, a path to a .jsonl file or to a directory of them,
+`last` for the newest session of this directory's project, or `-` for standard input.
+
+Exit status: 0 done, 1 nothing found, 2 an error.
+
+Try it without any sessions of your own: rethread --demo ls";
+
+/// Options of every command.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Look for sessions in DIR instead of ~/.claude
+    ///
+    /// Several directories are separated by commas. Without this option the environment variable
+    /// CLAUDE_CONFIG_DIR is used in the same way.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) config_dir: Option<PathBuf>,
+
+    /// Use a small sample that is built into the program
+    #[arg(long, global = true)]
+    pub(crate) demo: bool,
+
+    /// Print JSON, one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// Use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+
+    /// Do not page long output
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
+
+    /// Say nothing but what was asked for
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Ls(commands::ls::Args),
+    Info(commands::info::Args),
+    Tree(commands::tree::Args),
+    Show(commands::show::Args),
+    Util(commands::util::Args),
+}

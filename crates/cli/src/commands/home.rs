@@ -1,0 +1,72 @@
+//! `rethread` alone: what a newcomer should see.
+
+use std::io::Write;
+
+use rethread::LsOptions;
+use rethread::render::{self, Style};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::ls::{here, list, say_folded};
+use crate::commands::{json_line, library};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// How many sessions a first look shows.
+const SHOWN: usize = 10;
+
+pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let library = library(global);
+    let cwd = here(&library);
+    let options = LsOptions { cwd: cwd.clone(), ..LsOptions::default() };
+    let listing = list(&library, &options, terminal);
+    for error in listing.errors {
+        terminal.warn(&error.into());
+    }
+    let look = &terminal.look;
+    let rows = &listing.sessions[..listing.sessions.len().min(SHOWN)];
+    let mut out = terminal.output();
+    if global.json {
+        for row in rows {
+            json_line(&mut out, row)?;
+        }
+        return Ok(out.finish().map(|()| Done::Well)?);
+    }
+    let demo = if library.is_demo() { " --demo" } else { "" };
+    if rows.is_empty() {
+        let roots: Vec<_> = library.store().roots().iter().map(|root| root.display().to_string()).collect();
+        writeln!(out, "No sessions under {}.\n", look.safe(&roots.join(", ")))?;
+        writeln!(out, "  rethread --demo             look around in a small sample")?;
+        writeln!(out, "  rethread --config-dir DIR   look elsewhere")?;
+        writeln!(out, "  rethread show FILE.jsonl    read any session file")?;
+        writeln!(out, "  rethread --help             all commands")?;
+        out.finish()?;
+        return Ok(Done::Well);
+    }
+    let heading = match &cwd {
+        Some(cwd) => format!("Sessions of {}", cwd.display()),
+        None if library.is_demo() => "A sample library".to_owned(),
+        None => "Sessions of all projects".to_owned(),
+    };
+    writeln!(out, "{}\n", look.paint(Style::Title, look.safe(&heading)))?;
+    render::ls(&mut out, rows, look)?;
+    let more = listing.sessions.len() - rows.len();
+    if more > 0 {
+        writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{demo} ls")))?;
+    }
+    let id = &rows[0].id[..rows[0].id.char_indices().nth(8).map_or(rows[0].id.len(), |(at, _)| at)];
+    let id = look.safe(id);
+    writeln!(out)?;
+    for (command, does) in [
+        (format!("rethread{demo} show {id}"), "read it"),
+        (format!("rethread{demo} tree {id}"), "see its branches"),
+        (format!("rethread{demo} info {id}"), "see what is in it"),
+        (format!("rethread{demo} ls --all"), "sessions of all projects"),
+        ("rethread --help".to_owned(), "all commands"),
+    ] {
+        writeln!(out, "  {command:<32} {}", look.paint(Style::Dim, does))?;
+    }
+    out.finish()?;
+    say_folded(&listing.folded, listing.sessions.len(), terminal);
+    Ok(Done::Well)
+}

@@ -1,0 +1,92 @@
+//! `info`: what is in a session.
+
+use rayon::prelude::*;
+use rethread::{InventoryRow, Source, info_total, render};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{json_line, library};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Count what is in one or many sessions
+///
+/// Entries by type, messages, content blocks, tool calls and their results, models, tokens (each
+/// message once, also where resuming or forking copied it), what the bytes hold, and every defect
+/// with its line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Sessions, or directories of them
+    #[arg(value_name = "SESSION", required = true)]
+    sessions: Vec<String>,
+}
+
+/// With more sessions than these, each gets a line and the total gets the details.
+const FEW: usize = 3;
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let library = library(global);
+    let mut sources: Vec<Source> = Vec::new();
+    for wanted in &args.sessions {
+        sources.extend(library.find(wanted)?);
+    }
+    let progress = terminal.progress(sources.iter().map(|source| source.file.bytes).sum());
+    let infos: Vec<Result<InventoryRow, rethread::Error>> = sources
+        .par_iter()
+        .map(|source| {
+            let info = library.info(source);
+            progress.advance(source.file.bytes);
+            info
+        })
+        .collect();
+    drop(progress);
+    let mut rows = Vec::new();
+    let mut failed = None;
+    for info in infos {
+        match info {
+            Ok(row) => rows.push(row),
+            Err(error) if sources.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                terminal.warn(&error.into());
+                failed = Some(Failure::new("some sessions could not be read"));
+            }
+        }
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for row in &rows {
+            json_line(&mut out, row)?;
+        }
+    } else if rows.len() <= FEW {
+        for (i, row) in rows.iter().enumerate() {
+            if i > 0 {
+                writeln_blank(&mut out)?;
+            }
+            render::info(&mut out, &row.path, &row.inventory, &terminal.look)?;
+        }
+    } else {
+        render::info_many(&mut out, &rows, &terminal.look)?;
+    }
+    if rows.len() > 1 {
+        let total = info_total(&rows);
+        if global.json {
+            #[derive(serde::Serialize)]
+            struct Total<'a> {
+                r#type: &'static str,
+                sessions: usize,
+                #[serde(flatten)]
+                total: &'a rethread::Inventory,
+            }
+            json_line(&mut out, &Total { r#type: "total", sessions: rows.len(), total: &total })?;
+        } else {
+            writeln_blank(&mut out)?;
+            render::info(&mut out, &format!("{} sessions together", rows.len()), &total, &terminal.look)?;
+        }
+    }
+    out.finish()?;
+    failed.map_or(Ok(Done::Well), Err)
+}
+
+fn writeln_blank(out: &mut impl std::io::Write) -> std::io::Result<()> {
+    out.write_all(b"\n")
+}

@@ -1,0 +1,127 @@
+//! `ls`: which sessions there are.
+
+use jiff::Zoned;
+use rethread::render;
+use rethread::{Library, Listing, LsOptions, SessionKind, Sort};
+
+use crate::args::Global;
+use crate::commands::{json_line, library};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::{Done, when};
+
+/// List sessions, newest first
+///
+/// Lists the sessions of this directory's project if it has any, and of all projects otherwise.
+/// Subagents, headless runs and files without a conversation are folded away and counted.
+///
+/// ● marks a session that a client has open, ! one with defects (`rethread info` tells them).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Projects: a directory, a part of its name, or a directory of .jsonl files
+    #[arg(value_name = "PROJECT")]
+    projects: Vec<String>,
+
+    /// List the sessions of all projects
+    #[arg(long, short)]
+    all: bool,
+
+    /// List subagents, headless runs and files without a conversation too
+    #[arg(long)]
+    agents: bool,
+
+    /// Only sessions written to since then: `3d`, `2 weeks`, `yesterday`, `2026-01-31`
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// In which order
+    #[arg(long, value_name = "ORDER", default_value = "recent")]
+    sort: Order,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Order {
+    /// Written last first
+    Recent,
+    /// Largest first
+    Size,
+    /// Most turns first
+    Turns,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let library = library(global);
+    let since = args.since.as_deref().map(|text| when::parse(text, &Zoned::now())).transpose();
+    let mut options = LsOptions {
+        cwd: None,
+        projects: args.projects.clone(),
+        agents: args.agents,
+        since: since.map_err(Failure::new)?,
+        sort: match args.sort {
+            Order::Recent => Sort::Recent,
+            Order::Size => Sort::Size,
+            Order::Turns => Sort::Turns,
+        },
+    };
+    if !args.all && args.projects.is_empty() {
+        options.cwd = here(&library);
+    }
+    let listing = list(&library, &options, terminal);
+    for error in listing.errors {
+        terminal.warn(&error.into());
+    }
+    for missing in &listing.missing {
+        terminal.warn(&Failure::new(format!("no project matches `{missing}`")));
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for row in &listing.sessions {
+            json_line(&mut out, row)?;
+        }
+    } else {
+        render::ls(&mut out, &listing.sessions, &terminal.look)?;
+    }
+    out.finish()?;
+    say_folded(&listing.folded, listing.sessions.len(), terminal);
+    if listing.sessions.is_empty() {
+        if library.store().projects().is_empty() && !library.is_demo() && args.projects.is_empty() {
+            let roots: Vec<_> = library.store().roots().iter().map(|r| r.display().to_string()).collect();
+            terminal.say(&format!("no projects under {}; try --config-dir DIR or --demo", roots.join(", ")));
+        }
+        return Ok(Done::Nothing);
+    }
+    Ok(Done::Well)
+}
+
+/// Returns the current directory if it is a project with sessions.
+pub(crate) fn here(library: &Library) -> Option<std::path::PathBuf> {
+    let cwd = std::env::current_dir().ok()?;
+    (!library.store().projects_of(&cwd).is_empty()).then_some(cwd)
+}
+
+pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) -> Listing {
+    let bytes = library.scope_bytes(options);
+    let progress = terminal.progress(bytes);
+    library.ls(options, &|n| progress.advance(n))
+}
+
+pub(crate) fn say_folded(folded: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
+    let name = |kind: SessionKind, n: usize| {
+        let s = if n == 1 { "" } else { "s" };
+        match kind {
+            SessionKind::Agent => format!("{n} subagent{s}"),
+            SessionKind::Headless => format!("{n} headless run{s}"),
+            SessionKind::Empty => format!("{n} empty file{s}"),
+            SessionKind::Summaries => format!("{n} file{s} of summaries"),
+            SessionKind::Pointer => format!("{n} file{s} without a conversation"),
+            SessionKind::Conversation => String::new(),
+        }
+    };
+    let parts: Vec<String> = folded.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
+    let sessions = format!("{shown} session{}", if shown == 1 { "" } else { "s" });
+    if parts.is_empty() {
+        terminal.say(&sessions);
+    } else {
+        terminal.say(&format!("{sessions}; folded away: {} (--agents shows them)", parts.join(", ")));
+    }
+}

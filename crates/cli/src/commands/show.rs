@@ -1,0 +1,183 @@
+//! `show`: a conversation, in the terminal.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use rethread::model::MessageKind;
+use rethread::render::{self, ShowOptions, Style};
+use rethread::{Client, Item, Loaded, PathRow, Row};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{json_line, library, load_one};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Show the conversation of a session
+///
+/// Shows the path that the client would go on with; `rethread tree` lists the others. Compactions
+/// stand where they happened, results under their calls. #12 is message 12: the number never changes
+/// and can be given to --at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+
+    /// Show path N of `rethread tree`
+    #[arg(long, value_name = "N")]
+    path: Option<usize>,
+
+    /// Begin at this message, on a path that holds it
+    #[arg(long, value_name = "MESSAGE")]
+    at: Option<usize>,
+
+    /// Show only these turns: `3`, `2..5`, `4..`, `..2`; counted from 1, or from the end with a minus
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
+    turns: Option<String>,
+
+    /// How much of tool calls to show
+    #[arg(long, value_name = "HOW", default_value = "brief")]
+    tools: Tools,
+
+    /// Show thinking too
+    #[arg(long)]
+    thinking: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Tools {
+    /// Inputs and results in full
+    Full,
+    /// A line each
+    Brief,
+    /// Not at all
+    None,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let library = library(global);
+    let loaded = load_one(&library, &args.session)?;
+    let paths = loaded.tree(Client::NEWEST);
+    let Some(path) = choose(args, &loaded, &paths)? else {
+        terminal.say("nothing was said in this session");
+        return Ok(Done::Nothing);
+    };
+    let mut items = loaded.reader().items(path.path.step);
+    if let Some(turns) = &args.turns {
+        items = take_turns(items, turns)?;
+    }
+    if let Some(n) = args.at {
+        let start = items.iter().position(|item| matches!(item, Item::Message(m) if m.n == n));
+        items.drain(..start.unwrap_or(0));
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for item in &items {
+            json_line(&mut out, &Row::from(item))?;
+        }
+    } else {
+        let look = &terminal.look;
+        if paths.len() > 1 {
+            let told = format!("path {} of {}, {}", path.n, paths.len(), path.status);
+            writeln!(out, "{}\n", look.paint(Style::Dim, told))?;
+        }
+        let agents = subagents(&loaded);
+        let options = ShowOptions {
+            tools: match args.tools {
+                Tools::Full => render::Tools::Full,
+                Tools::Brief => render::Tools::Brief,
+                Tools::None => render::Tools::None,
+            },
+            thinking: args.thinking,
+            whole_result: &|text| loaded.whole_result(text),
+            subagent: &|call| agents.get(&call).cloned(),
+        };
+        render::show(&mut out, &items, &options, look)?;
+    }
+    out.finish()?;
+    Ok(Done::Well)
+}
+
+fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Option<&'p PathRow>, Failure> {
+    if let Some(n) = args.path {
+        let found = paths.iter().find(|path| path.n == n);
+        return found.map(Some).ok_or_else(|| {
+            Failure::new(format!("there is no path {n}"))
+                .hint(format!("the session has {} (`rethread tree` draws them)", paths.len()))
+        });
+    }
+    // Without an active one the last ending in the file is what a reader means.
+    let usual = paths.iter().find(|path| path.path.active).or(paths.last());
+    let Some(n) = args.at else { return Ok(usual) };
+    let holds = |path: &&PathRow| {
+        let items = loaded.reader().items(path.path.step);
+        items.iter().any(|item| matches!(item, Item::Message(m) if m.n == n))
+    };
+    if let Some(path) = usual.filter(holds) {
+        return Ok(Some(path));
+    }
+    let Some(step) = loaded.session.step_of_message(n) else {
+        return Err(Failure::new(format!("there is no message {n}"))
+            .hint(format!("messages are numbered from 1 to {}", loaded.session.facts.messages.len())));
+    };
+    let found = paths.iter().rev().find(|path| loaded.session.leads_over(path.path.step, step));
+    found.map(Some).ok_or_else(|| {
+        Failure::new(format!("message {n} is on no path")).hint("it belongs to a subagent; `rethread info` counts them")
+    })
+}
+
+/// Keeps the turns of a range.
+fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Failure> {
+    let is_prompt = |item: &Item<'_>| matches!(item, Item::Message(m) if m.kind == MessageKind::Prompt);
+    let total = items.iter().filter(|item| is_prompt(item)).count();
+    let bad = || Failure::new(format!("`{range}` is no range of turns")).hint("try `3`, `2..5`, `4..`, `..2` or `-3..`");
+    let number = |text: &str, default: usize| -> Result<usize, Failure> {
+        if text.is_empty() {
+            return Ok(default);
+        }
+        match text.parse::<i64>() {
+            Ok(n) if n > 0 => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
+            Ok(n) if n < 0 => {
+                let back = usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+                Ok((total + 1).saturating_sub(back).max(1))
+            }
+            _ => Err(bad()),
+        }
+    };
+    let (first, last) = match range.split_once("..") {
+        Some((first, last)) => (number(first, 1)?, number(last.trim_start_matches('='), total)?),
+        None if range.is_empty() => return Err(bad()),
+        None => {
+            let one = number(range, 1)?;
+            (one, one)
+        }
+    };
+    let mut turn = 0;
+    let in_range = |item: &Item<'_>| {
+        turn += usize::from(is_prompt(item));
+        (first..=last).contains(&turn.max(usize::from(first == 1)))
+    };
+    let kept: Vec<Item<'a>> = items.into_iter().filter(in_range_of(in_range)).collect();
+    if kept.is_empty() {
+        return Err(Failure::new(format!("no turn in `{range}`")).hint(format!("this path has {total} turns")));
+    }
+    Ok(kept)
+}
+
+/// Names the type of the closure for the filter.
+fn in_range_of<'a>(mut test: impl FnMut(&Item<'_>) -> bool) -> impl FnMut(&Item<'a>) -> bool {
+    move |item| test(item)
+}
+
+/// What to say of the subagents, by the call that started each.
+fn subagents(loaded: &Loaded) -> HashMap<usize, String> {
+    let told = |agent: rethread::Subagent| {
+        let text = match &agent.path {
+            Some(path) => format!("subagent: rethread show {}", path.display()),
+            None => "subagent, in this file".to_owned(),
+        };
+        Some((agent.call?, text))
+    };
+    loaded.subagents().into_iter().filter_map(told).collect()
+}

@@ -1,0 +1,72 @@
+//! `tree`: the branches of a conversation.
+
+use std::io::Write;
+
+use rethread::model::{self, Title};
+use rethread::render::{self, Style};
+use rethread::{Client, Loaded};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{client, json_line, library, load_one};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Draw the branches of a session
+///
+/// Every ending of the conversation is a path with a number, which `rethread show --path N` takes.
+/// ● is the path that the client would go on with, ○ what was left behind by a rewind or redo.
+/// Parallel tool calls, hooks and progress notes make no branches.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+
+    /// Mark what this version of the client would go on with, instead of the newest known one
+    #[arg(long, value_name = "VERSION")]
+    client: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let (client, note) = client(args.client.as_deref())?;
+    let library = library(global);
+    let loaded = load_one(&library, &args.session)?;
+    let paths = loaded.tree(client);
+    if let Some(note) = note {
+        terminal.say(&note);
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for path in &paths {
+            json_line(&mut out, path)?;
+        }
+    } else {
+        let look = &terminal.look;
+        let Title { text, .. } = model::title(&loaded.session.facts, None);
+        if !text.is_empty() {
+            writeln!(out, "{}", look.paint(Style::Title, look.fit(&look.line(&text), 0)))?;
+        }
+        render::tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
+    }
+    out.finish()?;
+    if paths.is_empty() {
+        terminal.say("nothing was said in this session");
+    } else if !paths.iter().any(|path| path.path.active) {
+        terminal.say("a client would go on with none of these paths");
+    } else if let Some(note) = differing(&loaded, client) {
+        terminal.say(&note);
+    }
+    Ok(if paths.is_empty() { Done::Nothing } else { Done::Well })
+}
+
+/// Says which clients would go on elsewhere.
+fn differing(loaded: &Loaded, client: Client) -> Option<String> {
+    let tip = |client: Client| {
+        let active = loaded.session.paths(client).into_iter().find(|path| path.active);
+        active.map(|path| loaded.session.tree.step(path.tip))
+    };
+    let here = tip(client);
+    let others: Vec<&str> = Client::ALL.into_iter().filter(|&c| tip(c) != here).map(Client::version).collect();
+    (!others.is_empty()).then(|| format!("clients like {} would go on elsewhere (--client VERSION shows where)", others.join(", ")))
+}

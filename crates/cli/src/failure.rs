@@ -1,0 +1,83 @@
+//! Errors as a user meets them: one line, and what to do about it.
+
+use std::error::Error as _;
+use std::io;
+
+use rethread::store::FindError;
+
+/// Something went wrong; printed once, in `main`.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What went wrong.
+    pub(crate) error: String,
+    /// What may help.
+    pub(crate) hints: Vec<String>,
+    kind: Option<io::ErrorKind>,
+}
+
+impl Failure {
+    pub(crate) fn new(error: impl Into<String>) -> Self {
+        Self { error: error.into(), hints: Vec::new(), kind: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.kind == Some(io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { kind: Some(error.kind()), ..Self::new(error.to_string()) }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl From<rethread::Error> for Failure {
+    fn from(error: rethread::Error) -> Self {
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            text += &format!(": {source}");
+            cause = source.source();
+        }
+        let failure = Self::new(text);
+        match &error {
+            rethread::Error::Find(FindError::NoMatch { roots, .. }) if roots.is_empty() => {
+                failure.hint("`rethread --demo ls` lists the sessions of the sample")
+            }
+            rethread::Error::Find(FindError::NoMatch { roots, .. }) => {
+                let places: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
+                failure
+                    .hint(format!("looked in {}", places.join(", ")))
+                    .hint("`rethread ls --all` lists all sessions; a path to a .jsonl file works too")
+            }
+            rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
+                let mut failure = failure;
+                for candidate in candidates.iter().take(10) {
+                    failure = failure.hint(format!("{}  ({})", candidate.id, candidate.dir_name()));
+                }
+                match candidates.len().saturating_sub(10) {
+                    0 => failure,
+                    more => failure.hint(format!("and {more} more")),
+                }
+            }
+            rethread::Error::NoLast { cwd } => {
+                failure.hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display()))
+            }
+            rethread::Error::NotASession { .. } => {
+                failure.hint("a session is a .jsonl file with one JSON object per line")
+            }
+            _ => failure,
+        }
+    }
+}

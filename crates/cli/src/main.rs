@@ -1,0 +1,51 @@
+//! The program `rethread`: arguments, terminal, exit codes. What it shows is chosen by the library.
+
+mod args;
+mod commands;
+mod failure;
+mod terminal;
+mod when;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// How a command ended, if it did not fail.
+pub(crate) enum Done {
+    /// It did what it was asked.
+    Well,
+    /// There was nothing to find.
+    Nothing,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let terminal = Terminal::new(&args.global);
+    let done = run(&args, &terminal);
+    match done {
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::Nothing) => ExitCode::from(1),
+        // Whoever reads us has seen enough.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            terminal.tell_failure(&failure);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
+    let global = &args.global;
+    match &args.command {
+        None => commands::home::run(global, terminal),
+        Some(Command::Ls(args)) => commands::ls::run(args, global, terminal),
+        Some(Command::Info(args)) => commands::info::run(args, global, terminal),
+        Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
+        Some(Command::Show(args)) => commands::show::run(args, global, terminal),
+        Some(Command::Util(args)) => commands::util::run(args),
+    }
+}

@@ -1,0 +1,192 @@
+//! Where output goes: a terminal, a pager or a pipe.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rethread::render::{Look, Style};
+
+use crate::args::{Global, When};
+use crate::failure::Failure;
+
+/// What is known of the surroundings.
+pub(crate) struct Terminal {
+    pub(crate) look: Look,
+    pager: bool,
+    quiet: bool,
+    stderr: Look,
+    stderr_is_terminal: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(global: &Global) -> Self {
+        let now = jiff::Timestamp::now();
+        let is_terminal = io::stdout().is_terminal();
+        let stderr_is_terminal = io::stderr().is_terminal();
+        let wanted = |is_terminal: bool| match global.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => is_terminal && !no_color(),
+        };
+        let look = |is_terminal: bool| Look {
+            color: wanted(is_terminal),
+            // Whoever asks for colours means to look at them.
+            escape: is_terminal || global.color == When::Always,
+            width: if is_terminal { Some(width()) } else { columns() },
+            now,
+            zone: jiff::tz::TimeZone::system(),
+        };
+        Self {
+            pager: is_terminal && !global.no_pager && !global.json,
+            quiet: global.quiet,
+            stderr: look(stderr_is_terminal),
+            stderr_is_terminal,
+            look: look(is_terminal),
+        }
+    }
+
+    /// Opens the output; what is written to it is paged if it should be.
+    pub(crate) fn output(&self) -> Output {
+        let pager = if self.pager { start_pager() } else { None };
+        match pager {
+            Some(child) => Output::Pager(child),
+            None => Output::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout())),
+        }
+    }
+
+    /// Says something that was not asked for.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(io::stderr(), "{}", self.stderr.paint(Style::Dim, self.stderr.safe(text)));
+        }
+    }
+
+    /// Warns of something that does not stop the work.
+    pub(crate) fn warn(&self, failure: &Failure) {
+        self.print("warning", failure);
+    }
+
+    pub(crate) fn tell_failure(&self, failure: &Failure) {
+        self.print("error", failure);
+    }
+
+    fn print(&self, word: &str, failure: &Failure) {
+        let mut err = io::stderr().lock();
+        let _ = writeln!(err, "{} {}", self.stderr.paint(Style::Bad, format!("{word}:")), self.stderr.safe(&failure.error));
+        for hint in &failure.hints {
+            let _ = writeln!(err, "{} {}", self.stderr.paint(Style::Active, "hint:"), self.stderr.safe(hint));
+        }
+    }
+
+    /// Shows the progress of work on so many bytes, if it takes longer than a second.
+    pub(crate) fn progress(&self, bytes: u64) -> Progress {
+        if !self.stderr_is_terminal || self.quiet {
+            return Progress { bar: None, started: std::time::Instant::now() };
+        }
+        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Progress { bar: Some(Mutex::new(bar)), started: std::time::Instant::now() }
+    }
+}
+
+/// A bar that appears only if the work takes long.
+pub(crate) struct Progress {
+    bar: Option<Mutex<ProgressBar>>,
+    started: std::time::Instant,
+}
+
+impl Progress {
+    pub(crate) fn advance(&self, bytes: u64) {
+        let Some(bar) = &self.bar else { return };
+        let Ok(bar) = bar.lock() else { return };
+        bar.inc(bytes);
+        if bar.is_hidden() && self.started.elapsed().as_millis() > 1000 {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar
+            && let Ok(bar) = bar.lock()
+        {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn no_color() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+fn width() -> usize {
+    columns().or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).unwrap_or(80).max(40)
+}
+
+/// `COLUMNS` is for those who want a width where there is no terminal.
+fn columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns >= 20)
+}
+
+fn start_pager() -> Option<Child> {
+    let named = |name| std::env::var(name).ok().filter(|pager| !pager.trim().is_empty());
+    let pager = named("RETHREAD_PAGER").or_else(|| named("PAGER")).unwrap_or_else(|| "less -FRX".into());
+    let mut words = pager.split_whitespace();
+    let program = words.next()?;
+    if program == "cat" {
+        return None;
+    }
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped());
+    if program == "less" && std::env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    command.spawn().ok()
+}
+
+/// Where data is written.
+pub(crate) enum Output {
+    Stdout(io::BufWriter<io::Stdout>),
+    Pager(Child),
+}
+
+impl Output {
+    /// Writes what is left and waits for the pager to be closed.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout(out) => out.write(bytes),
+            Self::Pager(child) => match &mut child.stdin {
+                Some(stdin) => stdin.write(bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout(out) => out.flush(),
+            Self::Pager(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Self::Pager(child) = self {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A JSON value as the bytes that spell it.
+//!
+//! [`Json`] never copies and never fails: what is asked for is found or not. Numbers keep their
+//! spelling, duplicate keys are all there (the last one wins, as in the client), lone surrogates and
+//! broken UTF-8 become U+FFFD only when a text is asked for.
+
+use std::borrow::Cow;
+
+use crate::scan::Walker;
+
+/// One JSON value, borrowed from its line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Json<'a>(&'a [u8]);
+
+impl<'a> Json<'a> {
+    /// Takes bytes that spell one value; white space around it is allowed.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes.trim_ascii())
+    }
+
+    /// Returns the bytes that spell the value.
+    pub fn raw(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Tells whether the value is `null`.
+    pub fn is_null(self) -> bool {
+        self.0 == b"null"
+    }
+
+    /// Tells whether the value is an object.
+    pub fn is_object(self) -> bool {
+        self.0.first() == Some(&b'{')
+    }
+
+    /// Tells whether the value is an array.
+    pub fn is_array(self) -> bool {
+        self.0.first() == Some(&b'[')
+    }
+
+    /// Tells whether the value is a string.
+    pub fn is_string(self) -> bool {
+        self.0.first() == Some(&b'"')
+    }
+
+    /// Returns the bytes between the quotes of a string, escapes and all.
+    pub fn inner(self) -> Option<&'a [u8]> {
+        match self.0 {
+            [b'"', inner @ .., b'"'] => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of a string.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        self.inner().map(unescape)
+    }
+
+    /// Returns a boolean.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.0 {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Returns a number that is a whole, non-negative one.
+    pub fn as_u64(self) -> Option<u64> {
+        std::str::from_utf8(self.0).ok()?.parse().ok()
+    }
+
+    /// Returns the last member called `key`.
+    pub fn get(self, key: &str) -> Option<Json<'a>> {
+        self.members().filter(|(k, _)| k == key).last().map(|(_, value)| value)
+    }
+
+    /// Returns the members of an object in their order; none for any other value.
+    pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Json<'a>)> {
+        let mut members = Vec::new();
+        if self.is_object() {
+            let mut walker = Walker::new(self.0);
+            // A broken object gives the members up to the break.
+            let _ = walker.object(0, |walker, key, _, at| {
+                let end = walker.value_end(at)?;
+                members.push((key, Json::new(&walker.bytes[at..end])));
+                Ok(end)
+            });
+        }
+        members.into_iter().map(|(key, value)| (unescape(key), value))
+    }
+
+    /// Returns the items of an array in their order; none for any other value.
+    pub fn items(self) -> impl Iterator<Item = Json<'a>> {
+        let mut items = Vec::new();
+        if self.is_array() {
+            let mut walker = Walker::new(self.0);
+            let _ = walker.array(0, |walker, at| {
+                let end = walker.value_end(at)?;
+                items.push(Json::new(&walker.bytes[at..end]));
+                Ok(end)
+            });
+        }
+        items.into_iter()
+    }
+}
+
+impl std::fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Json({})", String::from_utf8_lossy(self.0))
+    }
+}
+
+/// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
+pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', inner).is_none() {
+        return String::from_utf8_lossy(inner);
+    }
+    let mut out = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(slash) = memchr::memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..slash]);
+        let (c, used) = escape_sequence(&rest[slash..]);
+        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = &rest[slash + used..];
+    }
+    out.extend_from_slice(rest);
+    match String::from_utf8(out) {
+        Ok(text) => Cow::Owned(text),
+        Err(broken) => Cow::Owned(String::from_utf8_lossy(broken.as_bytes()).into_owned()),
+    }
+}
+
+/// Reads the escape that `bytes` begins with; returns its character and how many bytes it took.
+fn escape_sequence(bytes: &[u8]) -> (char, usize) {
+    let simple = match bytes.get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return unicode_escape(bytes),
+        Some(&c) if c.is_ascii() => char::from(c),
+        _ => return (char::REPLACEMENT_CHARACTER, 1),
+    };
+    (simple, 2)
+}
+
+fn unicode_escape(bytes: &[u8]) -> (char, usize) {
+    let unit = |at: usize| {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let Some(first) = unit(0) else {
+        return (char::REPLACEMENT_CHARACTER, 2);
+    };
+    if let Some(c) = char::from_u32(u32::from(first)) {
+        return (c, 6);
+    }
+    let pair = unit(6).and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+    match pair {
+        Some(c) => (c, 12),
+        None => (char::REPLACEMENT_CHARACTER, 6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_resolve() {
+        let cases: [(&str, &str); 8] = [
+            ("plain", "plain"),
+            (r"a\nb\t\\\/\u0041", "a\nb\t\\/A"),
+            (r"\ud83d\ude00!", "😀!"),
+            (r"lone \ud83d end", "lone \u{fffd} end"),
+            (r"lone \ude00", "lone \u{fffd}"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}😀"),
+            (r"bad \u12", "bad \u{fffd}12"),
+            ("tail\\", "tail\u{fffd}"),
+        ];
+        for (raw, text) in cases {
+            assert_eq!(unescape(raw.as_bytes()), text, "{raw}");
+        }
+        assert_eq!(unescape(b"bad \xff\\n"), "bad \u{fffd}\n");
+    }
+
+    #[test]
+    fn members_are_found() {
+        let value = Json::new(br#" {"a":1,"b":{"c":["x",true]},"a":2,"\u0064":null} "#);
+        assert_eq!(value.get("a").and_then(Json::as_u64), Some(2));
+        assert!(value.get("d").is_some_and(Json::is_null));
+        let list = value.get("b").and_then(|b| b.get("c")).expect("b.c");
+        let items: Vec<_> = list.items().collect();
+        assert_eq!(items[0].as_str().as_deref(), Some("x"));
+        assert_eq!(items[1].as_bool(), Some(true));
+        assert!(value.get("x").is_none());
+    }
+}

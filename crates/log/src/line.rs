@@ -1,0 +1,522 @@
+//! The parts of one entry, found in one pass over its bytes.
+//!
+//! A [`Line`] says where each known field, the parts of the message and its content blocks stand.
+//! It holds spans, not values: [`Span`]s point into the entry's raw bytes, so nothing is copied and
+//! whatever we do not know stays where it is.
+
+use crate::json::unescape;
+use crate::scan::{Broken, Walker};
+
+/// A range of an entry's raw bytes. An empty span means that there is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(start: usize, end: usize) -> Self {
+        let narrow = |n| u32::try_from(n).expect("entries over 4 GiB are not parsed");
+        Self { start: narrow(start), end: narrow(end) }
+    }
+
+    /// Tells whether there is nothing.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// Returns how many bytes it covers.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Returns the bytes it covers.
+    pub fn of(self, raw: &[u8]) -> &[u8] {
+        raw.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// Returns the bytes between the quotes if it covers a string.
+    pub fn string_in(self, raw: &[u8]) -> Option<&[u8]> {
+        match self.of(raw) {
+            [b'"', inner @ .., b'"'] => Some(inner),
+            _ => None,
+        }
+    }
+
+    /// Returns where it begins.
+    pub fn start(self) -> usize {
+        self.start as usize
+    }
+}
+
+/// Declares an enum whose variants have one spelling each in the logs.
+macro_rules! spelled {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident $spelling:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "each variant is the field or type of its own name")]
+        #[non_exhaustive]
+        pub enum $name { $($variant,)* }
+
+        impl $name {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the spelling in the logs.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $spelling,)* }
+            }
+
+            /// Finds the one spelled so.
+            #[inline]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($spelling => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+spelled! {
+    /// The envelope fields we read.
+    Key {
+        Type "type",
+        ParentUuid "parentUuid",
+        Uuid "uuid",
+        Timestamp "timestamp",
+        Message "message",
+        SessionId "sessionId",
+        Version "version",
+        Cwd "cwd",
+        GitBranch "gitBranch",
+        IsSidechain "isSidechain",
+        IsMeta "isMeta",
+        IsCompactSummary "isCompactSummary",
+        IsApiErrorMessage "isApiErrorMessage",
+        AgentId "agentId",
+        ToolUseResult "toolUseResult",
+        SourceToolAssistantUuid "sourceToolAssistantUUID",
+        Subtype "subtype",
+        Content "content",
+        LogicalParentUuid "logicalParentUuid",
+        CompactMetadata "compactMetadata",
+        Attachment "attachment",
+        Data "data",
+        ParentToolUseId "parentToolUseID",
+        Summary "summary",
+        LeafUuid "leafUuid",
+        CustomTitle "customTitle",
+        AiTitle "aiTitle",
+        LastPrompt "lastPrompt",
+        Explicit "explicit",
+        Rewound "rewound",
+        CutUuid "cutUuid",
+        Operation "operation",
+        Snapshot "snapshot",
+        Origin "origin",
+        PromptSource "promptSource",
+        RequestId "requestId",
+        ForkedFrom "forkedFrom",
+        TeamName "teamName",
+        Entrypoint "entrypoint",
+        ContinuedInSessionId "continuedInSessionId",
+    }
+}
+
+/// Envelope fields that are known and not read here; any other is counted as unknown.
+const ALSO_KNOWN: &[&str] = &[
+    "afterUuid", "agentColor", "agentName", "agentSetting", "apiBlockIndex", "apiError",
+    "apiErrorParams", "apiErrorStatus", "apiErrorType", "apiRefusalCategory", "apiRefusalExplanation",
+    "atis", "attributionAgent", "attributionMcpServer", "attributionMcpTool", "attributionPlugin",
+    "attributionSkill", "backup", "base", "cacheControl", "cause", "classifierMetaLines", "commandRun",
+    "commandUuid", "costUSD", "deliveryId", "direction", "durationMs", "effort", "error",
+    "errorDetails", "failedResponseHadNoToolCall", "fallbackModel", "frameUrl", "hasOutput",
+    "hasUnknownModelCost", "hash", "hookAdditionalContext", "hookCount", "hookErrors", "hookInfos",
+    "id", "imagePasteIds", "interruptedMessageId", "isSnapshotUpdate", "isVisibleInTranscriptOnly",
+    "keep", "level", "madeBy", "maxRetries", "mcpMeta", "messageCount", "messageId",
+    "microcompactMetadata", "mode", "modelUsage", "originalModel", "params", "path", "perTurnEffort",
+    "permissionDecision", "permissionMode", "planContent", "prNumber", "prRepository", "prUrl",
+    "preventedContinuation", "promptCacheRequested", "promptId", "querySource",
+    "queueSkipAttachments", "reason", "refusedMessageId", "refusedUserMessageUuid", "refusingModel",
+    "relocatedCwd", "rendered", "renderedBesideToolResult", "renderedRole", "replacements",
+    "requestDigest", "requestRef", "requestedModel", "retryAttempt", "retryInMs", "sandboxed",
+    "sessionKind", "session_id", "shape", "shapeHash", "slug", "snapshotMessageId", "source",
+    "sourceToolUseID", "startTime", "stopReason", "sum", "tag", "tail", "thinkingDisplay",
+    "thinkingDurationMs", "thinkingMetadata", "title", "todos", "toolDenialKind",
+    "toolInputStreamMs", "toolUseID", "tools", "totalAPIDuration", "totalAPIDurationWithoutRetries",
+    "totalCostUSD", "totalDuration", "totalLinesAdded", "totalLinesRemoved", "totalToolDuration",
+    "trackingPath", "trigger", "turnCompanion", "turnOrigin", "turnPosition", "upgradeNudge", "url",
+    "userType", "wireToolInputs", "worktreeSession",
+];
+
+spelled! {
+    /// The types of entries that clients are known to write.
+    Kind {
+        User "user",
+        Assistant "assistant",
+        System "system",
+        Attachment "attachment",
+        Progress "progress",
+        Summary "summary",
+        CustomTitle "custom-title",
+        AiTitle "ai-title",
+        LastPrompt "last-prompt",
+        QueueOperation "queue-operation",
+        FileHistorySnapshot "file-history-snapshot",
+        FileHistoryDelta "file-history-delta",
+        Tag "tag",
+        AgentName "agent-name",
+        AgentColor "agent-color",
+        AgentSetting "agent-setting",
+        Mode "mode",
+        PermissionMode "permission-mode",
+        WorktreeState "worktree-state",
+        PrLink "pr-link",
+        AttributionSnapshot "attribution-snapshot",
+        ContentReplacement "content-replacement",
+        SpeculationAccept "speculation-accept",
+        CostState "cost-state",
+        ToolsUsed "tools-used",
+        AtisLatch "atis-latch",
+        ApiRequestShape "api-request-shape",
+        ApiRequestBlob "api-request-blob",
+        ApiRequest "api-request",
+        Relocated "relocated",
+        ContinuedIn "continued-in",
+        EndedByModel "ended-by-model",
+        FrameLink "frame-link",
+        BridgeSession "bridge-session",
+        HistorySuppression "history-suppression",
+        IsolationLatch "isolation-latch",
+        SessionOwner "session-owner",
+        DevMods "dev-mods",
+        MemoryMode "memory-mode",
+        ReplMode "repl-mode",
+        DataFlowRecords "data-flow-records",
+        DataFlowIncomplete "data-flow-incomplete",
+        DerivedFrom "derived-from",
+        ForkContextRef "fork-context-ref",
+        ObserverRef "observer-ref",
+        ArtifactCommentMonitor "artifact-comment-monitor",
+        ArtifactAutoreactLedger "artifact-autoreact-ledger",
+        ResumeHeadVouch "resume-head-vouch",
+        MarbleOrigamiCommit "marble-origami-commit",
+        MarbleOrigamiSnapshot "marble-origami-snapshot",
+        MarbleOrigamiReset "marble-origami-reset",
+    }
+}
+
+impl Kind {
+    /// Tells whether entries of this type stand in the conversation tree.
+    pub fn in_tree(self) -> bool {
+        matches!(
+            self,
+            Self::User | Self::Assistant | Self::System | Self::Attachment | Self::Progress
+        )
+    }
+}
+
+spelled! {
+    /// The types of content blocks.
+    BlockKind {
+        Text "text",
+        Thinking "thinking",
+        RedactedThinking "redacted_thinking",
+        ToolUse "tool_use",
+        ToolResult "tool_result",
+        Image "image",
+        Document "document",
+        ServerToolUse "server_tool_use",
+        WebSearchToolResult "web_search_tool_result",
+        WebFetchToolResult "web_fetch_tool_result",
+        McpToolUse "mcp_tool_use",
+        McpToolResult "mcp_tool_result",
+        CodeExecutionToolResult "code_execution_tool_result",
+        ContainerUpload "container_upload",
+        SearchResult "search_result",
+        Fallback "fallback",
+    }
+}
+
+/// Where the parts of `message` stand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MessageSpans {
+    /// The whole value of `message`.
+    pub whole: Span,
+    /// `message.role`
+    pub role: Span,
+    /// `message.id`
+    pub id: Span,
+    /// `message.model`
+    pub model: Span,
+    /// `message.content`
+    pub content: Span,
+    /// `message.stop_reason`
+    pub stop_reason: Span,
+    /// `message.usage`
+    pub usage: Span,
+}
+
+/// Where the parts of a content block stand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BlockSpans {
+    /// What sort of block it is; `None` for one we do not know.
+    pub kind: Option<BlockKind>,
+    /// The whole block.
+    pub whole: Span,
+    /// `type`, as spelled.
+    pub kind_name: Span,
+    /// The text of a text block, the thinking of a thinking block, the data of a redacted one.
+    pub text: Span,
+    /// `id` of a call, `tool_use_id` of a result.
+    pub id: Span,
+    /// `name` of a call.
+    pub name: Span,
+    /// `input` of a call.
+    pub input: Span,
+    /// `content` of a result.
+    pub content: Span,
+    /// `signature` of a thinking block.
+    pub signature: Span,
+    /// `source` of an image or document.
+    pub source: Span,
+    /// `is_error` of a result.
+    pub is_error: Span,
+    /// How many bytes of a result's content are images and documents.
+    pub media: u32,
+}
+
+/// The parts of one entry. Made once and filled again for every entry, so that reading allocates
+/// nothing per line.
+#[derive(Debug, Clone)]
+pub struct Line {
+    fields: [Span; Key::ALL.len()],
+    /// The entry's type, if we know it.
+    pub kind: Option<Kind>,
+    /// The parts of `message`, if there is one and it is an object.
+    pub message: Option<MessageSpans>,
+    /// The content blocks of `message.content`, if it is a list.
+    pub blocks: Vec<BlockSpans>,
+    /// The names of fields that no client we know writes.
+    pub unknown: Vec<Span>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            fields: [Span::default(); Key::ALL.len()],
+            kind: None,
+            message: None,
+            blocks: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+}
+
+impl Line {
+    /// Returns where the value of `key` stands.
+    #[inline]
+    pub fn field(&self, key: Key) -> Span {
+        self.fields[key as usize]
+    }
+
+    /// Returns the inner bytes of a field that is a string.
+    #[inline]
+    pub fn string<'r>(&self, key: Key, raw: &'r [u8]) -> Option<&'r [u8]> {
+        self.field(key).string_in(raw)
+    }
+
+    /// Tells whether a field is `true`.
+    #[inline]
+    pub fn flag(&self, key: Key, raw: &[u8]) -> bool {
+        self.field(key).of(raw) == b"true"
+    }
+
+    fn clear(&mut self) {
+        self.fields.fill(Span::default());
+        self.kind = None;
+        self.message = None;
+        self.blocks.clear();
+        self.unknown.clear();
+    }
+
+    /// Fills itself from the object that begins at `at`; returns the index behind it.
+    pub(crate) fn parse(&mut self, raw: &[u8], at: usize) -> Result<(usize, bool), Broken> {
+        self.clear();
+        let mut walker = Walker::new(raw);
+        let end = walker.object(at, |walker, key, escaped, value| {
+            let known = named(key, escaped, Key::from_name);
+            let end = match known {
+                Some(Key::Message) if walker.bytes.get(value) == Some(&b'{') => {
+                    self.parse_message(walker, value)?
+                }
+                _ => walker.value_end(value)?,
+            };
+            match known {
+                Some(key) => self.fields[key as usize] = Span::new(value, end),
+                None if named(key, escaped, |k| ALSO_KNOWN.binary_search(&k).ok()).is_none() => {
+                    let start = key.as_ptr().addr() - raw.as_ptr().addr();
+                    self.unknown.push(Span::new(start, start + key.len()));
+                }
+                None => {}
+            }
+            Ok(end)
+        })?;
+        let name = self.field(Key::Type).string_in(raw);
+        self.kind = name.and_then(|name| named(name, name.contains(&b'\\'), Kind::from_name));
+        Ok((end, walker.suspicious))
+    }
+
+    fn parse_message(&mut self, walker: &mut Walker<'_>, at: usize) -> Result<usize, Broken> {
+        let mut message = MessageSpans::default();
+        // A second `content` would append to the first one's blocks; the last key wins.
+        let end = walker.object(at, |walker, key, escaped, value| {
+            let mut nothing = Span::default();
+            let slot = match &*plain(key, escaped) {
+                b"role" => &mut message.role,
+                b"id" => &mut message.id,
+                b"model" => &mut message.model,
+                b"content" => &mut message.content,
+                b"stop_reason" => &mut message.stop_reason,
+                b"usage" => &mut message.usage,
+                _ => &mut nothing,
+            };
+            let end = if &*plain(key, escaped) == b"content" && walker.bytes.get(value) == Some(&b'[')
+            {
+                self.blocks.clear();
+                let blocks = &mut self.blocks;
+                walker.array(value, |walker, item| {
+                    if walker.bytes.get(item) != Some(&b'{') {
+                        return walker.value_end(item);
+                    }
+                    let (block, end) = parse_block(walker, item)?;
+                    blocks.push(block);
+                    Ok(end)
+                })?
+            } else {
+                walker.value_end(value)?
+            };
+            *slot = Span::new(value, end);
+            Ok(end)
+        })?;
+        message.whole = Span::new(at, end);
+        self.message = Some(message);
+        Ok(end)
+    }
+}
+
+fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize), Broken> {
+    let mut block = BlockSpans::default();
+    let end = walker.object(at, |walker, key, escaped, value| {
+        let mut nothing = Span::default();
+        let slot = match &*plain(key, escaped) {
+            b"type" => &mut block.kind_name,
+            b"text" | b"thinking" => &mut block.text,
+            b"data" => &mut block.text,
+            b"id" | b"tool_use_id" => &mut block.id,
+            b"name" => &mut block.name,
+            b"input" => &mut block.input,
+            b"signature" => &mut block.signature,
+            b"source" => &mut block.source,
+            b"is_error" => &mut block.is_error,
+            b"content" if walker.bytes.get(value) == Some(&b'[') => {
+                let (media, end) = media_in(walker, value)?;
+                block.media = media;
+                block.content = Span::new(value, end);
+                return Ok(end);
+            }
+            b"content" => &mut block.content,
+            _ => &mut nothing,
+        };
+        let end = walker.value_end(value)?;
+        *slot = Span::new(value, end);
+        Ok(end)
+    })?;
+    block.whole = Span::new(at, end);
+    let name = block.kind_name.string_in(walker.bytes).unwrap_or_default();
+    block.kind = named(name, name.contains(&b'\\'), BlockKind::from_name);
+    Ok((block, end))
+}
+
+/// Steps over the list of a tool result and adds up the sources of its images and documents.
+fn media_in(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), Broken> {
+    let mut media = 0;
+    let end = walker.array(at, |walker, item| {
+        if walker.bytes.get(item) != Some(&b'{') {
+            return walker.value_end(item);
+        }
+        walker.object(item, |walker, key, _, value| {
+            let end = walker.value_end(value)?;
+            if key == b"source" {
+                media += u32::try_from(end - value).unwrap_or(u32::MAX);
+            }
+            Ok(end)
+        })
+    })?;
+    Ok((media, end))
+}
+
+/// Returns the key's bytes with escapes resolved; keys with escapes are legal and never seen.
+#[inline(always)]
+fn plain(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
+    if escaped {
+        unescape(key).into_owned().into_bytes().into()
+    } else {
+        key.into()
+    }
+}
+
+#[inline(always)]
+fn named<T>(name: &[u8], escaped: bool, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+    find(std::str::from_utf8(&plain(name, escaped)).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(raw: &str) -> Line {
+        let mut line = Line::default();
+        let (end, suspicious) = line.parse(raw.as_bytes(), 0).expect("an object");
+        assert_eq!(end, raw.len());
+        assert!(!suspicious);
+        line
+    }
+
+    #[test]
+    fn the_known_names_are_sorted() {
+        assert!(ALSO_KNOWN.is_sorted(), "looked up by binary search");
+    }
+
+    #[test]
+    fn fields_and_blocks_are_found() {
+        let raw = r#"{"parentUuid":null,"type":"assistant","message":{"id":"m1","model":"opus","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t1","name":"Bash","input":{"a":[1]}},"odd",{"type":"new"}],"usage":{"input_tokens":3}},"uuid":"u1","brandNew":1}"#;
+        let line = parse(raw);
+        let raw = raw.as_bytes();
+        assert_eq!(line.kind, Some(Kind::Assistant));
+        assert_eq!(line.field(Key::ParentUuid).of(raw), b"null");
+        assert_eq!(line.string(Key::Uuid, raw), Some(&b"u1"[..]));
+        let message = line.message.expect("a message");
+        assert_eq!(message.id.of(raw), br#""m1""#);
+        assert_eq!(message.usage.of(raw), br#"{"input_tokens":3}"#);
+        let kinds: Vec<_> = line.blocks.iter().map(|b| b.kind).collect();
+        assert_eq!(kinds, [Some(BlockKind::Thinking), Some(BlockKind::ToolUse), None]);
+        assert_eq!(line.blocks[1].input.of(raw), br#"{"a":[1]}"#);
+        assert_eq!(line.unknown.iter().map(|s| s.of(raw)).collect::<Vec<_>>(), [b"brandNew"]);
+    }
+
+    #[test]
+    fn escaped_keys_are_the_same_keys() {
+        let raw = r#"{"\u0074ype":"us\u0065r","message":{"\u0063ontent":[{"type":"text","text":"x"}]}}"#;
+        let line = parse(raw);
+        assert_eq!(line.kind, Some(Kind::User));
+        assert_eq!(line.blocks.len(), 1);
+    }
+
+    #[test]
+    fn images_in_results_are_weighed() {
+        let line = parse(
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"},{"type":"image","source":{"data":"AAAA"}}]}]}}"#,
+        );
+        assert_eq!(line.blocks[0].media as usize, r#"{"data":"AAAA"}"#.len());
+    }
+}

@@ -1,0 +1,467 @@
+//! Bytes to entries.
+//!
+//! Every byte of a file belongs to exactly one [`Entry`]: joined in order they are the file again.
+//! Reading never fails. What could not be understood is told as a [`Defect`] beside the data, and it
+//! is the caller who decides whether a defect matters.
+
+use serde::de::IgnoredAny;
+
+use crate::line::Line;
+use crate::scan::{Broken, Walker};
+
+/// What an entry's bytes turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A JSON object: the entry can be parsed into a [`Line`].
+    Object,
+    /// Nothing but white space.
+    Blank,
+    /// A JSON value that is no object (`null`, a number, a list).
+    Value,
+    /// Bytes that are not JSON.
+    Junk,
+}
+
+/// One object of a log with the bytes around it, or a stretch of bytes that holds none.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The number of the object in its file, from 1; 0 for what holds no object. A file that grows
+    /// never renumbers.
+    pub number: u32,
+    /// The line it stands on, from 1.
+    pub line: u32,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// Its bytes, with the line's end if it is the last on its line.
+    pub raw: &'a [u8],
+    /// What the bytes are.
+    pub content: Content,
+    /// It shares its line with another object, so a client that reads line by line loses it.
+    pub glued: bool,
+}
+
+impl Entry<'_> {
+    /// Finds the parts of the object again, for an entry that was kept after reading.
+    ///
+    /// Returns `false` and leaves `line` empty if the entry is no object.
+    pub fn parse(&self, line: &mut Line) -> bool {
+        self.content == Content::Object && line.parse(self.raw, object_start(self.raw)).is_ok()
+    }
+}
+
+/// The number of bytes before the object: a byte order mark, white space, the NUL bytes of a crash.
+fn object_start(raw: &[u8]) -> usize {
+    raw.iter().position(|&b| b == b'{').unwrap_or(raw.len())
+}
+
+/// What can be wrong with a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DefectKind {
+    /// A line ends inside its object: a torn write, or one still under way.
+    CutShort,
+    /// A line is not JSON.
+    NotJson,
+    /// A line is JSON, but no object.
+    NotObject,
+    /// A line holds NUL bytes outside any object, as a crash leaves them.
+    NulBytes,
+    /// A line holds more than one object.
+    SeveralObjects,
+    /// A line is not UTF-8.
+    InvalidUtf8,
+    /// A line has 4 GiB or more; it is kept and not looked into.
+    TooLong,
+    /// Two entries have the same uuid.
+    DuplicateUuid,
+    /// An entry's parent is not in the file.
+    DanglingParent,
+    /// An entry is its own ancestor.
+    Cycle,
+    /// A user or assistant entry has no uuid or no message.
+    Incomplete,
+}
+
+impl DefectKind {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CutShort => "cut_short",
+            Self::NotJson => "not_json",
+            Self::NotObject => "not_object",
+            Self::NulBytes => "nul_bytes",
+            Self::SeveralObjects => "several_objects",
+            Self::InvalidUtf8 => "invalid_utf8",
+            Self::TooLong => "too_long",
+            Self::DuplicateUuid => "duplicate_uuid",
+            Self::DanglingParent => "dangling_parent",
+            Self::Cycle => "cycle",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// Something in a log that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Defect {
+    /// The line it was seen on, from 1.
+    pub line: u32,
+    /// What is wrong.
+    pub kind: DefectKind,
+    /// The same in words.
+    pub detail: String,
+}
+
+impl std::fmt::Display for Defect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.line, self.detail)
+    }
+}
+
+/// Takes what a [`Scanner`] finds.
+pub trait Sink {
+    /// Takes the next entry. `line` has its parts if it is an object and is empty otherwise.
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line);
+
+    /// Takes a defect, after the entry it belongs to.
+    fn defect(&mut self, defect: Defect);
+}
+
+/// Reads a log piece by piece, in memory that does not grow with it.
+#[derive(Debug, Default)]
+pub struct Scanner {
+    line: u32,
+    offset: u64,
+    number: u32,
+    /// How many lines gave no object though they were not blank.
+    pub bad_lines: u32,
+    parts: Line,
+    /// The parts of no object, lent for what holds none.
+    nothing: Line,
+}
+
+impl Scanner {
+    /// Returns the number of lines read so far; a last line without an end counts.
+    pub fn lines(&self) -> u32 {
+        self.line
+    }
+
+    /// Reads whole lines; only the last piece of a file may end without a line's end.
+    pub fn scan(&mut self, bytes: &[u8], sink: &mut impl Sink) {
+        let clean = simdutf8::basic::from_utf8(bytes).is_ok();
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            self.scan_line(&bytes[start..=end], clean, sink);
+            start = end + 1;
+        }
+        if start < bytes.len() {
+            self.scan_line(&bytes[start..], clean, sink);
+        }
+    }
+
+    fn scan_line(&mut self, raw: &[u8], clean: bool, sink: &mut impl Sink) {
+        self.line += 1;
+        let numbered = self.number;
+        let bad = if u32::try_from(raw.len()).is_err() {
+            self.emit(raw, Content::Junk, false, sink);
+            self.defect(sink, DefectKind::TooLong, "line has 4 GiB or more and is not looked into");
+            true
+        } else {
+            self.scan_objects(raw, sink)
+        };
+        if bad && self.number == numbered {
+            self.bad_lines += 1;
+        }
+        if !clean && simdutf8::basic::from_utf8(raw).is_err() {
+            self.defect(sink, DefectKind::InvalidUtf8, "line is not UTF-8");
+        }
+    }
+
+    /// Takes a line apart; returns whether any of it could not be understood.
+    fn scan_objects(&mut self, raw: &[u8], sink: &mut impl Sink) -> bool {
+        let mut start = 0;
+        let mut attempts = 0;
+        loop {
+            let rest = &raw[start..];
+            let first = begins_at(rest, self.line == 1 && start == 0);
+            if first == rest.len() {
+                return self.rest_without_object(rest, start > 0, sink);
+            }
+            let parsed = if rest[first] == b'{' {
+                self.parse_strictly(rest, first)
+            } else {
+                Err(Broken::NotJson)
+            };
+            match parsed {
+                Ok(end) => {
+                    let nuls = rest[..first].contains(&0);
+                    let after = begins_at(&rest[end..], false);
+                    let alone = end + after == rest.len() && !rest[end..].contains(&0);
+                    let piece = if alone { rest } else { &rest[..end] };
+                    self.emit(piece, Content::Object, start > 0 || !alone, sink);
+                    if nuls {
+                        self.defect(sink, DefectKind::NulBytes, "NUL bytes before the entry");
+                    }
+                    if alone {
+                        return false;
+                    }
+                    if rest.get(end + after) == Some(&b'{') {
+                        let detail = "line holds more than one object; clients lose them all";
+                        self.defect(sink, DefectKind::SeveralObjects, detail);
+                    }
+                    start += end;
+                }
+                Err(broken) => {
+                    // A torn line runs straight into the next entry. Inside a string these marks
+                    // would be escaped, so where they stand bare an entry begins. Each try costs a
+                    // pass over the rest of the line, so there are few.
+                    attempts += 1;
+                    let next = if attempts <= 8 { next_object(&rest[first + 1..]) } else { None };
+                    let len = next.map_or(rest.len(), |next| first + 1 + next);
+                    self.junk(&rest[..len], broken, sink);
+                    if next.is_none() {
+                        return true;
+                    }
+                    start += len;
+                }
+            }
+        }
+    }
+
+    fn rest_without_object(&mut self, rest: &[u8], glued: bool, sink: &mut impl Sink) -> bool {
+        if rest.is_empty() {
+            return false;
+        }
+        let nuls = rest.contains(&0);
+        self.emit(rest, if nuls { Content::Junk } else { Content::Blank }, glued, sink);
+        if nuls {
+            self.defect(sink, DefectKind::NulBytes, "NUL bytes instead of an entry");
+        }
+        nuls
+    }
+
+    fn junk(&mut self, piece: &[u8], broken: Broken, sink: &mut impl Sink) {
+        let trimmed = piece.trim_ascii();
+        if serde_json::from_slice::<IgnoredAny>(trimmed).is_ok() {
+            self.emit(piece, Content::Value, false, sink);
+            let shown = String::from_utf8_lossy(&trimmed[..trimmed.len().min(20)]).into_owned();
+            self.defect(sink, DefectKind::NotObject, &format!("line is `{shown}`, not an object"));
+            return;
+        }
+        self.emit(piece, Content::Junk, false, sink);
+        match broken {
+            Broken::CutShort => self.defect(sink, DefectKind::CutShort, "line is cut short"),
+            Broken::NotJson => self.defect(sink, DefectKind::NotJson, "line is not JSON"),
+        }
+    }
+
+    fn emit(&mut self, raw: &[u8], content: Content, glued: bool, sink: &mut impl Sink) {
+        let object = content == Content::Object;
+        self.number += u32::from(object);
+        let entry = Entry {
+            number: if object { self.number } else { 0 },
+            line: self.line,
+            offset: self.offset,
+            raw,
+            content,
+            glued,
+        };
+        sink.entry(&entry, if object { &self.parts } else { &self.nothing });
+        self.offset += raw.len() as u64;
+    }
+
+    fn defect(&self, sink: &mut impl Sink, kind: DefectKind, detail: &str) {
+        sink.defect(Defect { line: self.line, kind, detail: detail.to_owned() });
+    }
+
+    /// Parses the object at `first`; asks a strict parser where the quick one saw something odd.
+    fn parse_strictly(&mut self, raw: &[u8], first: usize) -> Result<usize, Broken> {
+        let (end, suspicious) = self.parts.parse(raw, first)?;
+        if suspicious && serde_json::from_slice::<IgnoredAny>(&raw[first..end]).is_err() {
+            return Err(Broken::NotJson);
+        }
+        Ok(end)
+    }
+}
+
+/// Returns where content begins: behind white space, NUL bytes and, at the start of a file, a byte
+/// order mark.
+fn begins_at(bytes: &[u8], first_line: bool) -> usize {
+    let mark = if first_line && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let rest = &bytes[mark..];
+    mark + rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).unwrap_or(rest.len())
+}
+
+fn next_object(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'{', bytes).find(|&at| {
+        let rest = &bytes[at..];
+        rest.starts_with(br#"{"parentUuid":"#) || rest.starts_with(br#"{"type":""#)
+    })
+}
+
+/// A log in memory, read as a whole.
+#[derive(Debug, Default)]
+pub struct Read<'a> {
+    /// Everything in the file, in order: the `raw` parts joined are the file.
+    pub entries: Vec<Entry<'a>>,
+    /// What could not be understood.
+    pub defects: Vec<Defect>,
+}
+
+/// Reads a log that is in memory.
+pub fn read(bytes: &[u8]) -> Read<'_> {
+    struct Collect<'a> {
+        bytes: &'a [u8],
+        read: Read<'a>,
+    }
+    impl Sink for Collect<'_> {
+        fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
+            // The entry borrows the scanner's view; take the same bytes from the original.
+            let start = usize::try_from(entry.offset).expect("it is in memory");
+            let raw = &self.bytes[start..start + entry.raw.len()];
+            self.read.entries.push(Entry { raw, ..*entry });
+        }
+
+        fn defect(&mut self, defect: Defect) {
+            self.read.defects.push(defect);
+        }
+    }
+    let mut collect = Collect { bytes, read: Read::default() };
+    Scanner::default().scan(bytes, &mut collect);
+    collect.read
+}
+
+/// Steps over one value and tells whether bytes follow it; used by the fuzzer to compare with a
+/// strict parser.
+#[doc(hidden)]
+pub fn value_end(bytes: &[u8]) -> Option<usize> {
+    Walker::new(bytes).value_end(0).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(log: impl AsRef<[u8]>) -> String {
+        let log = log.as_ref();
+        let read = read(log);
+        let joined: Vec<u8> = read.entries.iter().flat_map(|e| e.raw).copied().collect();
+        assert_eq!(joined, log, "no byte is lost");
+        let objects = read.entries.iter().filter(|e| e.content == Content::Object).count();
+        let defects: Vec<_> = read.defects.iter().map(ToString::to_string).collect();
+        format!("{} entries, {objects} objects; {}", read.entries.len(), defects.join("; "))
+    }
+
+    #[test]
+    fn keeps_what_it_cannot_parse() {
+        assert_snapshot!(check("{}\nnot json\n{\"type\":\"us"),
+            @"3 entries, 1 objects; 2: line is not JSON; 3: line is cut short");
+    }
+
+    #[test]
+    fn odd_lines_are_named() {
+        assert_snapshot!(check("\u{feff}{\"a\":1}\r\n\r\n  \n{\"b\":2}\r\n"), @"4 entries, 2 objects; ");
+        assert_snapshot!(check("null\n[1]\n7\n"),
+            @"3 entries, 0 objects; 1: line is `null`, not an object; 2: line is `[1]`, not an object; 3: line is `7`, not an object");
+        assert_snapshot!(check("\0\0\0\n\0\0{\"a\":1}\n{\"a\":1}\0\0\n"),
+            @"4 entries, 2 objects; 1: NUL bytes instead of an entry; 2: NUL bytes before the entry; 3: NUL bytes instead of an entry");
+        assert_snapshot!(check(b"{\"a\":\"\xff\"}\n"), @"1 entries, 1 objects; 1: line is not UTF-8");
+        assert_snapshot!(check(r#"{"a":"\ud800"}"#), @"1 entries, 1 objects; ");
+    }
+
+    #[test]
+    fn objects_on_one_line_are_all_read() {
+        assert_snapshot!(check("{\"a\":1}{\"b\":2} {\"c\":3}\n{}\n"),
+            @"4 entries, 4 objects; 1: line holds more than one object; clients lose them all; 1: line holds more than one object; clients lose them all");
+        assert_snapshot!(check("{\"a\":1}{\"type\":\"us\n"),
+            @"2 entries, 1 objects; 1: line holds more than one object; clients lose them all; 1: line is cut short");
+        assert_snapshot!(check("{\"a\":1}junk\n"), @"2 entries, 1 objects; 1: line is not JSON");
+    }
+
+    #[test]
+    fn an_entry_behind_a_torn_line_is_found() {
+        let torn = r#"{"parentUuid":"p","message":{"content":"half a sen{"type":"mode","mode":"x"}"#;
+        assert_snapshot!(check(torn), @"2 entries, 1 objects; 1: line is not JSON");
+        let deeper = r#"{"parentUuid":"p","toolUseResult":{"stdout":"half {"parentUuid":null,"type":"user"}"#;
+        assert_snapshot!(check(deeper), @"2 entries, 1 objects; 1: line is cut short");
+    }
+
+    #[test]
+    fn what_no_strict_parser_takes_is_not_an_entry() {
+        for line in ["{\"a\":tru}", "{\"a\":01}", "{\"a\":\"raw\ttab\"}", "{\"a\":{\"b\":\"c\"d}}", "{\"a\":1,}"] {
+            assert!(serde_json::from_str::<IgnoredAny>(line).is_err());
+            assert_eq!(check(line), "1 entries, 0 objects; 1: line is not JSON", "{line}");
+        }
+    }
+
+    #[test]
+    fn depth_and_length_are_no_obstacle() {
+        let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(10_000), "]".repeat(10_000));
+        assert_snapshot!(check(deep), @"1 entries, 1 objects; ");
+        let long = format!("{{\"a\":\"{}\"}}\n", "x".repeat(5_000_000));
+        assert_snapshot!(check(long), @"1 entries, 1 objects; ");
+    }
+
+    #[test]
+    fn many_torn_starts_cost_no_more_than_a_few_passes() {
+        let line = r#"{"type":""#.repeat(100_000);
+        let read = read(line.as_bytes());
+        assert!(read.entries.len() < 20);
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost(log: Vec<u8>) {
+            check(log);
+        }
+
+        #[test]
+        fn no_byte_of_something_like_a_log_is_lost(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "{", "}", "\"", "\\", ":", ",", "[", "]", "\n", "\r\n", "\0", " ", "null", "1", "\u{feff}",
+                "{\"type\":\"user\"}", "{\"type\":\"", "{\"parentUuid\":", "\"a\":", "é", "\\u12", "\\ud800",
+            ]), 0..60)
+        ) {
+            check(parts.concat());
+        }
+
+        /// Whatever a strict parser takes as an object is one entry, and nothing else on a line is.
+        #[test]
+        fn agrees_with_a_strict_parser(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                "{", "}", "\"a\"", ":", ",", "[", "]", "1", "-0.5e1", "tru", "true", "null", "\"\\n\"", " ", "\"",
+            ]), 0..12)
+        ) {
+            let line = parts.concat();
+            let strict = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&line).is_ok();
+            let read = read(line.as_bytes());
+            let whole = read.entries.len() == 1 && read.entries[0].content == Content::Object;
+            if strict {
+                prop_assert!(whole, "{line}");
+            }
+        }
+
+        #[test]
+        fn pieces_read_like_the_whole(lines in prop::collection::vec("[{}\"a:, \0]{0,12}", 0..20), cut: prop::sample::Index) {
+            let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
+            let cut: usize = lines[..cut.index(lines.len() + 1)].iter().map(|l| l.len() + 1).sum();
+            struct Log(String);
+            impl Sink for Log {
+                fn entry(&mut self, e: &Entry<'_>, _: &Line) {
+                    self.0 += &format!("{} {} {} {:?} {:?}\n", e.number, e.line, e.offset, e.content, e.raw);
+                }
+                fn defect(&mut self, d: Defect) { self.0 += &format!("{d}\n"); }
+            }
+            let mut whole = Log(String::new());
+            Scanner::default().scan(text.as_bytes(), &mut whole);
+            let mut pieces = Log(String::new());
+            let mut scanner = Scanner::default();
+            scanner.scan(&text.as_bytes()[..cut], &mut pieces);
+            scanner.scan(&text.as_bytes()[cut..], &mut pieces);
+            prop_assert_eq!(whole.0, pieces.0);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Finding where JSON values end, without reading what is inside them.
+//!
+//! A session line is mostly long strings that nobody asked for. The functions here step over them
+//! sixteen bytes at a time and never recurse, so a line of any length or nesting costs one pass.
+//!
+//! A value that is stepped over is not validated. Instead [`Walker::suspicious`] is set whenever
+//! something stands where no JSON writer puts it (a string that begins after a letter, a raw control
+//! character, an unknown literal); the caller then asks a strict parser about that line alone.
+
+use wide::u8x16;
+
+/// Bits of the bytes that can end or bend a string: `"`, `\` and control characters.
+#[inline(always)]
+fn string_stops(block: u8x16) -> u32 {
+    let quote = block.simd_eq(u8x16::splat(b'"'));
+    let slash = block.simd_eq(u8x16::splat(b'\\'));
+    let limit = u8x16::splat(0x1f);
+    let control = block.max(limit).simd_eq(limit);
+    (quote | slash | control).to_bitmask()
+}
+
+/// Bits of the bytes that change the depth or begin a string: `"`, `{`, `[`, `}`, `]`.
+#[inline(always)]
+fn structure(block: u8x16) -> u32 {
+    let quote = block.simd_eq(u8x16::splat(b'"'));
+    // `[` and `]` differ from `{` and `}` in one bit.
+    let folded = block | u8x16::splat(0x20);
+    let open = folded.simd_eq(u8x16::splat(b'{'));
+    let close = folded.simd_eq(u8x16::splat(b'}'));
+    (quote | open | close).to_bitmask()
+}
+
+#[inline(always)]
+fn stops_string(b: u8) -> bool {
+    b == b'"' || b == b'\\' || b < 0x20
+}
+
+#[inline(always)]
+fn is_structure(b: u8) -> bool {
+    matches!(b, b'"' | b'{' | b'}' | b'[' | b']')
+}
+
+/// Returns the first index at or after `from` whose byte is wanted, sixteen bytes at a time.
+#[inline(always)]
+fn find(
+    bytes: &[u8],
+    from: usize,
+    wide: impl Fn(u8x16) -> u32,
+    narrow: impl Fn(u8) -> bool,
+) -> Option<usize> {
+    let mut at = from;
+    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+        let mask = wide(u8x16::new(*block));
+        if mask != 0 {
+            return Some(at + mask.trailing_zeros() as usize);
+        }
+        at += 16;
+    }
+    let rest = bytes.get(at..)?;
+    rest.iter().position(|&b| narrow(b)).map(|i| at + i)
+}
+
+/// Why a value could not be stepped over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The bytes ended inside the value.
+    CutShort,
+    /// A byte stands where JSON has no place for it.
+    NotJson,
+}
+
+/// A position-free walker over the bytes of one line.
+pub(crate) struct Walker<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Something was seen that only a strict parser can judge.
+    pub(crate) suspicious: bool,
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, suspicious: false }
+    }
+
+    /// Returns the first index at or after `at` that is not white space.
+    #[inline(always)]
+    pub(crate) fn skip_space(&self, mut at: usize) -> usize {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.bytes.get(at) {
+            at += 1;
+        }
+        at
+    }
+
+    /// `at` is behind the opening quote; returns the index of the closing one and whether the
+    /// string holds a backslash.
+    #[inline(always)]
+    pub(crate) fn string_end(&mut self, mut at: usize) -> Result<(usize, bool), Broken> {
+        let mut escaped = false;
+        loop {
+            let stop = find(self.bytes, at, string_stops, stops_string).ok_or(Broken::CutShort)?;
+            match self.bytes[stop] {
+                b'"' => return Ok((stop, escaped)),
+                b'\\' => {
+                    escaped = true;
+                    at = stop + 2;
+                }
+                _ => {
+                    self.suspicious = true;
+                    at = stop + 1;
+                }
+            }
+        }
+    }
+
+    /// Returns the index behind the value that begins at `at`.
+    #[inline]
+    pub(crate) fn value_end(&mut self, at: usize) -> Result<usize, Broken> {
+        match self.bytes.get(at) {
+            None => Err(Broken::CutShort),
+            Some(b'"') => Ok(self.string_end(at + 1)?.0 + 1),
+            Some(b'{' | b'[') => self.container_end(at),
+            Some(b',' | b'}' | b']' | b':') => Err(Broken::NotJson),
+            Some(_) => self.scalar_end(at),
+        }
+    }
+
+    fn scalar_end(&mut self, at: usize) -> Result<usize, Broken> {
+        let rest = &self.bytes[at..];
+        let len = rest
+            .iter()
+            .position(|b| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
+            .unwrap_or(rest.len());
+        let word = &rest[..len];
+        let simple = match word {
+            b"true" | b"false" | b"null" => true,
+            // A number as JSON.stringify writes the common ones; the rest is for the strict parser.
+            [b'1'..=b'9', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+            [b'0'] => true,
+            _ => false,
+        };
+        if simple {
+            return Ok(at + len);
+        }
+        if word.iter().any(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'-' | b'.')) {
+            return Err(Broken::NotJson);
+        }
+        self.suspicious = true;
+        Ok(at + len)
+    }
+
+    /// Steps over an object or array by counting brackets outside strings.
+    fn container_end(&mut self, at: usize) -> Result<usize, Broken> {
+        let mut depth = 1usize;
+        let mut pos = at + 1;
+        loop {
+            let hit =
+                find(self.bytes, pos, structure, is_structure).ok_or(Broken::CutShort)?;
+            pos = hit + 1;
+            match self.bytes[hit] {
+                b'"' => {
+                    let (end, _) = self.string_end(pos)?;
+                    let before = self.bytes[hit - 1];
+                    let after = self.bytes.get(end + 1).copied().unwrap_or(b',');
+                    if !matches!(before, b'{' | b'[' | b',' | b':')
+                        || !matches!(after, b'}' | b']' | b',' | b':')
+                    {
+                        self.suspicious = true;
+                    }
+                    pos = end + 1;
+                }
+                b'{' | b'[' => depth += 1,
+                _ => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(pos);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Visits the members of the object whose `{` stands at `at` and returns the index behind it.
+    ///
+    /// `visit` gets the walker, the key's bytes without quotes, whether the key holds escapes, and
+    /// the start of the value; it returns the index behind the value.
+    #[inline(always)]
+    pub(crate) fn object(
+        &mut self,
+        at: usize,
+        mut visit: impl FnMut(&mut Self, &'a [u8], bool, usize) -> Result<usize, Broken>,
+    ) -> Result<usize, Broken> {
+        debug_assert_eq!(self.bytes.get(at), Some(&b'{'));
+        let mut pos = self.skip_space(at + 1);
+        if self.bytes.get(pos) == Some(&b'}') {
+            return Ok(pos + 1);
+        }
+        loop {
+            match self.bytes.get(pos) {
+                Some(b'"') => {}
+                None => return Err(Broken::CutShort),
+                Some(_) => return Err(Broken::NotJson),
+            }
+            let (end, escaped) = self.string_end(pos + 1)?;
+            let key = &self.bytes[pos + 1..end];
+            pos = self.skip_space(end + 1);
+            match self.bytes.get(pos) {
+                Some(b':') => {}
+                None => return Err(Broken::CutShort),
+                Some(_) => return Err(Broken::NotJson),
+            }
+            let value = self.skip_space(pos + 1);
+            pos = visit(self, key, escaped, value)?;
+            pos = self.skip_space(pos);
+            match self.bytes.get(pos) {
+                Some(b',') => pos = self.skip_space(pos + 1),
+                Some(b'}') => return Ok(pos + 1),
+                None => return Err(Broken::CutShort),
+                Some(_) => return Err(Broken::NotJson),
+            }
+        }
+    }
+
+    /// Visits the items of the array whose `[` stands at `at` and returns the index behind it.
+    #[inline(always)]
+    pub(crate) fn array(
+        &mut self,
+        at: usize,
+        mut visit: impl FnMut(&mut Self, usize) -> Result<usize, Broken>,
+    ) -> Result<usize, Broken> {
+        debug_assert_eq!(self.bytes.get(at), Some(&b'['));
+        let mut pos = self.skip_space(at + 1);
+        if self.bytes.get(pos) == Some(&b']') {
+            return Ok(pos + 1);
+        }
+        loop {
+            pos = visit(self, pos)?;
+            pos = self.skip_space(pos);
+            match self.bytes.get(pos) {
+                Some(b',') => pos = self.skip_space(pos + 1),
+                Some(b']') => return Ok(pos + 1),
+                None => return Err(Broken::CutShort),
+                Some(_) => return Err(Broken::NotJson),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(text: &str) -> Result<usize, Broken> {
+        Walker::new(text.as_bytes()).value_end(0)
+    }
+
+    #[test]
+    fn values_end_where_they_end() {
+        for value in [
+            r#""""#,
+            r#""a\"b\\""#,
+            r#""a string of more than sixteen bytes \n with \\ escapes""#,
+            "{}",
+            "[]",
+            r#"{"a":[1,{"b":"}]"}],"c":"\\"}"#,
+            "true",
+            "-1.5e3",
+        ] {
+            assert_eq!(end(value), Ok(value.len()), "{value}");
+            assert_eq!(end(&format!("{value},\"next\":1")), Ok(value.len()), "{value} with more");
+        }
+    }
+
+    #[test]
+    fn cut_values_say_so() {
+        for value in [r#""abc"#, r#""abc\"#, "{", r#"{"a":["#, ""] {
+            assert_eq!(end(value), Err(Broken::CutShort), "{value}");
+        }
+        assert_eq!(end("}"), Err(Broken::NotJson));
+    }
+
+    #[test]
+    fn odd_neighbours_of_strings_are_suspicious() {
+        let suspicious = |text: &str| {
+            let mut walker = Walker::new(text.as_bytes());
+            walker.value_end(0).expect("balanced");
+            walker.suspicious
+        };
+        assert!(!suspicious(r#"{"a":"b","c":["d"]}"#));
+        assert!(suspicious(r#"{"a":"b"x,"c":"d"}"#));
+        assert!(suspicious("{\"a\":\"raw\ttab\"}"));
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let deep = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
+        assert_eq!(end(&deep), Ok(2_000_000));
+    }
+}

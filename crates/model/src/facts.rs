@@ -1,0 +1,1027 @@
+//! What is known of each entry after one pass over a log, without its text.
+//!
+//! [`Builder`] takes the entries as the scanner finds them and keeps a small fixed record of each.
+//! The texts stay in the log: a record says where its entry stands, and whoever has the bytes can
+//! show it. So the facts of a session of a gigabyte fit in some tens of megabytes.
+//!
+//! Merging happens here: entries of one `message.id` are one message with every block once, and a
+//! message replayed under new uuids is the message it repeats.
+
+use std::collections::BTreeMap;
+
+use rethread_log::{
+    BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, unescape,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::id::{Time, Uid, fingerprint};
+use crate::prompt::{Author, author_of_entry, is_blank};
+use crate::usage::Usage;
+
+/// No index: the thing does not exist.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// How many defects are told one by one; a file full of junk is told by their number.
+const MAX_DEFECTS: usize = 1000;
+
+/// How much of a prompt or title is kept, in bytes of the log.
+const MAX_TEXT: usize = 1000;
+
+/// What an entry in the tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A user entry: a prompt, a tool result, a command …
+    User,
+    /// A piece of a message of the model.
+    Assistant,
+    /// A note of the client.
+    System,
+    /// Context that the client attached.
+    Attachment,
+    /// The progress of a tool or hook.
+    Progress,
+    /// A type that we do not know, or one that should not stand in the tree.
+    Other,
+}
+
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident $method:ident,)*) => {
+        /// What is true of an entry.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Flags(u32);
+
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only names of bits")]
+        enum Bit { $($name,)* }
+
+        impl Flags {
+            $(
+                pub(crate) const $name: Self = Self(1 << Bit::$name as u32);
+                $(#[$doc])*
+                pub fn $method(self) -> bool { self.has(Self::$name) }
+            )*
+        }
+    };
+}
+
+flags! {
+    /// It belongs to a subagent.
+    SIDECHAIN is_sidechain,
+    /// A hidden note of the client.
+    META is_meta,
+    /// The summary after a compaction.
+    SUMMARY is_summary,
+    /// A `compact_boundary`.
+    BOUNDARY is_boundary,
+    /// Typed by somebody.
+    HUMAN is_human,
+    /// A slash or shell command, or its output.
+    COMMAND is_command,
+    /// `[Request interrupted by user]`
+    INTERRUPT is_interrupt,
+    /// It holds a tool result.
+    RESULT has_result,
+    /// It holds a tool call.
+    CALL has_call,
+    /// It holds text that is not blank.
+    TEXT has_text,
+    /// It holds text that is blank.
+    BLANK has_blank_text,
+    /// It holds thinking.
+    THINKING has_thinking,
+    /// It holds a picture, a document or a block of another sort.
+    MEDIA has_media,
+    /// A report of an API failure.
+    API_ERROR is_api_error,
+    /// Written by the client in the model's place.
+    SYNTHETIC is_synthetic,
+    /// It repeats an entry under a new uuid.
+    REPLAY is_replay,
+    /// It shares its line with another object.
+    GLUED is_glued,
+    /// It has no `message` where it should.
+    NO_MESSAGE lacks_message,
+    /// Its content is a string.
+    STRING has_string_content,
+    /// It has the key `parentUuid`.
+    PARENT_KEY has_parent_key,
+    /// A prompt that was typed while the model was busy.
+    QUEUED is_queued_prompt,
+    /// An assistant entry without `message.id`.
+    NO_MESSAGE_ID lacks_message_id,
+    /// An assistant entry without `message.model`.
+    NO_MODEL lacks_model,
+    /// It belongs to a team of agents.
+    TEAM is_team,
+    /// It has the key `isSidechain`.
+    SIDE_KEY has_sidechain_key,
+    /// A system entry of subtype `file_snapshot`.
+    SNAPSHOT is_snapshot,
+    /// A system entry of subtype `local_command`.
+    LOCAL_COMMAND is_local_command,
+    /// An attachment that briefs a fork.
+    BRIEFING is_briefing,
+    /// The progress of a running command.
+    TOOL_PROGRESS is_tool_progress,
+    /// It has no uuid, so nothing can name it.
+    NO_UUID lacks_uuid,
+    /// Its content is neither a string nor a list of blocks.
+    ODD_CONTENT has_odd_content,
+}
+
+impl Flags {
+    /// Tells whether all of `other` are set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    fn set_if(&mut self, condition: bool, other: Self) {
+        if condition {
+            self.set(other);
+        }
+    }
+}
+
+/// One entry that has a uuid.
+#[derive(Debug, Clone, Copy)]
+pub struct Node {
+    /// Its own id.
+    pub uid: Uid,
+    /// The id of its parent.
+    pub parent: Uid,
+    /// When it was written.
+    pub time: Time,
+    /// Its entry number.
+    pub entry: u32,
+    /// The index of its message, or none.
+    pub(crate) message: u32,
+    /// What is true of it.
+    pub flags: Flags,
+    /// What it is.
+    pub role: Role,
+}
+
+impl Node {
+    /// Returns the index of the message that it is part of.
+    pub fn message(&self) -> Option<usize> {
+        (self.message != NONE).then_some(self.message as usize)
+    }
+
+    /// Tells whether it is a user or assistant entry.
+    pub fn is_conversation(&self) -> bool {
+        matches!(self.role, Role::User | Role::Assistant)
+    }
+}
+
+/// Where an entry stands in its file.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u32,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// What one side said: a user entry, or all entries of one `message.id`.
+#[derive(Debug, Clone, Copy)]
+pub struct Message {
+    /// `message.id`, or nothing.
+    pub id: Uid,
+    /// Its first entry in the file, as an index of a node.
+    pub first: u32,
+    /// Whether the model said it.
+    pub assistant: bool,
+    /// The model's name, as an index of [`Facts::models`].
+    pub model: Option<u16>,
+    /// What it cost, from the last entry that says so.
+    pub usage: Option<Usage>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// `id`
+    pub id: Box<str>,
+    /// The tool, as an index of [`Facts::tools`].
+    pub tool: u16,
+    /// The entry that holds the call, as an index of a node.
+    pub node: u32,
+    /// The entries that hold its results.
+    pub results: Vec<u32>,
+    /// What the prompt of a subagent hashes to, if this starts one.
+    pub(crate) prompt: Option<u64>,
+    /// The subagent that it started, if its result says so.
+    pub agent: Option<Box<str>>,
+}
+
+/// A `last-prompt` entry: the client's note of where the conversation stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Checkpoint {
+    /// `leafUuid`: absent, `null`, or an id.
+    pub leaf: Option<Uid>,
+    /// `explicit`
+    pub explicit: bool,
+    /// `rewound`
+    pub rewound: bool,
+    /// How many nodes stand before it in the file.
+    pub after: u32,
+}
+
+/// Names that recur, with how often each was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    names: Vec<(Box<str>, u32)>,
+    index: FxHashMap<Box<str>, u16>,
+    last: u16,
+}
+
+impl Names {
+    /// Counts a name spelled by a string's inner bytes and returns its index.
+    fn count(&mut self, inner: &[u8]) -> u16 {
+        let index = self.find_or_add(inner);
+        self.names[index as usize].1 += 1;
+        index
+    }
+
+    fn find_or_add(&mut self, inner: &[u8]) -> u16 {
+        // The same name comes again and again; look at the last one first.
+        if self.names.get(self.last as usize).is_some_and(|(name, _)| name.as_bytes() == inner) {
+            return self.last;
+        }
+        let name = unescape(inner);
+        if let Some(&index) = self.index.get(&*name) {
+            self.last = index;
+            return index;
+        }
+        // Past 65,000 distinct names something is wrong with the file; the rest share one name.
+        let full = self.names.len() >= usize::from(u16::MAX);
+        let name: Box<str> = if full { "(other)".into() } else { name.into() };
+        let next = u16::try_from(self.names.len()).unwrap_or(u16::MAX);
+        let index = *self.index.entry(name.clone()).or_insert(next);
+        if usize::from(index) == self.names.len() {
+            self.names.push((name, 0));
+        }
+        self.last = index;
+        index
+    }
+
+    /// Returns the name of an index.
+    pub fn name(&self, index: u16) -> &str {
+        self.names.get(index as usize).map_or("", |(name, _)| name)
+    }
+
+    /// Returns all names with their counts, in the order of their first sight.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.names.iter().map(|(name, n)| (&**name, *n))
+    }
+
+    /// Returns the names with their counts, sorted by name.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.iter().filter(|&(_, n)| n > 0).map(|(name, n)| (name.to_owned(), n.into())).collect()
+    }
+
+    /// Returns the first name.
+    pub fn first(&self) -> Option<&str> {
+        self.names.first().map(|(name, _)| &**name)
+    }
+
+    /// Returns the name seen last.
+    pub fn last(&self) -> Option<&str> {
+        self.names.get(self.last as usize).map(|(name, _)| &**name)
+    }
+}
+
+/// Everything known of a session after one pass over its log.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Entries with a uuid, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// The places of all entries; entry number `n` is at `n - 1`.
+    pub places: Vec<Place>,
+    /// The messages, in the order of their first entries; message number `n` is at `n - 1`.
+    pub messages: Vec<Message>,
+    /// The tool calls, each id once.
+    pub calls: Vec<Call>,
+    /// Results whose call is not in the file: the id and the entry.
+    pub orphan_results: Vec<(Box<str>, u32)>,
+    /// Every place of a call, copies too: the node and the index of the call.
+    pub(crate) uses: Vec<(u32, u32)>,
+    /// Every place of a result whose call is in the file: the node and the index of the call.
+    pub(crate) answers: Vec<(u32, u32)>,
+    /// Where the client said that the conversation stands, in the order of the file.
+    pub checkpoints: Vec<Checkpoint>,
+    /// The number of nodes before the first line that is `null`; some clients read no further.
+    pub null_line: Option<u32>,
+    /// `logicalParentUuid` of boundaries, by node.
+    pub(crate) logical_parents: FxHashMap<u32, Uid>,
+    /// `preservedMessages` and `preservedSegment` of boundaries, by node.
+    pub(crate) preserved: FxHashMap<u32, Preserved>,
+    /// `sourceToolAssistantUUID`, where it is not the parent.
+    pub(crate) sources: FxHashMap<u32, Uid>,
+    /// The first entries of subagents inside this file, with what their prompts hash to.
+    pub(crate) side_roots: Vec<(u32, u64)>,
+    /// `agentId` of sidechain entries in this file.
+    pub agent_ids: Names,
+    /// Models, by assistant entry.
+    pub models: Names,
+    /// Client versions, by entry.
+    pub versions: Names,
+    /// Stop reasons, by assistant entry.
+    pub stop_reasons: Names,
+    /// Tools, by call.
+    pub tools: Names,
+    /// `sessionId`s, by entry.
+    pub session_ids: Names,
+    /// Working directories, by entry.
+    pub cwds: Names,
+    /// Git branches, by entry.
+    pub branches: Names,
+    /// How the client was started, by entry.
+    pub entrypoints: Names,
+    /// Subtypes of system entries.
+    pub subtypes: Names,
+    /// Entries by type.
+    pub types: BTreeMap<String, u64>,
+    /// Fields that no client we know writes, by name.
+    pub unknown_fields: BTreeMap<String, u64>,
+    /// Content blocks by `role:type`, each block of a message once.
+    pub blocks: BTreeMap<String, u64>,
+    /// Bytes by what they hold.
+    pub bytes: Bytes,
+    /// The first prompt that somebody typed.
+    pub first_prompt: Option<String>,
+    /// The last `custom-title`.
+    pub custom_title: Option<String>,
+    /// The last `ai-title`.
+    pub ai_title: Option<String>,
+    /// Summaries with the leaf that they are about, which may be in another file.
+    pub summaries: Vec<(Uid, String)>,
+    /// The earliest and the latest time of any entry.
+    pub span: Option<(Time, Time)>,
+    /// What is wrong with the file.
+    pub defects: Vec<Defect>,
+    /// How many more defects there are than are listed.
+    pub defects_omitted: u64,
+    /// The session that this one was forked from.
+    pub forked_from: Option<String>,
+    /// The session that continues this one.
+    pub continued_in: Option<String>,
+    /// Lines in the file.
+    pub lines: u32,
+    /// Lines that are not blank and gave no object.
+    pub bad_lines: u32,
+    pub(crate) by_uid: FxHashMap<Uid, u32>,
+    /// Uuids that stand twice: the first node and the last.
+    pub(crate) duplicates: FxHashMap<u32, u32>,
+}
+
+/// Which rows a compaction kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Preserved {
+    /// The row behind which the kept ones follow.
+    pub(crate) anchor: Uid,
+    /// The kept rows, if they are listed.
+    pub(crate) uuids: Vec<Uid>,
+    /// The first and the last kept row, if they are given as a segment.
+    pub(crate) segment: Option<(Uid, Uid)>,
+}
+
+/// Bytes of a file by what they hold; the sum is the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "each field is what it is called")]
+pub struct Bytes {
+    pub text: u64,
+    pub thinking: u64,
+    pub signatures: u64,
+    pub tool_input: u64,
+    pub tool_result: u64,
+    pub tool_use_result: u64,
+    pub media: u64,
+    pub progress: u64,
+    pub attachments: u64,
+    pub snapshots: u64,
+    pub requests: u64,
+    pub metadata: u64,
+    pub envelope: u64,
+    pub junk: u64,
+}
+
+impl Facts {
+    /// Returns the node with this uuid; of several, the first in the file.
+    pub fn node_of(&self, uid: Uid) -> Option<usize> {
+        self.by_uid.get(&uid).map(|&node| node as usize)
+    }
+
+    /// Returns the first node with the same uuid as `node`.
+    pub(crate) fn first_of(&self, node: usize) -> usize {
+        if self.duplicates.is_empty() {
+            return node;
+        }
+        self.node_of(self.nodes[node].uid).unwrap_or(node)
+    }
+
+    /// Returns where a node's entry stands.
+    pub fn place(&self, node: usize) -> Place {
+        self.places[self.nodes[node].entry as usize - 1]
+    }
+
+    /// Tells whether every entry of the tree belongs to a subagent.
+    pub fn all_sidechain(&self) -> bool {
+        !self.nodes.is_empty() && self.nodes.iter().all(|n| n.flags.is_sidechain())
+    }
+}
+
+/// Makes [`Facts`] of a log, entry by entry.
+#[derive(Debug, Default)]
+pub struct Builder {
+    facts: Facts,
+    kinds: Vec<u32>,
+    block_kinds: [[u32; BlockKind::ALL.len()]; 2],
+    messages_by_id: FxHashMap<(Uid, bool), u32>,
+    messages_by_content: FxHashMap<(Time, u64), u32>,
+    calls_by_id: FxHashMap<Uid, u32>,
+    results: Vec<(Uid, u32, Option<Box<str>>, Box<str>)>,
+    /// The blocks of messages seen so far, to count each once.
+    seen_blocks: FxHashSet<u64>,
+    /// The text block seen last in a message, to know a grown copy of it.
+    last_text: FxHashMap<u32, (usize, u64)>,
+}
+
+impl Sink for Builder {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        match entry.content {
+            Content::Object => self.object(entry, line),
+            Content::Blank => self.facts.bytes.envelope += entry.raw.len() as u64,
+            Content::Value => {
+                self.facts.bytes.junk += entry.raw.len() as u64;
+                if entry.raw.trim_ascii() == b"null" && self.facts.null_line.is_none() {
+                    self.facts.null_line = Some(self.next_node());
+                }
+            }
+            Content::Junk => self.facts.bytes.junk += entry.raw.len() as u64,
+        }
+    }
+
+    fn defect(&mut self, defect: Defect) {
+        if self.facts.defects.len() < MAX_DEFECTS {
+            self.facts.defects.push(defect);
+        } else {
+            self.facts.defects_omitted += 1;
+        }
+    }
+}
+
+impl Builder {
+    fn next_node(&self) -> u32 {
+        u32::try_from(self.facts.nodes.len()).unwrap_or(NONE)
+    }
+
+    fn object(&mut self, entry: &Entry<'_>, line: &Line) {
+        let raw = entry.raw;
+        self.facts.places.push(Place {
+            offset: entry.offset,
+            len: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+            line: entry.line,
+        });
+        self.count_type(line, raw);
+        self.weigh(line, raw);
+        self.count_names(line, raw);
+        if let Some(uuid) = line.string(Key::Uuid, raw) {
+            self.tree_entry(entry, line, Uid::new(uuid));
+        } else if line.kind.is_some_and(Kind::in_tree) {
+            // Nothing can hang on it, but it was said: it gets an id that no entry can name.
+            let detail = format!("{} entry without a uuid", line.kind.map_or("", Kind::name));
+            self.tree_entry(entry, line, Uid::new(format!("entry {}\0", entry.number).as_bytes()));
+            self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
+        } else {
+            self.metadata(line, raw);
+        }
+    }
+
+    fn count_type(&mut self, line: &Line, raw: &[u8]) {
+        match line.kind {
+            Some(kind) => {
+                self.kinds.resize(Kind::ALL.len(), 0);
+                self.kinds[kind as usize] += 1;
+            }
+            None => {
+                let name = line.string(Key::Type, raw).map_or("(none)".into(), unescape);
+                *self.facts.types.entry(clip(&name)).or_default() += 1;
+            }
+        }
+        for span in &line.unknown {
+            *self.facts.unknown_fields.entry(clip(&unescape(span.of(raw)))).or_default() += 1;
+        }
+    }
+
+    fn count_names(&mut self, line: &Line, raw: &[u8]) {
+        let facts = &mut self.facts;
+        for (key, names) in [
+            (Key::Version, &mut facts.versions),
+            (Key::SessionId, &mut facts.session_ids),
+            (Key::Cwd, &mut facts.cwds),
+            (Key::GitBranch, &mut facts.branches),
+            (Key::Entrypoint, &mut facts.entrypoints),
+        ] {
+            if let Some(name) = line.string(key, raw) {
+                names.count(name);
+            }
+        }
+        if line.kind == Some(Kind::System)
+            && let Some(subtype) = line.string(Key::Subtype, raw)
+        {
+            facts.subtypes.count(subtype);
+        }
+    }
+
+    /// Adds the entry's bytes to what they hold.
+    fn weigh(&mut self, line: &Line, raw: &[u8]) {
+        let bytes = &mut self.facts.bytes;
+        let total = raw.len() as u64;
+        let whole = match line.kind {
+            Some(Kind::User | Kind::Assistant | Kind::System) => None,
+            Some(Kind::Progress) => Some(&mut bytes.progress),
+            Some(Kind::Attachment) => Some(&mut bytes.attachments),
+            Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => {
+                Some(&mut bytes.snapshots)
+            }
+            Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => {
+                Some(&mut bytes.requests)
+            }
+            _ => Some(&mut bytes.metadata),
+        };
+        if let Some(whole) = whole {
+            *whole += total;
+            return;
+        }
+        let copy = line.field(Key::ToolUseResult).len() as u64;
+        bytes.tool_use_result += copy;
+        let mut inside = copy;
+        if line.blocks.is_empty() {
+            let text = line.message.map_or(line.field(Key::Content), |m| m.content).len() as u64;
+            bytes.text += text;
+            inside += text;
+        }
+        for block in &line.blocks {
+            let len = block.whole.len() as u64;
+            let signature = block.signature.len() as u64;
+            let media = u64::from(block.media) + block.source.len() as u64;
+            bytes.signatures += signature;
+            bytes.media += media;
+            let rest = len - (signature + media).min(len);
+            match block.kind {
+                Some(BlockKind::Text) => bytes.text += rest,
+                Some(BlockKind::Thinking | BlockKind::RedactedThinking) => bytes.thinking += rest,
+                Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => {
+                    bytes.tool_input += rest;
+                }
+                Some(BlockKind::Image | BlockKind::Document) => bytes.media += rest,
+                Some(_) => bytes.tool_result += rest,
+                None => bytes.text += rest,
+            }
+            inside += len;
+        }
+        bytes.envelope += total - inside.min(total);
+    }
+
+    /// Takes an entry without a uuid: titles, checkpoints and the like.
+    fn metadata(&mut self, line: &Line, raw: &[u8]) {
+        let text = |key| line.string(key, raw).map(kept_text);
+        let after = self.next_node();
+        let facts = &mut self.facts;
+        match line.kind {
+            Some(Kind::CustomTitle) => facts.custom_title = text(Key::CustomTitle),
+            Some(Kind::AiTitle) => facts.ai_title = text(Key::AiTitle),
+            Some(Kind::Summary) => {
+                if let (Some(leaf), Some(summary)) =
+                    (line.string(Key::LeafUuid, raw), text(Key::Summary))
+                {
+                    facts.summaries.push((Uid::new(leaf), summary));
+                }
+            }
+            Some(Kind::LastPrompt) => facts.checkpoints.push(Checkpoint {
+                leaf: match line.field(Key::LeafUuid).of(raw) {
+                    b"" => None,
+                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, Uid::new)),
+                },
+                explicit: line.flag(Key::Explicit, raw),
+                rewound: line.flag(Key::Rewound, raw),
+                after,
+            }),
+            Some(Kind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
+            _ => {}
+        }
+    }
+
+    fn tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid) {
+        let raw = entry.raw;
+        let time = line.string(Key::Timestamp, raw).map_or(Time::NONE, Time::parse);
+        if !time.is_none() {
+            let (first, last) = self.facts.span.unwrap_or((time, time));
+            self.facts.span = Some((first.min(time), last.max(time)));
+        }
+        let index = self.next_node();
+        let mut node = Node {
+            uid,
+            parent: line.string(Key::ParentUuid, raw).map_or(Uid::NONE, Uid::new),
+            time,
+            entry: entry.number,
+            message: NONE,
+            flags: Flags::default(),
+            role: match line.kind {
+                Some(Kind::User) => Role::User,
+                Some(Kind::Assistant) => Role::Assistant,
+                Some(Kind::System) => Role::System,
+                Some(Kind::Attachment) => Role::Attachment,
+                Some(Kind::Progress) => Role::Progress,
+                _ => Role::Other,
+            },
+        };
+        let flags = &mut node.flags;
+        flags.set_if(line.flag(Key::IsSidechain, raw), Flags::SIDECHAIN);
+        flags.set_if(!line.field(Key::IsSidechain).is_empty(), Flags::SIDE_KEY);
+        flags.set_if(line.flag(Key::IsMeta, raw), Flags::META);
+        flags.set_if(entry.glued, Flags::GLUED);
+        flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
+        flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
+        flags.set_if(line.string(Key::Uuid, raw).is_none(), Flags::NO_UUID);
+        if flags.is_sidechain()
+            && let Some(agent) = line.string(Key::AgentId, raw)
+        {
+            self.facts.agent_ids.count(agent);
+        }
+        match node.role {
+            Role::User => self.user_entry(entry, line, index, &mut node),
+            Role::Assistant => self.assistant_entry(entry, line, index, &mut node),
+            Role::System => self.system_entry(line, raw, index, &mut node),
+            Role::Attachment => {
+                let attachment = Json::new(line.field(Key::Attachment).of(raw));
+                let kind = attachment.get("type").and_then(Json::inner);
+                node.flags.set_if(kind == Some(b"queued_command"), Flags::QUEUED);
+                node.flags.set_if(kind == Some(b"fork_briefing"), Flags::BRIEFING);
+            }
+            Role::Progress => {
+                // The type is the first key of `data` in every version that writes these.
+                let data = line.field(Key::Data).of(raw);
+                let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
+                node.flags.set_if(of_tool, Flags::TOOL_PROGRESS);
+            }
+            Role::Other => {}
+        }
+        if self.facts.forked_from.is_none() && !line.field(Key::ForkedFrom).is_empty() {
+            let from = Json::new(line.field(Key::ForkedFrom).of(raw));
+            self.facts.forked_from =
+                from.get("sessionId").and_then(Json::as_str).map(std::borrow::Cow::into_owned);
+        }
+        if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
+            let source = Uid::new(source);
+            if source != node.parent {
+                self.facts.sources.insert(index, source);
+            }
+        }
+        match self.facts.by_uid.entry(uid) {
+            std::collections::hash_map::Entry::Vacant(slot) => {
+                slot.insert(index);
+            }
+            std::collections::hash_map::Entry::Occupied(first) => {
+                self.facts.duplicates.insert(*first.get(), index);
+                let detail = "the uuid stands on an earlier line too; the later entry counts".to_owned();
+                self.defect(Defect { line: entry.line, kind: DefectKind::DuplicateUuid, detail });
+            }
+        }
+        self.facts.nodes.push(node);
+    }
+
+    fn incomplete(&mut self, entry: &Entry<'_>, what: &str) {
+        let detail = format!("{what} entry without a message");
+        self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
+    }
+
+    fn user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+        let raw = entry.raw;
+        let Some(message) = line.message else {
+            node.flags.set(Flags::NO_MESSAGE);
+            return self.incomplete(entry, "user");
+        };
+        let content = message.content.of(raw);
+        note_content(content, line, &mut node.flags);
+        note_blocks(&line.blocks, raw, &mut node.flags);
+        if let Some(text) = message.content.string_in(raw) {
+            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+        }
+
+        let replayed = if node.time.is_none() {
+            None
+        } else {
+            // The ends of a long content tell it apart as well as the whole and are cheap to read.
+            let ends = content.len().min(256);
+            let side = [u8::from(node.flags.is_sidechain())];
+            let print =
+                fingerprint(&[&side, &content[..ends], &content[content.len() - ends..], &content.len().to_le_bytes()]);
+            let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
+            let seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            (seen != next).then_some(seen)
+        };
+        node.flags.set_if(replayed.is_some(), Flags::REPLAY);
+        node.message = replayed.unwrap_or_else(|| {
+            self.new_message(Message { id: Uid::NONE, first: index, assistant: false, model: None, usage: None })
+        });
+
+        for block in line.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
+            let Some(id) = block.id.string_in(raw) else { continue };
+            let agent = self.started_agent(Uid::new(id), line, raw);
+            self.results.push((Uid::new(id), index, agent, unescape(id).into()));
+        }
+        if replayed.is_none() {
+            if message.content.string_in(raw).is_some() {
+                self.block_kinds[0][BlockKind::Text as usize] += 1;
+            }
+            for block in &line.blocks {
+                self.count_block(false, block, raw);
+            }
+        }
+
+        node.flags.set_if(line.flag(Key::IsCompactSummary, raw), Flags::SUMMARY);
+        if node.flags.has_result() {
+            return;
+        }
+        let (author, words) = author_of_entry(line, raw);
+        match author {
+            Author::Summary => node.flags.set(Flags::SUMMARY),
+            Author::Command => node.flags.set(Flags::COMMAND),
+            Author::Interrupt => node.flags.set(Flags::INTERRUPT),
+            Author::Human | Author::Notice | Author::Nobody => {}
+        }
+        let flags = node.flags;
+        if flags.is_sidechain() && node.parent.is_none() {
+            self.facts.side_roots.push((index, fingerprint(&[words])));
+        }
+        let human = author == Author::Human
+            && !flags.is_meta()
+            && !flags.is_summary()
+            && !flags.is_sidechain()
+            && came_from_a_person(line, raw);
+        if human {
+            node.flags.set(Flags::HUMAN);
+            if self.facts.first_prompt.is_none() && !words.is_empty() {
+                self.facts.first_prompt = Some(kept_text(words));
+            }
+        }
+    }
+
+    fn assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+        let raw = entry.raw;
+        let Some(message) = line.message else {
+            node.flags.set(Flags::NO_MESSAGE);
+            return self.incomplete(entry, "assistant");
+        };
+        note_content(message.content.of(raw), line, &mut node.flags);
+        node.flags.set_if(line.flag(Key::IsApiErrorMessage, raw), Flags::API_ERROR);
+        note_blocks(&line.blocks, raw, &mut node.flags);
+        if let Some(text) = message.content.string_in(raw) {
+            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+        }
+        let model = message.model.string_in(raw).map(|model| self.facts.models.count(model));
+        node.flags.set_if(model.is_none(), Flags::NO_MODEL);
+        if message.model.of(raw) == b"null" {
+            self.facts.models.count(b"None");
+        }
+        node.flags.set_if(message.model.of(raw) == br#""<synthetic>""#, Flags::SYNTHETIC);
+        self.facts.stop_reasons.count(message.stop_reason.string_in(raw).unwrap_or(b"None"));
+
+        let id = message.id.string_in(raw).map_or(Uid::NONE, Uid::new);
+        let side = node.flags.is_sidechain();
+        node.message = if id.is_none() {
+            node.flags.set(Flags::NO_MESSAGE_ID);
+            self.new_message(Message { id, first: index, assistant: true, model, usage: None })
+        } else if let Some(&known) = self.messages_by_id.get(&(id, side)) {
+            known
+        } else {
+            let new = self.new_message(Message { id, first: index, assistant: true, model, usage: None });
+            self.messages_by_id.insert((id, side), new);
+            new
+        };
+        let usage = Usage::parse(Json::new(message.usage.of(raw)));
+        if usage.is_some() {
+            self.facts.messages[node.message as usize].usage = usage;
+        }
+
+        let mut new_blocks = 0;
+        for block in &line.blocks {
+            if self.is_new_block(node.message, block, raw) {
+                new_blocks += 1;
+                self.count_block(true, block, raw);
+            }
+            if block.kind == Some(BlockKind::ToolUse) {
+                self.call(index, block, raw);
+            }
+        }
+        if message.content.string_in(raw).is_some() {
+            self.block_kinds[1][BlockKind::Text as usize] += 1;
+        }
+        let repeats = new_blocks == 0 && !line.blocks.is_empty();
+        node.flags.set_if(repeats, Flags::REPLAY);
+    }
+
+    fn system_entry(&mut self, line: &Line, raw: &[u8], index: u32, node: &mut Node) {
+        match line.string(Key::Subtype, raw) {
+            Some(b"compact_boundary") => node.flags.set(Flags::BOUNDARY),
+            Some(b"file_snapshot") => return node.flags.set(Flags::SNAPSHOT),
+            Some(b"local_command") => return node.flags.set(Flags::LOCAL_COMMAND),
+            _ => return,
+        }
+        if let Some(parent) = line.string(Key::LogicalParentUuid, raw) {
+            self.facts.logical_parents.insert(index, Uid::new(parent));
+        }
+        let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
+        let uid = |json: Option<Json<'_>>| json.and_then(Json::inner).map_or(Uid::NONE, Uid::new);
+        let listed = metadata.get("preservedMessages").filter(|p| p.is_object());
+        let segment = metadata.get("preservedSegment").filter(|p| p.is_object());
+        if let Some(kept) = listed.or(segment) {
+            let uuids = listed.and_then(|l| l.get("uuids"));
+            let preserved = Preserved {
+                anchor: uid(kept.get("anchorUuid")),
+                uuids: uuids.map_or(Vec::new(), |u| u.items().map(|u| uid(Some(u))).collect()),
+                segment: segment.map(|s| (uid(s.get("headUuid")), uid(s.get("tailUuid")))),
+            };
+            self.facts.preserved.insert(index, preserved);
+        }
+    }
+
+    fn new_message(&mut self, message: Message) -> u32 {
+        let index = u32::try_from(self.facts.messages.len()).unwrap_or(NONE - 1);
+        self.facts.messages.push(message);
+        index
+    }
+
+    fn count_block(&mut self, assistant: bool, block: &BlockSpans, raw: &[u8]) {
+        match block.kind {
+            Some(kind) => self.block_kinds[usize::from(assistant)][kind as usize] += 1,
+            None => {
+                let role = if assistant { "assistant" } else { "user" };
+                let name = block.kind_name.string_in(raw).map_or("(none)".into(), unescape);
+                *self.facts.blocks.entry(format!("{role}:{}", clip(&name))).or_default() += 1;
+            }
+        }
+    }
+
+    /// Tells whether a message has not had this block yet. A copy of a block, or a text that grew
+    /// while it was streamed, is not new.
+    fn is_new_block(&mut self, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
+        let kind = block.kind_name.of(raw);
+        let words = block.text.of(raw);
+        let message_key = message.to_le_bytes();
+        let print = match block.kind {
+            Some(BlockKind::ToolUse) => fingerprint(&[&message_key, kind, block.id.of(raw)]),
+            // A thinking block without text is known by its signature.
+            Some(BlockKind::Thinking) => {
+                fingerprint(&[&message_key, kind, words, block.signature.of(raw)])
+            }
+            _ => fingerprint(&[&message_key, kind, block.whole.of(raw)]),
+        };
+        let new = self.seen_blocks.insert(print);
+        if !new || block.kind != Some(BlockKind::Text) {
+            return new;
+        }
+        let inner = block.text.string_in(raw).unwrap_or_default();
+        let grown = self
+            .last_text
+            .insert(message, (inner.len(), fingerprint(&[inner])))
+            .is_some_and(|(len, before)| {
+                len > 0 && len < inner.len() && fingerprint(&[&inner[..len]]) == before
+            });
+        !grown
+    }
+
+    fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) {
+        let Some(id) = block.id.string_in(raw) else { return };
+        let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
+        let known = *self.calls_by_id.entry(Uid::new(id)).or_insert(next);
+        self.facts.uses.push((index, known));
+        if known != next {
+            return;
+        }
+        let name = block.name.string_in(raw).unwrap_or_default();
+        let prompt = starts_agents(name)
+            .then(|| Json::new(block.input.of(raw)).get("prompt")?.inner())
+            .flatten()
+            .map(|prompt| fingerprint(&[prompt]));
+        self.facts.calls.push(Call {
+            id: unescape(id).into(),
+            tool: self.facts.tools.count(name),
+            node: index,
+            results: Vec::new(),
+            prompt,
+            agent: None,
+        });
+    }
+
+    /// Finds the subagent that the result of a call names.
+    fn started_agent(&self, call: Uid, line: &Line, raw: &[u8]) -> Option<Box<str>> {
+        let call = &self.facts.calls[*self.calls_by_id.get(&call)? as usize];
+        call.prompt?;
+        let agent = Json::new(line.field(Key::ToolUseResult).of(raw)).get("agentId")?;
+        Some(agent.as_str()?.into())
+    }
+
+    /// Returns the facts of all that was taken.
+    pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
+        for (id, node, agent, text) in std::mem::take(&mut self.results) {
+            match self.calls_by_id.get(&id) {
+                Some(&call) => {
+                    self.facts.answers.push((node, call));
+                    let call = &mut self.facts.calls[call as usize];
+                    call.results.push(node);
+                    call.agent = call.agent.take().or(agent);
+                }
+                None => self.facts.orphan_results.push((text, node)),
+            }
+        }
+        let mut facts = self.facts;
+        for (kind, n) in Kind::ALL.iter().zip(self.kinds) {
+            if n > 0 {
+                *facts.types.entry(kind.name().to_owned()).or_default() += u64::from(n);
+            }
+        }
+        for (role, counts) in ["user", "assistant"].iter().zip(self.block_kinds) {
+            for (kind, n) in BlockKind::ALL.iter().zip(counts) {
+                if n > 0 {
+                    *facts.blocks.entry(format!("{role}:{}", kind.name())).or_default() += u64::from(n);
+                }
+            }
+        }
+        facts.lines = lines;
+        facts.bad_lines = bad_lines;
+        facts
+    }
+}
+
+/// How `data` begins in the progress of a running command.
+const TOOL_PROGRESS: [&str; 3] =
+    [r#"{"type":"bash_progress""#, r#"{"type":"powershell_progress""#, r#"{"type":"mcp_progress""#];
+
+/// Tools that start a subagent, in the order in which clients had them.
+fn starts_agents(tool: &[u8]) -> bool {
+    matches!(tool, b"dispatch_agent" | b"Task" | b"Agent")
+}
+
+/// Newer clients say where a prompt came from.
+fn came_from_a_person(line: &Line, raw: &[u8]) -> bool {
+    let origin = line.field(Key::Origin);
+    if !origin.is_empty() {
+        let kind = Json::new(origin.of(raw)).get("kind");
+        return kind.and_then(Json::inner).is_none_or(|kind| kind == b"human");
+    }
+    line.string(Key::PromptSource, raw) != Some(b"system")
+}
+
+fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
+    match content.first() {
+        Some(b'"') => flags.set(Flags::STRING),
+        Some(b'[') => {
+            let empty = content[1..content.len() - 1].trim_ascii().is_empty();
+            flags.set_if(line.blocks.is_empty() && !empty, Flags::ODD_CONTENT);
+        }
+        _ => flags.set(Flags::ODD_CONTENT),
+    }
+}
+
+fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {
+    for block in blocks {
+        flags.set(match block.kind {
+            Some(BlockKind::Text) => {
+                let blank = is_blank(block.text.string_in(raw).unwrap_or_default());
+                if blank { Flags::BLANK } else { Flags::TEXT }
+            }
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => Flags::THINKING,
+            Some(BlockKind::ToolUse) => Flags::CALL,
+            Some(BlockKind::ToolResult) => Flags::RESULT,
+            _ => Flags::MEDIA,
+        });
+    }
+}
+
+/// Returns the beginning of a text, cut before a character or escape.
+fn kept_text(inner: &[u8]) -> String {
+    let mut end = inner.len().min(MAX_TEXT);
+    if end < inner.len() {
+        while end > 0 && inner[end] & 0xc0 == 0x80 {
+            end -= 1;
+        }
+        // An escape is at most a pair of `\uXXXX`: cut before one that has begun.
+        if let Some(slash) = inner[end.saturating_sub(12)..end].iter().position(|&b| b == b'\\') {
+            end = end.saturating_sub(12) + slash;
+        }
+    }
+    unescape(&inner[..end]).into_owned()
+}
+
+/// Names come from the log: none may fill the memory.
+fn clip(name: &str) -> String {
+    name.chars().take(100).collect()
+}

@@ -1,0 +1,177 @@
+//! Ids and times in a form that is small and quick to compare.
+
+use std::hash::Hasher;
+
+use jiff::Timestamp;
+use rustc_hash::FxHasher;
+
+/// The identity of an entry, a message or a tool call: a UUID as its number, any other text as a
+/// hash of 128 bits. The text itself is read from the log where it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Uid(u128);
+
+impl Uid {
+    /// No id: the field is absent or `null`.
+    pub const NONE: Self = Self(0);
+
+    /// Makes the identity of an id as it is spelled in the log.
+    pub fn new(text: &[u8]) -> Self {
+        parse_uuid(text).unwrap_or_else(|| Self(hash(text)))
+    }
+
+    /// Tells whether there is no id.
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
+
+/// Reads a UUID in its usual spelling with lower-case digits; the nil UUID is an ordinary text, so
+/// that it is told apart from no id at all.
+fn parse_uuid(text: &[u8]) -> Option<Uid> {
+    let text: &[u8; 36] = text.try_into().ok()?;
+    let mut value = 0u128;
+    for (i, &c) in text.iter().enumerate() {
+        let digit = match c {
+            b'-' if matches!(i, 8 | 13 | 18 | 23) => continue,
+            b'0'..=b'9' => c - b'0',
+            b'a'..=b'f' => c - b'a' + 10,
+            _ => return None,
+        };
+        if matches!(i, 8 | 13 | 18 | 23) {
+            return None;
+        }
+        value = (value << 4) | u128::from(digit);
+    }
+    (value != 0).then_some(Uid(value))
+}
+
+fn hash(text: &[u8]) -> u128 {
+    let half = |seed: u64| {
+        let mut hasher = FxHasher::default();
+        hasher.write_u64(seed);
+        hasher.write(text);
+        hasher.write_usize(text.len());
+        u128::from(hasher.finish())
+    };
+    ((half(0x9e37_79b9) << 64) | half(0x85eb_ca6b)).max(1)
+}
+
+/// Hashes bytes for comparing contents.
+pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
+    let mut hasher = FxHasher::default();
+    for part in parts {
+        hasher.write(part);
+        hasher.write_usize(part.len());
+    }
+    hasher.finish()
+}
+
+/// A moment, in milliseconds since 1970. Entries may have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Time(i64);
+
+impl Time {
+    /// No time: sorts before every other.
+    pub const NONE: Self = Self(i64::MIN);
+
+    /// Makes a time from milliseconds since 1970.
+    pub fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Reads an ISO 8601 time. Clients write `2025-01-31T12:34:56.789Z`; any other form that names
+    /// a moment is taken too.
+    pub fn parse(text: &[u8]) -> Self {
+        usual_form(text).or_else(|| any_form(text)).unwrap_or(Self::NONE)
+    }
+
+    /// Tells whether there is no time.
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Returns the milliseconds since 1970.
+    pub fn millis(self) -> Option<i64> {
+        (!self.is_none()).then_some(self.0)
+    }
+
+    /// Returns the time as a timestamp, if there is one and it is within the calendar's range.
+    pub fn timestamp(self) -> Option<Timestamp> {
+        Timestamp::from_millisecond(self.millis()?).ok()
+    }
+
+    /// Returns the time as clients write it.
+    pub fn to_iso(self) -> Option<String> {
+        self.timestamp().map(|t| format!("{t:.3}"))
+    }
+}
+
+fn any_form(text: &[u8]) -> Option<Time> {
+    let timestamp: Timestamp = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(Time(timestamp.as_millisecond()))
+}
+
+fn usual_form(text: &[u8]) -> Option<Time> {
+    let text: &[u8; 24] = text.try_into().ok()?;
+    let fixed = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
+    if fixed.iter().any(|&(at, c)| text[at] != c) {
+        return None;
+    }
+    let number = |from: usize, len: usize| {
+        text[from..from + len].iter().try_fold(0i64, |n, &c| {
+            c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0'))
+        })
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
+    let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
+    if !(1..=12).contains(&month) || !(1..=28).contains(&day) || hour > 23 || minute > 59 || second > 59
+    {
+        // The end of a month is left to the calendar of `jiff`.
+        return None;
+    }
+    // Days since 1970, counting years from March so that the leap day is the last of its year.
+    let shifted = year - i64::from(month <= 2);
+    let era = shifted.div_euclid(400);
+    let of_era = shifted.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    Some(Time((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + number(20, 3)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn uuids_are_their_number_and_other_texts_a_hash() {
+        let uuid = Uid::new(b"00000000-0000-4000-8000-00000000000a");
+        assert_eq!(uuid, Uid(0x0000_0000_0000_4000_8000_0000_0000_000a));
+        assert_ne!(Uid::new(b"a"), Uid::new(b"b"));
+        assert_ne!(Uid::new(b"a"), Uid::new(b"a\0"));
+        assert_ne!(Uid::new(b"00000000-0000-0000-0000-000000000000"), Uid::NONE);
+        assert_ne!(Uid::new(b""), Uid::NONE);
+    }
+
+    #[test]
+    fn odd_times_are_read_or_none() {
+        assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Time(1));
+        assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Time(0));
+        assert_eq!(Time::parse(b"2024-02-29T00:00:00.000Z").to_iso().as_deref(), Some("2024-02-29T00:00:00.000Z"));
+        for bad in ["", "yesterday", "2025-13-01T00:00:00.000Z", "2023-02-29T00:00:00.000Z"] {
+            assert_eq!(Time::parse(bad.as_bytes()), Time::NONE, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_reading_of_times_is_the_calendar_s(millis in -2_000_000_000_000i64..4_000_000_000_000) {
+            let text = Time(millis).to_iso().expect("in range");
+            prop_assert_eq!(any_form(text.as_bytes()), Some(Time(millis)));
+            if let Some(quick) = usual_form(text.as_bytes()) {
+                prop_assert_eq!(quick, Time(millis));
+            }
+        }
+    }
+}

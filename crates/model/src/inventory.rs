@@ -1,0 +1,302 @@
+//! What is in a session, counted.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::facts::{Bytes, Facts};
+use crate::session::Session;
+use crate::tree::Link;
+use crate::usage::Usage;
+
+/// The inventory of one session, or of several together.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Inventory {
+    /// The file's bytes.
+    pub bytes: u64,
+    /// Lines, blank ones too.
+    pub lines: u64,
+    /// Entries by type.
+    pub entries: BTreeMap<String, u64>,
+    /// System entries by subtype.
+    pub system: BTreeMap<String, u64>,
+    /// Lines that are not blank and hold no object.
+    pub bad_lines: u64,
+    /// Messages by role.
+    pub messages: Messages,
+    /// Content blocks by `role:type`, each block of a message once.
+    pub blocks: BTreeMap<String, u64>,
+    /// Tool calls.
+    pub tool_calls: ToolCalls,
+    /// Prompts that somebody typed.
+    pub turns: u64,
+    /// Stop reasons, by assistant entry; `None` where there is none.
+    pub stop_reasons: BTreeMap<String, u64>,
+    /// Client versions, by entry.
+    pub versions: BTreeMap<String, u64>,
+    /// Models, by assistant entry.
+    pub models: BTreeMap<String, u64>,
+    /// Points from which more than one path leads on.
+    pub forks: u64,
+    /// Endings of the conversation.
+    pub tips: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Subagents, in this file and beside it.
+    pub subagents: u64,
+    /// How entries are joined to each other.
+    pub chain: Chain,
+    /// Bytes by what they hold.
+    pub bytes_by: Bytes,
+    /// Tokens, each message once.
+    pub usage: Usage,
+    /// Types and fields that no client we know writes.
+    pub unknown: Unknown,
+    /// What is wrong with the file.
+    pub defects: Vec<DefectRow>,
+    /// How many more defects there are than are listed.
+    pub defects_omitted: u64,
+}
+
+/// Messages by role.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Messages {
+    /// User entries, replays once.
+    pub user: u64,
+    /// Messages of the model, by distinct `message.id`.
+    pub assistant: u64,
+    /// Messages of the model without an id, by entry.
+    pub assistant_without_id: u64,
+}
+
+/// Tool calls, by distinct id.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ToolCalls {
+    /// Calls.
+    pub total: u64,
+    /// Calls with a result.
+    pub paired: u64,
+    /// Calls by tool.
+    pub by_name: BTreeMap<String, u64>,
+    /// Ids of calls without a result.
+    pub orphan_uses: Vec<String>,
+    /// Ids of results without a call.
+    pub orphan_results: Vec<String>,
+    /// Ids of calls with several results.
+    pub multiple_results: Vec<String>,
+}
+
+/// How the parents of entries relate to the file.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Chain {
+    /// The parent is the entry before.
+    pub previous: u64,
+    /// The parent is another entry of the file.
+    pub other: u64,
+    /// The parent is `null`.
+    pub null: u64,
+    /// There is no `parentUuid`.
+    pub missing: u64,
+    /// The parent is not in the file.
+    pub dangling: u64,
+    /// Joined over a compaction, by `logicalParentUuid`.
+    pub logical: u64,
+    /// Joined over a compaction that nothing links, by the order of the file.
+    pub inferred: u64,
+}
+
+/// What we do not know.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "each field is what it is called")]
+pub struct Unknown {
+    pub types: BTreeMap<String, u64>,
+    pub fields: BTreeMap<String, u64>,
+}
+
+/// A defect as it is told.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "each field is what it is called")]
+pub struct DefectRow {
+    pub line: u32,
+    pub kind: &'static str,
+    pub detail: String,
+}
+
+impl Inventory {
+    /// Counts what is in a session. `bytes` is the size of its file; subagents in files beside it
+    /// are the caller's to add.
+    pub fn new(session: &Session, bytes: u64) -> Self {
+        let facts = &session.facts;
+        let known = |name: &str| rethread_log::Kind::from_name(name).is_some();
+        let paths = session.paths(Client::NEWEST);
+        Self {
+            bytes,
+            lines: facts.lines.into(),
+            entries: facts.types.clone(),
+            system: facts.subtypes.counts(),
+            bad_lines: facts.bad_lines.into(),
+            messages: messages(facts),
+            blocks: facts.blocks.clone(),
+            tool_calls: tool_calls(facts),
+            turns: session.turns() as u64,
+            stop_reasons: facts.stop_reasons.counts(),
+            versions: facts.versions.counts(),
+            models: facts.models.counts(),
+            forks: session.tree.forks() as u64,
+            tips: paths.len() as u64,
+            compactions: session.compactions() as u64,
+            subagents: session.inline_subagents() as u64,
+            chain: chain(session),
+            bytes_by: facts.bytes,
+            usage: usage(facts),
+            unknown: Unknown {
+                types: facts.types.iter().filter(|(name, _)| !known(name)).map(|(k, v)| (k.clone(), *v)).collect(),
+                fields: facts.unknown_fields.clone(),
+            },
+            defects: session
+                .defects()
+                .into_iter()
+                .map(|d| DefectRow { line: d.line, kind: d.kind.name(), detail: d.detail })
+                .collect(),
+            defects_omitted: facts.defects_omitted,
+        }
+    }
+
+    /// Adds the counts of another session. Lists of ids and defects are not joined, only counted
+    /// where there is a count. Usage is left to the caller, who knows which messages are copies.
+    pub fn add(&mut self, other: &Self) {
+        let sum = |into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
+            for (name, n) in from {
+                *into.entry(name.clone()).or_default() += n;
+            }
+        };
+        self.bytes += other.bytes;
+        self.lines += other.lines;
+        self.bad_lines += other.bad_lines;
+        self.messages.user += other.messages.user;
+        self.messages.assistant += other.messages.assistant;
+        self.messages.assistant_without_id += other.messages.assistant_without_id;
+        self.turns += other.turns;
+        self.forks += other.forks;
+        self.tips += other.tips;
+        self.compactions += other.compactions;
+        self.subagents += other.subagents;
+        self.tool_calls.total += other.tool_calls.total;
+        self.tool_calls.paired += other.tool_calls.paired;
+        self.defects_omitted += other.defects_omitted + other.defects.len() as u64;
+        for (into, from) in [
+            (&mut self.entries, &other.entries),
+            (&mut self.system, &other.system),
+            (&mut self.blocks, &other.blocks),
+            (&mut self.stop_reasons, &other.stop_reasons),
+            (&mut self.versions, &other.versions),
+            (&mut self.models, &other.models),
+            (&mut self.tool_calls.by_name, &other.tool_calls.by_name),
+            (&mut self.unknown.types, &other.unknown.types),
+            (&mut self.unknown.fields, &other.unknown.fields),
+        ] {
+            sum(into, from);
+        }
+        self.chain.add(other.chain);
+        self.bytes_by.add(other.bytes_by);
+    }
+}
+
+/// Adds field by field.
+macro_rules! add_fields {
+    ($type:ty: $($field:ident)*) => {
+        impl $type {
+            pub(crate) fn add(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+add_fields!(Chain: previous other null missing dangling logical inferred);
+add_fields!(Bytes: text thinking signatures tool_input tool_result tool_use_result media progress
+    attachments snapshots requests metadata envelope junk);
+
+impl Bytes {
+    /// Returns the parts with their names, in the order of their declaration.
+    pub fn parts(&self) -> [(&'static str, u64); 14] {
+        [
+            ("text", self.text),
+            ("thinking", self.thinking),
+            ("signatures", self.signatures),
+            ("tool input", self.tool_input),
+            ("tool results", self.tool_result),
+            ("copies of results", self.tool_use_result),
+            ("images, documents", self.media),
+            ("progress", self.progress),
+            ("attachments", self.attachments),
+            ("snapshots", self.snapshots),
+            ("API requests", self.requests),
+            ("metadata", self.metadata),
+            ("envelope", self.envelope),
+            ("junk", self.junk),
+        ]
+    }
+}
+
+fn messages(facts: &Facts) -> Messages {
+    let mut messages = Messages::default();
+    for message in &facts.messages {
+        match (message.assistant, message.id.is_none()) {
+            (false, _) => messages.user += 1,
+            (true, false) => messages.assistant += 1,
+            (true, true) => messages.assistant_without_id += 1,
+        }
+    }
+    messages
+}
+
+fn usage(facts: &Facts) -> Usage {
+    facts.messages.iter().filter_map(|m| m.usage).fold(Usage::default(), |mut sum, usage| {
+        sum += usage;
+        sum
+    })
+}
+
+fn tool_calls(facts: &Facts) -> ToolCalls {
+    let ids = |calls: &mut dyn Iterator<Item = &crate::facts::Call>| {
+        calls.map(|call| call.id.to_string()).collect::<Vec<_>>()
+    };
+    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+    for call in &facts.calls {
+        *by_name.entry(facts.tools.name(call.tool).to_owned()).or_default() += 1;
+    }
+    let mut orphan_results: Vec<String> = facts.orphan_results.iter().map(|(id, _)| id.to_string()).collect();
+    orphan_results.sort_unstable();
+    orphan_results.dedup();
+    ToolCalls {
+        total: facts.calls.len() as u64,
+        paired: facts.calls.iter().filter(|call| !call.results.is_empty()).count() as u64,
+        by_name,
+        orphan_uses: ids(&mut facts.calls.iter().filter(|call| call.results.is_empty())),
+        orphan_results,
+        multiple_results: ids(&mut facts.calls.iter().filter(|call| call.results.len() > 1)),
+    }
+}
+
+fn chain(session: &Session) -> Chain {
+    let mut chain = Chain::default();
+    for (i, (node, link)) in session.facts.nodes.iter().zip(&session.tree.links).enumerate() {
+        match link {
+            Link::Logical(_) => chain.logical += 1,
+            Link::Inferred(_) => chain.inferred += 1,
+            Link::Root | Link::Parent(_) | Link::Bridged(_) | Link::Dangling => {}
+        }
+        if node.parent.is_none() {
+            let slot = if node.flags.has_parent_key() { &mut chain.null } else { &mut chain.missing };
+            *slot += 1;
+        } else if i > 0 && session.facts.nodes[i - 1].uid == node.parent {
+            chain.previous += 1;
+        } else if session.facts.node_of(node.parent).is_some() {
+            chain.other += 1;
+        } else {
+            chain.dangling += 1;
+        }
+    }
+    chain
+}

@@ -1,0 +1,37 @@
+//! One correct model of a session, without I/O.
+//!
+//! [`Builder`] takes the entries of a log and makes [`Facts`] of them; [`Session`] joins the facts
+//! into a tree of steps and finds its paths; [`Reader`] brings the bytes back for what is shown.
+//! [`resume()`] tells which path a given client would go on with.
+//!
+//! Every entry has one place, in the tree or among the loose ones; a path runs from a root to an
+//! ending; the same bytes give the same model. What is wrong with a log is told as defects; nothing
+//! here fails.
+
+mod id;
+mod prompt;
+mod usage;
+
+mod facts;
+mod tree;
+
+mod client;
+mod session;
+mod side;
+
+mod inventory;
+mod title;
+mod view;
+
+pub use client::{Client, Resume, resume};
+pub use facts::{
+    Builder, Bytes, Call, Checkpoint, Facts, Flags, Message, Names, Node, Place, Role,
+};
+pub use id::{Time, Uid};
+pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
+pub use session::{Path, Session};
+pub use side::Inline;
+pub use title::{Title, TitleSource, one_line, title};
+pub use tree::{Groups, Link, Step, StepKind, Tree};
+pub use usage::Usage;
+pub use view::{BlockView, Item, MessageKind, MessageView, NoteView, Reader};

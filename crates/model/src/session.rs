@@ -1,0 +1,240 @@
+//! One session, read and understood: the facts of its log, its tree and its paths.
+
+use rethread_log::Defect;
+
+use crate::client::{Client, Resume, resume};
+use crate::facts::{Facts, NONE, Role};
+use crate::id::Time;
+use crate::tree::{Groups, StepKind, Tree};
+
+/// A session without its texts.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// What is known of its entries.
+    pub facts: Facts,
+    /// How they hang together.
+    pub tree: Tree,
+    /// The step on whose path each step is shown: itself, or for what makes no path the step beside.
+    home: Vec<u32>,
+}
+
+/// A way through the conversation, from a root to an ending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// Its number, from 1, in the order in which the endings stand in the file.
+    pub n: usize,
+    /// It is the one that the client would resume.
+    pub active: bool,
+    /// The client would resume it here, though the conversation went on from here.
+    pub inner: bool,
+    /// The step that it ends with.
+    pub step: usize,
+    /// The last user or assistant entry, as an index of a node.
+    pub tip: usize,
+    /// The last entry that it shares with another path.
+    pub fork_point: Option<usize>,
+    /// The fork point's step.
+    pub fork_step: Option<usize>,
+    /// Messages on it.
+    pub messages: u32,
+    /// Prompts on it.
+    pub turns: u32,
+    /// Compactions on it.
+    pub compactions: u32,
+    /// Its last prompt, as an index of a node.
+    pub last_prompt: Option<usize>,
+    /// When its last entry was written.
+    pub time: Time,
+}
+
+/// Sums along the way from the root to each step.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    messages: u32,
+    turns: u32,
+    compactions: u32,
+    last_prompt: Option<usize>,
+    fork: Option<(usize, u32)>,
+}
+
+impl Session {
+    /// Builds the tree of the facts.
+    pub fn new(facts: Facts) -> Self {
+        let tree = Tree::new(&facts);
+        let home = homes(&tree);
+        Self { facts, tree, home }
+    }
+
+    /// Returns the paths, the active one by the rule of `client`.
+    pub fn paths(&self, client: Client) -> Vec<Path> {
+        self.paths_of(&resume(&self.facts, client))
+    }
+
+    /// Returns the paths, with the one active that `resumed` ends on.
+    pub fn paths_of(&self, resumed: &Resume) -> Vec<Path> {
+        let sums = self.sums();
+        let last = self.last_entries();
+        let tips = self.tree.tips();
+        let active = resumed.tip.and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
+        let mut ends: Vec<(usize, bool)> = tips.iter().map(|&step| (step, false)).collect();
+        if let Some(step) = active.filter(|&step| step != NONE) {
+            let step = step as usize;
+            let known = tips.binary_search(&step).is_ok();
+            if !known && !self.tree.steps[step].side {
+                ends.push((step, true));
+            }
+        }
+        ends.sort_by_key(|&(step, inner)| (last[step], inner));
+        ends.iter()
+            .enumerate()
+            .map(|(i, &(step, inner))| {
+                let sums = &sums[step];
+                let is_active = active.is_some_and(|a| a as usize == step);
+                let tip = match resumed.tip {
+                    Some(tip) if is_active => tip,
+                    _ => last[step].unwrap_or(self.tree.steps[step].head) as usize,
+                };
+                Path {
+                    n: i + 1,
+                    active: is_active,
+                    inner,
+                    step,
+                    tip,
+                    fork_point: sums.fork.map(|(_, from)| self.said_at(from)),
+                    fork_step: sums.fork.map(|(step, _)| step),
+                    messages: sums.messages,
+                    turns: sums.turns,
+                    compactions: sums.compactions,
+                    last_prompt: sums.last_prompt,
+                    time: self.facts.nodes[tip].time,
+                }
+            })
+            .collect()
+    }
+
+    /// Returns the steps that are shown on the way to `step`, with what hangs beside the way.
+    pub fn steps_shown(&self, step: usize) -> Vec<usize> {
+        let shown = Groups::new(self.home.len(), &self.home);
+        let path = self.tree.path_to(step);
+        path.iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
+    }
+
+    /// Returns the step that message number `n` is part of.
+    pub fn step_of_message(&self, n: usize) -> Option<usize> {
+        let message = self.facts.messages.get(n.checked_sub(1)?)?;
+        self.tree.step(message.first as usize)
+    }
+
+    /// Tells whether the way to `end` shows `step`.
+    pub fn leads_over(&self, end: usize, step: usize) -> bool {
+        let shown_with = self.home[step];
+        self.tree.path_to(end).iter().any(|&s| s == shown_with as usize)
+    }
+
+    /// Counts distinct prompts, replays once.
+    pub fn turns(&self) -> usize {
+        let is_turn = |message: &&crate::facts::Message| {
+            !message.assistant && self.facts.nodes[message.first as usize].flags.is_human()
+        };
+        self.facts.messages.iter().filter(is_turn).count()
+    }
+
+    /// Counts compactions: boundaries, and summaries that stand without one.
+    pub fn compactions(&self) -> usize {
+        (0..self.tree.steps.len()).filter(|&i| self.is_compaction(i)).count()
+    }
+
+    /// Returns everything that is wrong with the file, in the order of its lines.
+    pub fn defects(&self) -> Vec<Defect> {
+        let mut defects = self.facts.defects.clone();
+        defects.extend(self.tree.defects.iter().cloned());
+        defects.sort_by_key(|defect| defect.line);
+        defects
+    }
+
+    /// Tells whether a step is a compaction of the main conversation; the summary behind a boundary
+    /// is part of the same one.
+    pub fn is_compaction(&self, step: usize) -> bool {
+        let at = &self.tree.steps[step];
+        let boundary = self.facts.nodes[at.head as usize].flags.is_boundary();
+        let behind_one = self.tree.steps.get(at.parent as usize).is_some_and(|before| {
+            self.facts.nodes[before.head as usize].flags.is_boundary()
+        });
+        at.kind == StepKind::Compaction && !at.side && (boundary || !behind_one)
+    }
+
+    fn sums(&self) -> Vec<Sums> {
+        let mut own = vec![0u32; self.tree.steps.len()];
+        for message in &self.facts.messages {
+            let step = self.tree.step_of[message.first as usize];
+            if let Some(&home) = self.home.get(step as usize)
+                && home != NONE
+            {
+                own[home as usize] += 1;
+            }
+        }
+        let mut sums = vec![Sums::default(); self.tree.steps.len()];
+        for &i in &self.tree.order {
+            let i = i as usize;
+            let step = &self.tree.steps[i];
+            let mut sum = sums.get(step.parent as usize).copied().unwrap_or_default();
+            if let Some(parent) = self.tree.steps.get(step.parent as usize)
+                && parent.branches > 1
+            {
+                sum.fork = Some((step.parent as usize, step.from));
+            }
+            sum.messages += own[i];
+            sum.compactions += u32::from(self.is_compaction(i));
+            if step.kind == StepKind::Prompt {
+                sum.turns += 1;
+                sum.last_prompt = Some(step.head as usize);
+            }
+            sums[i] = sum;
+        }
+        sums
+    }
+
+    /// Returns the last user or assistant entry shown with each step.
+    fn last_entries(&self) -> Vec<Option<u32>> {
+        let mut last = vec![None; self.tree.steps.len()];
+        for (i, node) in self.facts.nodes.iter().enumerate() {
+            let step = self.tree.step_of[i];
+            if node.is_conversation() && step != NONE && !node.flags.is_replay() {
+                last[step as usize] = u32::try_from(i).ok();
+            }
+        }
+        last
+    }
+
+    /// Returns the user or assistant entry at or above `node`.
+    fn said_at(&self, node: u32) -> usize {
+        let mut at = node;
+        while !matches!(self.facts.nodes[at as usize].role, Role::User | Role::Assistant) {
+            match self.tree.links[at as usize].target() {
+                Some(above) => at = above,
+                None => return node as usize,
+            }
+        }
+        at as usize
+    }
+}
+
+/// Finds for each step the one on whose path it is shown.
+fn homes(tree: &Tree) -> Vec<u32> {
+    let mut home = vec![NONE; tree.steps.len()];
+    for &i in &tree.order {
+        let step = &tree.steps[i as usize];
+        home[i as usize] = if step.spoken { i } else { home.get(step.parent as usize).copied().unwrap_or(NONE) };
+    }
+    // What hangs on nothing is shown with what stands before it in the file, or with the first.
+    let first = (0..tree.steps.len()).find(|&i| tree.steps[i].spoken && !tree.steps[i].side);
+    let mut before = first.map_or(NONE, |i| u32::try_from(i).unwrap_or(NONE));
+    for i in 0..home.len() {
+        if home[i] == NONE && !tree.steps[i].side {
+            home[i] = before;
+        } else if tree.steps[i].spoken && !tree.steps[i].side {
+            before = home[i];
+        }
+    }
+    home
+}

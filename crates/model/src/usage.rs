@@ -1,0 +1,82 @@
+//! Tokens, as the API counted them.
+
+use rethread_log::Json;
+use serde::Serialize;
+
+/// The tokens of one message, or a sum of many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Tokens that were sent and not cached.
+    pub input: u64,
+    /// Tokens that the model wrote.
+    pub output: u64,
+    /// Tokens written to the cache for five minutes.
+    pub cache_write_5m: u64,
+    /// Tokens written to the cache for an hour.
+    pub cache_write_1h: u64,
+    /// Tokens read from the cache.
+    pub cache_read: u64,
+    /// Searches and fetches on the web.
+    pub web: u64,
+}
+
+impl Usage {
+    /// Reads `message.usage`; nothing if there is none.
+    pub fn parse(usage: Json<'_>) -> Option<Self> {
+        if !usage.is_object() {
+            return None;
+        }
+        let mut found = Self::default();
+        let mut written = 0;
+        for (key, value) in usage.members() {
+            let number = || value.as_u64().unwrap_or(0);
+            match &*key {
+                "input_tokens" => found.input = number(),
+                "output_tokens" => found.output = number(),
+                "cache_read_input_tokens" => found.cache_read = number(),
+                "cache_creation_input_tokens" => written = number(),
+                "cache_creation" => {
+                    let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
+                    found.cache_write_5m = of("ephemeral_5m_input_tokens");
+                    found.cache_write_1h = of("ephemeral_1h_input_tokens");
+                }
+                "server_tool_use" => {
+                    let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
+                    found.web = of("web_search_requests") + of("web_fetch_requests");
+                }
+                _ => {}
+            }
+        }
+        // Clients before 1.0.84 do not say for how long; it was five minutes then.
+        found.cache_write_5m = found.cache_write_5m.max(written.saturating_sub(found.cache_write_1h));
+        Some(found)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_write_5m = self.cache_write_5m.saturating_add(other.cache_write_5m);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.web = self.web.saturating_add(other.web);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_told_apart() {
+        let old = Usage::parse(Json::new(br#"{"input_tokens":1,"cache_creation_input_tokens":7}"#));
+        assert_eq!(old, Some(Usage { input: 1, cache_write_5m: 7, ..Usage::default() }));
+        let new = Usage::parse(Json::new(
+            br#"{"output_tokens":2,"cache_creation_input_tokens":7,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4},"server_tool_use":{"web_search_requests":1}}"#,
+        ));
+        let expected = Usage { output: 2, cache_write_5m: 3, cache_write_1h: 4, web: 1, ..Usage::default() };
+        assert_eq!(new, Some(expected));
+        assert_eq!(Usage::parse(Json::new(b"null")), None);
+    }
+}

@@ -1,0 +1,395 @@
+//! A path as it is read: messages with their blocks, results under their calls, notes between.
+
+use std::borrow::Cow;
+
+use rethread_log::{BlockKind, BlockSpans, Content, Entry, Json, Key, Line};
+
+use crate::facts::{Flags, Node, Role};
+use crate::id::Time;
+use crate::session::Session;
+use crate::usage::Usage;
+
+/// What a message is to a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Somebody's words.
+    Prompt,
+    /// The model's words and calls.
+    Answer,
+    /// The results of calls.
+    Result,
+    /// The summary after a compaction.
+    Summary,
+    /// A slash or shell command, or its output.
+    Command,
+    /// An interruption, a notice, a hidden note, an error.
+    Note,
+}
+
+impl MessageKind {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Answer => "answer",
+            Self::Result => "result",
+            Self::Summary => "summary",
+            Self::Command => "command",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// One message of a path.
+#[derive(Debug, Clone)]
+pub struct MessageView<'a> {
+    /// Its number in the session, which never changes.
+    pub n: usize,
+    /// Whether the model said it.
+    pub assistant: bool,
+    /// What it is.
+    pub kind: MessageKind,
+    /// Hidden from the user by the client.
+    pub meta: bool,
+    /// The numbers of its entries.
+    pub entries: Vec<u32>,
+    /// The line of its first entry.
+    pub line: u32,
+    /// When it was said.
+    pub time: Time,
+    /// The model.
+    pub model: Option<&'a str>,
+    /// Its blocks, each once, in order.
+    pub blocks: Vec<BlockView<'a>>,
+    /// What it cost.
+    pub usage: Option<Usage>,
+}
+
+/// One content block.
+#[derive(Debug, Clone)]
+pub struct BlockView<'a> {
+    /// What sort of block it is; `None` for one we do not know.
+    pub kind: Option<BlockKind>,
+    /// The entry's bytes.
+    raw: &'a [u8],
+    /// Where its parts are.
+    spans: BlockSpans,
+    /// The content itself where it is a plain string and no block.
+    plain: bool,
+    /// For a call the message that holds its result, for a result the one that holds its call.
+    pub partner: Option<usize>,
+    /// For a call, its index in the session's facts.
+    pub call: Option<usize>,
+}
+
+impl<'a> BlockView<'a> {
+    /// Returns the block as it stands in the log.
+    pub fn json(&self) -> Json<'a> {
+        Json::new(self.spans.whole.of(self.raw))
+    }
+
+    /// Tells whether the content is a string of its own and not a block.
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Returns the text of a text or thinking block.
+    pub fn text(&self) -> Cow<'a, str> {
+        let text = if self.plain { self.spans.whole } else { self.spans.text };
+        Json::new(text.of(self.raw)).as_str().unwrap_or_default()
+    }
+
+    /// Returns the id of a call, or the id of the call that a result answers.
+    pub fn id(&self) -> Cow<'a, str> {
+        Json::new(self.spans.id.of(self.raw)).as_str().unwrap_or_default()
+    }
+
+    /// Returns the tool of a call.
+    pub fn tool(&self) -> Cow<'a, str> {
+        Json::new(self.spans.name.of(self.raw)).as_str().unwrap_or_default()
+    }
+
+    /// Returns the input of a call.
+    pub fn input(&self) -> Json<'a> {
+        Json::new(self.spans.input.of(self.raw))
+    }
+
+    /// Tells whether a result is an error.
+    pub fn is_error(&self) -> bool {
+        self.spans.is_error.of(self.raw) == b"true"
+    }
+
+    /// Returns the text of a result; pictures and documents are named.
+    pub fn result_text(&self) -> Cow<'a, str> {
+        let content = Json::new(self.spans.content.of(self.raw));
+        if let Some(text) = content.as_str() {
+            return text;
+        }
+        let part = |item: Json<'a>| -> Option<Cow<'a, str>> {
+            match item.get("type")?.inner()? {
+                b"text" => item.get("text")?.as_str(),
+                _ => Some(describe_media(item).into()),
+            }
+        };
+        content.items().filter_map(part).collect::<Vec<_>>().join("\n").into()
+    }
+
+    /// Names a picture, a document or a block of another sort.
+    pub fn describe(&self) -> String {
+        describe_media(self.json())
+    }
+}
+
+fn describe_media(item: Json<'_>) -> String {
+    let text = |json: Option<Json<'_>>| json.and_then(Json::as_str).map(Cow::into_owned);
+    let kind = text(item.get("type")).unwrap_or_else(|| "block".into());
+    let source = item.get("source");
+    let media = text(source.and_then(|s| s.get("media_type")));
+    let data = source.and_then(|s| s.get("data")).and_then(Json::inner).map_or(0, <[u8]>::len);
+    match media {
+        Some(media) => format!("[{kind}: {media}, {} KB]", (data * 3 / 4).div_ceil(1000)),
+        None => format!("[{kind}]"),
+    }
+}
+
+/// Something of the client that stands between messages.
+#[derive(Debug, Clone)]
+pub struct NoteView<'a> {
+    /// The number of its entry.
+    pub entry: u32,
+    /// The line of its entry.
+    pub line: u32,
+    /// When it was written.
+    pub time: Time,
+    /// What sort of note: `compaction`, `queued`, or the subtype of a system entry.
+    pub kind: Cow<'a, str>,
+    /// Its words.
+    pub text: Cow<'a, str>,
+}
+
+/// What a path is made of.
+#[derive(Debug, Clone)]
+pub enum Item<'a> {
+    /// Something was said.
+    Message(MessageView<'a>),
+    /// Something was noted.
+    Note(NoteView<'a>),
+}
+
+/// A session together with its bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader<'a> {
+    session: &'a Session,
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Joins a session with the bytes that it was read from.
+    pub fn new(session: &'a Session, bytes: &'a [u8]) -> Self {
+        Self { session, bytes }
+    }
+
+    /// Returns the raw bytes of an entry, by its number.
+    pub fn entry(&self, number: u32) -> &'a [u8] {
+        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.places.get(i)) else {
+            return &[];
+        };
+        let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        self.bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
+    }
+
+    fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
+        let raw = self.entry(self.session.facts.nodes[node].entry);
+        let entry = Entry { number: 1, line: 1, offset: 0, raw, content: Content::Object, glued: false };
+        entry.parse(line);
+        raw
+    }
+
+    /// Returns the words of a user entry: its text blocks, without markup around them.
+    pub fn words(&self, node: usize) -> String {
+        let mut line = Line::default();
+        let raw = self.parse(node, &mut line);
+        let (_, words) = crate::prompt::author_of_entry(&line, raw);
+        rethread_log::unescape(words).into_owned()
+    }
+
+    /// Returns the uuid of a node as it is spelled.
+    pub fn uuid(&self, node: usize) -> String {
+        let mut line = Line::default();
+        let raw = self.parse(node, &mut line);
+        line.string(Key::Uuid, raw).map_or(String::new(), |uuid| rethread_log::unescape(uuid).into_owned())
+    }
+
+    /// Returns what is shown on the way to `step`, in the order of reading.
+    pub fn items(&self, step: usize) -> Vec<Item<'a>> {
+        let by_step = self.session.tree.nodes_by_step();
+        let mut line = Line::default();
+        let mut items = Vec::new();
+        for step in self.session.steps_shown(step) {
+            self.step_items(by_step.of(step), &mut line, &mut items);
+        }
+        items
+    }
+
+    /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
+    fn step_items(&self, nodes: &[u32], line: &mut Line, items: &mut Vec<Item<'a>>) {
+        let facts = &self.session.facts;
+        // Entries by message, in the order of their first sight.
+        let mut order: Vec<usize> = Vec::new();
+        let mut members: rustc_hash::FxHashMap<usize, Vec<usize>> = rustc_hash::FxHashMap::default();
+        let mut notes = Vec::new();
+        for &node in nodes {
+            let node = node as usize;
+            // Of two entries with one uuid the later one is shown.
+            if facts.duplicates.contains_key(&u32::try_from(node).unwrap_or(u32::MAX)) {
+                continue;
+            }
+            match facts.nodes[node].message() {
+                Some(message) => {
+                    let list = members.entry(message).or_insert_with(|| {
+                        order.push(message);
+                        Vec::new()
+                    });
+                    list.push(node);
+                }
+                None => notes.push(node),
+            }
+        }
+        let call_order = |message: &usize| {
+            let first = facts.messages[*message].first;
+            let place = crate::client::places_of(&facts.answers, first).next();
+            if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
+        };
+        order.sort_by_key(call_order);
+        for message in order {
+            items.push(Item::Message(self.message(message, &members[&message], line)));
+        }
+        for node in notes {
+            if let Some(note) = self.note(node, line) {
+                items.push(Item::Note(note));
+            }
+        }
+    }
+
+    fn message(&self, message: usize, nodes: &[usize], line: &mut Line) -> MessageView<'a> {
+        let facts = &self.session.facts;
+        let fact = &facts.messages[message];
+        let first = &facts.nodes[nodes[0]];
+        let mut view = MessageView {
+            n: message + 1,
+            assistant: fact.assistant,
+            kind: message_kind(first),
+            meta: first.flags.is_meta(),
+            entries: nodes.iter().map(|&node| facts.nodes[node].entry).collect(),
+            line: facts.place(nodes[0]).line,
+            time: first.time,
+            model: fact.model.map(|model| facts.models.name(model)),
+            blocks: Vec::new(),
+            usage: fact.usage,
+        };
+        for &node in nodes {
+            // A replay shows nothing new, unless it is all there is on this path.
+            if facts.nodes[node].flags.is_replay() && nodes.len() > 1 && node != nodes[0] {
+                continue;
+            }
+            let raw = self.parse(node, line);
+            self.blocks(node, raw, line, &mut view.blocks);
+        }
+        view
+    }
+
+    fn blocks(&self, node: usize, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
+        let facts = &self.session.facts;
+        let Some(message) = line.message else { return };
+        if message.content.string_in(raw).is_some() {
+            let spans = BlockSpans { whole: message.content, ..BlockSpans::default() };
+            let kind = Some(BlockKind::Text);
+            blocks.push(BlockView { kind, raw, spans, plain: true, partner: None, call: None });
+            return;
+        }
+        let index = u32::try_from(node).unwrap_or(u32::MAX);
+        let mut uses = crate::client::places_of(&facts.uses, index);
+        let mut answers = crate::client::places_of(&facts.answers, index);
+        let message_of = |node: u32| facts.nodes[node as usize].message().map(|m| m + 1);
+        for &spans in &line.blocks {
+            let mut block = BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
+            let has_id = spans.id.string_in(raw).is_some();
+            match spans.kind {
+                Some(BlockKind::ToolUse) if has_id => {
+                    if let Some(call) = uses.next() {
+                        block.call = Some(call as usize);
+                        block.partner = facts.calls[call as usize].results.first().and_then(|&n| message_of(n));
+                    }
+                }
+                Some(BlockKind::ToolResult) if has_id => {
+                    // Results without a call are not among the answers.
+                    let id = block.id();
+                    let mut ahead = answers.clone();
+                    if ahead.next().is_some_and(|call| *facts.calls[call as usize].id == *id) {
+                        let call = answers.next().unwrap_or(0) as usize;
+                        block.call = Some(call);
+                        block.partner = message_of(facts.calls[call].node);
+                    }
+                }
+                _ => {}
+            }
+            if grows(blocks, &block) {
+                blocks.pop();
+            } else if blocks.iter().rev().take(64).any(|b| b.json().raw() == block.json().raw()) {
+                continue;
+            }
+            blocks.push(block);
+        }
+    }
+
+    fn note(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
+        let fact = &self.session.facts.nodes[node];
+        if !matches!(fact.role, Role::System) && !fact.flags.has(Flags::QUEUED) {
+            return None;
+        }
+        let raw = self.parse(node, line);
+        let string = |key| line.string(key, raw).map(rethread_log::unescape);
+        let (kind, text) = if fact.flags.has(Flags::QUEUED) {
+            let prompt = Json::new(line.field(Key::Attachment).of(raw)).get("prompt");
+            (Cow::Borrowed("queued"), prompt.map(words_of)?)
+        } else if fact.flags.is_boundary() {
+            (Cow::Borrowed("compaction"), string(Key::Content).unwrap_or_default())
+        } else {
+            (string(Key::Subtype).unwrap_or("system".into()), string(Key::Content).unwrap_or_default())
+        };
+        let line = self.session.facts.place(node).line;
+        Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text })
+    }
+}
+
+/// The words of a prompt given as a string or as blocks.
+fn words_of(prompt: Json<'_>) -> Cow<'_, str> {
+    prompt.as_str().unwrap_or_else(|| {
+        let text = |item: Json<'_>| Some(item.get("text")?.as_str()?.into_owned());
+        prompt.items().filter_map(text).collect::<Vec<_>>().join("\n").into()
+    })
+}
+
+/// A text that was written while it grew stands for its beginnings.
+fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
+    let inner = |b: &BlockView<'_>| b.spans.text.string_in(b.raw).map(<[u8]>::to_vec);
+    let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
+    block.kind == last.kind
+        && inner(last).zip(inner(block)).is_some_and(|(before, now)| {
+            !before.is_empty() && now.len() > before.len() && now.starts_with(&before)
+        })
+}
+
+fn message_kind(node: &Node) -> MessageKind {
+    let flags = node.flags;
+    match node.role {
+        Role::Assistant if flags.is_api_error() || flags.is_synthetic() => MessageKind::Note,
+        Role::Assistant => MessageKind::Answer,
+        _ if flags.has_result() => MessageKind::Result,
+        _ if flags.is_summary() => MessageKind::Summary,
+        _ if flags.is_human() => MessageKind::Prompt,
+        _ if flags.is_command() => MessageKind::Command,
+        _ if flags.is_sidechain() && !flags.is_meta() => MessageKind::Prompt,
+        _ => MessageKind::Note,
+    }
+}

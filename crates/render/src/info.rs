@@ -1,0 +1,169 @@
+//! The inventory of a session as text.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use rethread_model::{Inventory, Usage};
+
+use crate::rows::InventoryRow;
+use crate::text::{Look, Style, bytes, count, pad, pad_left, plural};
+
+/// Writes the inventory of one session.
+pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look) -> io::Result<()> {
+    writeln!(out, "{}", look.paint(Style::Title, look.line(name)))?;
+    let entries: u64 = inventory.entries.values().sum();
+    let defects = inventory.defects.len() as u64 + inventory.defects_omitted;
+    let mut facts = vec![
+        bytes(inventory.bytes),
+        plural(inventory.lines, "line").to_string(),
+        format!("{} {}", count(entries), if entries == 1 { "entry" } else { "entries" }),
+        plural(inventory.turns, "turn").to_string(),
+        plural(inventory.tips, "path").to_string(),
+    ];
+    for (n, word) in [
+        (inventory.forks, "fork"),
+        (inventory.compactions, "compaction"),
+        (inventory.subagents, "subagent"),
+    ] {
+        if n > 0 {
+            facts.push(plural(n, word).to_string());
+        }
+    }
+    if defects > 0 {
+        facts.push(look.paint(Style::Bad, plural(defects, "defect")));
+    }
+    writeln!(out, "  {}", facts.join(" · "))?;
+
+    let messages = &inventory.messages;
+    let assistant = messages.assistant + messages.assistant_without_id;
+    line(out, look, "messages", &format!("{} user, {} assistant", count(messages.user), count(assistant)))?;
+    tally(out, look, "entries", &inventory.entries)?;
+    tally(out, look, "system", &inventory.system)?;
+    tally(out, look, "blocks", &inventory.blocks)?;
+    let calls = &inventory.tool_calls;
+    let mut told = format!("{}, {} with a result", count(calls.total), count(calls.paired));
+    for (n, words) in [
+        (calls.orphan_uses.len(), "without"),
+        (calls.orphan_results.len(), "results without a call"),
+        (calls.multiple_results.len(), "with several"),
+    ] {
+        if n > 0 {
+            told += &format!(", {n} {words}");
+        }
+    }
+    line(out, look, "tool calls", &told)?;
+    tally(out, look, "tools", &calls.by_name)?;
+    tally(out, look, "models", &inventory.models)?;
+    tally(out, look, "versions", &inventory.versions)?;
+    tally(out, look, "stop reasons", &inventory.stop_reasons)?;
+    let chain = &inventory.chain;
+    let links: BTreeMap<String, u64> = [
+        ("parent is the entry before", chain.previous),
+        ("another entry", chain.other),
+        ("null", chain.null),
+        ("none given", chain.missing),
+        ("not in the file", chain.dangling),
+        ("joined over a compaction", chain.logical),
+        ("joined by file order", chain.inferred),
+    ]
+    .map(|(name, n)| (name.to_owned(), n))
+    .into();
+    tally(out, look, "chain", &links)?;
+    usage(out, look, &inventory.usage)?;
+    tally(out, look, "unknown types", &inventory.unknown.types)?;
+    tally(out, look, "unknown fields", &inventory.unknown.fields)?;
+    weights(out, look, inventory)?;
+    for defect in inventory.defects.iter().take(20) {
+        let text = format!("line {}: {}", defect.line, defect.detail);
+        line(out, look, "defect", &look.paint(Style::Bad, look.line(&text)))?;
+    }
+    if defects > 20 {
+        line(out, look, "", &format!("and {} more defects", count(defects - 20)))?;
+    }
+    Ok(())
+}
+
+/// Writes a line for each of many sessions.
+pub fn info_many(out: &mut dyn Write, rows: &[InventoryRow], look: &Look) -> io::Result<()> {
+    let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
+    writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
+    for row in rows {
+        let i = &row.inventory;
+        let messages = i.messages.user + i.messages.assistant + i.messages.assistant_without_id;
+        let defects = i.defects.len() as u64 + i.defects_omitted;
+        let cells = [
+            bytes(i.bytes),
+            count(i.entries.values().sum()),
+            count(messages),
+            count(i.turns),
+            count(i.tool_calls.total),
+            count(i.tips),
+            if defects > 0 { count(defects) } else { String::new() },
+        ];
+        let cells = cells.map(|cell| pad_left(&cell, 8)).join(" ");
+        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.line(&row.id)))?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, look: &Look, name: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "  {} {text}", look.paint(Style::Dim, pad(name, 14)))
+}
+
+/// Writes counts, the largest first, on as many lines as they need.
+fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String, u64>) -> io::Result<()> {
+    let mut counts: Vec<(&String, &u64)> = counts.iter().filter(|&(_, &n)| n > 0).collect();
+    if counts.is_empty() {
+        return Ok(());
+    }
+    counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    let width = look.width.unwrap_or(100).saturating_sub(18).max(20);
+    let mut name = name;
+    let mut text = String::new();
+    for (what, &n) in counts {
+        let item = format!("{} {}", look.line(what), count(n));
+        let item_width = unicode_width::UnicodeWidthStr::width(item.as_str());
+        if !text.is_empty() && unicode_width::UnicodeWidthStr::width(text.as_str()) + item_width + 2 > width {
+            line(out, look, name, &text)?;
+            name = "";
+            text.clear();
+        }
+        if !text.is_empty() {
+            text += ", ";
+        }
+        text += &item;
+    }
+    line(out, look, name, &text)
+}
+
+fn usage(out: &mut dyn Write, look: &Look, usage: &Usage) -> io::Result<()> {
+    if *usage == Usage::default() {
+        return Ok(());
+    }
+    let mut told = format!(
+        "{} in, {} out, {} written to the cache, {} read from it",
+        count(usage.input),
+        count(usage.output),
+        count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),
+        count(usage.cache_read),
+    );
+    if usage.web > 0 {
+        told += &format!(", {}", plural(usage.web, "web request"));
+    }
+    line(out, look, "tokens", &told)
+}
+
+/// Writes what the bytes hold, with a bar for each share.
+fn weights(out: &mut dyn Write, look: &Look, inventory: &Inventory) -> io::Result<()> {
+    let mut parts: Vec<_> = inventory.bytes_by.parts().into_iter().filter(|&(_, n)| n > 0).collect();
+    parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let mut name = "bytes";
+    for (what, n) in parts {
+        let share = n as f64 / inventory.bytes.max(1) as f64;
+        let bar = "█".repeat((share * 20.0).round() as usize);
+        let text = format!("{} {} {:>5.1} %  {}", pad(what, 18), pad_left(&bytes(n), 7), share * 100.0, look.paint(Style::Abandoned, bar));
+        line(out, look, name, text.trim_end())?;
+        name = "";
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! Views as text: for a terminal, and as the JSON that scripts read.
+//!
+//! Nothing is decided here; a view is chosen elsewhere and printed. Text from a log is never trusted:
+//! on a terminal every control character in it is spelled out.
+
+mod rows;
+mod text;
+
+mod info;
+mod ls;
+mod show;
+mod tree;
+
+pub use info::{info, info_many};
+pub use ls::ls;
+pub use rows::{InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow};
+pub use show::{ShowOptions, Tools, show};
+pub use text::{Look, Style, ago, bytes, count, escape, fit};
+pub use tree::tree;

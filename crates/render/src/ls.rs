@@ -1,0 +1,101 @@
+//! A table of sessions.
+
+use std::io::{self, Write};
+
+use rethread_model::TitleSource;
+
+use crate::rows::{SessionKind, SessionRow};
+use crate::text::{Look, Style, bytes, count, pad, pad_left};
+
+/// Writes a table of sessions. Ids are cut to what tells them apart among `all` ids.
+pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let several_projects = rows.iter().any(|row| row.project != rows[0].project);
+    let id_width = id_width(rows);
+    let cells: Vec<[String; 5]> = rows
+        .iter()
+        .map(|row| {
+            [
+                look.ago(row.when),
+                count(row.turns),
+                bytes(row.bytes),
+                if row.tips > 1 { count(row.tips) } else { String::new() },
+                if several_projects { short_project(row) } else { String::new() },
+            ]
+        })
+        .collect();
+    let heads = ["WHEN", "TURNS", "SIZE", "TIPS", "PROJECT"];
+    let mut widths: Vec<usize> = heads.iter().map(|head| head.len()).collect();
+    for row in &cells {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(unicode_width::UnicodeWidthStr::width(cell.as_str()));
+        }
+    }
+    widths[4] = if several_projects { widths[4].min(20) } else { 0 };
+    let columns = |id: &str, cells: [&str; 5]| {
+        let [when, turns, size, tips, project] = cells;
+        let mut line = vec![
+            pad(id, id_width),
+            pad(when, widths[0]),
+            pad_left(turns, widths[1]),
+            pad_left(size, widths[2]),
+            pad_left(tips, widths[3]),
+        ];
+        if several_projects {
+            line.push(pad(&crate::text::fit(project, widths[4]), widths[4]));
+        }
+        line
+    };
+    let used = id_width + widths.iter().sum::<usize>() + 2 * (5 + usize::from(several_projects));
+    let head = columns("ID", heads).join("  ") + "  TITLE";
+    writeln!(out, "{}", look.paint(Style::Dim, look.fit(&head, 0)))?;
+    for (row, cells) in rows.iter().zip(&cells) {
+        let mut line = columns(&look.safe(&row.id[..id_end(&row.id, id_width)]), [
+            &cells[0], &cells[1], &cells[2], &cells[3], &look.safe(&cells[4]),
+        ]);
+        line[0] = look.paint(Style::Id, &line[0]);
+        line[1] = look.paint(Style::Dim, &line[1]);
+        line[4] = look.paint(Style::Abandoned, &line[4]);
+        let mark = if row.live { "● " } else { "" };
+        let (title, style) = title(row);
+        let title = look.fit(&look.line(&title), used + 2 * usize::from(row.live));
+        let bad = if row.defects > 0 { look.paint(Style::Bad, " !") } else { String::new() };
+        writeln!(out, "{}  {}{}{bad}", line.join("  "), look.paint(Style::Active, mark), look.paint(style, title))?;
+    }
+    Ok(())
+}
+
+/// Eight characters tell sessions apart but for chance; files of other names need more.
+fn id_width(rows: &[SessionRow]) -> usize {
+    let mut width = 8;
+    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    for pair in ids.windows(2) {
+        let common = pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
+        width = width.max(common + 1);
+    }
+    width.min(36)
+}
+
+fn id_end(id: &str, width: usize) -> usize {
+    id.char_indices().nth(width).map_or(id.len(), |(at, _)| at)
+}
+
+fn short_project(row: &SessionRow) -> String {
+    let name = row.project.trim_end_matches(['/', '\\']);
+    name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned()
+}
+
+fn title(row: &SessionRow) -> (String, Style) {
+    match (row.kind, row.title_source) {
+        (SessionKind::Empty, _) => ("(empty)".into(), Style::Dim),
+        (SessionKind::Summaries, _) => ("(summaries of other sessions)".into(), Style::Dim),
+        (SessionKind::Pointer, _) => ("(no conversation, only its state)".into(), Style::Dim),
+        (_, TitleSource::None) => ("(nothing typed)".into(), Style::Dim),
+        (_, TitleSource::FirstPrompt) => (row.title.clone(), Style::Plain),
+        _ => (row.title.clone(), Style::Title),
+    }
+}

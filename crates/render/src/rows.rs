@@ -1,0 +1,184 @@
+//! The JSON shapes: what `--json` prints, one object per line.
+
+use rethread_model::{BlockView, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What a log is, by what is in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionKind {
+    /// Somebody talked with the model.
+    #[default]
+    Conversation,
+    /// A program did.
+    Headless,
+    /// The log of a subagent.
+    Agent,
+    /// No entries at all.
+    Empty,
+    /// Nothing but summaries of other sessions.
+    Summaries,
+    /// Nothing but state: titles, checkpoints, queues. The conversation is elsewhere or never began.
+    Pointer,
+}
+
+/// One session of a listing.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct SessionRow {
+    pub r#type: &'static str,
+    pub id: String,
+    pub path: String,
+    pub project: String,
+    pub cwd: Option<String>,
+    pub kind: SessionKind,
+    pub title: String,
+    pub title_source: TitleSource,
+    pub first_prompt: Option<String>,
+    pub created: Option<String>,
+    pub modified: Option<String>,
+    pub bytes: u64,
+    pub entries: u64,
+    pub messages: u64,
+    pub turns: u64,
+    pub tool_calls: u64,
+    pub tips: u64,
+    pub compactions: u64,
+    pub subagents: u64,
+    pub models: Vec<String>,
+    pub versions: Vec<String>,
+    pub git_branch: Option<String>,
+    pub live: bool,
+    pub defects: u64,
+    #[serde(skip)]
+    pub when: Time,
+}
+
+/// The inventory of one session, as `info --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct InventoryRow {
+    pub r#type: &'static str,
+    pub id: String,
+    pub path: String,
+    #[serde(flatten)]
+    pub inventory: Inventory,
+    #[serde(skip)]
+    pub charges: Vec<(Uid, Usage)>,
+}
+
+/// A path, as `tree --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct PathRow {
+    pub r#type: &'static str,
+    pub n: usize,
+    pub status: &'static str,
+    pub tip: String,
+    pub tip_message: Option<usize>,
+    pub tip_line: u32,
+    pub inner: bool,
+    pub fork_point: Option<String>,
+    pub fork_message: Option<usize>,
+    pub messages: u32,
+    pub turns: u32,
+    pub compactions: u32,
+    pub last_prompt: Option<String>,
+    pub time: Option<String>,
+    #[serde(skip)]
+    pub path: Path,
+}
+
+/// A message, as `show --json` prints it.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct MessageRow {
+    pub r#type: &'static str,
+    pub n: usize,
+    pub role: &'static str,
+    pub kind: &'static str,
+    pub entries: Vec<u32>,
+    pub line: u32,
+    pub time: Option<String>,
+    pub model: Option<String>,
+    pub blocks: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
+    pub usage: Option<Usage>,
+}
+
+/// Which message holds the other half of a tool call.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct Pair {
+    pub id: String,
+    pub message: usize,
+}
+
+/// A note between messages, as `show --json` prints it.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct NoteRow {
+    pub r#type: &'static str,
+    pub kind: String,
+    pub entry: u32,
+    pub line: u32,
+    pub time: Option<String>,
+    pub text: String,
+}
+
+/// A line of `show --json`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "the variants say what they hold")]
+pub enum Row {
+    Message(MessageRow),
+    Note(NoteRow),
+}
+
+impl From<&Item<'_>> for Row {
+    fn from(item: &Item<'_>) -> Self {
+        match item {
+            Item::Message(message) => Self::Message(message_row(message)),
+            Item::Note(note) => Self::Note(note_row(note)),
+        }
+    }
+}
+
+fn raw_block(block: &BlockView<'_>) -> Option<Box<RawValue>> {
+    if block.is_plain() {
+        let text = serde_json::json!({ "type": "text", "text": block.text() });
+        return RawValue::from_string(text.to_string()).ok();
+    }
+    let text = String::from_utf8_lossy(block.json().raw()).into_owned();
+    RawValue::from_string(text).ok()
+}
+
+fn message_row(message: &MessageView<'_>) -> MessageRow {
+    let pair = |block: &BlockView<'_>| Some(Pair { id: block.id().into_owned(), message: block.partner? });
+    MessageRow {
+        r#type: "message",
+        n: message.n,
+        role: if message.assistant { "assistant" } else { "user" },
+        kind: message.kind.name(),
+        entries: message.entries.clone(),
+        line: message.line,
+        time: message.time.to_iso(),
+        model: message.model.map(str::to_owned),
+        blocks: message.blocks.iter().filter_map(raw_block).collect(),
+        pairs: message.blocks.iter().filter_map(pair).collect(),
+        usage: message.usage,
+    }
+}
+
+fn note_row(note: &NoteView<'_>) -> NoteRow {
+    NoteRow {
+        r#type: "note",
+        kind: note.kind.clone().into_owned(),
+        entry: note.entry,
+        line: note.line,
+        time: Time::to_iso(note.time),
+        text: note.text.clone().into_owned(),
+    }
+}

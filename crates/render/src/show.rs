@@ -1,0 +1,261 @@
+//! A conversation as text.
+
+use std::io::{self, Write};
+
+use rethread_log::{BlockKind, Json};
+use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView};
+
+use crate::text::{Look, Style, count, fit, plural};
+
+/// How much of tool calls is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tools {
+    /// Inputs and results in full.
+    Full,
+    /// A line for each call, and one for its result.
+    #[default]
+    Brief,
+    /// Nothing.
+    None,
+}
+
+/// What is shown of a conversation.
+pub struct ShowOptions<'a> {
+    /// How much of tool calls.
+    pub tools: Tools,
+    /// Thinking too.
+    pub thinking: bool,
+    /// Finds the whole text of a result that was shortened.
+    pub whole_result: &'a dyn Fn(&str) -> Option<String>,
+    /// Tells what is known of the subagent that a call started.
+    pub subagent: &'a dyn Fn(usize) -> Option<String>,
+}
+
+/// Writes what is read on a path.
+pub fn show(out: &mut dyn Write, items: &[Item<'_>], options: &ShowOptions<'_>, look: &Look) -> io::Result<()> {
+    // Results are shown under their calls, so they are looked up by the call.
+    let mut results = rustc_hash::FxHashMap::default();
+    for item in items {
+        let Item::Message(message) = item else { continue };
+        for block in message.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
+            if let Some(call) = block.call {
+                results.entry(call).or_insert(block);
+            }
+        }
+    }
+    let page = Page { options, look, results };
+    for item in items {
+        match item {
+            Item::Message(message) => page.message(out, message)?,
+            Item::Note(note) => page.note(out, note)?,
+        }
+    }
+    Ok(())
+}
+
+struct Page<'a, 'b> {
+    options: &'a ShowOptions<'a>,
+    look: &'a Look,
+    results: rustc_hash::FxHashMap<usize, &'b BlockView<'b>>,
+}
+
+impl Page<'_, '_> {
+    fn message(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+        match message.kind {
+            MessageKind::Prompt => {
+                self.head(out, message, Style::Human, "you")?;
+                self.words(out, message, "")
+            }
+            MessageKind::Answer => self.answer(out, message),
+            MessageKind::Result => self.orphan_results(out, message),
+            MessageKind::Summary => {
+                self.head(out, message, Style::Dim, "summary of what came before, written by the client")?;
+                self.words(out, message, "")
+            }
+            MessageKind::Command | MessageKind::Note => {
+                if message.meta {
+                    return Ok(());
+                }
+                let words: Vec<_> = message.blocks.iter().map(BlockView::text).collect();
+                let words = without_tags(&words.join(" "));
+                if words.trim().is_empty() {
+                    return Ok(());
+                }
+                let words = fit(&self.look.line(&words), self.look.width.unwrap_or(160).saturating_sub(4));
+                writeln!(out, "{}\n", self.look.paint(Style::Dim, format!("  · {words}")))
+            }
+        }
+    }
+
+    fn head(&self, out: &mut dyn Write, message: &MessageView<'_>, style: Style, who: &str) -> io::Result<()> {
+        let facts = format!("#{} · {}", message.n, self.look.at(message.time));
+        writeln!(out, "{} {}", self.look.paint(style, format!("▌ {who}")), self.look.paint(Style::Dim, facts))
+    }
+
+    fn words(&self, out: &mut dyn Write, message: &MessageView<'_>, indent: &str) -> io::Result<()> {
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::Text) => self.text(out, &block.text(), indent, Style::Plain)?,
+                _ => writeln!(out, "{indent}{}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
+            }
+        }
+        writeln!(out)
+    }
+
+    fn text(&self, out: &mut dyn Write, text: &str, indent: &str, style: Style) -> io::Result<()> {
+        for line in self.look.safe(text.trim_matches('\n')).split('\n') {
+            writeln!(out, "{indent}{}", self.look.paint(style, line))?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+        let shown = |block: &&BlockView<'_>| match block.kind {
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => self.options.thinking,
+            Some(BlockKind::ToolUse) => self.options.tools != Tools::None,
+            Some(BlockKind::Text) => !block.text().trim().is_empty(),
+            _ => true,
+        };
+        let blocks: Vec<_> = message.blocks.iter().filter(shown).collect();
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        self.head(out, message, Style::Model, &self.look.line(message.model.unwrap_or("assistant")))?;
+        for block in blocks {
+            match block.kind {
+                Some(BlockKind::Text) => self.text(out, &block.text(), "", Style::Plain)?,
+                Some(BlockKind::Thinking) => {
+                    let text = block.text();
+                    let text = if text.is_empty() { "(thinking that is stored encrypted)" } else { &text };
+                    self.text(out, text, "  ~ ", Style::Dim)?;
+                }
+                Some(BlockKind::RedactedThinking) => self.text(out, "(redacted thinking)", "  ~ ", Style::Dim)?,
+                Some(BlockKind::ToolUse) => self.call(out, block)?,
+                _ => writeln!(out, "  {}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
+            }
+        }
+        writeln!(out)
+    }
+
+    fn call(&self, out: &mut dyn Write, block: &BlockView<'_>) -> io::Result<()> {
+        let look = self.look;
+        let tool = look.line(&block.tool());
+        let gist = look.line(&gist(block.input()));
+        let room = look.width.unwrap_or(160).saturating_sub(6 + tool.chars().count());
+        writeln!(out, "  {} {}", look.paint(Style::Tool, format!("⏺ {tool}")), fit(&gist, room))?;
+        let result = block.call.and_then(|call| self.results.get(&call));
+        if self.options.tools == Tools::Full {
+            self.text(out, &pretty(block.input()), "      ", Style::Dim)?;
+        }
+        match result {
+            None => writeln!(out, "    {}", look.paint(Style::Bad, "↳ no result"))?,
+            Some(result) => self.result(out, result)?,
+        }
+        if let Some(told) = block.call.and_then(|call| (self.options.subagent)(call)) {
+            writeln!(out, "    {}", look.paint(Style::Tool, format!("↳ {}", look.line(&told))))?;
+        }
+        Ok(())
+    }
+
+    fn result(&self, out: &mut dyn Write, result: &BlockView<'_>) -> io::Result<()> {
+        let look = self.look;
+        let style = if result.is_error() { Style::Bad } else { Style::Dim };
+        let text = result.result_text();
+        let whole = (self.options.whole_result)(&text);
+        let text = whole.as_deref().unwrap_or(&text);
+        if self.options.tools == Tools::Full {
+            return self.text(out, text, "    │ ", style);
+        }
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let first = look.line(lines.next().unwrap_or("(nothing)"));
+        let more = lines.count() as u64;
+        let more = if more > 0 { format!("  (+{})", plural(more, "line")) } else { String::new() };
+        let room = look.width.unwrap_or(160).saturating_sub(8 + more.chars().count());
+        writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", fit(&first, room))))
+    }
+
+    /// Results whose call is on this path are shown there.
+    fn orphan_results(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+        let mut any = false;
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::ToolResult) if block.call.is_none() && self.options.tools != Tools::None => {
+                    let id = self.look.line(&block.id());
+                    writeln!(out, "  {}", self.look.paint(Style::Bad, format!("⏺ result without a call ({id})")))?;
+                    self.result(out, block)?;
+                    any = true;
+                }
+                Some(BlockKind::Text) if !block.text().trim().is_empty() => {
+                    let text = without_tags(&block.text());
+                    self.text(out, &text, "  · ", Style::Dim)?;
+                    any = true;
+                }
+                _ => {}
+            }
+        }
+        if any { writeln!(out) } else { Ok(()) }
+    }
+
+    fn note(&self, out: &mut dyn Write, note: &NoteView<'_>) -> io::Result<()> {
+        let look = self.look;
+        match &*note.kind {
+            "compaction" => {
+                let text = format!("── compacted here · {} ", look.at(note.time));
+                let fill = look.width.unwrap_or(72).saturating_sub(text.chars().count());
+                writeln!(out, "{}\n", look.paint(Style::Active, text + &"─".repeat(fill)))
+            }
+            "queued" => {
+                writeln!(out, "{} {}", look.paint(Style::Human, "▌ you, while the model was busy"),
+                    look.paint(Style::Dim, look.at(note.time)))?;
+                self.text(out, &note.text, "", Style::Plain)?;
+                writeln!(out)
+            }
+            "turn_duration" | "stop_hook_summary" | "file_snapshot" => Ok(()),
+            kind => {
+                let text = without_tags(&note.text);
+                if text.trim().is_empty() {
+                    return Ok(());
+                }
+                let text = look.line(&format!("{kind}: {text}"));
+                writeln!(out, "{}\n", look.paint(Style::Dim, format!("  · {}", look.fit(&text, 4))))
+            }
+        }
+    }
+}
+
+/// Drops the tags of the client's own markup and keeps what they hold.
+fn without_tags(text: &str) -> String {
+    const TAGS: [&str; 9] = [
+        "command-name", "command-message", "command-args", "local-command-stdout", "local-command-stderr",
+        "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr",
+    ];
+    let mut text = text.to_owned();
+    for tag in TAGS {
+        text = text.replace(&format!("<{tag}>"), " ").replace(&format!("</{tag}>"), " ");
+    }
+    text
+}
+
+/// The part of a call's input that says what it is about.
+fn gist(input: Json<'_>) -> String {
+    const TELLING: [&str; 12] = [
+        "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "description", "prompt",
+        "skill", "subject", "question",
+    ];
+    for key in TELLING {
+        if let Some(text) = input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty()) {
+            return text.into_owned();
+        }
+    }
+    let members = input.members().count() as u64;
+    match String::from_utf8_lossy(input.raw()) {
+        raw if raw.len() <= 200 => raw.into_owned(),
+        _ => format!("({} fields)", count(members)),
+    }
+}
+
+fn pretty(input: Json<'_>) -> String {
+    let text = String::from_utf8_lossy(input.raw());
+    let value = serde_json::from_str::<serde_json::Value>(&text);
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| text.into_owned())
+}

@@ -1,0 +1,264 @@
+//! Words on a terminal: colours by meaning, sizes, times, widths, and nothing that a log can inject.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display};
+
+use anstyle::{AnsiColor, Color, Style as Ansi};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use rethread_model::Time;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// What a piece of text means; how it looks is decided in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Ids and numbers that can be typed again.
+    Id,
+    /// Titles and headings.
+    Title,
+    /// What matters less.
+    Dim,
+    /// What a person wrote.
+    Human,
+    /// What the model wrote.
+    Model,
+    /// Tools and their output.
+    Tool,
+    /// What the client would go on with.
+    Active,
+    /// What was left behind.
+    Abandoned,
+    /// What is wrong.
+    Bad,
+    /// Nothing in particular.
+    Plain,
+}
+
+impl Style {
+    fn ansi(self) -> Ansi {
+        let color = |color: AnsiColor| Ansi::new().fg_color(Some(Color::Ansi(color)));
+        match self {
+            Self::Id => color(AnsiColor::Yellow),
+            Self::Title => Ansi::new().bold(),
+            Self::Dim => Ansi::new().dimmed(),
+            Self::Human => color(AnsiColor::Green).bold(),
+            Self::Model => color(AnsiColor::Cyan).bold(),
+            Self::Tool => color(AnsiColor::Magenta),
+            Self::Active => color(AnsiColor::Green),
+            Self::Abandoned => color(AnsiColor::Blue),
+            Self::Bad => color(AnsiColor::Red),
+            Self::Plain => Ansi::new(),
+        }
+    }
+}
+
+/// How output is to look.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Use colours.
+    pub color: bool,
+    /// It goes to a terminal: spell control characters out.
+    pub escape: bool,
+    /// How many columns there are; none if lines may be of any length.
+    pub width: Option<usize>,
+    /// The moment that relative times refer to.
+    pub now: Timestamp,
+    /// Where the reader is.
+    pub zone: TimeZone,
+}
+
+impl Look {
+    /// Plain text of any width, with times in UTC: for pipes and tests.
+    pub fn plain(now: Timestamp) -> Self {
+        Self { color: false, escape: false, width: None, now, zone: TimeZone::UTC }
+    }
+
+    /// Paints a text that the program made itself.
+    pub fn paint(&self, style: Style, text: impl Display) -> String {
+        if !self.color || style == Style::Plain {
+            return text.to_string();
+        }
+        let ansi = style.ansi();
+        format!("{ansi}{text}{ansi:#}")
+    }
+
+    /// Makes a text from a log safe to print.
+    pub fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.escape { escape(text) } else { text.into() }
+    }
+
+    /// Makes a text from a log safe to print on one line of a terminal.
+    pub fn line(&self, text: &str) -> String {
+        self.safe(&rethread_model::one_line(text)).into_owned()
+    }
+
+    /// Cuts a text to a width, if there is one.
+    pub fn fit(&self, text: &str, used: usize) -> String {
+        match self.width {
+            Some(width) => fit(text, width.saturating_sub(used).max(10)),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Tells how long ago something was.
+    pub fn ago(&self, time: Time) -> String {
+        time.timestamp().map_or_else(|| "-".to_owned(), |time| ago(time, self.now, &self.zone))
+    }
+
+    /// Tells when something was, to the minute.
+    pub fn at(&self, time: Time) -> String {
+        let zoned = |time: Timestamp| time.to_zoned(self.zone.clone());
+        time.timestamp().map_or_else(|| "-".to_owned(), |t| zoned(t).strftime("%-d %b %Y %H:%M").to_string())
+    }
+}
+
+/// Spells out what a terminal would obey: control characters and those that turn the direction of
+/// writing. Line ends and tabs stay.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+    };
+    if !text.chars().any(obeyed) {
+        return text.into();
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\r' => safe.push_str("\\r"),
+            c if obeyed(c) && u32::from(c) < 0x80 => safe.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if obeyed(c) => safe.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+            c => safe.push(c),
+        }
+    }
+    safe.into()
+}
+
+/// Cuts a text to at most `width` columns, with an ellipsis where something is missing.
+pub fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let w = c.width().unwrap_or(0);
+        if used + w + 1 > width {
+            break;
+        }
+        used += w;
+        cut.push(c);
+    }
+    cut.push('…');
+    cut
+}
+
+/// Fills a text with blanks to `width` columns.
+pub(crate) fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// Fills with blanks before a text.
+pub(crate) fn pad_left(text: &str, width: usize) -> String {
+    format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// Tells a number of bytes in three digits.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if n < 1000 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
+}
+
+/// Tells a number with commas between the thousands.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A number and a word that agrees with it.
+pub(crate) fn plural(n: u64, word: &str) -> impl Display {
+    struct Plural<'w>(u64, &'w str);
+    impl Display for Plural<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{} {}{}", count(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+        }
+    }
+    Plural(n, word)
+}
+
+/// Tells how long ago a moment was: the older, the rougher.
+pub fn ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+    let seconds = now.as_second() - time.as_second();
+    let then: Zoned = time.to_zoned(zone.clone());
+    let today = now.to_zoned(zone.clone()).date();
+    let days = today.since(then.date()).map_or(0, |span| span.get_days());
+    match seconds {
+        ..-60 => then.strftime("%-d %b %Y").to_string(),
+        -60..60 => "now".to_owned(),
+        60..3600 => format!("{} min ago", seconds / 60),
+        _ if days == 0 => format!("{} h ago", seconds / 3600),
+        _ if days == 1 => "yesterday".to_owned(),
+        _ if (2..7).contains(&days) => format!("{days} days ago"),
+        _ if then.year() == today.year() => then.strftime("%-d %b").to_string(),
+        _ => then.strftime("%-d %b %Y").to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        assert_eq!(escape("a\x1b[31mb\u{9b}c\r\u{202e}d\te\nf"), "a\\x1b[31mb\\u{9b}c\\r\\u{202e}d\te\nf");
+        assert!(matches!(escape("plain ä 😀"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let sizes: Vec<String> = [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(bytes).into();
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "3.8 GB"]);
+        assert_eq!([0, 12, 123, 1234, 1_234_567].map(count), ["0", "12", "123", "1,234", "1,234,567"]);
+    }
+
+    #[test]
+    fn times_are_told_from_now() {
+        let now: Timestamp = "2026-03-10T12:00:00Z".parse().expect("a time");
+        let told = |time: &str| ago(time.parse().expect("a time"), now, &TimeZone::UTC);
+        assert_eq!(told("2026-03-10T11:59:30Z"), "now");
+        assert_eq!(told("2026-03-10T11:15:00Z"), "45 min ago");
+        assert_eq!(told("2026-03-10T01:00:00Z"), "11 h ago");
+        assert_eq!(told("2026-03-09T23:00:00Z"), "yesterday");
+        assert_eq!(told("2026-03-06T12:00:00Z"), "4 days ago");
+        assert_eq!(told("2026-01-05T12:00:00Z"), "5 Jan");
+        assert_eq!(told("2024-01-05T12:00:00Z"), "5 Jan 2024");
+        assert_eq!(told("2027-01-05T12:00:00Z"), "5 Jan 2027");
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_fits(text: String, width in 1usize..40) {
+            prop_assert!(fit(&text, width).width() <= width);
+            prop_assert!(!escape(&text).chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+        }
+    }
+}

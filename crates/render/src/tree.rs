@@ -1,0 +1,175 @@
+//! The branches of a conversation as a picture.
+//!
+//! The line that the client would go on with runs straight down; what was left behind branches off
+//! to the right. Each stretch between forks is one line, named by its first prompt.
+
+use std::io::{self, Write};
+
+use rethread_model::{Reader, Session, StepKind, Time};
+use rustc_hash::FxHashMap;
+
+use crate::rows::PathRow;
+use crate::text::{Look, Style, plural};
+
+/// How far branches of branches are drawn to the right.
+const MAX_DEPTH: usize = 12;
+
+/// Writes the tree of a session. `paths` are its paths, one of them active at most.
+pub fn tree(out: &mut dyn Write, session: &Session, reader: &Reader<'_>, paths: &[PathRow], look: &Look) -> io::Result<()> {
+    let picture = Picture::new(session, reader, paths, look);
+    let mut roots: Vec<usize> = (0..session.tree.steps.len()).filter(|&s| picture.is_root(s)).collect();
+    roots.sort_by_key(|&step| session.tree.first_entry(step));
+    for (i, &root) in roots.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        picture.draw(out, root)?;
+    }
+    Ok(())
+}
+
+struct Picture<'a> {
+    session: &'a Session,
+    reader: &'a Reader<'a>,
+    look: &'a Look,
+    children: FxHashMap<usize, Vec<usize>>,
+    /// The paths that end at a step.
+    ends: FxHashMap<usize, Vec<&'a PathRow>>,
+    /// How much a step wants to be on the straight line: its newest ending, the active one above all.
+    rank: Vec<(bool, u32)>,
+}
+
+impl<'a> Picture<'a> {
+    fn new(session: &'a Session, reader: &'a Reader<'a>, paths: &'a [PathRow], look: &'a Look) -> Self {
+        let mut children: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        let mut ends: FxHashMap<usize, Vec<&PathRow>> = FxHashMap::default();
+        let mut rank = vec![(false, 0); session.tree.steps.len()];
+        for path in paths {
+            ends.entry(path.path.step).or_default().push(path);
+            rank[path.path.step] = rank[path.path.step].max((path.path.active, path.tip_line));
+        }
+        for step in session.tree.from_the_tips() {
+            if let Some(parent) = session.tree.parent_of(step).filter(|_| session.tree.counts(step)) {
+                children.entry(parent).or_default().push(step);
+                rank[parent] = rank[parent].max(rank[step]);
+            }
+        }
+        for list in children.values_mut() {
+            list.sort_by_key(|&step| rank[step]);
+        }
+        Self { session, reader, look, children, ends, rank }
+    }
+
+    fn is_root(&self, step: usize) -> bool {
+        self.session.tree.counts(step) && self.session.tree.parent_of(step).is_none()
+    }
+
+    fn draw(&self, out: &mut dyn Write, root: usize) -> io::Result<()> {
+        // Each waiting stretch with the bars before it and whether it branches off.
+        let mut waiting = vec![(root, 0usize, false)];
+        while let Some((start, depth, twig)) = waiting.pop() {
+            let (end, stretch) = self.stretch(start);
+            self.write_stretch(out, start, end, &stretch, depth, twig)?;
+            let mut next: Vec<usize> = self.children.get(&end).cloned().unwrap_or_default();
+            if let Some(straight) = next.pop() {
+                waiting.push((straight, depth, false));
+            }
+            for &child in next.iter().rev() {
+                waiting.push((child, depth + 1, true));
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows the steps from `start` to the next fork or ending.
+    fn stretch(&self, start: usize) -> (usize, Stretch) {
+        let mut at = start;
+        let mut stretch = Stretch::default();
+        loop {
+            let step = &self.session.tree.steps[at];
+            match step.kind {
+                StepKind::Prompt => {
+                    stretch.turns += 1;
+                    stretch.prompt = stretch.prompt.or(Some(at));
+                }
+                StepKind::Compaction if self.session.is_compaction(at) => stretch.compactions += 1,
+                _ => {}
+            }
+            stretch.steps += 1;
+            match self.children.get(&at).map(Vec::as_slice) {
+                Some(&[only]) if !self.ends.contains_key(&at) => at = only,
+                _ => return (at, stretch),
+            }
+        }
+    }
+
+    fn write_stretch(&self, out: &mut dyn Write, start: usize, end: usize, stretch: &Stretch, depth: usize, twig: bool) -> io::Result<()> {
+        let look = self.look;
+        let shown = depth.min(MAX_DEPTH);
+        let bars = match (twig, shown) {
+            (_, 0) => String::new(),
+            (true, n) => "│ ".repeat(n - 1) + "├─",
+            (false, n) => "│ ".repeat(n),
+        };
+        let paths = self.ends.get(&end);
+        let active = self.rank[start].0;
+        let (mark, style) = if active { ("●", Style::Active) } else { ("○", Style::Abandoned) };
+        let words = self.words(start, stretch);
+        let mut facts = Vec::new();
+        if stretch.turns > 0 {
+            facts.push(plural(stretch.turns, "turn").to_string());
+        }
+        if stretch.compactions > 0 {
+            facts.push(plural(stretch.compactions, "compaction").to_string());
+        }
+        let mut tags = Vec::new();
+        for path in paths.into_iter().flatten() {
+            let mut tag = format!("path {} {}", path.n, path.status);
+            if path.inner {
+                tag += " (the client goes on here)";
+            }
+            facts.push(look.ago(path.path.time));
+            tags.push(look.paint(if path.path.active { Style::Active } else { Style::Abandoned }, tag));
+        }
+        let facts = facts.join(" · ");
+        let plain_tags: usize = paths.map_or(0, |p| p.iter().map(|p| 22 + 28 * usize::from(p.inner)).sum());
+        let used = shown * 2 + 2 + facts.chars().count() + 4 + plain_tags;
+        let words = look.fit(&words, used);
+        let tags = if tags.is_empty() { String::new() } else { format!("  {}", tags.join("  ")) };
+        writeln!(
+            out,
+            "{}{} {words}  {}{tags}",
+            look.paint(Style::Dim, bars),
+            look.paint(style, mark),
+            look.paint(Style::Dim, facts),
+        )
+    }
+
+    fn words(&self, start: usize, stretch: &Stretch) -> String {
+        let node = |step: usize| self.session.tree.first_entry(step);
+        match stretch.prompt {
+            Some(step) => {
+                let words = self.look.line(&self.reader.words(node(step)));
+                if words.is_empty() { "(no words)".to_owned() } else { words }
+            }
+            None => match self.session.tree.steps[start].kind {
+                StepKind::Compaction => "(after a compaction)".to_owned(),
+                StepKind::Answer => format!("(another answer, {})", self.look.at(self.time(start))),
+                _ => format!("({})", plural(stretch.steps, "step")),
+            },
+        }
+    }
+
+    fn time(&self, step: usize) -> Time {
+        self.session.facts.nodes[self.session.tree.first_entry(step)].time
+    }
+}
+
+/// What lies between two forks.
+#[derive(Default)]
+struct Stretch {
+    prompt: Option<usize>,
+    turns: u64,
+    compactions: u64,
+    steps: u64,
+}

@@ -1,0 +1,35 @@
+//! Claude Code sessions, read right.
+//!
+//! ```
+//! use rethread::{Client, Library};
+//!
+//! // Or `Library::open(vec![home.join(".claude")])`.
+//! let library = Library::demo();
+//! for session in library.ls(&Default::default(), &|_| {}).sessions {
+//!     println!("{} {}", session.id, session.title);
+//!     let loaded = library.load(&library.find(&session.id)?[0])?;
+//!     for path in loaded.tree(Client::NEWEST) {
+//!         println!("  path {} ends at {}", path.n, path.tip);
+//!     }
+//! }
+//! # Ok::<(), rethread::Error>(())
+//! ```
+//!
+//! Each command of the `rethread` program is a function here with the same name and gives the values
+//! that `--json` prints.
+
+mod demo;
+mod library;
+mod ls;
+mod session;
+
+pub use library::{Error, Library, Source};
+pub use ls::{Listing, LsOptions, Sort};
+pub use session::{Loaded, Subagent, info_total};
+
+pub use rethread_log as log;
+pub use rethread_model as model;
+pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
+pub use rethread_render as render;
+pub use rethread_render::{InventoryRow, MessageRow, NoteRow, PathRow, Row, SessionKind, SessionRow};
+pub use rethread_store as store;

@@ -1,0 +1,192 @@
+//! The sessions at hand, and how they are named.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rethread_model::{Facts, Session};
+use rethread_store::{FindError, Found, SessionFile, Store, read_facts, read_facts_from, read_whole};
+
+use crate::demo;
+use crate::session::Loaded;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The session was not found.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// Its file could not be read.
+    #[error("cannot read {}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no session here to be the last.
+    #[error("no session in this directory's project")]
+    NoLast {
+        /// The directory.
+        cwd: PathBuf,
+    },
+    /// The bytes are those of something else.
+    #[error("{} is not a session", .path.display())]
+    NotASession {
+        /// Which file.
+        path: PathBuf,
+    },
+}
+
+/// A log: a file, or bytes that came from elsewhere.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// Its name and place.
+    pub file: SessionFile,
+    /// Its bytes, if it is no file.
+    pub(crate) bytes: Option<Arc<[u8]>>,
+}
+
+impl From<SessionFile> for Source {
+    fn from(file: SessionFile) -> Self {
+        Self { file, bytes: None }
+    }
+}
+
+impl Source {
+    /// Takes a log from memory.
+    pub fn from_bytes(id: &str, path: &Path, bytes: &[u8]) -> Self {
+        let file = SessionFile {
+            id: id.to_owned(),
+            path: path.to_owned(),
+            bytes: bytes.len() as u64,
+            modified: None,
+            agent: id.starts_with("agent-"),
+        };
+        Self { file, bytes: Some(bytes.into()) }
+    }
+
+    fn error(&self, source: io::Error) -> Error {
+        Error::Read { path: self.file.path.clone(), source }
+    }
+
+    /// Reads what is known of it, in memory that does not grow with its texts; returns its size too.
+    pub fn facts(&self) -> Result<(Facts, u64), Error> {
+        match &self.bytes {
+            Some(bytes) => read_facts_from(&mut &bytes[..], u64::MAX),
+            None => read_facts(&self.file.path),
+        }
+        .map_err(|source| self.error(source))
+    }
+}
+
+/// The sessions under some config directories.
+#[derive(Debug, Clone)]
+pub struct Library {
+    pub(crate) store: Store,
+    /// The built-in sample, in place of any directory.
+    pub(crate) demo: Option<Vec<Source>>,
+}
+
+impl Library {
+    /// Opens config directories, such as `~/.claude`. They need not exist.
+    pub fn open(roots: Vec<PathBuf>) -> Self {
+        Self { store: Store::new(roots), demo: None }
+    }
+
+    /// Opens a small sample that is built into the program.
+    pub fn demo() -> Self {
+        Self { store: Store::new(Vec::new()), demo: Some(demo::sources()) }
+    }
+
+    /// Tells whether this is the built-in sample.
+    pub fn is_demo(&self) -> bool {
+        self.demo.is_some()
+    }
+
+    /// Returns where the sessions lie.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Finds what a user names: an id or its beginning, a path to a log or to a directory of logs,
+    /// `-` for standard input, `last` for the newest session of the current directory's project.
+    pub fn find(&self, wanted: &str) -> Result<Vec<Source>, Error> {
+        match wanted {
+            "-" => {
+                let mut bytes = Vec::new();
+                let path = PathBuf::from("-");
+                io::stdin()
+                    .read_to_end(&mut bytes)
+                    .map_err(|source| Error::Read { path: path.clone(), source })?;
+                Ok(vec![Source::from_bytes("stdin", &path, &bytes)])
+            }
+            "last" => self.last().map(|source| vec![source]),
+            _ => match (self.find_demo(wanted)?, self.is_demo() && !Path::new(wanted).exists()) {
+                (Some(source), _) => Ok(vec![source]),
+                (None, true) => {
+                    Err(FindError::NoMatch { wanted: wanted.to_owned(), roots: Vec::new() }.into())
+                }
+                (None, false) => Ok(match self.store.find(wanted)? {
+                    Found::One(file) => vec![file.into()],
+                    Found::Many(files) => files.into_iter().map(Source::from).collect(),
+                }),
+            },
+        }
+    }
+
+    fn find_demo(&self, wanted: &str) -> Result<Option<Source>, Error> {
+        let Some(demo) = &self.demo else { return Ok(None) };
+        let matching: Vec<&Source> = demo.iter().filter(|s| !wanted.is_empty() && s.file.id.starts_with(wanted)).collect();
+        match matching[..] {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            _ => {
+                let candidates = matching.iter().map(|s| s.file.clone()).collect();
+                Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates }.into())
+            }
+        }
+    }
+
+    /// Finds the newest session of the current directory's project, by its last entry.
+    fn last(&self) -> Result<Source, Error> {
+        let cwd = std::env::current_dir().unwrap_or_default();
+        let listing = self.ls(&crate::LsOptions { cwd: Some(cwd.clone()), ..Default::default() }, &|_| {});
+        let newest = listing.sessions.into_iter().next().ok_or(Error::NoLast { cwd })?;
+        if let Some(source) = self.find_demo(&newest.id)? {
+            return Ok(source);
+        }
+        let path = PathBuf::from(&newest.path);
+        let file = SessionFile::at(&path).map_err(|source| Error::Read { path, source })?;
+        Ok(file.into())
+    }
+
+    /// Reads a session with its texts.
+    pub fn load(&self, source: &Source) -> Result<Loaded, Error> {
+        let bytes: Arc<[u8]> = match &source.bytes {
+            Some(bytes) => Arc::clone(bytes),
+            None => read_whole(&source.file.path).map_err(|e| source.error(e))?.into(),
+        };
+        let (facts, _) = read_facts_from(&mut &bytes[..], u64::MAX).map_err(|e| source.error(e))?;
+        reject_other_files(source, &facts)?;
+        Ok(Loaded { source: source.clone(), session: Session::new(facts), bytes })
+    }
+
+    /// Reads a session without its texts; returns its size too.
+    pub fn read(&self, source: &Source) -> Result<(Session, u64), Error> {
+        let (facts, bytes) = source.facts()?;
+        reject_other_files(source, &facts)?;
+        Ok((Session::new(facts), bytes))
+    }
+}
+
+/// A log may hold anything and be torn anywhere; a file in which nothing at all is an entry, and that
+/// was never a log by its name, was named by mistake.
+fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), Error> {
+    let named_so = source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
+    if facts.places.is_empty() && facts.lines > 0 && !named_so {
+        return Err(Error::NotASession { path: source.file.path.clone() });
+    }
+    Ok(())
+}

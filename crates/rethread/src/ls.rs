@@ -1,0 +1,279 @@
+//! Which sessions there are.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rayon::prelude::*;
+use rethread_model::{Client, Facts, Session, Time, TitleSource, Uid, title};
+use rethread_store::{SessionFile, Store, project_dir_name, uuids_in};
+use rustc_hash::FxHashMap;
+use rethread_render::{SessionKind, SessionRow};
+
+use crate::library::{Library, Source};
+
+/// What to list.
+#[derive(Debug, Clone, Default)]
+pub struct LsOptions {
+    /// Only sessions of this directory's project.
+    pub cwd: Option<PathBuf>,
+    /// Only these projects: directories, or parts of their names. Files and directories of logs
+    /// outside any config directory can be named too.
+    pub projects: Vec<String>,
+    /// Show subagents, headless runs and files without a conversation too.
+    pub agents: bool,
+    /// Only sessions with something written since then.
+    pub since: Option<Time>,
+    /// In which order.
+    pub sort: Sort,
+}
+
+/// In which order sessions are listed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The one written last first.
+    #[default]
+    Recent,
+    /// The largest first.
+    Size,
+    /// The one with the most turns first.
+    Turns,
+}
+
+/// The sessions of a listing, and what was left out of it.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The sessions, in order.
+    pub sessions: Vec<SessionRow>,
+    /// How many subagents, headless runs and files without a conversation were folded away.
+    pub folded: [(SessionKind, usize); 5],
+    /// Projects that were asked for and not found.
+    pub missing: Vec<String>,
+    /// Files that could not be read.
+    pub errors: Vec<crate::Error>,
+}
+
+struct Scanned {
+    row: SessionRow,
+    file: SessionFile,
+    summaries: Vec<(Uid, String)>,
+    untitled: bool,
+}
+
+impl Library {
+    /// Lists sessions, newest first. `progress` is told of each file when it has been read.
+    pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
+        let mut listing = Listing {
+            folded: [
+                SessionKind::Agent,
+                SessionKind::Headless,
+                SessionKind::Empty,
+                SessionKind::Summaries,
+                SessionKind::Pointer,
+            ]
+            .map(|kind| (kind, 0)),
+            ..Listing::default()
+        };
+        let sources = self.scope(options, &mut listing);
+        let live = self.store.live();
+        let scanned: Vec<Result<Scanned, crate::Error>> = sources
+            .par_iter()
+            .map(|source| {
+                let scanned = scan(source, &live);
+                progress(source.file.bytes);
+                scanned
+            })
+            .collect();
+        let mut found = Vec::new();
+        for result in scanned {
+            match result {
+                Ok(scanned) => found.push(scanned),
+                Err(error) => listing.errors.push(error),
+            }
+        }
+        give_titles_from_elsewhere(&mut found);
+        for Scanned { row, .. } in found {
+            if options.cwd.as_ref().is_some_and(|cwd| belongs_to_another(&row, cwd)) {
+                continue;
+            }
+            if options.since.is_some_and(|since| row.when < since) {
+                continue;
+            }
+            match listing.folded.iter_mut().find(|(kind, _)| *kind == row.kind) {
+                Some((_, n)) if !options.agents => *n += 1,
+                _ => listing.sessions.push(row),
+            }
+        }
+        listing.sessions.sort_by(|a, b| {
+            let order = match options.sort {
+                Sort::Recent => b.when.cmp(&a.when),
+                Sort::Size => b.bytes.cmp(&a.bytes),
+                Sort::Turns => b.turns.cmp(&a.turns),
+            };
+            order.then_with(|| a.path.cmp(&b.path))
+        });
+        listing
+    }
+
+    /// Returns how many bytes [`Library::ls`] would read.
+    pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
+        self.scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
+    }
+
+    fn scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<Source> {
+        if let Some(demo) = &self.demo {
+            return demo.clone();
+        }
+        let sessions_in = |dirs: Vec<PathBuf>| -> Vec<Source> {
+            dirs.iter().flat_map(|dir| Store::sessions_in(dir, true)).map(Source::from).collect()
+        };
+        if let Some(cwd) = &options.cwd {
+            return sessions_in(self.store.projects_of(cwd));
+        }
+        if options.projects.is_empty() {
+            return sessions_in(self.store.projects());
+        }
+        let mut sources = Vec::new();
+        for wanted in &options.projects {
+            let found = self.project(wanted);
+            if found.is_empty() {
+                listing.missing.push(wanted.clone());
+            }
+            sources.extend(found);
+        }
+        sources.sort_by(|a, b| a.file.path.cmp(&b.file.path));
+        sources.dedup_by(|a, b| a.file.path == b.file.path);
+        sources
+    }
+
+    /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
+    /// any other directory.
+    fn project(&self, wanted: &str) -> Vec<Source> {
+        let in_dirs = |dirs: Vec<PathBuf>| -> Vec<Source> {
+            dirs.iter().flat_map(|dir| Store::sessions_in(dir, true)).map(Source::from).collect()
+        };
+        let path = Path::new(wanted);
+        if let Ok(real) = path.canonicalize() {
+            let found = in_dirs(self.store.projects_of(&real));
+            if !found.is_empty() {
+                return found;
+            }
+            let looks_like_path = wanted.contains('/') || wanted == "." || wanted.ends_with(".jsonl");
+            if looks_like_path && let Ok(found) = self.find(wanted) {
+                return found;
+            }
+        }
+        // A path of a project that is no longer on disk.
+        let gone = in_dirs(self.store.projects_of(path));
+        if !gone.is_empty() {
+            return gone;
+        }
+        let part = project_dir_name(wanted).to_lowercase();
+        let mut dirs = self.store.projects();
+        dirs.retain(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part)));
+        in_dirs(dirs)
+    }
+}
+
+/// Two directories can have one name here (`/a/b-c` and `/a/b/c`); a session that began in the other
+/// one is not meant.
+fn belongs_to_another(row: &SessionRow, cwd: &Path) -> bool {
+    let Some(theirs) = &row.cwd else { return false };
+    let ours = cwd.to_string_lossy();
+    *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
+}
+
+fn scan(source: &Source, live: &std::collections::BTreeMap<String, rethread_store::Live>) -> Result<Scanned, crate::Error> {
+    let (facts, bytes) = source.facts()?;
+    let file = source.file.clone();
+    let mut session = Session::new(facts);
+    let facts = &session.facts;
+    let title = title(facts, None);
+    let kind = kind_of(facts, &file);
+    let written = facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
+    let beside = if file.agent || source.bytes.is_some() { 0 } else { count_subagents(&file, facts) };
+    let row = SessionRow {
+        r#type: "session",
+        id: file.id.clone(),
+        path: file.path.to_string_lossy().into_owned(),
+        project: facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned),
+        cwd: facts.cwds.first().map(str::to_owned),
+        kind,
+        title: title.text,
+        title_source: title.source,
+        first_prompt: facts.first_prompt.clone(),
+        created: facts.span.and_then(|(first, _)| first.to_iso()),
+        modified: written.and_then(Time::to_iso),
+        bytes,
+        entries: facts.places.len() as u64,
+        messages: facts.messages.len() as u64,
+        turns: session.turns() as u64,
+        tool_calls: facts.calls.len() as u64,
+        tips: session.paths(Client::NEWEST).len() as u64,
+        compactions: session.compactions() as u64,
+        subagents: (session.inline_subagents() + beside) as u64,
+        models: facts.models.iter().map(|(m, _)| m.to_owned()).filter(|m| m != "<synthetic>" && m != "None").collect(),
+        versions: facts.versions.iter().map(|(v, _)| v.to_owned()).collect(),
+        git_branch: facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
+        live: live.contains_key(&file.id),
+        defects: session.defects().len() as u64 + facts.defects_omitted,
+        when: written.unwrap_or(Time::NONE),
+    };
+    let untitled = row.title_source >= TitleSource::FirstPrompt && kind != SessionKind::Empty;
+    Ok(Scanned { row, file, summaries: std::mem::take(&mut session.facts.summaries), untitled })
+}
+
+fn count_subagents(file: &SessionFile, facts: &Facts) -> usize {
+    // Beside the log only clients of 2.0 put them; looking for them costs a look into each.
+    if facts.versions.iter().any(|(version, _)| version.starts_with("2.0.")) {
+        return file.subagents().len();
+    }
+    if file.side_dir().is_dir() { file.subagents_in_side_dir() } else { 0 }
+}
+
+fn millis(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {
+    if facts.places.is_empty() {
+        SessionKind::Empty
+    } else if facts.messages.is_empty() {
+        let summaries = facts.types.get("summary").copied().unwrap_or(0);
+        if summaries == facts.places.len() as u64 { SessionKind::Summaries } else { SessionKind::Pointer }
+    } else if file.agent || facts.all_sidechain() {
+        SessionKind::Agent
+    } else if facts.entrypoints.iter().next().is_some_and(|(name, _)| name.starts_with("sdk")) {
+        SessionKind::Headless
+    } else {
+        SessionKind::Conversation
+    }
+}
+
+/// Summaries of old clients lie in other files than the sessions that they are about. Those that
+/// found no entry in their own file are looked for in the sessions of the project without a title.
+fn give_titles_from_elsewhere(found: &mut [Scanned]) {
+    let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, String>> = FxHashMap::default();
+    for scanned in found.iter_mut() {
+        if scanned.summaries.is_empty() {
+            continue;
+        }
+        let dir = scanned.file.path.parent().map(Path::to_owned).unwrap_or_default();
+        by_dir.entry(dir).or_default().extend(std::mem::take(&mut scanned.summaries));
+    }
+    if by_dir.is_empty() {
+        return;
+    }
+    found.par_iter_mut().filter(|scanned| scanned.untitled).for_each(|scanned| {
+        let dir = scanned.file.path.parent().map(Path::to_owned).unwrap_or_default();
+        let Some(summaries) = by_dir.get(&dir) else { return };
+        let here = uuids_in(&scanned.file.path, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
+        if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
+            let text = rethread_model::one_line(text);
+            if !text.is_empty() {
+                scanned.row.title = text;
+                scanned.row.title_source = TitleSource::Summary;
+            }
+        }
+    });
+}
+

@@ -1,0 +1,159 @@
+//! One session: its inventory, its tree, its messages.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rethread_model::{Client, Inventory, Path, Reader, Session, Uid, Usage, one_line};
+use rethread_render::{InventoryRow, PathRow, Row};
+use rustc_hash::FxHashMap;
+
+use crate::library::{Library, Source};
+
+/// A session with its texts.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// Where it came from.
+    pub source: Source,
+    /// What it is.
+    pub session: Session,
+    pub(crate) bytes: Arc<[u8]>,
+}
+
+/// A subagent of a session.
+#[derive(Debug, Clone)]
+pub struct Subagent {
+    /// The call that started it, as an index of the session's calls.
+    pub call: Option<usize>,
+    /// Its log, if it has one of its own.
+    pub path: Option<PathBuf>,
+    /// Its first entry in the session's own log.
+    pub root: Option<usize>,
+}
+
+impl Library {
+    /// Counts what is in a session.
+    pub fn info(&self, source: &Source) -> Result<InventoryRow, crate::Error> {
+        let (session, bytes) = self.read(source)?;
+        let mut inventory = Inventory::new(&session, bytes);
+        if source.bytes.is_none() && !source.file.agent {
+            inventory.subagents += source.file.subagents().len() as u64;
+        }
+        let charge = |m: &rethread_model::Message| Some((m.id, m.usage?));
+        Ok(InventoryRow {
+            r#type: "inventory",
+            id: source.file.id.clone(),
+            path: source.file.path.to_string_lossy().into_owned(),
+            charges: session.facts.messages.iter().filter_map(charge).collect(),
+            inventory,
+        })
+    }
+}
+
+/// Adds up inventories. A message that stands in several sessions, as resuming and forking copy it,
+/// costs once.
+pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inventory {
+    let mut total = Inventory::default();
+    let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
+    for row in rows {
+        total.add(&row.inventory);
+        for &(id, usage) in &row.charges {
+            if id.is_none() {
+                total.usage += usage;
+            } else {
+                // Of two copies the one that was written to the end counts more.
+                let known = charges.entry(id).or_default();
+                if usage.output >= known.output {
+                    *known = usage;
+                }
+            }
+        }
+    }
+    for usage in charges.into_values() {
+        total.usage += usage;
+    }
+    total
+}
+
+impl Loaded {
+    /// Returns a reader over its texts.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.session, &self.bytes)
+    }
+
+    /// Returns its paths, the active one by the rule of `client`.
+    pub fn tree(&self, client: Client) -> Vec<PathRow> {
+        let reader = self.reader();
+        let facts = &self.session.facts;
+        let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
+        let row = |path: Path| PathRow {
+            r#type: "path",
+            n: path.n,
+            status: if path.active { "active" } else { "abandoned" },
+            tip: reader.uuid(path.tip),
+            tip_message: number(path.tip),
+            tip_line: facts.place(path.tip).line,
+            inner: path.inner,
+            fork_point: path.fork_point.map(|node| reader.uuid(node)),
+            fork_message: path.fork_point.and_then(number),
+            messages: path.messages,
+            turns: path.turns,
+            compactions: path.compactions,
+            last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
+            time: path.time.to_iso(),
+            path,
+        };
+        self.session.paths(client).into_iter().map(row).collect()
+    }
+
+    /// Returns what is read on a path, as `show --json` prints it.
+    pub fn show(&self, path: &Path) -> Vec<Row> {
+        self.reader().items(path.step).iter().map(Row::from).collect()
+    }
+
+    /// Returns its subagents, each with the call that started it where that is known.
+    pub fn subagents(&self) -> Vec<Subagent> {
+        let mut found: Vec<Subagent> = self
+            .session
+            .subagents()
+            .into_iter()
+            .map(|inline| Subagent { call: inline.call, path: None, root: Some(inline.root) })
+            .collect();
+        if self.source.bytes.is_none() {
+            for file in self.source.file.subagents() {
+                let id = file.id.strip_prefix("agent-").unwrap_or(&file.id);
+                let named = self.session.call_of_agent(id);
+                let call = named.or_else(|| self.call_named_beside(&file));
+                found.push(Subagent { call, path: Some(file.path), root: None });
+            }
+        }
+        found
+    }
+
+    /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
+    fn call_named_beside(&self, file: &rethread_store::SessionFile) -> Option<usize> {
+        let meta = std::fs::read(file.path.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20)?;
+        let id = rethread_log::Json::new(&meta).get("toolUseId")?.as_str()?.into_owned();
+        self.session.facts.calls.iter().position(|call| *call.id == id)
+    }
+
+    /// Reads the file that a shortened result points to, if it lies beside the session.
+    ///
+    /// The result names an absolute path on the machine that wrote it; only the file's name is taken
+    /// from it, and only files in the session's own `tool-results` are read.
+    pub fn whole_result(&self, text: &str) -> Option<String> {
+        if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
+            return None;
+        }
+        let start = text.find("tool-results")? + "tool-results".len();
+        let name = text[start..].trim_start_matches(['/', '\\']);
+        let name: String = name.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
+        let name = name.trim_end_matches('.');
+        if name.is_empty() || name.starts_with('.') {
+            return None;
+        }
+        let path = self.source.file.side_dir().join("tool-results").join(name);
+        let bytes = std::fs::read(path).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+

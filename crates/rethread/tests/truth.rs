@@ -1,0 +1,175 @@
+//! The model against real logs, an independent count, and what real clients did.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rethread::log::{Content, read};
+use rethread::{Client, Library};
+use rethread_testkit::{logs_under, shared};
+use serde_json::{Value, json};
+
+fn library() -> Library {
+    Library::open(Vec::new())
+}
+
+#[test]
+fn every_real_log_comes_back_whole() {
+    let mut n_files = 0;
+    let mut n_bytes = 0;
+    for name in ["corpus", "oracle/sessions", "oracle/cases"] {
+        let Some(dir) = shared(name) else { continue };
+        for path in logs_under(&dir) {
+            let bytes = std::fs::read(&path).expect("readable");
+            let read = read(&bytes);
+            let mut at = 0;
+            for entry in &read.entries {
+                assert_eq!(entry.offset, at as u64);
+                assert_eq!(entry.raw, &bytes[at..at + entry.raw.len()], "{}", path.display());
+                at += entry.raw.len();
+            }
+            assert_eq!(at, bytes.len(), "{}", path.display());
+            let numbers: Vec<u32> = read.entries.iter().filter(|e| e.content == Content::Object).map(|e| e.number).collect();
+            assert!(numbers.iter().copied().eq(1..=u32::try_from(numbers.len()).expect("few")));
+            n_files += 1;
+            n_bytes += bytes.len();
+        }
+    }
+    println!("{n_files} logs, {n_bytes} bytes");
+}
+
+/// `info` in the words of the independent count.
+fn counted(path: &Path) -> Value {
+    let library = library();
+    let source = &library.find(&path.to_string_lossy()).expect("found")[0];
+    let info = library.info(source).expect("readable").inventory;
+    json!({
+        "bytes": info.bytes,
+        "lines": info.lines,
+        "bad_lines": info.bad_lines,
+        "entries": info.entries,
+        "system": info.system,
+        "versions": info.versions,
+        "assistant_messages": info.messages.assistant,
+        "blocks": info.blocks,
+        "models_by_entry": info.models,
+        "stop_reasons_by_entry": info.stop_reasons,
+        "tool_calls": {
+            "total": info.tool_calls.total,
+            "paired": info.tool_calls.paired,
+            "by_name": info.tool_calls.by_name,
+            "orphan_uses": info.tool_calls.orphan_uses.len(),
+            "orphan_results": info.tool_calls.orphan_results.len(),
+            "multiple_results": info.tool_calls.multiple_results.len(),
+        },
+    })
+}
+
+#[test]
+fn info_agrees_with_an_independent_count() {
+    let Some(dir) = shared("corpus") else { return };
+    let expected = std::fs::read_to_string(dir.join("expected.jsonl")).expect("the count");
+    let mut differences = Vec::new();
+    let mut n_files = 0;
+    for line in expected.lines() {
+        let mut expected: Value = serde_json::from_str(line).expect("JSON");
+        let file = expected.as_object_mut().expect("an object").remove("file").expect("its file");
+        let file = file.as_str().expect("a name");
+        let counted = counted(&dir.join(file));
+        for (key, value) in expected.as_object().expect("an object") {
+            if counted[key] != *value {
+                differences.push(format!("{file}: {key}: expected {value}, counted {}", counted[key]));
+            }
+        }
+        n_files += 1;
+    }
+    assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
+    println!("{n_files} files agree");
+}
+
+/// What of a message tells it apart: its texts, and the ids of calls and results.
+fn marks(content: &Value) -> Vec<String> {
+    let blocks = match content {
+        Value::String(text) => vec![json!({ "type": "text", "text": text })],
+        Value::Array(blocks) => blocks.clone(),
+        _ => Vec::new(),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
+    blocks
+        .iter()
+        .filter_map(|block| match block["type"].as_str()? {
+            "text" => Some(text(&block["text"])),
+            "thinking" => Some(format!("thinking {}", text(&block["thinking"]))),
+            "redacted_thinking" => Some(format!("redacted {}", text(&block["data"]))),
+            "tool_use" => Some(format!("call {}", text(&block["id"]))),
+            "tool_result" => {
+                let made_up = text(&block["content"]).starts_with("[Tool ");
+                (!made_up).then(|| format!("result {}", text(&block["tool_use_id"])))
+            }
+            other => Some(other.to_owned()),
+        })
+        .collect()
+}
+
+/// Words that the client puts in, and the prompt that the session was resumed with.
+const PUT_IN: &[&str] = &["No response requested.", "Continue from where you left off.", "(no content)"];
+
+fn last_received(received: &Value) -> Vec<String> {
+    let messages = received["messages"].as_array().expect("messages");
+    messages
+        .iter()
+        .rev()
+        .map(|message| {
+            let mut marks = marks(&message["content"]);
+            marks.retain(|mark| !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT"));
+            marks
+        })
+        .find(|marks| !marks.is_empty())
+        .unwrap_or_default()
+}
+
+/// The directory of cases can be another one of the same form: `RETHREAD_CASES`.
+#[test]
+fn the_active_tip_is_where_the_real_client_went_on() {
+    let cases = match std::env::var_os("RETHREAD_CASES") {
+        Some(dir) => dir.into(),
+        None => match shared("oracle/cases") {
+            Some(dir) => dir,
+            None => return,
+        },
+    };
+    let mut wrong = Vec::new();
+    let mut n_right: BTreeMap<String, usize> = BTreeMap::new();
+    for path in logs_under(&cases) {
+        let Ok(received) = std::fs::read(path.with_extension("received.json")) else { continue };
+        let received: Value = serde_json::from_slice(&received).expect("JSON");
+        if received["accepted"] != json!(true) {
+            continue;
+        }
+        let version = path.parent().and_then(Path::file_name).expect("a version").to_string_lossy();
+        let client = Client::for_version(&version).expect("a known version");
+        let library = library();
+        let loaded = library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
+        let paths = loaded.tree(client);
+        let active = paths.iter().find(|path| path.status == "active");
+        let tip = active.map(|path| {
+            let node = path.path.tip;
+            let entry: Value = serde_json::from_slice(loaded.reader().entry(loaded.session.facts.nodes[node].entry))
+                .unwrap_or_default();
+            let content = if entry["type"] == "system" { &entry["content"] } else { &entry["message"]["content"] };
+            marks(content)
+        });
+        let expected = last_received(&received);
+        let right = match &tip {
+            None => expected.is_empty(),
+            Some(tip) => tip.iter().any(|mark| expected.contains(mark)) || tip.is_empty() && expected.is_empty(),
+        };
+        if right {
+            *n_right.entry(version.into_owned()).or_default() += 1;
+        } else {
+            let case = path.file_stem().expect("a name").to_string_lossy();
+            wrong.push(format!("{version} {case}: tip {tip:?}, the client went on from {expected:?}"));
+        }
+    }
+    println!("right: {n_right:?}");
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}

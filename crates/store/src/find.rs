@@ -1,0 +1,320 @@
+//! Finding sessions: by id, by prefix, by path, by project.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::live::{Live, live_sessions};
+use crate::project::same_project;
+
+/// A session's log on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFile {
+    /// The file's name without its ending.
+    pub id: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified: Option<SystemTime>,
+    /// The log of a subagent, by its name and place.
+    pub agent: bool,
+}
+
+impl SessionFile {
+    /// Looks at a file.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        Ok(Self {
+            agent: id.starts_with("agent-"),
+            id,
+            path: path.to_owned(),
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
+        })
+    }
+
+    /// Returns the directory of what lies beside the log: subagents, large results.
+    pub fn side_dir(&self) -> PathBuf {
+        self.path.with_extension("")
+    }
+
+    /// Returns the name of the directory that it lies in.
+    pub fn dir_name(&self) -> String {
+        let parent = self.path.parent().and_then(Path::file_name);
+        parent.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+/// Why a session was not found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// Nothing has this id or begins with it.
+    #[error("no session matches `{wanted}`")]
+    NoMatch {
+        /// What was asked for.
+        wanted: String,
+        /// Where it was looked for.
+        roots: Vec<PathBuf>,
+    },
+    /// Several sessions begin so.
+    #[error("`{wanted}` matches {} sessions", .candidates.len())]
+    Ambiguous {
+        /// What was asked for.
+        wanted: String,
+        /// What it could be.
+        candidates: Vec<SessionFile>,
+    },
+    /// A file or directory could not be read.
+    #[error("cannot read {}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory holds no logs.
+    #[error("no sessions under {}", .path.display())]
+    Nothing {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// One session.
+    One(SessionFile),
+    /// All sessions under a directory.
+    Many(Vec<SessionFile>),
+}
+
+/// The config roots and the sessions under them.
+#[derive(Debug, Clone)]
+pub struct Store {
+    roots: Vec<PathBuf>,
+}
+
+impl Store {
+    /// Takes config directories, such as `~/.claude`. They need not exist.
+    pub fn new(roots: Vec<PathBuf>) -> Self {
+        Self { roots }
+    }
+
+    /// Returns the config directories.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Returns the directories of all projects, sorted.
+    pub fn projects(&self) -> Vec<PathBuf> {
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        for root in &self.roots {
+            dirs.extend(list(&root.join("projects")).into_iter().filter(|path| path.is_dir()));
+        }
+        dirs.sort();
+        dirs
+    }
+
+    /// Returns the directories that can be the project of `cwd`.
+    pub fn projects_of(&self, cwd: &Path) -> Vec<PathBuf> {
+        let cwd = cwd.to_string_lossy();
+        let is_it = |dir: &PathBuf| dir.file_name().is_some_and(|name| same_project(&name.to_string_lossy(), &cwd));
+        self.projects().into_iter().filter(is_it).collect()
+    }
+
+    /// Returns the sessions of a project: the logs in its directory, and with `agents` those of
+    /// subagents too.
+    pub fn sessions_in(dir: &Path, agents: bool) -> Vec<SessionFile> {
+        let mut found: Vec<SessionFile> = list(dir).iter().filter_map(|path| log_at(path)).collect();
+        if agents {
+            let beside: Vec<_> = found.iter().flat_map(subagent_files).collect();
+            found.extend(beside);
+        }
+        found.retain(|file| agents || !file.agent);
+        found
+    }
+
+    /// Returns the sessions of all projects.
+    pub fn sessions(&self, agents: bool) -> Vec<SessionFile> {
+        self.projects().iter().flat_map(|dir| Self::sessions_in(dir, agents)).collect()
+    }
+
+    /// Returns the clients that run, by the session that they have open.
+    pub fn live(&self) -> BTreeMap<String, Live> {
+        let all = self.roots.iter().flat_map(|root| live_sessions(root));
+        all.map(|live| (live.session_id.clone(), live)).collect()
+    }
+
+    /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.
+    pub fn find(&self, wanted: &str) -> Result<Found, FindError> {
+        let path = Path::new(wanted);
+        let looks_like_path = wanted.contains(['/', std::path::MAIN_SEPARATOR]) || wanted.ends_with(".jsonl");
+        if path.is_dir() && (looks_like_path || wanted == "." || wanted == "..") {
+            let found = logs_under(path);
+            if found.is_empty() {
+                return Err(FindError::Nothing { path: path.to_owned() });
+            }
+            return Ok(Found::Many(found));
+        }
+        if looks_like_path || path.is_file() {
+            return SessionFile::at(path)
+                .map(Found::One)
+                .map_err(|source| FindError::Read { path: path.to_owned(), source });
+        }
+        self.find_id(wanted).map(Found::One)
+    }
+
+    fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
+        let matches = |file: &SessionFile| {
+            file.id.starts_with(wanted) || file.id.strip_prefix("agent-").is_some_and(|id| id.starts_with(wanted))
+        };
+        let mut candidates: Vec<SessionFile> =
+            if wanted.is_empty() { Vec::new() } else { self.sessions(false).into_iter().filter(matches).collect() };
+        // A subagent is meant only if no session is.
+        if candidates.is_empty() && !wanted.is_empty() {
+            candidates = self.sessions(true).into_iter().filter(matches).collect();
+        }
+        if let Some(exact) = candidates.iter().position(|file| file.id == wanted) {
+            // The same id in two roots is a copy; the one written last is meant.
+            let newest = |file: &&SessionFile| file.modified;
+            let exact = candidates.iter().filter(|f| f.id == wanted).max_by_key(newest).unwrap_or(&candidates[exact]);
+            return Ok(exact.clone());
+        }
+        match candidates.len() {
+            0 => Err(FindError::NoMatch { wanted: wanted.to_owned(), roots: self.roots.clone() }),
+            1 => Ok(candidates.remove(0)),
+            _ => Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates }),
+        }
+    }
+}
+
+/// Lists a directory, sorted; what cannot be read is empty.
+fn list(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+fn log_at(path: &Path) -> Option<SessionFile> {
+    let is_log = path.extension().is_some_and(|ending| ending == "jsonl");
+    // `is_file` follows links but leaves out pipes and devices, which could block.
+    (is_log && path.is_file()).then(|| SessionFile::at(path).ok()).flatten()
+}
+
+/// Returns all logs under a directory, at any depth; links to directories are not followed.
+fn logs_under(dir: &Path) -> Vec<SessionFile> {
+    let mut found = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for path in list(&dir) {
+            let is_dir = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+            if is_dir {
+                left.push(path);
+            } else {
+                found.extend(log_at(&path));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// Returns the logs of a session's subagents in its side directory.
+pub(crate) fn subagent_files(session: &SessionFile) -> Vec<SessionFile> {
+    let mut files = logs_under(&session.side_dir().join("subagents"));
+    for file in &mut files {
+        file.agent = true;
+    }
+    files
+}
+
+impl SessionFile {
+    /// Counts the logs of subagents in its side directory.
+    pub fn subagents_in_side_dir(&self) -> usize {
+        subagent_files(self).len()
+    }
+
+    /// Returns the logs of its subagents: in its side directory, and beside it where their
+    /// `sessionId` is its own (2.0.28 to 2.0.77).
+    pub fn subagents(&self) -> Vec<Self> {
+        let mut files = subagent_files(self);
+        let beside = self.path.parent().map(list).unwrap_or_default();
+        for path in beside {
+            if let Some(file) = log_at(&path).filter(|file| file.agent && !self.agent) {
+                let head = crate::read::head(&path, 64 * 1024).unwrap_or_default();
+                let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
+                let owner = rethread_log::Json::new(line).get("sessionId").and_then(rethread_log::Json::as_str);
+                if owner.is_some_and(|owner| owner == self.id) {
+                    files.push(file);
+                }
+            }
+        }
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let root = tempfile::tempdir().expect("a directory");
+        let project = root.path().join("projects/-home-user-app");
+        let write = |path: &str, text: &str| {
+            let path = project.join(path);
+            fs::create_dir_all(path.parent().expect("has one")).expect("created");
+            fs::write(path, text).expect("written");
+        };
+        write("aaaa1111-0000-4000-8000-000000000001.jsonl", "{}\n");
+        write("aaaa2222-0000-4000-8000-000000000002.jsonl", "{}\n");
+        write("aaaa2222-0000-4000-8000-000000000002/subagents/agent-a1.jsonl", "{}\n");
+        write("aaaa2222-0000-4000-8000-000000000002/subagents/workflows/w/agent-a2.jsonl", "{}\n");
+        write("agent-old.jsonl", "{\"sessionId\":\"aaaa1111-0000-4000-8000-000000000001\"}\n");
+        write("notes.txt", "");
+        let store = Store::new(vec![root.path().to_owned(), root.path().join("missing")]);
+        (root, store)
+    }
+
+    fn ids(files: &[SessionFile]) -> Vec<&str> {
+        files.iter().map(|file| &file.id[..8.min(file.id.len())]).collect()
+    }
+
+    #[test]
+    fn sessions_and_subagents_are_told_apart() {
+        let (_root, store) = store();
+        assert_eq!(ids(&store.sessions(false)), ["aaaa1111", "aaaa2222"]);
+        assert_eq!(ids(&store.sessions(true)), ["aaaa1111", "aaaa2222", "agent-ol", "agent-a1", "agent-a2"]);
+        let all = store.sessions(false);
+        assert_eq!(ids(&all[0].subagents()), ["agent-ol"]);
+        assert_eq!(ids(&all[1].subagents()), ["agent-a1", "agent-a2"]);
+        assert_eq!(store.projects_of(Path::new("/home/user/app")).len(), 1);
+        assert!(store.projects_of(Path::new("/home/user/other")).is_empty());
+    }
+
+    #[test]
+    fn ids_prefixes_and_paths_are_found() {
+        let (root, store) = store();
+        let one = |wanted: &str| match store.find(wanted).map_err(|e| e.to_string())? {
+            Found::One(file) => Ok(file.id[..8.min(file.id.len())].to_owned()),
+            Found::Many(files) => Ok(format!("{} files", files.len())),
+        };
+        let err = |text: &str| Err::<String, String>(text.to_owned());
+        assert_eq!(one("aaaa1"), Ok("aaaa1111".into()));
+        assert_eq!(one("aaaa2222-0000-4000-8000-000000000002"), Ok("aaaa2222".into()));
+        assert_eq!(one("aaaa"), err("`aaaa` matches 2 sessions"));
+        assert_eq!(one("b"), err("no session matches `b`"));
+        assert_eq!(one(""), err("no session matches ``"));
+        assert_eq!(one("a2"), Ok("agent-a2".into()));
+        let dir = root.path().join("projects");
+        assert_eq!(one(&dir.to_string_lossy()), Ok("5 files".into()));
+        assert!(one(&dir.join("no.jsonl").to_string_lossy()).is_err());
+    }
+}

@@ -1,0 +1,206 @@
+//! Reading a log from disk, piece by piece.
+//!
+//! The pieces are read into one buffer per thread that is used again for every file. The buffer's
+//! reading position is aligned to a page: the kernel copies several times slower into one that is off
+//! by a few bytes, and fresh memory costs a page fault per page.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rethread_log::{Scanner, Sink};
+use rethread_model::{Builder, Facts, Uid};
+
+const PAGE: usize = 4096;
+const PIECE: usize = 1 << 20;
+
+/// A buffer with room for a piece, and before it for what was left of the last one.
+struct Pieces {
+    memory: Vec<u8>,
+    /// Where pieces are read to: a page's start.
+    at: usize,
+}
+
+thread_local! {
+    static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces { memory: Vec::new(), at: 0 }) };
+}
+
+impl Pieces {
+    /// Makes room for `before` bytes before the reading position and `len` behind it, and moves the
+    /// bytes that were in `keep` to just before the reading position.
+    fn make_room(&mut self, keep: std::ops::Range<usize>, len: usize) {
+        let kept = keep.len();
+        if kept <= self.at && self.memory.len() >= self.at + len {
+            self.memory.copy_within(keep, self.at - kept);
+            return;
+        }
+        let head = (kept * 2).next_multiple_of(PAGE).max(64 * PAGE);
+        let mut memory = vec![0; head + PAGE + len];
+        let at = head + memory[head..].as_ptr().align_offset(PAGE).min(PAGE);
+        memory[at - kept..at].copy_from_slice(&self.memory[keep]);
+        *self = Self { memory, at };
+    }
+
+    /// Gives the bytes of `source` in pieces of whole lines to `take`, `limit` bytes at most.
+    fn each(&mut self, source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+        let mut total = 0u64;
+        let mut left = 0..0;
+        loop {
+            // A line longer than a piece is read in pieces that double, so that it is copied a
+            // bounded number of times.
+            let want = PIECE.max(left.len());
+            self.make_room(left.clone(), want);
+            let start = self.at - left.len();
+            let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
+            let got = read_fully(source, &mut self.memory[self.at..self.at + room])?;
+            total += got as u64;
+            let end = self.at + got;
+            if got < room || total == limit {
+                take(&self.memory[start..end]);
+                self.shrink();
+                return Ok(total);
+            }
+            match memchr::memrchr(b'\n', &self.memory[self.at..end]) {
+                Some(newline) => {
+                    let cut = self.at + newline + 1;
+                    take(&self.memory[start..cut]);
+                    left = cut..end;
+                }
+                None => left = start..end,
+            }
+        }
+    }
+
+    /// Gives the memory of a huge line back.
+    fn shrink(&mut self) {
+        if self.memory.len() > 8 * PIECE {
+            *self = Self { memory: Vec::new(), at: 0 };
+        }
+    }
+}
+
+/// Reads until the buffer is full or the source ends.
+fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match source.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
+    let mut scanner = Scanner::default();
+    let total = PIECES.with_borrow_mut(|pieces| {
+        pieces.each(source, limit, |piece| scanner.scan(piece, sink))
+    })?;
+    Ok((scanner, total))
+}
+
+/// Reads the facts of a log and its size, to the length that it has now.
+pub fn read_facts(path: &Path) -> io::Result<(Facts, u64)> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    // A pipe has no length; it is read to its end.
+    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+    read_facts_from(&mut file, limit)
+}
+
+/// Reads the facts of a log from anything that can be read, `limit` bytes at most.
+pub fn read_facts_from(source: &mut impl Read, limit: u64) -> io::Result<(Facts, u64)> {
+    let mut builder = Builder::default();
+    let (scanner, total) = scan(source, limit, &mut builder)?;
+    Ok((builder.finish(scanner.lines(), scanner.bad_lines), total))
+}
+
+/// Reads a whole log into memory, to the length that it has now.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the beginning of a file, `limit` bytes at most.
+pub(crate) fn head(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Finds which of `wanted` are uuids of entries in a log, without keeping anything of it.
+pub fn uuids_in(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
+    const KEY: &[u8] = b"\"uuid\":\"";
+    let finder = memchr::memmem::Finder::new(KEY);
+    let mut found = Vec::new();
+    let mut file = File::open(path)?;
+    let limit = file.metadata()?.len();
+    PIECES.with_borrow_mut(|pieces| {
+        pieces.each(&mut file, limit, |piece| {
+            for at in finder.find_iter(piece) {
+                let rest = &piece[at + KEY.len()..];
+                let id = rest.get(..36).unwrap_or(rest);
+                let id = id.split(|&b| b == b'"').next().unwrap_or(id);
+                let uid = Uid::new(id);
+                if wanted(uid) {
+                    found.push(uid);
+                }
+            }
+        })
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(bytes: &[u8], limit: u64) -> (Vec<u8>, bool) {
+        let mut joined = Vec::new();
+        let mut whole_lines = true;
+        let mut last = true;
+        PIECES.with_borrow_mut(|pieces| {
+            pieces
+                .each(&mut &bytes[..], limit, |piece| {
+                    whole_lines &= last;
+                    last = piece.ends_with(b"\n");
+                    joined.extend_from_slice(piece);
+                })
+                .expect("memory can be read");
+        });
+        (joined, whole_lines)
+    }
+
+    #[test]
+    fn lines_longer_than_a_piece_stay_whole() {
+        let mut log = Vec::new();
+        for len in [10, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE, 3] {
+            log.extend(std::iter::repeat_n(b'x', len));
+            log.push(b'\n');
+        }
+        log.extend_from_slice(b"no end");
+        assert_eq!(pieces(&log, u64::MAX), (log.clone(), true));
+        assert_eq!(pieces(&log, log.len() as u64), (log.clone(), true));
+        let limit = 2 * PIECE + 5;
+        assert_eq!(pieces(&log, limit as u64).0, &log[..limit], "no further than it was long");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_come_back(log: Vec<u8>) {
+            prop_assert_eq!(pieces(&log, u64::MAX), (log.clone(), true));
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What the tests share: logs built as clients write them, a home of their own, the corpus.
+
+mod home;
+mod log;
+mod shared;
+
+pub use home::Home;
+pub use log::{Call, Log, Mark};
+pub use shared::{logs_under, shared};

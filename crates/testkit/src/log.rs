@@ -1,0 +1,225 @@
+//! Logs as clients write them, for tests.
+//!
+//! Entries have the fields and the key order of a 2.1 client; ids and times are counted, so that the
+//! same calls make the same bytes.
+
+use serde_json::{Value, json};
+
+/// The uuid of an entry.
+pub type Mark = String;
+
+/// A tool call that waits for its result.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The id of the call.
+    pub id: String,
+    /// The entry that holds it.
+    pub mark: Mark,
+}
+
+/// A log under construction.
+#[derive(Debug, Clone)]
+pub struct Log {
+    number: u32,
+    lines: Vec<String>,
+    parent: Option<Mark>,
+    n_entries: u64,
+    n_messages: u64,
+    seconds: u64,
+    sidechain: Option<String>,
+    /// `version` of the entries to come.
+    pub version: String,
+    /// `cwd` of the entries to come.
+    pub cwd: String,
+    /// `message.model` of the messages to come.
+    pub model: String,
+}
+
+impl Log {
+    /// Begins the log of session number `number`.
+    pub fn new(number: u32) -> Self {
+        Self {
+            number,
+            lines: Vec::new(),
+            parent: None,
+            n_entries: 0,
+            n_messages: 0,
+            seconds: 0,
+            sidechain: None,
+            version: "2.1.200".into(),
+            cwd: "/home/user/app".into(),
+            model: "claude-opus-5".into(),
+        }
+    }
+
+    /// Returns the session's id.
+    pub fn session(&self) -> String {
+        format!("{:08x}-0000-4000-8000-000000000000", self.number)
+    }
+
+    /// Returns the log.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lines.concat().into_bytes()
+    }
+
+    /// Moves the clock.
+    pub fn wait(&mut self, seconds: u64) -> &mut Self {
+        self.seconds += seconds;
+        self
+    }
+
+    /// Continues from an earlier entry, as a rewind does.
+    pub fn back_to(&mut self, mark: &str) -> &mut Self {
+        self.parent = Some(mark.to_owned());
+        self
+    }
+
+    /// Continues from nothing: the next entry is a root.
+    pub fn restart(&mut self) -> &mut Self {
+        self.parent = None;
+        self
+    }
+
+    /// Returns the entry that the next one will hang on.
+    pub fn tip(&self) -> Option<Mark> {
+        self.parent.clone()
+    }
+
+    /// Makes the entries to come those of a subagent (or of the main conversation again).
+    pub fn sidechain(&mut self, agent: Option<&str>) -> &mut Self {
+        self.sidechain = agent.map(str::to_owned);
+        self
+    }
+
+    fn time(&mut self) -> String {
+        self.seconds += 1;
+        let (days, rest) = (self.seconds / 86_400, self.seconds % 86_400);
+        format!("2026-01-{:02}T{:02}:{:02}:{:02}.000Z", 5 + days, rest / 3600, rest / 60 % 60, rest % 60)
+    }
+
+    /// Adds an entry of the tree with these fields behind the parent, and continues from it.
+    pub fn entry(&mut self, kind: &str, fields: Value) -> Mark {
+        self.n_entries += 1;
+        let uuid = format!("{:08x}-0000-4000-8000-{:012x}", self.number, self.n_entries);
+        let time = self.time();
+        let mut entry = json!({ "parentUuid": self.parent, "isSidechain": self.sidechain.is_some() });
+        if let Some(agent) = &self.sidechain {
+            entry["agentId"] = json!(agent);
+        }
+        entry["type"] = json!(kind);
+        if let Value::Object(fields) = fields {
+            for (key, value) in fields {
+                entry[key] = value;
+            }
+        }
+        entry["uuid"] = json!(uuid);
+        entry["timestamp"] = json!(time);
+        entry["userType"] = json!("external");
+        entry["cwd"] = json!(self.cwd);
+        entry["sessionId"] = json!(self.session());
+        entry["version"] = json!(self.version);
+        entry["gitBranch"] = json!("main");
+        self.raw(&entry.to_string());
+        self.parent = Some(uuid.clone());
+        uuid
+    }
+
+    /// Adds a line as it is.
+    pub fn raw(&mut self, line: &str) -> &mut Self {
+        self.lines.push(format!("{line}\n"));
+        self
+    }
+
+    /// Adds bytes without a line's end.
+    pub fn torn(&mut self, bytes: &str) -> &mut Self {
+        self.lines.push(bytes.to_owned());
+        self
+    }
+
+    /// Adds what somebody typed.
+    pub fn prompt(&mut self, text: &str) -> Mark {
+        self.entry("user", json!({ "message": { "role": "user", "content": text } }))
+    }
+
+    /// Adds a hidden note of the client.
+    pub fn meta(&mut self, text: &str) -> Mark {
+        self.entry("user", json!({ "message": { "role": "user", "content": text }, "isMeta": true }))
+    }
+
+    /// Adds a message of the model, an entry for each block.
+    pub fn message(&mut self, blocks: &[Value]) -> Vec<Mark> {
+        self.n_messages += 1;
+        let id = format!("msg_{:04}{:08}", self.number, self.n_messages);
+        blocks.iter().map(|block| self.block(&id, block)).collect()
+    }
+
+    /// Adds one more block of a message.
+    pub fn block(&mut self, message_id: &str, block: &Value) -> Mark {
+        let message = json!({
+            "model": self.model, "id": message_id, "type": "message", "role": "assistant",
+            "content": [block], "stop_reason": null, "stop_sequence": null,
+            "usage": { "input_tokens": 10, "cache_creation_input_tokens": 200,
+                "cache_read_input_tokens": 3000, "output_tokens": 40 },
+        });
+        self.entry("assistant", json!({ "message": message, "requestId": format!("req_{message_id}") }))
+    }
+
+    /// Adds an answer of one text.
+    pub fn answer(&mut self, text: &str) -> Mark {
+        self.message(&[json!({ "type": "text", "text": text })]).remove(0)
+    }
+
+    /// Adds a message that thinks and calls a tool.
+    pub fn call(&mut self, tool: &str, input: &Value) -> Call {
+        self.calls(&[(tool, input.clone())]).remove(0)
+    }
+
+    /// Adds a message that calls several tools at once.
+    pub fn calls(&mut self, calls: &[(&str, Value)]) -> Vec<Call> {
+        let id = |log: &Self, i: usize| format!("toolu_{:04}{:06}{i:02}", log.number, log.n_messages + 1);
+        let blocks: Vec<Value> = calls
+            .iter()
+            .enumerate()
+            .map(|(i, (tool, input))| json!({ "type": "tool_use", "id": id(self, i), "name": tool, "input": input }))
+            .collect();
+        let ids: Vec<String> = (0..calls.len()).map(|i| id(self, i)).collect();
+        let marks = self.message(&blocks);
+        ids.into_iter().zip(marks).map(|(id, mark)| Call { id, mark }).collect()
+    }
+
+    /// Adds the result of a call, hanging on it as clients since 2.0.77 write it.
+    pub fn result(&mut self, call: &Call, text: &str) -> Mark {
+        self.result_with(call, json!(text), json!({ "stdout": text, "stderr": "" }))
+    }
+
+    /// Adds the result of a call with this content and this copy for the client's own use.
+    pub fn result_with(&mut self, call: &Call, content: Value, copy: Value) -> Mark {
+        self.back_to(&call.mark);
+        let block = json!({ "tool_use_id": call.id, "type": "tool_result", "content": content, "is_error": false });
+        self.entry(
+            "user",
+            json!({ "message": { "role": "user", "content": [block] }, "toolUseResult": copy,
+                "sourceToolAssistantUUID": call.mark }),
+        )
+    }
+
+    /// Adds a note of the client.
+    pub fn system(&mut self, subtype: &str, content: &str) -> Mark {
+        self.entry("system", json!({ "subtype": subtype, "content": content, "level": "info" }))
+    }
+
+    /// Compacts: a boundary that is a new root, and the summary behind it.
+    pub fn compact(&mut self, summary: &str) -> Mark {
+        let logical = self.parent.take();
+        self.entry(
+            "system",
+            json!({ "logicalParentUuid": logical, "subtype": "compact_boundary", "content": "Conversation compacted",
+                "level": "info", "compactMetadata": { "trigger": "auto", "preTokens": 150_000 } }),
+        );
+        self.entry(
+            "user",
+            json!({ "isVisibleInTranscriptOnly": true, "isCompactSummary": true,
+                "message": { "role": "user", "content": format!("This session is being continued from a previous conversation that ran out of context. {summary}") } }),
+        )
+    }
+}

@@ -1,0 +1,33 @@
+//! The corpus of real logs and the recorded answers of real clients, where they are at hand.
+
+use std::path::{Path, PathBuf};
+
+/// Returns a directory of `../shared`, beside the workspace; says so on stderr if it is not there.
+#[expect(clippy::print_stderr, reason = "a skipped test must say that it was")]
+pub fn shared(name: &str) -> Option<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit");
+    let dir = workspace.join("../shared").join(name);
+    if dir.exists() {
+        return Some(dir);
+    }
+    eprintln!("note: ../shared/{name} is not here, so this test checks nothing");
+    None
+}
+
+/// Returns all `.jsonl` files under a directory, sorted.
+pub fn logs_under(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in std::fs::read_dir(&dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                left.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
