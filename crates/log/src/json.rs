@@ -72,22 +72,31 @@ impl<'a> Json<'a> {
 
     /// Returns the last member called `key`.
     pub fn get(self, key: &str) -> Option<Json<'a>> {
-        self.members().filter(|(k, _)| k == key).last().map(|(_, value)| value)
+        let mut found = None;
+        self.each(|name, value| {
+            if name == key.as_bytes() {
+                found = Some(value);
+            }
+        });
+        found
     }
 
-    /// Returns the members of an object in their order; none for any other value.
-    pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Json<'a>)> {
-        let mut members = Vec::new();
+    /// Visits the members of an object in their order; none of any other value.
+    pub fn each(self, mut visit: impl FnMut(&[u8], Json<'a>)) {
         if self.is_object() {
             let mut walker = Walker::new(self.0);
             // A broken object gives the members up to the break.
-            let _ = walker.object(0, |walker, key, _, at| {
+            let _ = walker.object(0, |walker, key, escaped, at| {
                 let end = walker.value_end(at)?;
-                members.push((key, Json::new(&walker.bytes[at..end])));
+                let value = Json::new(&walker.bytes[at..end]);
+                if escaped {
+                    visit(unescape(key).as_bytes(), value);
+                } else {
+                    visit(key, value);
+                }
                 Ok(end)
             });
         }
-        members.into_iter().map(|(key, value)| (unescape(key), value))
     }
 
     /// Returns the items of an array in their order; none for any other value.

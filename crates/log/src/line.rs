@@ -49,6 +49,13 @@ impl Span {
     }
 }
 
+const fn ascii(spelling: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(spelling) {
+        Ok(name) => name,
+        Err(_) => panic!("spellings are ASCII"),
+    }
+}
+
 /// Declares an enum whose variants have one spelling each in the logs.
 macro_rules! spelled {
     ($(#[$meta:meta])* $name:ident { $($variant:ident $spelling:literal,)* }) => {
@@ -64,12 +71,12 @@ macro_rules! spelled {
 
             /// Returns the spelling in the logs.
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $spelling,)* }
+                match self { $(Self::$variant => const { ascii($spelling) },)* }
             }
 
             /// Finds the one spelled so.
             #[inline]
-            pub fn from_name(name: &str) -> Option<Self> {
+            pub fn from_name(name: &[u8]) -> Option<Self> {
                 match name { $($spelling => Some(Self::$variant),)* _ => None }
             }
         }
@@ -79,46 +86,47 @@ macro_rules! spelled {
 spelled! {
     /// The envelope fields we read.
     Key {
-        Type "type",
-        ParentUuid "parentUuid",
-        Uuid "uuid",
-        Timestamp "timestamp",
-        Message "message",
-        SessionId "sessionId",
-        Version "version",
-        Cwd "cwd",
-        GitBranch "gitBranch",
-        IsSidechain "isSidechain",
-        IsMeta "isMeta",
-        IsCompactSummary "isCompactSummary",
-        IsApiErrorMessage "isApiErrorMessage",
-        AgentId "agentId",
-        ToolUseResult "toolUseResult",
-        SourceToolAssistantUuid "sourceToolAssistantUUID",
-        Subtype "subtype",
-        Content "content",
-        LogicalParentUuid "logicalParentUuid",
-        CompactMetadata "compactMetadata",
-        Attachment "attachment",
-        Data "data",
-        ParentToolUseId "parentToolUseID",
-        Summary "summary",
-        LeafUuid "leafUuid",
-        CustomTitle "customTitle",
-        AiTitle "aiTitle",
-        LastPrompt "lastPrompt",
-        Explicit "explicit",
-        Rewound "rewound",
-        CutUuid "cutUuid",
-        Operation "operation",
-        Snapshot "snapshot",
-        Origin "origin",
-        PromptSource "promptSource",
-        RequestId "requestId",
-        ForkedFrom "forkedFrom",
-        TeamName "teamName",
-        Entrypoint "entrypoint",
-        ContinuedInSessionId "continuedInSessionId",
+        Type b"type",
+        ParentUuid b"parentUuid",
+        Uuid b"uuid",
+        Timestamp b"timestamp",
+        Message b"message",
+        SessionId b"sessionId",
+        Version b"version",
+        Cwd b"cwd",
+        GitBranch b"gitBranch",
+        IsSidechain b"isSidechain",
+        IsMeta b"isMeta",
+        IsCompactSummary b"isCompactSummary",
+        IsApiErrorMessage b"isApiErrorMessage",
+        AgentId b"agentId",
+        ToolUseResult b"toolUseResult",
+        SourceToolAssistantUuid b"sourceToolAssistantUUID",
+        Subtype b"subtype",
+        Content b"content",
+        LogicalParentUuid b"logicalParentUuid",
+        CompactMetadata b"compactMetadata",
+        Attachment b"attachment",
+        Data b"data",
+        ParentToolUseId b"parentToolUseID",
+        Summary b"summary",
+        LeafUuid b"leafUuid",
+        CustomTitle b"customTitle",
+        AiTitle b"aiTitle",
+        LastPrompt b"lastPrompt",
+        Explicit b"explicit",
+        Rewound b"rewound",
+        CutUuid b"cutUuid",
+        Operation b"operation",
+        Snapshot b"snapshot",
+        Origin b"origin",
+        PromptSource b"promptSource",
+        RequestId b"requestId",
+        ForkedFrom b"forkedFrom",
+        TeamName b"teamName",
+        Entrypoint b"entrypoint",
+        IsVirtual b"isVirtual",
+        ContinuedInSessionId b"continuedInSessionId",
     }
 }
 
@@ -151,57 +159,57 @@ const ALSO_KNOWN: &[&str] = &[
 spelled! {
     /// The types of entries that clients are known to write.
     Kind {
-        User "user",
-        Assistant "assistant",
-        System "system",
-        Attachment "attachment",
-        Progress "progress",
-        Summary "summary",
-        CustomTitle "custom-title",
-        AiTitle "ai-title",
-        LastPrompt "last-prompt",
-        QueueOperation "queue-operation",
-        FileHistorySnapshot "file-history-snapshot",
-        FileHistoryDelta "file-history-delta",
-        Tag "tag",
-        AgentName "agent-name",
-        AgentColor "agent-color",
-        AgentSetting "agent-setting",
-        Mode "mode",
-        PermissionMode "permission-mode",
-        WorktreeState "worktree-state",
-        PrLink "pr-link",
-        AttributionSnapshot "attribution-snapshot",
-        ContentReplacement "content-replacement",
-        SpeculationAccept "speculation-accept",
-        CostState "cost-state",
-        ToolsUsed "tools-used",
-        AtisLatch "atis-latch",
-        ApiRequestShape "api-request-shape",
-        ApiRequestBlob "api-request-blob",
-        ApiRequest "api-request",
-        Relocated "relocated",
-        ContinuedIn "continued-in",
-        EndedByModel "ended-by-model",
-        FrameLink "frame-link",
-        BridgeSession "bridge-session",
-        HistorySuppression "history-suppression",
-        IsolationLatch "isolation-latch",
-        SessionOwner "session-owner",
-        DevMods "dev-mods",
-        MemoryMode "memory-mode",
-        ReplMode "repl-mode",
-        DataFlowRecords "data-flow-records",
-        DataFlowIncomplete "data-flow-incomplete",
-        DerivedFrom "derived-from",
-        ForkContextRef "fork-context-ref",
-        ObserverRef "observer-ref",
-        ArtifactCommentMonitor "artifact-comment-monitor",
-        ArtifactAutoreactLedger "artifact-autoreact-ledger",
-        ResumeHeadVouch "resume-head-vouch",
-        MarbleOrigamiCommit "marble-origami-commit",
-        MarbleOrigamiSnapshot "marble-origami-snapshot",
-        MarbleOrigamiReset "marble-origami-reset",
+        User b"user",
+        Assistant b"assistant",
+        System b"system",
+        Attachment b"attachment",
+        Progress b"progress",
+        Summary b"summary",
+        CustomTitle b"custom-title",
+        AiTitle b"ai-title",
+        LastPrompt b"last-prompt",
+        QueueOperation b"queue-operation",
+        FileHistorySnapshot b"file-history-snapshot",
+        FileHistoryDelta b"file-history-delta",
+        Tag b"tag",
+        AgentName b"agent-name",
+        AgentColor b"agent-color",
+        AgentSetting b"agent-setting",
+        Mode b"mode",
+        PermissionMode b"permission-mode",
+        WorktreeState b"worktree-state",
+        PrLink b"pr-link",
+        AttributionSnapshot b"attribution-snapshot",
+        ContentReplacement b"content-replacement",
+        SpeculationAccept b"speculation-accept",
+        CostState b"cost-state",
+        ToolsUsed b"tools-used",
+        AtisLatch b"atis-latch",
+        ApiRequestShape b"api-request-shape",
+        ApiRequestBlob b"api-request-blob",
+        ApiRequest b"api-request",
+        Relocated b"relocated",
+        ContinuedIn b"continued-in",
+        EndedByModel b"ended-by-model",
+        FrameLink b"frame-link",
+        BridgeSession b"bridge-session",
+        HistorySuppression b"history-suppression",
+        IsolationLatch b"isolation-latch",
+        SessionOwner b"session-owner",
+        DevMods b"dev-mods",
+        MemoryMode b"memory-mode",
+        ReplMode b"repl-mode",
+        DataFlowRecords b"data-flow-records",
+        DataFlowIncomplete b"data-flow-incomplete",
+        DerivedFrom b"derived-from",
+        ForkContextRef b"fork-context-ref",
+        ObserverRef b"observer-ref",
+        ArtifactCommentMonitor b"artifact-comment-monitor",
+        ArtifactAutoreactLedger b"artifact-autoreact-ledger",
+        ResumeHeadVouch b"resume-head-vouch",
+        MarbleOrigamiCommit b"marble-origami-commit",
+        MarbleOrigamiSnapshot b"marble-origami-snapshot",
+        MarbleOrigamiReset b"marble-origami-reset",
     }
 }
 
@@ -218,22 +226,22 @@ impl Kind {
 spelled! {
     /// The types of content blocks.
     BlockKind {
-        Text "text",
-        Thinking "thinking",
-        RedactedThinking "redacted_thinking",
-        ToolUse "tool_use",
-        ToolResult "tool_result",
-        Image "image",
-        Document "document",
-        ServerToolUse "server_tool_use",
-        WebSearchToolResult "web_search_tool_result",
-        WebFetchToolResult "web_fetch_tool_result",
-        McpToolUse "mcp_tool_use",
-        McpToolResult "mcp_tool_result",
-        CodeExecutionToolResult "code_execution_tool_result",
-        ContainerUpload "container_upload",
-        SearchResult "search_result",
-        Fallback "fallback",
+        Text b"text",
+        Thinking b"thinking",
+        RedactedThinking b"redacted_thinking",
+        ToolUse b"tool_use",
+        ToolResult b"tool_result",
+        Image b"image",
+        Document b"document",
+        ServerToolUse b"server_tool_use",
+        WebSearchToolResult b"web_search_tool_result",
+        WebFetchToolResult b"web_fetch_tool_result",
+        McpToolUse b"mcp_tool_use",
+        McpToolResult b"mcp_tool_result",
+        CodeExecutionToolResult b"code_execution_tool_result",
+        ContainerUpload b"container_upload",
+        SearchResult b"search_result",
+        Fallback b"fallback",
     }
 }
 
@@ -353,7 +361,7 @@ impl Line {
             };
             match known {
                 Some(key) => self.fields[key as usize] = Span::new(value, end),
-                None if named(key, escaped, |k| ALSO_KNOWN.binary_search(&k).ok()).is_none() => {
+                None if named(key, escaped, also_known).is_none() => {
                     let start = key.as_ptr().addr() - raw.as_ptr().addr();
                     self.unknown.push(Span::new(start, start + key.len()));
                 }
@@ -466,8 +474,12 @@ fn plain(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
 }
 
 #[inline(always)]
-fn named<T>(name: &[u8], escaped: bool, find: impl Fn(&str) -> Option<T>) -> Option<T> {
-    find(std::str::from_utf8(&plain(name, escaped)).ok()?)
+fn named<T>(name: &[u8], escaped: bool, find: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    find(&plain(name, escaped))
+}
+
+fn also_known(name: &[u8]) -> Option<usize> {
+    ALSO_KNOWN.binary_search_by(|known| known.as_bytes().cmp(name)).ok()
 }
 
 #[cfg(test)]

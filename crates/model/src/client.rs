@@ -214,7 +214,9 @@ impl<'f> Rows<'f> {
 
     fn take(&mut self, index: u32, node: &Node, left_out: &mut rustc_hash::FxHashMap<Uid, Uid>) {
         let client = self.client;
-        if node.flags.is_glued() || node.flags.lacks_uuid() {
+        // Two objects on one line: lost, but for the first one since 2.1.200.
+        let lost = if client >= Client::V2_1_200 { Flags::GLUED_BEHIND } else { Flags::GLUED };
+        if node.flags.has(lost) {
             return;
         }
         match node.role {
@@ -255,8 +257,11 @@ impl<'f> Rows<'f> {
         };
         if node.flags.is_snapshot() && client >= Client::V2_1_325 {
             self.snapshot_tail = true;
-        } else if !node.flags.is_sidechain() && !node.flags.is_briefing() {
-            self.last = Some(slot);
+        } else if !node.flags.is_sidechain()
+            && !(node.flags.is_briefing() && client >= Client::V2_1_325)
+        {
+            // An entry without a uuid is there, but cannot be named as the last.
+            self.last = (!node.flags.lacks_uuid()).then_some(slot);
             self.snapshot_tail = false;
             if !node.time.is_none() && self.newest.is_none_or(|(time, _)| node.time > time) {
                 self.newest = Some((node.time, slot));
@@ -701,7 +706,38 @@ impl<'f> Rows<'f> {
             }
         }
         chain.reverse();
-        if self.client.bridges() { self.recover(&chain, &mut seen) } else { chain }
+        if !self.client.bridges() {
+            return chain;
+        }
+        let mut chain = self.recover(&chain, &mut seen);
+        if self.client.checkpoints() {
+            self.add_trailing(leaf, &mut chain, &seen);
+        }
+        chain
+    }
+
+    /// Adds the notes that hang below the leaf, in the order of time.
+    fn add_trailing(&self, leaf: u32, chain: &mut Vec<u32>, seen: &[bool]) {
+        let mut below = vec![false; self.slots.len()];
+        below[leaf as usize] = true;
+        let mut trailing = Vec::new();
+        // Children mostly follow their parents in the file; what comes before one is found in the
+        // next round, and notes are never nested deep.
+        for _ in 0..8 {
+            let before = trailing.len();
+            for slot in self.live() {
+                let note = !self.node(slot).is_conversation() && !seen[slot as usize] && !below[slot as usize];
+                if note && self.parent(slot).is_some_and(|p| below[p as usize]) {
+                    below[slot as usize] = true;
+                    trailing.push(slot);
+                }
+            }
+            if trailing.len() == before {
+                break;
+            }
+        }
+        trailing.sort_by_key(|&slot| self.node(slot).time);
+        chain.extend(trailing);
     }
 
     /// Finds the entry that stands in for a lost parent.
@@ -795,20 +831,22 @@ impl<'f> Rows<'f> {
             answered.extend(self.answers_in(slot));
         }
         let called: FxHashSet<u32> = chain.iter().flat_map(|&slot| self.calls_in(slot)).collect();
-        // 2.1.325 keeps open calls of the last turn and writes an error for their results.
+        // 2.1.325 keeps the open calls that the session ended with and writes an error for each: those
+        // of the newest message, with nothing behind them but results.
         let last_prompt = chain.iter().rposition(|&slot| {
             let node = self.node(slot);
-            node.role == Role::User && !node.flags.is_meta() && !node.flags.has_result()
+            node.role == Role::User && !node.flags.has_result()
         });
+        let newest_message = chain.iter().rposition(|&slot| self.node(slot).role == Role::Assistant);
+        let newest_id = newest_message.map_or(Uid::NONE, |at| self.message_id(chain[at]));
         let mut rows: Vec<u32> = Vec::with_capacity(chain.len());
         for (i, &slot) in chain.iter().enumerate() {
             let flags = self.node(slot).flags;
-            let open_is_kept = client >= Client::V2_1_325 && i >= last_prompt.unwrap_or(0);
+            let cut_off = i >= last_prompt.unwrap_or(0) && self.message_id(slot) == newest_id;
+            let open_is_kept = client >= Client::V2_1_325 && cut_off;
             if self.node(slot).role == Role::Assistant && flags.has_call() && !open_is_kept {
                 let open = self.calls_in(slot).all(|call| !answered.contains(&call));
-                let other = [Flags::TEXT, Flags::BLANK, Flags::THINKING, Flags::MEDIA];
-                let only_calls = !other.iter().any(|&f| flags.has(f));
-                if open && (only_calls || client >= Client::V2_1_76) {
+                if open && (holds_only(flags, Flags::CALL) || client >= Client::V2_1_76) {
                     continue;
                 }
             }
@@ -824,6 +862,15 @@ impl<'f> Rows<'f> {
             }
             if !node.is_conversation() || flags.is_api_error() && flags.is_synthetic() {
                 return false;
+            }
+            if flags.is_virtual() && client >= Client::V2_1_112 {
+                return false;
+            }
+            // Blank blocks of a user become the placeholder `(no content)`.
+            if node.role == Role::User && !flags.has_string_content() && client >= Client::V2_1_200 {
+                if holds_only(flags, Flags::BLANK) {
+                    return false;
+                }
             }
             if client >= Client::V2_1_76 && node.role == Role::User && flags.has_result() {
                 let any = self.answers_in(slot).any(|call| called.contains(&call));
@@ -845,8 +892,12 @@ impl<'f> Rows<'f> {
         }
         rows.retain(|&slot| {
             let flags = self.node(slot).flags;
-            let some = [Flags::TEXT, Flags::BLANK, Flags::THINKING, Flags::MEDIA, Flags::CALL, Flags::RESULT];
-            flags.has_string_content() || flags.is_local_command() || some.iter().any(|&f| flags.has(f))
+            // Of a message with more to it, blank text is dropped all the same.
+            let answer = self.node(slot).role == Role::Assistant;
+            if client >= Client::V2_1_112 && answer && holds_only(flags, Flags::BLANK) {
+                return false;
+            }
+            flags.has_string_content() || flags.is_local_command() || PARTS.iter().any(|&f| flags.has(f))
         });
         if (Client::V2_0_77..=Client::V2_1_112).contains(&client) {
             self.drop_merged_back(&mut rows);
@@ -882,11 +933,8 @@ impl<'f> Rows<'f> {
 
     /// Drops answers that hold nothing but `hollow`, unless their message holds more elsewhere.
     fn drop_hollow(&self, rows: &mut Vec<u32>, hollow: Flags) {
-        let parts = [Flags::TEXT, Flags::BLANK, Flags::THINKING, Flags::MEDIA, Flags::CALL, Flags::RESULT];
-        let nothing_else =
-            |flags: Flags| flags.has(hollow) && !parts.iter().any(|&f| f != hollow && flags.has(f));
         let substance = |flags: Flags| {
-            parts.iter().any(|&f| f != Flags::THINKING && f != hollow && flags.has(f))
+            PARTS.iter().any(|&f| f != Flags::THINKING && f != hollow && flags.has(f))
         };
         let full: FxHashSet<Uid> = rows
             .iter()
@@ -896,10 +944,18 @@ impl<'f> Rows<'f> {
             .collect();
         rows.retain(|&slot| {
             let node = self.node(slot);
-            let droppable = node.role == Role::Assistant && nothing_else(node.flags);
+            let droppable = node.role == Role::Assistant && holds_only(node.flags, hollow);
             !droppable || full.contains(&self.message_id(slot))
         });
     }
+}
+
+/// What the content of an entry can be made of.
+const PARTS: [Flags; 6] =
+    [Flags::TEXT, Flags::BLANK, Flags::THINKING, Flags::MEDIA, Flags::CALL, Flags::RESULT];
+
+fn holds_only(flags: Flags, part: Flags) -> bool {
+    flags.has(part) && !PARTS.iter().any(|&other| other != part && flags.has(other))
 }
 
 /// 2.1.325 leaves out entries that it could not send.

@@ -48,14 +48,14 @@ macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident $method:ident,)*) => {
         /// What is true of an entry.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct Flags(u32);
+        pub struct Flags(u64);
 
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only names of bits")]
         enum Bit { $($name,)* }
 
         impl Flags {
             $(
-                pub(crate) const $name: Self = Self(1 << Bit::$name as u32);
+                pub(crate) const $name: Self = Self(1 << Bit::$name as u64);
                 $(#[$doc])*
                 pub fn $method(self) -> bool { self.has(Self::$name) }
             )*
@@ -98,6 +98,10 @@ flags! {
     REPLAY is_replay,
     /// It shares its line with another object.
     GLUED is_glued,
+    /// It stands behind another object on its line.
+    GLUED_BEHIND is_glued_behind,
+    /// Shown to nobody: `isVirtual`.
+    VIRTUAL is_virtual,
     /// It has no `message` where it should.
     NO_MESSAGE lacks_message,
     /// Its content is a string.
@@ -647,6 +651,10 @@ impl Builder {
         flags.set_if(!line.field(Key::IsSidechain).is_empty(), Flags::SIDE_KEY);
         flags.set_if(line.flag(Key::IsMeta, raw), Flags::META);
         flags.set_if(entry.glued, Flags::GLUED);
+        let same_line = |place: &Place| place.line == entry.line;
+        let behind = entry.glued && self.facts.places.iter().rev().nth(1).is_some_and(same_line);
+        flags.set_if(behind, Flags::GLUED_BEHIND);
+        flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
         flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
         flags.set_if(line.string(Key::Uuid, raw).is_none(), Flags::NO_UUID);
@@ -734,8 +742,11 @@ impl Builder {
 
         for block in line.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
             let Some(id) = block.id.string_in(raw) else { continue };
-            let agent = self.started_agent(Uid::new(id), line, raw);
-            self.results.push((Uid::new(id), index, agent, unescape(id).into()));
+            let call = Uid::new(id);
+            let agent = self.started_agent(call, line, raw);
+            // The id's text is needed only where no call tells it.
+            let text = if self.calls_by_id.contains_key(&call) { "".into() } else { unescape(id).into() };
+            self.results.push((call, index, agent, text));
         }
         if replayed.is_none() {
             if message.content.string_in(raw).is_some() {

@@ -25,24 +25,39 @@ impl Uid {
     }
 }
 
+/// The value of each hexadecimal digit in lower case, and 255 for every other byte.
+const DIGITS: [u8; 256] = {
+    let mut digits = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value] as usize] = value as u8;
+        value += 1;
+    }
+    digits
+};
+
 /// Reads a UUID in its usual spelling with lower-case digits; the nil UUID is an ordinary text, so
 /// that it is told apart from no id at all.
 fn parse_uuid(text: &[u8]) -> Option<Uid> {
     let text: &[u8; 36] = text.try_into().ok()?;
-    let mut value = 0u128;
-    for (i, &c) in text.iter().enumerate() {
-        let digit = match c {
-            b'-' if matches!(i, 8 | 13 | 18 | 23) => continue,
-            b'0'..=b'9' => c - b'0',
-            b'a'..=b'f' => c - b'a' + 10,
-            _ => return None,
-        };
-        if matches!(i, 8 | 13 | 18 | 23) {
-            return None;
-        }
-        value = (value << 4) | u128::from(digit);
+    if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
+        return None;
     }
-    (value != 0).then_some(Uid(value))
+    let mut seen = 0u8;
+    let mut read = |from: usize, to: usize, start: u64| {
+        text[from..to].iter().fold(start, |value, &c| {
+            let digit = DIGITS[c as usize];
+            seen |= digit;
+            (value << 4) | u64::from(digit & 15)
+        })
+    };
+    let high = read(0, 8, 0);
+    let high = read(9, 13, high);
+    let high = read(14, 18, high);
+    let low = read(19, 23, 0);
+    let low = read(24, 36, low);
+    let value = (u128::from(high) << 64) | u128::from(low);
+    (seen < 16 && value != 0).then_some(Uid(value))
 }
 
 fn hash(text: &[u8]) -> u128 {
@@ -107,8 +122,13 @@ impl Time {
 }
 
 fn any_form(text: &[u8]) -> Option<Time> {
-    let timestamp: Timestamp = std::str::from_utf8(text).ok()?.parse().ok()?;
-    Some(Time(timestamp.as_millisecond()))
+    let text = std::str::from_utf8(text).ok()?;
+    let timestamp = text.parse::<Timestamp>().or_else(|_| {
+        // A date alone is its first moment in UTC, as in JavaScript.
+        let date: jiff::civil::Date = text.parse()?;
+        Ok::<_, jiff::Error>(date.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
+    });
+    Some(Time(timestamp.ok()?.as_millisecond()))
 }
 
 fn usual_form(text: &[u8]) -> Option<Time> {
@@ -159,6 +179,7 @@ mod tests {
         assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Time(1));
         assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Time(0));
         assert_eq!(Time::parse(b"2024-02-29T00:00:00.000Z").to_iso().as_deref(), Some("2024-02-29T00:00:00.000Z"));
+        assert_eq!(Time::parse(b"1970-01-02"), Time(86_400_000));
         for bad in ["", "yesterday", "2025-13-01T00:00:00.000Z", "2023-02-29T00:00:00.000Z"] {
             assert_eq!(Time::parse(bad.as_bytes()), Time::NONE, "{bad}");
         }

@@ -128,7 +128,7 @@ impl Inventory {
     /// are the caller's to add.
     pub fn new(session: &Session, bytes: u64) -> Self {
         let facts = &session.facts;
-        let known = |name: &str| rethread_log::Kind::from_name(name).is_some();
+        let known = |name: &str| rethread_log::Kind::from_name(name.as_bytes()).is_some();
         let paths = session.paths(Client::NEWEST);
         Self {
             bytes,

@@ -28,25 +28,24 @@ impl Usage {
         }
         let mut found = Self::default();
         let mut written = 0;
-        for (key, value) in usage.members() {
+        usage.each(|key, value| {
             let number = || value.as_u64().unwrap_or(0);
-            match &*key {
-                "input_tokens" => found.input = number(),
-                "output_tokens" => found.output = number(),
-                "cache_read_input_tokens" => found.cache_read = number(),
-                "cache_creation_input_tokens" => written = number(),
-                "cache_creation" => {
-                    let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
+            let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
+            match key {
+                b"input_tokens" => found.input = number(),
+                b"output_tokens" => found.output = number(),
+                b"cache_read_input_tokens" => found.cache_read = number(),
+                b"cache_creation_input_tokens" => written = number(),
+                b"cache_creation" => {
                     found.cache_write_5m = of("ephemeral_5m_input_tokens");
                     found.cache_write_1h = of("ephemeral_1h_input_tokens");
                 }
-                "server_tool_use" => {
-                    let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
-                    found.web = of("web_search_requests") + of("web_fetch_requests");
+                b"server_tool_use" => {
+                    found.web = of("web_search_requests").saturating_add(of("web_fetch_requests"));
                 }
                 _ => {}
             }
-        }
+        });
         // Clients before 1.0.84 do not say for how long; it was five minutes then.
         found.cache_write_5m = found.cache_write_5m.max(written.saturating_sub(found.cache_write_1h));
         Some(found)

@@ -247,7 +247,8 @@ fn gist(input: Json<'_>) -> String {
             return text.into_owned();
         }
     }
-    let members = input.members().count() as u64;
+    let mut members = 0;
+    input.each(|_, _| members += 1);
     match String::from_utf8_lossy(input.raw()) {
         raw if raw.len() <= 200 => raw.into_owned(),
         _ => format!("({} fields)", count(members)),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rethread_model::{Facts, Session};
-use rethread_store::{FindError, Found, SessionFile, Store, read_facts, read_facts_from, read_whole};
+use rethread_store::{Agents, FindError, Found, SessionFile, Store, read_facts, read_facts_from, read_whole};
 
 use crate::demo;
 use crate::session::Loaded;
@@ -87,17 +87,18 @@ pub struct Library {
     pub(crate) store: Store,
     /// The built-in sample, in place of any directory.
     pub(crate) demo: Option<Vec<Source>>,
+    pub(crate) agents: Arc<Agents>,
 }
 
 impl Library {
     /// Opens config directories, such as `~/.claude`. They need not exist.
     pub fn open(roots: Vec<PathBuf>) -> Self {
-        Self { store: Store::new(roots), demo: None }
+        Self { store: Store::new(roots), demo: None, agents: Arc::default() }
     }
 
     /// Opens a small sample that is built into the program.
     pub fn demo() -> Self {
-        Self { store: Store::new(Vec::new()), demo: Some(demo::sources()) }
+        Self { store: Store::new(Vec::new()), demo: Some(demo::sources()), agents: Arc::default() }
     }
 
     /// Tells whether this is the built-in sample.
@@ -170,7 +171,12 @@ impl Library {
         };
         let (facts, _) = read_facts_from(&mut &bytes[..], u64::MAX).map_err(|e| source.error(e))?;
         reject_other_files(source, &facts)?;
-        Ok(Loaded { source: source.clone(), session: Session::new(facts), bytes })
+        Ok(Loaded { source: source.clone(), session: Session::new(facts), bytes, agents: Arc::clone(&self.agents) })
+    }
+
+    /// Returns the logs of a session's subagents.
+    pub(crate) fn agents_of(&self, source: &Source) -> Vec<SessionFile> {
+        if source.bytes.is_some() { Vec::new() } else { self.agents.of(&source.file) }
     }
 
     /// Reads a session without its texts; returns its size too.

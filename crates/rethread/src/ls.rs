@@ -78,7 +78,7 @@ impl Library {
         let scanned: Vec<Result<Scanned, crate::Error>> = sources
             .par_iter()
             .map(|source| {
-                let scanned = scan(source, &live);
+                let scanned = scan(self, source, &live);
                 progress(source.file.bytes);
                 scanned
             })
@@ -182,7 +182,7 @@ fn belongs_to_another(row: &SessionRow, cwd: &Path) -> bool {
     *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
 }
 
-fn scan(source: &Source, live: &std::collections::BTreeMap<String, rethread_store::Live>) -> Result<Scanned, crate::Error> {
+fn scan(library: &Library, source: &Source, live: &std::collections::BTreeMap<String, rethread_store::Live>) -> Result<Scanned, crate::Error> {
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
     let mut session = Session::new(facts);
@@ -190,7 +190,7 @@ fn scan(source: &Source, live: &std::collections::BTreeMap<String, rethread_stor
     let title = title(facts, None);
     let kind = kind_of(facts, &file);
     let written = facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
-    let beside = if file.agent || source.bytes.is_some() { 0 } else { count_subagents(&file, facts) };
+    let beside = library.agents_of(source).len();
     let row = SessionRow {
         r#type: "session",
         id: file.id.clone(),
@@ -220,14 +220,6 @@ fn scan(source: &Source, live: &std::collections::BTreeMap<String, rethread_stor
     };
     let untitled = row.title_source >= TitleSource::FirstPrompt && kind != SessionKind::Empty;
     Ok(Scanned { row, file, summaries: std::mem::take(&mut session.facts.summaries), untitled })
-}
-
-fn count_subagents(file: &SessionFile, facts: &Facts) -> usize {
-    // Beside the log only clients of 2.0 put them; looking for them costs a look into each.
-    if facts.versions.iter().any(|(version, _)| version.starts_with("2.0.")) {
-        return file.subagents().len();
-    }
-    if file.side_dir().is_dir() { file.subagents_in_side_dir() } else { 0 }
 }
 
 fn millis(time: SystemTime) -> Option<i64> {

@@ -17,6 +17,7 @@ pub struct Loaded {
     /// What it is.
     pub session: Session,
     pub(crate) bytes: Arc<[u8]>,
+    pub(crate) agents: Arc<rethread_store::Agents>,
 }
 
 /// A subagent of a session.
@@ -35,9 +36,7 @@ impl Library {
     pub fn info(&self, source: &Source) -> Result<InventoryRow, crate::Error> {
         let (session, bytes) = self.read(source)?;
         let mut inventory = Inventory::new(&session, bytes);
-        if source.bytes.is_none() && !source.file.agent {
-            inventory.subagents += source.file.subagents().len() as u64;
-        }
+        inventory.subagents += self.agents_of(source).len() as u64;
         let charge = |m: &rethread_model::Message| Some((m.id, m.usage?));
         Ok(InventoryRow {
             r#type: "inventory",
@@ -119,7 +118,7 @@ impl Loaded {
             .map(|inline| Subagent { call: inline.call, path: None, root: Some(inline.root) })
             .collect();
         if self.source.bytes.is_none() {
-            for file in self.source.file.subagents() {
+            for file in self.agents.of(&self.source.file) {
                 let id = file.id.strip_prefix("agent-").unwrap_or(&file.id);
                 let named = self.session.call_of_agent(id);
                 let call = named.or_else(|| self.call_named_beside(&file));

@@ -1,10 +1,13 @@
 //! Finding sessions: by id, by prefix, by path, by project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
+
+use rethread_log::Json;
 
 use crate::live::{Live, live_sessions};
 use crate::project::same_project;
@@ -156,7 +159,7 @@ impl Store {
     pub fn find(&self, wanted: &str) -> Result<Found, FindError> {
         let path = Path::new(wanted);
         let looks_like_path = wanted.contains(['/', std::path::MAIN_SEPARATOR]) || wanted.ends_with(".jsonl");
-        if path.is_dir() && (looks_like_path || wanted == "." || wanted == "..") {
+        if path.is_dir() {
             let found = logs_under(path);
             if found.is_empty() {
                 return Err(FindError::Nothing { path: path.to_owned() });
@@ -236,29 +239,54 @@ pub(crate) fn subagent_files(session: &SessionFile) -> Vec<SessionFile> {
     files
 }
 
-impl SessionFile {
-    /// Counts the logs of subagents in its side directory.
-    pub fn subagents_in_side_dir(&self) -> usize {
-        subagent_files(self).len()
-    }
+/// Which subagents lie beside which session, looked up once for each directory.
+///
+/// Clients from 2.0.28 to 2.0.77 wrote `agent-<id>.jsonl` into the project's directory; the
+/// `sessionId` inside names the session.
+#[derive(Debug, Default)]
+pub struct Agents {
+    by_dir: Mutex<HashMap<PathBuf, Arc<Owners>>>,
+}
 
-    /// Returns the logs of its subagents: in its side directory, and beside it where their
-    /// `sessionId` is its own (2.0.28 to 2.0.77).
-    pub fn subagents(&self) -> Vec<Self> {
-        let mut files = subagent_files(self);
-        let beside = self.path.parent().map(list).unwrap_or_default();
-        for path in beside {
-            if let Some(file) = log_at(&path).filter(|file| file.agent && !self.agent) {
-                let head = crate::read::head(&path, 64 * 1024).unwrap_or_default();
-                let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
-                let owner = rethread_log::Json::new(line).get("sessionId").and_then(rethread_log::Json::as_str);
-                if owner.is_some_and(|owner| owner == self.id) {
-                    files.push(file);
-                }
-            }
+/// Logs by the session that they belong to.
+type Owners = HashMap<String, Vec<SessionFile>>;
+
+impl Agents {
+    /// Returns the logs of a session's subagents: in its side directory, and beside it.
+    pub fn of(&self, session: &SessionFile) -> Vec<SessionFile> {
+        let mut files = subagent_files(session);
+        if !session.agent {
+            files.extend(self.beside(session).get(&session.id).into_iter().flatten().cloned());
         }
         files
     }
+
+    fn beside(&self, session: &SessionFile) -> Arc<Owners> {
+        let dir = session.path.parent().unwrap_or(Path::new("")).to_owned();
+        if let Ok(known) = self.by_dir.lock()
+            && let Some(owners) = known.get(&dir)
+        {
+            return Arc::clone(owners);
+        }
+        let mut owners = Owners::new();
+        for file in list(&dir).iter().filter_map(|path| named_agent(path)) {
+            let head = crate::read::head(&file.path, 64 * 1024).unwrap_or_default();
+            let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
+            if let Some(owner) = Json::new(line).get("sessionId").and_then(Json::as_str) {
+                owners.entry(owner.into_owned()).or_default().push(file);
+            }
+        }
+        let owners = Arc::new(owners);
+        if let Ok(mut known) = self.by_dir.lock() {
+            known.insert(dir, Arc::clone(&owners));
+        }
+        owners
+    }
+}
+
+fn named_agent(path: &Path) -> Option<SessionFile> {
+    let named = path.file_name()?.to_str()?.starts_with("agent-");
+    named.then(|| log_at(path)).flatten()
 }
 
 #[cfg(test)]
@@ -293,8 +321,9 @@ mod tests {
         assert_eq!(ids(&store.sessions(false)), ["aaaa1111", "aaaa2222"]);
         assert_eq!(ids(&store.sessions(true)), ["aaaa1111", "aaaa2222", "agent-ol", "agent-a1", "agent-a2"]);
         let all = store.sessions(false);
-        assert_eq!(ids(&all[0].subagents()), ["agent-ol"]);
-        assert_eq!(ids(&all[1].subagents()), ["agent-a1", "agent-a2"]);
+        let agents = Agents::default();
+        assert_eq!(ids(&agents.of(&all[0])), ["agent-ol"]);
+        assert_eq!(ids(&agents.of(&all[1])), ["agent-a1", "agent-a2"]);
         assert_eq!(store.projects_of(Path::new("/home/user/app")).len(), 1);
         assert!(store.projects_of(Path::new("/home/user/other")).is_empty());
     }

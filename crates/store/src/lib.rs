@@ -8,7 +8,7 @@ mod live;
 mod project;
 mod read;
 
-pub use find::{FindError, Found, SessionFile, Store};
+pub use find::{Agents, FindError, Found, SessionFile, Store};
 pub use live::Live;
 pub use project::{project_dir_name, same_project};
 pub use read::{read_facts, read_facts_from, read_whole, uuids_in};
