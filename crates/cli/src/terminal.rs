@@ -21,7 +21,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn new(global: &Global) -> Self {
-        let now = jiff::Timestamp::now();
+        let now = now();
         let is_terminal = io::stdout().is_terminal();
         let stderr_is_terminal = io::stderr().is_terminal();
         let wanted = |is_terminal: bool| match global.color {
@@ -118,6 +118,12 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The moment that relative times refer to; tests and recordings fix it.
+pub(crate) fn now() -> jiff::Timestamp {
+    let fixed = std::env::var("RETHREAD_NOW").ok().and_then(|now| now.parse().ok());
+    fixed.unwrap_or_else(jiff::Timestamp::now)
 }
 
 fn no_color() -> bool {

@@ -60,7 +60,8 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
         line[4] = look.paint(Style::Abandoned, &line[4]);
         let mark = if row.live { "● " } else { "" };
         let (title, style) = title(row);
-        let title = look.fit(&look.line(&title), used + 2 * usize::from(row.live));
+        let marks = 2 * (usize::from(row.live) + usize::from(row.defects > 0));
+        let title = look.fit(&look.line(&title), used + marks);
         let bad = if row.defects > 0 { look.paint(Style::Bad, " !") } else { String::new() };
         writeln!(out, "{}  {}{}{bad}", line.join("  "), look.paint(Style::Active, mark), look.paint(style, title))?;
     }

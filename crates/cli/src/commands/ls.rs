@@ -1,13 +1,12 @@
 //! `ls`: which sessions there are.
 
-use jiff::Zoned;
 use rethread::render;
 use rethread::{Library, Listing, LsOptions, SessionKind, Sort};
 
 use crate::args::Global;
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, now};
 use crate::{Done, when};
 
 /// List sessions, newest first
@@ -51,7 +50,7 @@ enum Order {
 
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
-    let since = args.since.as_deref().map(|text| when::parse(text, &Zoned::now())).transpose();
+    let since = args.since.as_deref().map(|text| when::parse(text, &now().to_zoned(terminal.look.zone.clone()))).transpose();
     let mut options = LsOptions {
         cwd: None,
         projects: args.projects.clone(),

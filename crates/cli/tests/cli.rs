@@ -1,0 +1,602 @@
+//! The program as its users meet it: standard output, standard error and exit code together.
+
+use std::path::Path;
+use std::process::Command;
+
+use insta::assert_snapshot;
+use rethread_testkit::{Home, Log};
+use serde_json::{Value, json};
+
+/// The program with nothing of this machine around it.
+fn rethread(home: &Path) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("rethread"));
+    command.env_clear().current_dir(home);
+    command.env("HOME", home.join("nobody")).env("CLAUDE_CONFIG_DIR", home);
+    command.env("TZ", "UTC").env("RETHREAD_NOW", "2026-01-09T12:00:00Z");
+    command
+}
+
+fn run_with(home: &Path, args: &[&str], input: &str) -> String {
+    use std::io::Write;
+    let mut command = rethread(home);
+    command.args(args);
+    command.stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("written");
+    let output = child.wait_with_output().expect("ended");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&*home.to_string_lossy(), "[home]");
+    let mut all = text(&output.stdout);
+    if !output.stderr.is_empty() {
+        all += "----- stderr\n";
+        all += &text(&output.stderr);
+    }
+    if output.status.code() != Some(0) {
+        all += &format!("----- exit {:?}\n", output.status.code());
+    }
+    all
+}
+
+fn run(home: &Home, args: &[&str]) -> String {
+    run_with(home.path(), args, "")
+}
+
+fn demo(args: &[&str]) -> String {
+    run(&Home::default(), &[&["--demo"], args].concat())
+}
+
+#[test]
+fn alone_it_shows_sessions_and_what_to_do_next() {
+    assert_snapshot!(demo(&[]), @"
+    A sample library
+
+    ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
+    0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
+    0000d003  2 days ago      3  4.2 kB        almanac  Let us plan the almanac's second edition.
+    0000d002  3 days ago      1  6.3 kB        kettle   Do the tests pass, and is the README still right?
+    0000d001  4 days ago      6  6.5 kB     3  kettle   Kettle: choose a sensor
+
+      rethread --demo show 0000d004    read it
+      rethread --demo tree 0000d004    see its branches
+      rethread --demo info 0000d004    see what is in it
+      rethread --demo ls --all         sessions of all projects
+      rethread --help                  all commands
+    ----- stderr
+    4 sessions
+    ");
+    assert_snapshot!(run(&Home::default(), &[]), @"
+    No sessions under [home].
+
+      rethread --demo             look around in a small sample
+      rethread --config-dir DIR   look elsewhere
+      rethread show FILE.jsonl    read any session file
+      rethread --help             all commands
+    ");
+}
+
+#[test]
+fn ls_is_a_table_that_fits() {
+    assert_snapshot!(demo(&["ls"]), @"
+    ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
+    0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
+    0000d003  2 days ago      3  4.2 kB        almanac  Let us plan the almanac's second edition.
+    0000d002  3 days ago      1  6.3 kB        kettle   Do the tests pass, and is the README still right?
+    0000d001  4 days ago      6  6.5 kB     3  kettle   Kettle: choose a sensor
+    ----- stderr
+    4 sessions
+    ");
+    let home = Home::default();
+    let output = rethread(home.path()).args(["--demo", "ls"]).env("COLUMNS", "72").output().expect("run");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.lines().all(|line| line.chars().count() <= 72), "{text}");
+    assert_snapshot!(demo(&["ls", "--sort", "turns", "--since", "2026-01-06T12:00:00Z"]), @"
+    ID        WHEN        TURNS    SIZE  TIPS  TITLE
+    0000d003  2 days ago      3  4.2 kB        Let us plan the almanac's second edition.
+    0000d004  yesterday       1  1.8 kB        Rename the chapter on winds. !
+    ----- stderr
+    2 sessions
+    ");
+}
+
+#[test]
+fn tree_draws_the_branches() {
+    assert_snapshot!(demo(&["tree", "0000d001"]), @"
+    Kettle: choose a sensor
+    ● Which temperature sensor should the kettle use?  2 turns
+    ├─○ Write the driver in C.  1 turn · 4 days ago  path 1 abandoned
+    ● Write the driver in Rust.  1 turn
+    ├─○ Make it blocking.  1 turn · 4 days ago  path 2 abandoned
+    ● Make it async.  1 turn · 4 days ago  path 3 active
+    ");
+    assert_snapshot!(demo(&["tree", "0000d002", "--client", "2.1.100"]), @"
+    Do the tests pass, and is the README still right?
+    ● Do the tests pass, and is the README still right?  1 turn · 3 days ago  path 1 active
+    ----- stderr
+    the rules of 2.1.100 are taken to be those of 2.1.76, the nearest version known
+    ");
+}
+
+#[test]
+fn show_reads_like_a_conversation() {
+    assert_snapshot!(demo(&["show", "0000d002"]), @"
+    ▌ you #1 · 6 Jan 2026 00:00
+    Do the tests pass, and is the README still right?
+
+    ▌ claude-opus-5 #2 · 6 Jan 2026 00:00
+      ⏺ Bash cargo test
+        ↳ running 12 tests  (+1 line)
+      ⏺ Read /home/ada/kettle/README.md
+        ↳ # Kettle  (+1 line)
+      ⏺ Task Check links
+        ↳ One link, and the file is there.
+        ↳ subagent, in this file
+
+    ▌ claude-opus-5 #8 · 6 Jan 2026 00:00
+    All 12 tests pass and the README is right: its one link leads to an existing file.
+    ");
+    assert_snapshot!(demo(&["show", "0000d002", "--tools", "full"]), @r#"
+    ▌ you #1 · 6 Jan 2026 00:00
+    Do the tests pass, and is the README still right?
+
+    ▌ claude-opus-5 #2 · 6 Jan 2026 00:00
+      ⏺ Bash cargo test
+          {
+            "command": "cargo test",
+            "description": "Run the tests"
+          }
+        │ running 12 tests
+        │ test result: ok. 12 passed; 0 failed
+      ⏺ Read /home/ada/kettle/README.md
+          {
+            "file_path": "/home/ada/kettle/README.md"
+          }
+        │ # Kettle
+        │ 
+        │ Boils water. See [the driver](src/driver.rs).
+      ⏺ Task Check links
+          {
+            "description": "Check links",
+            "prompt": "Check every link in README.md.",
+            "subagent_type": "general-purpose"
+          }
+        │ One link, and the file is there.
+        ↳ subagent, in this file
+
+    ▌ claude-opus-5 #8 · 6 Jan 2026 00:00
+    All 12 tests pass and the README is right: its one link leads to an existing file.
+    "#);
+    assert_snapshot!(demo(&["show", "0000d003", "--turns", "2.."]), @"
+    ▌ you #3 · 7 Jan 2026 00:00
+    Tide tables for the whole coast.
+
+    ▌ claude-opus-5 #4 · 7 Jan 2026 00:00
+    Then we need harmonic constants for about forty ports.
+
+    ── compacted here · 7 Jan 2026 00:09 ───────────────────────────────────
+
+    ▌ summary of what came before, written by the client #5 · 7 Jan 2026 00:09
+    This session is being continued from a previous conversation that ran out of context. The second edition gets tide tables; harmonic constants for forty ports are needed.
+
+    ▌ you #6 · 7 Jan 2026 00:09
+    Start with the northern ports.
+
+    ▌ claude-opus-5 #7 · 7 Jan 2026 00:09
+    Twelve ports lie north of the cape; here is the list …
+    ");
+    assert_snapshot!(demo(&["show", "0000d001", "--path", "1", "--at", "5"]), @"
+    path 1 of 3, abandoned
+
+    ▌ you #5 · 5 Jan 2026 00:04
+    Write the driver in C.
+
+    ▌ claude-opus-5 #6 · 5 Jan 2026 00:04
+    Here is a driver in C, about 80 lines …
+    ");
+    assert_snapshot!(demo(&["show", "0000d001", "--at", "5"]), @"
+    path 1 of 3, abandoned
+
+    ▌ you #5 · 5 Jan 2026 00:04
+    Write the driver in C.
+
+    ▌ claude-opus-5 #6 · 5 Jan 2026 00:04
+    Here is a driver in C, about 80 lines …
+    ");
+}
+
+#[test]
+fn info_counts() {
+    assert_snapshot!(demo(&["info", "0000d002"]), @"
+    demo/0000d002-0000-4000-8000-000000000000.jsonl
+      6.3 kB · 10 lines · 10 entries · 1 turn · 1 path · 1 subagent
+      messages       5 user, 3 assistant
+      entries        assistant 5, user 5
+      blocks         assistant:tool_use 3, user:tool_result 3, assistant:text 2, user:text 2
+      tool calls     3, 3 with a result
+      tools          Bash 1, Read 1, Task 1
+      models         claude-opus-5 5
+      versions       2.1.200 10
+      stop reasons   None 5
+      chain          parent is the entry before 5, another entry 3, null 2
+      tokens         30 in, 120 out, 600 written to the cache, 9,000 read from it
+      bytes          envelope            5.0 kB  79.9 %  ████████████████
+                     tool input           408 B   6.5 %  █
+                     tool results         407 B   6.5 %  █
+                     text                 247 B   3.9 %  █
+                     copies of results    203 B   3.2 %  █
+    ");
+    assert_snapshot!(demo(&["info", "0000d001", "0000d002", "0000d003", "0000d004"]), @"
+        SIZE  ENTRIES MESSAGES    TURNS    CALLS    PATHS  DEFECTS  SESSION
+      6.5 kB       13       12        6        0        3           0000d001-0000-4000-8000-000000000000
+      6.3 kB       10        8        1        3        1           0000d002-0000-4000-8000-000000000000
+      4.2 kB        8        7        3        0        1           0000d003-0000-4000-8000-000000000000
+      1.8 kB        3        3        1        1        1        1  0000d004-0000-4000-8000-000000000000
+
+    4 sessions together
+      19 kB · 35 lines · 34 entries · 11 turns · 6 paths · 2 forks · 1 compaction · 1 subagent · 1 defect
+      messages       17 user, 13 assistant
+      entries        user 17, assistant 15, custom-title 1, system 1
+      system         compact_boundary 1
+      blocks         user:text 13, assistant:text 11, assistant:tool_use 4, user:tool_result 4
+      tool calls     4, 4 with a result
+      tools          Bash 1, Edit 1, Read 1, Task 1
+      models         claude-opus-5 15
+      versions       2.1.200 33
+      stop reasons   None 15
+      chain          parent is the entry before 22, null 6, another entry 5, joined over a compaction 1
+      tokens         130 in, 520 out, 2,600 written to the cache, 39,000 read from it
+      bytes          envelope             16 kB  83.8 %  █████████████████
+                     text                1.5 kB   7.9 %  ██
+                     tool input           577 B   3.1 %  █
+                     tool results         516 B   2.7 %  █
+                     copies of results    249 B   1.3 %
+                     metadata             115 B   0.6 %
+                     junk                 107 B   0.6 %
+    ");
+}
+
+#[test]
+fn json_is_the_contract() {
+    let fields = |args: &[&str]| -> Vec<String> {
+        let text = demo(args);
+        let line = text.lines().next().expect("a line");
+        let value: Value = serde_json::from_str(line).expect("JSON");
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    assert_snapshot!(fields(&["ls", "--json"]).join(" "), @"type id path project cwd kind title title_source first_prompt created modified bytes entries messages turns tool_calls tips compactions subagents models versions git_branch live defects");
+    assert_snapshot!(fields(&["info", "0000d001", "--json"]).join(" "), @"type id path bytes lines entries system bad_lines messages blocks tool_calls turns stop_reasons versions models forks tips compactions subagents chain bytes_by usage unknown defects defects_omitted");
+    assert_snapshot!(fields(&["tree", "0000d001", "--json"]).join(" "), @"type n status tip tip_message tip_line inner fork_point fork_message messages turns compactions last_prompt time");
+    assert_snapshot!(fields(&["show", "0000d001", "--json"]).join(" "), @"type n role kind entries line time model blocks usage");
+    assert_snapshot!(demo(&["tree", "0000d001", "--json", "-q"]), @r#"
+    {"type":"path","n":1,"status":"abandoned","tip":"0000d001-0000-4000-8000-000000000006","tip_message":6,"tip_line":7,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000004","fork_message":4,"messages":6,"turns":3,"compactions":0,"last_prompt":"Write the driver in C.","time":"2026-01-05T00:04:56.000Z"}
+    {"type":"path","n":2,"status":"abandoned","tip":"0000d001-0000-4000-8000-00000000000a","tip_message":10,"tip_line":11,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it blocking.","time":"2026-01-05T00:16:00.000Z"}
+    {"type":"path","n":3,"status":"active","tip":"0000d001-0000-4000-8000-00000000000c","tip_message":12,"tip_line":13,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it async.","time":"2026-01-05T00:21:02.000Z"}
+    "#);
+    assert_snapshot!(demo(&["show", "0000d002", "--json", "-q"]), @r##"
+    {"type":"message","n":1,"role":"user","kind":"prompt","entries":[1],"line":1,"time":"2026-01-06T00:00:01.000Z","model":null,"blocks":[{"type":"text","text":"Do the tests pass, and is the README still right?"}],"usage":null}
+    {"type":"message","n":2,"role":"assistant","kind":"answer","entries":[2,3,4],"line":2,"time":"2026-01-06T00:00:02.000Z","model":"claude-opus-5","blocks":[{"type":"tool_use","id":"toolu_5325000000100","name":"Bash","input":{"command":"cargo test","description":"Run the tests"}},{"type":"tool_use","id":"toolu_5325000000101","name":"Read","input":{"file_path":"/home/ada/kettle/README.md"}},{"type":"tool_use","id":"toolu_5325000000102","name":"Task","input":{"description":"Check links","prompt":"Check every link in README.md.","subagent_type":"general-purpose"}}],"pairs":[{"id":"toolu_5325000000100","message":4},{"id":"toolu_5325000000101","message":3},{"id":"toolu_5325000000102","message":7}],"usage":{"input":10,"output":40,"cache_write_5m":200,"cache_write_1h":0,"cache_read":3000,"web":0}}
+    {"type":"message","n":4,"role":"user","kind":"result","entries":[6],"line":6,"time":"2026-01-06T00:00:10.000Z","model":null,"blocks":[{"tool_use_id":"toolu_5325000000100","type":"tool_result","content":"running 12 tests\ntest result: ok. 12 passed; 0 failed","is_error":false}],"pairs":[{"id":"toolu_5325000000100","message":2}],"usage":null}
+    {"type":"message","n":3,"role":"user","kind":"result","entries":[5],"line":5,"time":"2026-01-06T00:00:09.000Z","model":null,"blocks":[{"tool_use_id":"toolu_5325000000101","type":"tool_result","content":"# Kettle\n\nBoils water. See [the driver](src/driver.rs).","is_error":false}],"pairs":[{"id":"toolu_5325000000101","message":2}],"usage":null}
+    {"type":"message","n":7,"role":"user","kind":"result","entries":[9],"line":9,"time":"2026-01-06T00:00:13.000Z","model":null,"blocks":[{"tool_use_id":"toolu_5325000000102","type":"tool_result","content":"One link, and the file is there.","is_error":false}],"pairs":[{"id":"toolu_5325000000102","message":2}],"usage":null}
+    {"type":"message","n":8,"role":"assistant","kind":"answer","entries":[10],"line":10,"time":"2026-01-06T00:00:14.000Z","model":"claude-opus-5","blocks":[{"type":"text","text":"All 12 tests pass and the README is right: its one link leads to an existing file."}],"usage":{"input":10,"output":40,"cache_write_5m":200,"cache_write_1h":0,"cache_read":3000,"web":0}}
+    "##);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    assert_snapshot!(demo(&["show", "nope"]), @"
+    ----- stderr
+    error: no session matches `nope`
+    hint: `rethread --demo ls` lists the sessions of the sample
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["tree", "0000d"]), @"
+    ----- stderr
+    error: `0000d` matches 4 sessions
+    hint: 0000d001-0000-4000-8000-000000000000  (demo)
+    hint: 0000d002-0000-4000-8000-000000000000  (demo)
+    hint: 0000d003-0000-4000-8000-000000000000  (demo)
+    hint: 0000d004-0000-4000-8000-000000000000  (demo)
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["show", "0000d001", "--path", "9"]), @"
+    ----- stderr
+    error: there is no path 9
+    hint: the session has 3 (`rethread tree` draws them)
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["show", "0000d001", "--at", "99"]), @"
+    ----- stderr
+    error: there is no message 99
+    hint: messages are numbered from 1 to 12
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["show", "0000d001", "--turns", "x"]), @"
+    ----- stderr
+    error: `x` is no range of turns
+    hint: try `3`, `2..5`, `4..`, `..2` or `-3..`
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["tree", "0000d001", "--client", "new"]), @"
+    ----- stderr
+    error: `new` is no client version
+    hint: versions we know the rules of: 1.0.128, 2.0.36, 2.0.77, 2.1.20, 2.1.76, 2.1.112, 2.1.200, 2.1.325
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["ls", "--since", "soon"]), @"
+    ----- stderr
+    error: `soon` is no point in time; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`
+    ----- exit Some(2)
+    ");
+    let home = Home::default();
+    home.write("notes.md", b"# Notes\n");
+    assert_snapshot!(run(&home, &["info", "./notes.md"]), @"
+    ----- stderr
+    error: ./notes.md is not a session
+    hint: a session is a .jsonl file with one JSON object per line
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["info", "./gone.jsonl"]), @"
+    ----- stderr
+    error: cannot read ./gone.jsonl: No such file or directory (os error 2)
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["show", "last"]), @"
+    ----- stderr
+    error: no session in this directory's project
+    hint: this directory is [home]; `rethread ls --all` lists all sessions
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["ls"]), @"
+    ----- stderr
+    0 sessions
+    no projects under [home]; try --config-dir DIR or --demo
+    ----- exit Some(1)
+    ");
+}
+
+#[test]
+fn any_bytes_are_read_with_their_defects_listed() {
+    let home = Home::default();
+    for (name, bytes) in [
+        ("empty", &b""[..]),
+        ("binary", &[0, 1, 2, 255, 254, 10, 0, 0, 7][..]),
+        ("torn", b"{\"type\":\"user\",\"mess"),
+        ("null", b"null\nnull\n"),
+        ("deep", b"{\"a\":[[[[[[[[[["),
+        ("blank", b"\n\n\r\n"),
+    ] {
+        home.write(&format!("{name}.jsonl"), bytes);
+        for command in ["info", "tree", "show"] {
+            let output = rethread(home.path()).args([command, &format!("./{name}.jsonl")]).output().expect("run");
+            let code = output.status.code();
+            assert!(matches!(code, Some(0 | 1)), "{command} {name}: {code:?}");
+        }
+    }
+    assert_snapshot!(run(&home, &["info", "./binary.jsonl", "--json", "-q"]), @r#"{"type":"inventory","id":"binary","path":"./binary.jsonl","bytes":9,"lines":2,"entries":{},"system":{},"bad_lines":2,"messages":{"user":0,"assistant":0,"assistant_without_id":0},"blocks":{},"tool_calls":{"total":0,"paired":0,"by_name":{},"orphan_uses":[],"orphan_results":[],"multiple_results":[]},"turns":0,"stop_reasons":{},"versions":{},"models":{},"forks":0,"tips":0,"compactions":0,"subagents":0,"chain":{"previous":0,"other":0,"null":0,"missing":0,"dangling":0,"logical":0,"inferred":0},"bytes_by":{"text":0,"thinking":0,"signatures":0,"tool_input":0,"tool_result":0,"tool_use_result":0,"media":0,"progress":0,"attachments":0,"snapshots":0,"requests":0,"metadata":0,"envelope":0,"junk":9},"usage":{"input":0,"output":0,"cache_write_5m":0,"cache_write_1h":0,"cache_read":0,"web":0},"unknown":{"types":{},"fields":{}},"defects":[{"line":1,"kind":"not_json","detail":"line is not JSON"},{"line":1,"kind":"invalid_utf8","detail":"line is not UTF-8"},{"line":2,"kind":"not_json","detail":"line is not JSON"}],"defects_omitted":0}"#);
+}
+
+#[test]
+fn standard_input_is_a_session_too() {
+    let mut log = Log::new(1);
+    log.prompt("from a pipe");
+    log.answer("read");
+    let home = Home::default();
+    let text = String::from_utf8(log.bytes()).expect("text");
+    assert_snapshot!(run_with(home.path(), &["show", "-"], &text), @"
+    ▌ you #1 · 5 Jan 2026 00:00
+    from a pipe
+
+    ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
+    read
+    ");
+}
+
+#[test]
+fn what_a_log_says_is_never_obeyed_by_the_terminal() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt("\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}evil");
+    log.answer("\u{9b}31mred");
+    home.add("/home/user/app", &log);
+    for args in [&["ls"][..], &["show", "00000001"], &["tree", "00000001"]] {
+        let colored = run(&home, &[args, &["--color", "always"]].concat());
+        let plain = colored.replace("\u{1b}[", "<").replace("\u{1b}", "ESC");
+        assert!(!plain.contains("ESC") && !plain.contains('\u{7}') && !plain.contains('\u{202e}') && !plain.contains('\u{9b}'));
+        assert!(!plain.contains("<2J"), "{plain}");
+    }
+}
+
+#[test]
+fn titles_are_never_another_session_s() {
+    let home = Home::default();
+    let mut told = Log::new(1);
+    told.prompt("first prompt of one");
+    let leaf = told.answer("ok");
+    let mut other = Log::new(2);
+    // A summary of the first session, and one of a session that is gone, in the second one's file.
+    other.raw(&json!({ "type": "summary", "summary": "About session one", "leafUuid": leaf }).to_string());
+    other.raw(&json!({ "type": "summary", "summary": "About nobody", "leafUuid": "ffffffff-0000-4000-8000-000000000001" }).to_string());
+    other.wait(10).prompt("first prompt of two");
+    let mut own = Log::new(3);
+    own.wait(20).prompt("first prompt of three");
+    let leaf = own.answer("ok");
+    own.raw(&json!({ "type": "summary", "summary": "About nobody", "leafUuid": "ffffffff-0000-4000-8000-000000000002" }).to_string());
+    own.raw(&json!({ "type": "summary", "summary": "About session three", "leafUuid": leaf }).to_string());
+    let mut custom = Log::new(4);
+    custom.wait(30).prompt("first prompt of four");
+    custom.raw(r#"{"type":"ai-title","aiTitle":"Made by the model"}"#);
+    custom.raw(r#"{"type":"custom-title","customTitle":"Given by the user"}"#);
+    for log in [&told, &other, &own, &custom] {
+        home.add("/home/user/app", log);
+    }
+    home.write("projects/-home-user-app/5f000000-0000-4000-8000-000000000000.jsonl",
+        br#"{"type":"summary","summary":"Nothing else here","leafUuid":"ffffffff-0000-4000-8000-000000000003"}"#);
+    home.write("projects/-home-user-app/6f000000-0000-4000-8000-000000000000.jsonl", b"");
+    home.write("projects/-home-user-app/7f000000-0000-4000-8000-000000000000.jsonl",
+        br#"{"type":"last-prompt","lastPrompt":"x","sessionId":"7f000000-0000-4000-8000-000000000000"}"#);
+    assert_snapshot!(run(&home, &["ls"]), @"
+    ID        WHEN        TURNS    SIZE  TIPS  TITLE
+    00000004  4 days ago      1   441 B        Given by the user
+    00000003  4 days ago      1  1.2 kB        About session three
+    00000002  4 days ago      1   525 B        first prompt of two
+    00000001  4 days ago      1   968 B        About session one
+    ----- stderr
+    4 sessions; folded away: 1 empty file, 1 file of summaries, 1 file without a conversation (--agents shows them)
+    ");
+    let rows: Vec<Value> = run(&home, &["ls", "--agents", "--json", "-q"])
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let told: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{} {} {} {}", &row["id"].as_str().expect("an id")[..8], row["kind"], row["title_source"], row["title"]))
+        .collect();
+    let mut told = told;
+    told.sort();
+    assert_snapshot!(told.join("\n"), @r#"
+    00000001 "conversation" "summary" "About session one"
+    00000002 "conversation" "first-prompt" "first prompt of two"
+    00000003 "conversation" "summary" "About session three"
+    00000004 "conversation" "custom" "Given by the user"
+    5f000000 "summaries" "none" ""
+    6f000000 "empty" "none" ""
+    7f000000 "pointer" "none" ""
+    "#);
+}
+
+#[test]
+fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
+    let home = Home::default();
+    let work = home.path().join("work/my-app");
+    let twin = home.path().join("work/my/app");
+    std::fs::create_dir_all(&work).expect("created");
+    std::fs::create_dir_all(&twin).expect("created");
+    let real = work.canonicalize().expect("there");
+    let session = |number, cwd: &Path, text: &str| {
+        let mut log = Log::new(number);
+        log.cwd = cwd.to_string_lossy().into_owned();
+        log.prompt(text);
+        home.add(&log.cwd.clone(), &log);
+    };
+    session(1, &real, "in this project");
+    session(2, &twin.canonicalize().expect("there"), "in the twin");
+    session(3, Path::new("/elsewhere"), "in another one");
+    let ls = |dir: &Path, args: &[&str]| {
+        let output = rethread(home.path()).current_dir(dir).arg("ls").args(args).arg("-q").output().expect("run");
+        let text = String::from_utf8(output.stdout).expect("text");
+        ["in this project", "in the twin", "in another one"].map(|words| u8::from(text.contains(words)))
+    };
+    assert_eq!(ls(&real, &[]), [1, 0, 0]);
+    assert_eq!(ls(&twin, &[]), [0, 1, 0]);
+    assert_eq!(ls(home.path(), &[]), [1, 1, 1], "no project here: all");
+    assert_eq!(ls(&real, &["--all"]), [1, 1, 1]);
+    assert_eq!(ls(&real, &["elsewhere"]), [0, 0, 1]);
+    assert_eq!(ls(&real, &["/elsewhere"]), [0, 0, 1]);
+    let output = rethread(home.path()).current_dir(&real).args(["show", "last", "-q"]).output().expect("run");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("in this project"));
+}
+
+#[test]
+fn several_roots_and_live_sessions() {
+    let (one, two) = (Home::default(), Home::default());
+    let mut log = Log::new(1);
+    log.prompt("in the first root");
+    one.add("/a", &log);
+    let mut log = Log::new(2);
+    log.wait(5).prompt("in the second root");
+    two.add("/b", &log);
+    let pid = std::process::id();
+    two.write("sessions/1.json", json!({ "pid": pid, "sessionId": log.session() }).to_string().as_bytes());
+    let roots = format!("{},{}", one.path().display(), two.path().display());
+    let output = rethread(one.path()).env("CLAUDE_CONFIG_DIR", roots).args(["ls", "-q"]).output().expect("run");
+    assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
+    ID        WHEN        TURNS   SIZE  TIPS  TITLE
+    00000002  4 days ago      1  331 B        ● in the second root
+    00000001  4 days ago      1  330 B        in the first root
+    ");
+}
+
+#[test]
+fn subagents_and_large_results_beside_the_session_are_found() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt("go");
+    let calls = log.calls(&[("Task", json!({ "prompt": "dig" })), ("Bash", json!({ "command": "make" }))]);
+    log.result_with(&calls[0], json!("dug"), json!({ "agentId": "a77" }));
+    let stub = "<persisted-output>\nOutput too large (90 KB). Full output saved to: /somewhere/tool-results/b12.txt\n\nPreview:\nfirst\n</persisted-output>";
+    log.result(&calls[1], stub);
+    home.add("/home/user/app", &log);
+    let dir = format!("projects/-home-user-app/{}", log.session());
+    let mut agent = Log::new(9);
+    agent.sidechain(Some("a77"));
+    agent.prompt("dig");
+    agent.answer("dug");
+    home.write(&format!("{dir}/subagents/agent-a77.jsonl"), &agent.bytes());
+    home.write(&format!("{dir}/tool-results/b12.txt"), b"the whole output\nof make\n");
+    assert_snapshot!(run(&home, &["show", "00000001", "--no-pager"]), @"
+    ▌ you #1 · 5 Jan 2026 00:00
+    go
+
+    ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
+      ⏺ Task dig
+        ↳ dug
+        ↳ subagent: rethread show [home]/projects/-home-user-app/00000001-0000-4000-8000-000000000000/subagents/agent-a77.jsonl
+      ⏺ Bash make
+        ↳ the whole output  (+1 line)
+    ");
+    assert_snapshot!(run(&home, &["show", "a77"]), @"
+    ▌ you #1 · 5 Jan 2026 00:00
+    dig
+
+    ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
+    dug
+    ");
+    let info: Value = serde_json::from_str(&run(&home, &["info", "00000001", "--json", "-q"])).expect("JSON");
+    assert_eq!(info["subagents"], 1);
+    // A stub that points out of the session's own directory is not followed.
+    let mut log = Log::new(2);
+    log.prompt("go");
+    let call = log.call("Bash", &json!({ "command": "x" }));
+    log.result(&call, "<persisted-output>\nsaved to: /x/tool-results/../../../../secret.txt\n");
+    home.add("/home/user/app", &log);
+    home.write("secret.txt", b"SECRET");
+    assert!(!run(&home, &["show", "00000002", "--tools", "full"]).contains("SECRET"));
+}
+
+#[test]
+fn a_closed_pipe_ends_in_silence() {
+    use std::process::Stdio;
+    let home = Home::default();
+    let mut child = rethread(home.path())
+        .args(["--demo", "show", "0000d001", "--tools", "full"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn the_reference_is_what_the_program_says() {
+    let home = Home::default();
+    let output = rethread(home.path()).args(["util", "markdown-help"]).output().expect("run");
+    let now = String::from_utf8(output.stdout).expect("text");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli-reference.md");
+    if std::env::var_os("RETHREAD_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &now).expect("written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(written, now, "run the tests with RETHREAD_WRITE_DOCS=1 to write it anew");
+}
+
+#[test]
+fn completions_and_manual_are_printed() {
+    let home = Home::default();
+    for args in [&["util", "completions", "bash"][..], &["util", "completions", "zsh"], &["util", "man"]] {
+        let output = rethread(home.path()).args(args).output().expect("run");
+        assert!(output.status.success());
+        assert!(String::from_utf8_lossy(&output.stdout).contains("rethread"));
+    }
+}
