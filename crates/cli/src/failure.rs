@@ -71,9 +71,8 @@ impl From<rethread::Error> for Failure {
                     more => failure.hint(format!("and {more} more")),
                 }
             }
-            rethread::Error::NoLast { cwd } => {
-                failure.hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display()))
-            }
+            rethread::Error::NoLast { cwd } => failure
+                .hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display())),
             rethread::Error::NotASession { .. } => {
                 failure.hint("a session is a .jsonl file with one JSON object per line")
             }

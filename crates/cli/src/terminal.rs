@@ -73,7 +73,12 @@ impl Terminal {
 
     fn print(&self, word: &str, failure: &Failure) {
         let mut err = io::stderr().lock();
-        let _ = writeln!(err, "{} {}", self.stderr.paint(Style::Bad, format!("{word}:")), self.stderr.safe(&failure.error));
+        let _ = writeln!(
+            err,
+            "{} {}",
+            self.stderr.paint(Style::Bad, format!("{word}:")),
+            self.stderr.safe(&failure.error)
+        );
         for hint in &failure.hints {
             let _ = writeln!(err, "{} {}", self.stderr.paint(Style::Active, "hint:"), self.stderr.safe(hint));
         }
@@ -132,7 +137,10 @@ fn no_color() -> bool {
 }
 
 fn width() -> usize {
-    columns().or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).unwrap_or(80).max(40)
+    columns()
+        .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+        .unwrap_or(80)
+        .max(40)
 }
 
 /// `COLUMNS` is for those who want a width where there is no terminal.

@@ -367,7 +367,8 @@ fn any_bytes_are_read_with_their_defects_listed() {
     ] {
         home.write(&format!("{name}.jsonl"), bytes);
         for command in ["info", "tree", "show"] {
-            let output = rethread(home.path()).args([command, &format!("./{name}.jsonl")]).output().expect("run");
+            let output =
+                rethread(home.path()).args([command, &format!("./{name}.jsonl")]).output().expect("run");
             let code = output.status.code();
             assert!(matches!(code, Some(0 | 1)), "{command} {name}: {code:?}");
         }
@@ -401,7 +402,12 @@ fn what_a_log_says_is_never_obeyed_by_the_terminal() {
     for args in [&["ls"][..], &["show", "00000001"], &["tree", "00000001"]] {
         let colored = run(&home, &[args, &["--color", "always"]].concat());
         let plain = colored.replace("\u{1b}[", "<").replace("\u{1b}", "ESC");
-        assert!(!plain.contains("ESC") && !plain.contains('\u{7}') && !plain.contains('\u{202e}') && !plain.contains('\u{9b}'));
+        assert!(
+            !plain.contains("ESC")
+                && !plain.contains('\u{7}')
+                && !plain.contains('\u{202e}')
+                && !plain.contains('\u{9b}')
+        );
         assert!(!plain.contains("<2J"), "{plain}");
     }
 }
@@ -432,8 +438,10 @@ fn titles_are_never_another_session_s() {
     home.write("projects/-home-user-app/5f000000-0000-4000-8000-000000000000.jsonl",
         br#"{"type":"summary","summary":"Nothing else here","leafUuid":"ffffffff-0000-4000-8000-000000000003"}"#);
     home.write("projects/-home-user-app/6f000000-0000-4000-8000-000000000000.jsonl", b"");
-    home.write("projects/-home-user-app/7f000000-0000-4000-8000-000000000000.jsonl",
-        br#"{"type":"last-prompt","lastPrompt":"x","sessionId":"7f000000-0000-4000-8000-000000000000"}"#);
+    home.write(
+        "projects/-home-user-app/7f000000-0000-4000-8000-000000000000.jsonl",
+        br#"{"type":"last-prompt","lastPrompt":"x","sessionId":"7f000000-0000-4000-8000-000000000000"}"#,
+    );
     assert_snapshot!(run(&home, &["ls"]), @"
     ID        WHEN        TURNS    SIZE  TIPS  TITLE
     00000004  4 days ago      1   441 B        Given by the user
@@ -449,7 +457,15 @@ fn titles_are_never_another_session_s() {
         .collect();
     let told: Vec<String> = rows
         .iter()
-        .map(|row| format!("{} {} {} {}", &row["id"].as_str().expect("an id")[..8], row["kind"], row["title_source"], row["title"]))
+        .map(|row| {
+            format!(
+                "{} {} {} {}",
+                &row["id"].as_str().expect("an id")[..8],
+                row["kind"],
+                row["title_source"],
+                row["title"]
+            )
+        })
         .collect();
     let mut told = told;
     told.sort();
@@ -482,7 +498,8 @@ fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
     session(2, &twin.canonicalize().expect("there"), "in the twin");
     session(3, Path::new("/elsewhere"), "in another one");
     let ls = |dir: &Path, args: &[&str]| {
-        let output = rethread(home.path()).current_dir(dir).arg("ls").args(args).arg("-q").output().expect("run");
+        let output =
+            rethread(home.path()).current_dir(dir).arg("ls").args(args).arg("-q").output().expect("run");
         let text = String::from_utf8(output.stdout).expect("text");
         ["in this project", "in the twin", "in another one"].map(|words| u8::from(text.contains(words)))
     };
@@ -508,7 +525,8 @@ fn several_roots_and_live_sessions() {
     let pid = std::process::id();
     two.write("sessions/1.json", json!({ "pid": pid, "sessionId": log.session() }).to_string().as_bytes());
     let roots = format!("{},{}", one.path().display(), two.path().display());
-    let output = rethread(one.path()).env("CLAUDE_CONFIG_DIR", roots).args(["ls", "-q"]).output().expect("run");
+    let output =
+        rethread(one.path()).env("CLAUDE_CONFIG_DIR", roots).args(["ls", "-q"]).output().expect("run");
     assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
     ID        WHEN        TURNS   SIZE  TIPS  TITLE
     00000002  4 days ago      1  331 B        ● in the second root
@@ -522,7 +540,7 @@ fn subagents_and_large_results_beside_the_session_are_found() {
     let mut log = Log::new(1);
     log.prompt("go");
     let calls = log.calls(&[("Task", json!({ "prompt": "dig" })), ("Bash", json!({ "command": "make" }))]);
-    log.result_with(&calls[0], json!("dug"), json!({ "agentId": "a77" }));
+    log.result_with(&calls[0], &json!("dug"), &json!({ "agentId": "a77" }));
     let stub = "<persisted-output>\nOutput too large (90 KB). Full output saved to: /somewhere/tool-results/b12.txt\n\nPreview:\nfirst\n</persisted-output>";
     log.result(&calls[1], stub);
     home.add("/home/user/app", &log);

@@ -71,7 +71,7 @@ impl<'a> Json<'a> {
     }
 
     /// Returns the last member called `key`.
-    pub fn get(self, key: &str) -> Option<Json<'a>> {
+    pub fn get(self, key: &str) -> Option<Self> {
         let mut found = None;
         self.each(|name, value| {
             if name == key.as_bytes() {
@@ -82,7 +82,7 @@ impl<'a> Json<'a> {
     }
 
     /// Visits the members of an object in their order; none of any other value.
-    pub fn each(self, mut visit: impl FnMut(&[u8], Json<'a>)) {
+    pub fn each(self, mut visit: impl FnMut(&[u8], Self)) {
         if self.is_object() {
             let mut walker = Walker::new(self.0);
             // A broken object gives the members up to the break.

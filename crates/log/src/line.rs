@@ -132,28 +132,131 @@ spelled! {
 
 /// Envelope fields that are known and not read here; any other is counted as unknown.
 const ALSO_KNOWN: &[&str] = &[
-    "afterUuid", "agentColor", "agentName", "agentSetting", "apiBlockIndex", "apiError",
-    "apiErrorParams", "apiErrorStatus", "apiErrorType", "apiRefusalCategory", "apiRefusalExplanation",
-    "atis", "attributionAgent", "attributionMcpServer", "attributionMcpTool", "attributionPlugin",
-    "attributionSkill", "backup", "base", "cacheControl", "cause", "classifierMetaLines", "commandRun",
-    "commandUuid", "costUSD", "deliveryId", "direction", "durationMs", "effort", "error",
-    "errorDetails", "failedResponseHadNoToolCall", "fallbackModel", "frameUrl", "hasOutput",
-    "hasUnknownModelCost", "hash", "hookAdditionalContext", "hookCount", "hookErrors", "hookInfos",
-    "id", "imagePasteIds", "interruptedMessageId", "isSnapshotUpdate", "isVisibleInTranscriptOnly",
-    "keep", "level", "madeBy", "maxRetries", "mcpMeta", "messageCount", "messageId",
-    "microcompactMetadata", "mode", "modelUsage", "originalModel", "params", "path", "perTurnEffort",
-    "permissionDecision", "permissionMode", "planContent", "prNumber", "prRepository", "prUrl",
-    "preventedContinuation", "promptCacheRequested", "promptId", "querySource",
-    "queueSkipAttachments", "reason", "refusedMessageId", "refusedUserMessageUuid", "refusingModel",
-    "relocatedCwd", "rendered", "renderedBesideToolResult", "renderedRole", "replacements",
-    "requestDigest", "requestRef", "requestedModel", "retryAttempt", "retryInMs", "sandboxed",
-    "sessionKind", "session_id", "shape", "shapeHash", "slug", "snapshotMessageId", "source",
-    "sourceToolUseID", "startTime", "stopReason", "sum", "tag", "tail", "thinkingDisplay",
-    "thinkingDurationMs", "thinkingMetadata", "title", "todos", "toolDenialKind",
-    "toolInputStreamMs", "toolUseID", "tools", "totalAPIDuration", "totalAPIDurationWithoutRetries",
-    "totalCostUSD", "totalDuration", "totalLinesAdded", "totalLinesRemoved", "totalToolDuration",
-    "trackingPath", "trigger", "turnCompanion", "turnOrigin", "turnPosition", "upgradeNudge", "url",
-    "userType", "wireToolInputs", "worktreeSession",
+    "afterUuid",
+    "agentColor",
+    "agentName",
+    "agentSetting",
+    "apiBlockIndex",
+    "apiError",
+    "apiErrorParams",
+    "apiErrorStatus",
+    "apiErrorType",
+    "apiRefusalCategory",
+    "apiRefusalExplanation",
+    "atis",
+    "attributionAgent",
+    "attributionMcpServer",
+    "attributionMcpTool",
+    "attributionPlugin",
+    "attributionSkill",
+    "backup",
+    "base",
+    "cacheControl",
+    "cause",
+    "classifierMetaLines",
+    "commandRun",
+    "commandUuid",
+    "costUSD",
+    "deliveryId",
+    "direction",
+    "durationMs",
+    "effort",
+    "error",
+    "errorDetails",
+    "failedResponseHadNoToolCall",
+    "fallbackModel",
+    "frameUrl",
+    "hasOutput",
+    "hasUnknownModelCost",
+    "hash",
+    "hookAdditionalContext",
+    "hookCount",
+    "hookErrors",
+    "hookInfos",
+    "id",
+    "imagePasteIds",
+    "interruptedMessageId",
+    "isSnapshotUpdate",
+    "isVisibleInTranscriptOnly",
+    "keep",
+    "level",
+    "madeBy",
+    "maxRetries",
+    "mcpMeta",
+    "messageCount",
+    "messageId",
+    "microcompactMetadata",
+    "mode",
+    "modelUsage",
+    "originalModel",
+    "params",
+    "path",
+    "perTurnEffort",
+    "permissionDecision",
+    "permissionMode",
+    "planContent",
+    "prNumber",
+    "prRepository",
+    "prUrl",
+    "preventedContinuation",
+    "promptCacheRequested",
+    "promptId",
+    "querySource",
+    "queueSkipAttachments",
+    "reason",
+    "refusedMessageId",
+    "refusedUserMessageUuid",
+    "refusingModel",
+    "relocatedCwd",
+    "rendered",
+    "renderedBesideToolResult",
+    "renderedRole",
+    "replacements",
+    "requestDigest",
+    "requestRef",
+    "requestedModel",
+    "retryAttempt",
+    "retryInMs",
+    "sandboxed",
+    "sessionKind",
+    "session_id",
+    "shape",
+    "shapeHash",
+    "slug",
+    "snapshotMessageId",
+    "source",
+    "sourceToolUseID",
+    "startTime",
+    "stopReason",
+    "sum",
+    "tag",
+    "tail",
+    "thinkingDisplay",
+    "thinkingDurationMs",
+    "thinkingMetadata",
+    "title",
+    "todos",
+    "toolDenialKind",
+    "toolInputStreamMs",
+    "toolUseID",
+    "tools",
+    "totalAPIDuration",
+    "totalAPIDurationWithoutRetries",
+    "totalCostUSD",
+    "totalDuration",
+    "totalLinesAdded",
+    "totalLinesRemoved",
+    "totalToolDuration",
+    "trackingPath",
+    "trigger",
+    "turnCompanion",
+    "turnOrigin",
+    "turnPosition",
+    "upgradeNudge",
+    "url",
+    "userType",
+    "wireToolInputs",
+    "worktreeSession",
 ];
 
 spelled! {
@@ -216,10 +319,7 @@ spelled! {
 impl Kind {
     /// Tells whether entries of this type stand in the conversation tree.
     pub fn in_tree(self) -> bool {
-        matches!(
-            self,
-            Self::User | Self::Assistant | Self::System | Self::Attachment | Self::Progress
-        )
+        matches!(self, Self::User | Self::Assistant | Self::System | Self::Attachment | Self::Progress)
     }
 }
 
@@ -388,8 +488,7 @@ impl Line {
                 b"usage" => &mut message.usage,
                 _ => &mut nothing,
             };
-            let end = if &*plain(key, escaped) == b"content" && walker.bytes.get(value) == Some(&b'[')
-            {
+            let end = if &*plain(key, escaped) == b"content" && walker.bytes.get(value) == Some(&b'[') {
                 self.blocks.clear();
                 let blocks = &mut self.blocks;
                 walker.array(value, |walker, item| {
@@ -466,11 +565,7 @@ fn media_in(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), Broken> 
 /// Returns the key's bytes with escapes resolved; keys with escapes are legal and never seen.
 #[inline(always)]
 fn plain(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
-    if escaped {
-        unescape(key).into_owned().into_bytes().into()
-    } else {
-        key.into()
-    }
+    if escaped { unescape(key).into_owned().into_bytes().into() } else { key.into() }
 }
 
 #[inline(always)]

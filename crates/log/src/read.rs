@@ -187,11 +187,8 @@ impl Scanner {
             if first == rest.len() {
                 return self.rest_without_object(rest, start > 0, sink);
             }
-            let parsed = if rest[first] == b'{' {
-                self.parse_strictly(rest, first)
-            } else {
-                Err(Broken::NotJson)
-            };
+            let parsed =
+                if rest[first] == b'{' { self.parse_strictly(rest, first) } else { Err(Broken::NotJson) };
             match parsed {
                 Ok(end) => {
                     let nuls = rest[..first].contains(&0);
@@ -391,7 +388,9 @@ mod tests {
 
     #[test]
     fn what_no_strict_parser_takes_is_not_an_entry() {
-        for line in ["{\"a\":tru}", "{\"a\":01}", "{\"a\":\"raw\ttab\"}", "{\"a\":{\"b\":\"c\"d}}", "{\"a\":1,}"] {
+        for line in
+            ["{\"a\":tru}", "{\"a\":01}", "{\"a\":\"raw\ttab\"}", "{\"a\":{\"b\":\"c\"d}}", "{\"a\":1,}"]
+        {
             assert!(serde_json::from_str::<IgnoredAny>(line).is_err());
             assert_eq!(check(line), "1 entries, 0 objects; 1: line is not JSON", "{line}");
         }

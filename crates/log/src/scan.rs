@@ -152,8 +152,7 @@ impl<'a> Walker<'a> {
         let mut depth = 1usize;
         let mut pos = at + 1;
         loop {
-            let hit =
-                find(self.bytes, pos, structure, is_structure).ok_or(Broken::CutShort)?;
+            let hit = find(self.bytes, pos, structure, is_structure).ok_or(Broken::CutShort)?;
             pos = hit + 1;
             match self.bytes[hit] {
                 b'"' => {

@@ -138,14 +138,13 @@ fn usual_form(text: &[u8]) -> Option<Time> {
         return None;
     }
     let number = |from: usize, len: usize| {
-        text[from..from + len].iter().try_fold(0i64, |n, &c| {
-            c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0'))
-        })
+        text[from..from + len]
+            .iter()
+            .try_fold(0i64, |n, &c| c.is_ascii_digit().then(|| n * 10 + i64::from(c - b'0')))
     };
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
     let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-    if !(1..=12).contains(&month) || !(1..=28).contains(&day) || hour > 23 || minute > 59 || second > 59
-    {
+    if !(1..=12).contains(&month) || !(1..=28).contains(&day) || hour > 23 || minute > 59 || second > 59 {
         // The end of a month is left to the calendar of `jiff`.
         return None;
     }
@@ -178,7 +177,10 @@ mod tests {
     fn odd_times_are_read_or_none() {
         assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Time(1));
         assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Time(0));
-        assert_eq!(Time::parse(b"2024-02-29T00:00:00.000Z").to_iso().as_deref(), Some("2024-02-29T00:00:00.000Z"));
+        assert_eq!(
+            Time::parse(b"2024-02-29T00:00:00.000Z").to_iso().as_deref(),
+            Some("2024-02-29T00:00:00.000Z")
+        );
         assert_eq!(Time::parse(b"1970-01-02"), Time(86_400_000));
         for bad in ["", "yesterday", "2025-13-01T00:00:00.000Z", "2023-02-29T00:00:00.000Z"] {
             assert_eq!(Time::parse(bad.as_bytes()), Time::NONE, "{bad}");

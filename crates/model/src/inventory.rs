@@ -151,7 +151,12 @@ impl Inventory {
             bytes_by: facts.bytes,
             usage: usage(facts),
             unknown: Unknown {
-                types: facts.types.iter().filter(|(name, _)| !known(name)).map(|(k, v)| (k.clone(), *v)).collect(),
+                types: facts
+                    .types
+                    .iter()
+                    .filter(|(name, _)| !known(name))
+                    .map(|(k, v)| (k.clone(), *v))
+                    .collect(),
                 fields: facts.unknown_fields.clone(),
             },
             defects: session

@@ -12,10 +12,14 @@ mod id;
 mod prompt;
 mod usage;
 
+mod build;
 mod facts;
+mod flags;
+mod names;
 mod tree;
 
 mod client;
+mod resume;
 mod session;
 mod side;
 
@@ -23,12 +27,14 @@ mod inventory;
 mod title;
 mod view;
 
-pub use client::{Client, Resume, resume};
-pub use facts::{
-    Builder, Bytes, Call, Checkpoint, Facts, Flags, Message, Names, Node, Place, Role,
-};
+pub use build::Builder;
+pub use client::Client;
+pub use facts::{Bytes, Call, Checkpoint, Facts, Message, Node, Place, Role};
+pub use flags::Flags;
 pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
+pub use names::Names;
+pub use resume::{Resume, resume};
 pub use session::{Path, Session};
 pub use side::Inline;
 pub use title::{Title, TitleSource, one_line, title};

@@ -2,9 +2,10 @@
 
 use rethread_log::Defect;
 
-use crate::client::{Client, Resume, resume};
+use crate::client::Client;
 use crate::facts::{Facts, NONE, Role};
 use crate::id::Time;
+use crate::resume::{Resume, resume};
 use crate::tree::{Groups, StepKind, Tree};
 
 /// A session without its texts.
@@ -128,7 +129,7 @@ impl Session {
     /// Tells whether the way to `end` shows `step`.
     pub fn leads_over(&self, end: usize, step: usize) -> bool {
         let shown_with = self.home[step];
-        self.tree.path_to(end).iter().any(|&s| s == shown_with as usize)
+        self.tree.path_to(end).contains(&(shown_with as usize))
     }
 
     /// Counts distinct prompts, replays once.
@@ -157,9 +158,11 @@ impl Session {
     pub fn is_compaction(&self, step: usize) -> bool {
         let at = &self.tree.steps[step];
         let boundary = self.facts.nodes[at.head as usize].flags.is_boundary();
-        let behind_one = self.tree.steps.get(at.parent as usize).is_some_and(|before| {
-            self.facts.nodes[before.head as usize].flags.is_boundary()
-        });
+        let behind_one = self
+            .tree
+            .steps
+            .get(at.parent as usize)
+            .is_some_and(|before| self.facts.nodes[before.head as usize].flags.is_boundary());
         at.kind == StepKind::Compaction && !at.side && (boundary || !behind_one)
     }
 
@@ -224,16 +227,17 @@ fn homes(tree: &Tree) -> Vec<u32> {
     let mut home = vec![NONE; tree.steps.len()];
     for &i in &tree.order {
         let step = &tree.steps[i as usize];
-        home[i as usize] = if step.spoken { i } else { home.get(step.parent as usize).copied().unwrap_or(NONE) };
+        home[i as usize] =
+            if step.spoken { i } else { home.get(step.parent as usize).copied().unwrap_or(NONE) };
     }
     // What hangs on nothing is shown with what stands before it in the file, or with the first.
     let first = (0..tree.steps.len()).find(|&i| tree.steps[i].spoken && !tree.steps[i].side);
     let mut before = first.map_or(NONE, |i| u32::try_from(i).unwrap_or(NONE));
-    for i in 0..home.len() {
-        if home[i] == NONE && !tree.steps[i].side {
-            home[i] = before;
-        } else if tree.steps[i].spoken && !tree.steps[i].side {
-            before = home[i];
+    for (home, step) in home.iter_mut().zip(&tree.steps) {
+        if *home == NONE && !step.side {
+            *home = before;
+        } else if step.spoken && !step.side {
+            before = *home;
         }
     }
     home

@@ -13,7 +13,8 @@
 
 use rethread_log::{Defect, DefectKind};
 
-use crate::facts::{Facts, Flags, NONE, Role};
+use crate::facts::{Facts, NONE, Role};
+use crate::flags::Flags;
 use crate::id::{Time, Uid};
 
 /// How an entry is joined to the one before it.
@@ -207,7 +208,9 @@ impl Tree {
         // An error becomes an answer when the model did speak in the same message after all.
         for (i, node) in facts.nodes.iter().enumerate() {
             let step = self.step_of[i];
-            if step != NONE && node.role == Role::Assistant && kind_of(node.flags, node.role) == StepKind::Answer
+            if step != NONE
+                && node.role == Role::Assistant
+                && kind_of(node.flags, node.role) == StepKind::Answer
             {
                 self.steps[step as usize].kind = StepKind::Answer;
             }
@@ -247,7 +250,8 @@ impl Tree {
     /// Returns, for copies that a compaction laid behind its summary, the step of that summary: what
     /// follows such a copy follows the compaction, not the original.
     fn hang_on(&mut self, facts: &Facts) -> Vec<u32> {
-        let mut behind = vec![NONE; if facts.nodes.iter().any(|n| n.flags.is_replay()) { facts.nodes.len() } else { 0 }];
+        let mut behind =
+            vec![NONE; if facts.nodes.iter().any(|n| n.flags.is_replay()) { facts.nodes.len() } else { 0 }];
         let mut state = vec![false; facts.nodes.len()];
         let mut stack: Vec<u32> = Vec::new();
         for start in 0..facts.nodes.len() {
@@ -281,7 +285,9 @@ impl Tree {
                         NONE
                     }
                 });
-                if flags.is_replay() || facts.nodes[i].message == NONE && parent.is_some_and(|p| behind[p as usize] != NONE) {
+                if flags.is_replay()
+                    || facts.nodes[i].message == NONE && parent.is_some_and(|p| behind[p as usize] != NONE)
+                {
                     behind[i] = from_above;
                 }
             }

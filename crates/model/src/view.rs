@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use rethread_log::{BlockKind, BlockSpans, Content, Entry, Json, Key, Line};
 
-use crate::facts::{Flags, Node, Role};
+use crate::facts::{Node, Role};
+use crate::flags::Flags;
 use crate::id::Time;
 use crate::session::Session;
 use crate::usage::Usage;
@@ -191,7 +192,8 @@ impl<'a> Reader<'a> {
 
     /// Returns the raw bytes of an entry, by its number.
     pub fn entry(&self, number: u32) -> &'a [u8] {
-        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.places.get(i)) else {
+        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.places.get(i))
+        else {
             return &[];
         };
         let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
@@ -257,7 +259,7 @@ impl<'a> Reader<'a> {
         }
         let call_order = |message: &usize| {
             let first = facts.messages[*message].first;
-            let place = crate::client::places_of(&facts.answers, first).next();
+            let place = crate::resume::places_of(&facts.answers, first).next();
             if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
         };
         order.sort_by_key(call_order);
@@ -308,17 +310,19 @@ impl<'a> Reader<'a> {
             return;
         }
         let index = u32::try_from(node).unwrap_or(u32::MAX);
-        let mut uses = crate::client::places_of(&facts.uses, index);
-        let mut answers = crate::client::places_of(&facts.answers, index);
+        let mut uses = crate::resume::places_of(&facts.uses, index);
+        let mut answers = crate::resume::places_of(&facts.answers, index);
         let message_of = |node: u32| facts.nodes[node as usize].message().map(|m| m + 1);
         for &spans in &line.blocks {
-            let mut block = BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
+            let mut block =
+                BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
             let has_id = spans.id.string_in(raw).is_some();
             match spans.kind {
                 Some(BlockKind::ToolUse) if has_id => {
                     if let Some(call) = uses.next() {
                         block.call = Some(call as usize);
-                        block.partner = facts.calls[call as usize].results.first().and_then(|&n| message_of(n));
+                        block.partner =
+                            facts.calls[call as usize].results.first().and_then(|&n| message_of(n));
                     }
                 }
                 Some(BlockKind::ToolResult) if has_id => {

@@ -110,9 +110,7 @@ fn results_between_the_calls_of_one_message_are_no_branch() {
     let mut log = Log::new(1);
     log.prompt("go");
     let call = |id: &str, tool: &str| json!({ "type": "tool_use", "id": id, "name": tool, "input": {} });
-    let result = |id: &str, text: &str| {
-        json!({ "message": { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": id, "content": text }] } })
-    };
+    let result = |id: &str, text: &str| json!({ "message": { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": id, "content": text }] } });
     log.block("m1", &call("t1", "A"));
     log.entry("user", result("t1", "a"));
     log.block("m1", &call("t2", "B"));
@@ -167,7 +165,9 @@ fn a_session_of_eight_compactions_is_one_path() {
             // Before 1.0.109: just a new root.
             _ => {
                 log.restart();
-                log.prompt("This session is being continued from a previous conversation that ran out of context.");
+                log.prompt(
+                    "This session is being continued from a previous conversation that ran out of context.",
+                );
             }
         }
     }
@@ -249,7 +249,8 @@ fn broken_links_lose_nothing() {
     log.wait(60).back_to("gone");
     log.prompt("orphan");
     let bytes = String::from_utf8(log.bytes()).expect("text");
-    let cyclic = bytes.replacen("\"parentUuid\":null", "\"parentUuid\":\"00000001-0000-4000-8000-000000000002\"", 1);
+    let cyclic =
+        bytes.replacen("\"parentUuid\":null", "\"parentUuid\":\"00000001-0000-4000-8000-000000000002\"", 1);
     for log in [bytes, cyclic] {
         let text = paths(log.as_bytes());
         for words in ["aa", "bb", "child before its parent", "its parent", "orphan"] {
@@ -326,7 +327,9 @@ fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
     let line = |n: u64, parent: Option<u64>, kind: &str| {
         let message = match kind {
             "user" => json!({ "role": "user", "content": format!("p{n}") }),
-            _ => json!({ "role": "assistant", "id": format!("m{n}"), "model": "m", "content": [{ "type": "text", "text": "a" }] }),
+            _ => {
+                json!({ "role": "assistant", "id": format!("m{n}"), "model": "m", "content": [{ "type": "text", "text": "a" }] })
+            }
         };
         let (h, m, s, ms) = (n / 3_600_000 % 24, n / 60_000 % 60, n / 1000 % 60, n % 1000);
         json!({ "parentUuid": parent.map(uuid), "type": kind, "message": message, "uuid": uuid(n),
@@ -345,7 +348,9 @@ fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
 
     // A trunk of 5,001 answers, from each but the last of which a prompt branches off.
     let forks: String = (1..=5_000u64)
-        .map(|n| line(2 * n, (n > 1).then_some(2 * n - 2), "assistant") + &line(2 * n + 1, Some(2 * n), "user"))
+        .map(|n| {
+            line(2 * n, (n > 1).then_some(2 * n - 2), "assistant") + &line(2 * n + 1, Some(2 * n), "user")
+        })
         .chain([line(10_002, Some(10_000), "assistant")])
         .collect();
     let all = session(forks.as_bytes());

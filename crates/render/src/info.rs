@@ -20,11 +20,9 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
         plural(inventory.turns, "turn").to_string(),
         plural(inventory.tips, "path").to_string(),
     ];
-    for (n, word) in [
-        (inventory.forks, "fork"),
-        (inventory.compactions, "compaction"),
-        (inventory.subagents, "subagent"),
-    ] {
+    for (n, word) in
+        [(inventory.forks, "fork"), (inventory.compactions, "compaction"), (inventory.subagents, "subagent")]
+    {
         if n > 0 {
             facts.push(plural(n, word).to_string());
         }
@@ -161,7 +159,13 @@ fn weights(out: &mut dyn Write, look: &Look, inventory: &Inventory) -> io::Resul
     for (what, n) in parts {
         let share = n as f64 / inventory.bytes.max(1) as f64;
         let bar = "█".repeat((share * 20.0).round() as usize);
-        let text = format!("{} {} {:>5.1} %  {}", pad(what, 18), pad_left(&bytes(n), 7), share * 100.0, look.paint(Style::Abandoned, bar));
+        let text = format!(
+            "{} {} {:>5.1} %  {}",
+            pad(what, 18),
+            pad_left(&bytes(n), 7),
+            share * 100.0,
+            look.paint(Style::Abandoned, bar)
+        );
         line(out, look, name, text.trim_end())?;
         name = "";
     }

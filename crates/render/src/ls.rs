@@ -52,9 +52,10 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
     let head = columns("ID", heads).join("  ") + "  TITLE";
     writeln!(out, "{}", look.paint(Style::Dim, look.fit(&head, 0)))?;
     for (row, cells) in rows.iter().zip(&cells) {
-        let mut line = columns(&look.safe(&row.id[..id_end(&row.id, id_width)]), [
-            &cells[0], &cells[1], &cells[2], &cells[3], &look.safe(&cells[4]),
-        ]);
+        let mut line = columns(
+            &look.safe(&row.id[..id_end(&row.id, id_width)]),
+            [&cells[0], &cells[1], &cells[2], &cells[3], &look.safe(&cells[4])],
+        );
         line[0] = look.paint(Style::Id, &line[0]);
         line[1] = look.paint(Style::Dim, &line[1]);
         line[4] = look.paint(Style::Abandoned, &line[4]);
@@ -63,7 +64,13 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
         let marks = 2 * (usize::from(row.live) + usize::from(row.defects > 0));
         let title = look.fit(&look.line(&title), used + marks);
         let bad = if row.defects > 0 { look.paint(Style::Bad, " !") } else { String::new() };
-        writeln!(out, "{}  {}{}{bad}", line.join("  "), look.paint(Style::Active, mark), look.paint(style, title))?;
+        writeln!(
+            out,
+            "{}  {}{}{bad}",
+            line.join("  "),
+            look.paint(Style::Active, mark),
+            look.paint(style, title)
+        )?;
     }
     Ok(())
 }

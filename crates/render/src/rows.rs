@@ -1,6 +1,8 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
-use rethread_model::{BlockView, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage};
+use rethread_model::{
+    BlockView, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -32,7 +32,12 @@ pub struct ShowOptions<'a> {
 }
 
 /// Writes what is read on a path.
-pub fn show(out: &mut dyn Write, items: &[Item<'_>], options: &ShowOptions<'_>, look: &Look) -> io::Result<()> {
+pub fn show(
+    out: &mut dyn Write,
+    items: &[Item<'_>],
+    options: &ShowOptions<'_>,
+    look: &Look,
+) -> io::Result<()> {
     // Results are shown under their calls, so they are looked up by the call.
     let mut results = rustc_hash::FxHashMap::default();
     for item in items {
@@ -87,7 +92,13 @@ impl Page<'_, '_> {
         }
     }
 
-    fn head(&self, out: &mut dyn Write, message: &MessageView<'_>, style: Style, who: &str) -> io::Result<()> {
+    fn head(
+        &self,
+        out: &mut dyn Write,
+        message: &MessageView<'_>,
+        style: Style,
+        who: &str,
+    ) -> io::Result<()> {
         let facts = format!("#{} · {}", message.n, self.look.at(message.time));
         writeln!(out, "{} {}", self.look.paint(style, format!("▌ {who}")), self.look.paint(Style::Dim, facts))
     }
@@ -96,7 +107,11 @@ impl Page<'_, '_> {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => self.text(out, &block.text(), indent, Style::Plain)?,
-                _ => writeln!(out, "{indent}{}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
+                _ => writeln!(
+                    out,
+                    "{indent}{}",
+                    self.look.paint(Style::Dim, self.look.line(&block.describe()))
+                )?,
             }
         }
         writeln!(out)
@@ -129,7 +144,9 @@ impl Page<'_, '_> {
                     let text = if text.is_empty() { "(thinking that is stored encrypted)" } else { &text };
                     self.text(out, text, "  ~ ", Style::Dim)?;
                 }
-                Some(BlockKind::RedactedThinking) => self.text(out, "(redacted thinking)", "  ~ ", Style::Dim)?,
+                Some(BlockKind::RedactedThinking) => {
+                    self.text(out, "(redacted thinking)", "  ~ ", Style::Dim)?
+                }
                 Some(BlockKind::ToolUse) => self.call(out, block)?,
                 _ => writeln!(out, "  {}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
             }
@@ -181,7 +198,11 @@ impl Page<'_, '_> {
             match block.kind {
                 Some(BlockKind::ToolResult) if block.call.is_none() && self.options.tools != Tools::None => {
                     let id = self.look.line(&block.id());
-                    writeln!(out, "  {}", self.look.paint(Style::Bad, format!("⏺ result without a call ({id})")))?;
+                    writeln!(
+                        out,
+                        "  {}",
+                        self.look.paint(Style::Bad, format!("⏺ result without a call ({id})"))
+                    )?;
                     self.result(out, block)?;
                     any = true;
                 }
@@ -205,8 +226,12 @@ impl Page<'_, '_> {
                 writeln!(out, "{}\n", look.paint(Style::Active, text + &"─".repeat(fill)))
             }
             "queued" => {
-                writeln!(out, "{} {}", look.paint(Style::Human, "▌ you, while the model was busy"),
-                    look.paint(Style::Dim, look.at(note.time)))?;
+                writeln!(
+                    out,
+                    "{} {}",
+                    look.paint(Style::Human, "▌ you, while the model was busy"),
+                    look.paint(Style::Dim, look.at(note.time))
+                )?;
                 self.text(out, &note.text, "", Style::Plain)?;
                 writeln!(out)
             }
@@ -226,8 +251,15 @@ impl Page<'_, '_> {
 /// Drops the tags of the client's own markup and keeps what they hold.
 fn without_tags(text: &str) -> String {
     const TAGS: [&str; 9] = [
-        "command-name", "command-message", "command-args", "local-command-stdout", "local-command-stderr",
-        "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr",
+        "command-name",
+        "command-message",
+        "command-args",
+        "local-command-stdout",
+        "local-command-stderr",
+        "local-command-caveat",
+        "bash-input",
+        "bash-stdout",
+        "bash-stderr",
     ];
     let mut text = text.to_owned();
     for tag in TAGS {
@@ -239,8 +271,18 @@ fn without_tags(text: &str) -> String {
 /// The part of a call's input that says what it is about.
 fn gist(input: Json<'_>) -> String {
     const TELLING: [&str; 12] = [
-        "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "description", "prompt",
-        "skill", "subject", "question",
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "pattern",
+        "query",
+        "url",
+        "description",
+        "prompt",
+        "skill",
+        "subject",
+        "question",
     ];
     for key in TELLING {
         if let Some(text) = input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty()) {

@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let sizes: Vec<String> = [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(bytes).into();
+        let sizes: Vec<String> =
+            [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(bytes).into();
         assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "3.8 GB"]);
         assert_eq!([0, 12, 123, 1234, 1_234_567].map(count), ["0", "12", "123", "1,234", "1,234,567"]);
     }

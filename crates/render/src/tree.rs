@@ -15,7 +15,13 @@ use crate::text::{Look, Style, plural};
 const MAX_DEPTH: usize = 12;
 
 /// Writes the tree of a session. `paths` are its paths, one of them active at most.
-pub fn tree(out: &mut dyn Write, session: &Session, reader: &Reader<'_>, paths: &[PathRow], look: &Look) -> io::Result<()> {
+pub fn tree(
+    out: &mut dyn Write,
+    session: &Session,
+    reader: &Reader<'_>,
+    paths: &[PathRow],
+    look: &Look,
+) -> io::Result<()> {
     let picture = Picture::new(session, reader, paths, look);
     let mut roots: Vec<usize> = (0..session.tree.steps.len()).filter(|&s| picture.is_root(s)).collect();
     roots.sort_by_key(|&step| session.tree.first_entry(step));
@@ -103,7 +109,15 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn write_stretch(&self, out: &mut dyn Write, start: usize, end: usize, stretch: &Stretch, depth: usize, twig: bool) -> io::Result<()> {
+    fn write_stretch(
+        &self,
+        out: &mut dyn Write,
+        start: usize,
+        end: usize,
+        stretch: &Stretch,
+        depth: usize,
+        twig: bool,
+    ) -> io::Result<()> {
         let look = self.look;
         let shown = depth.min(MAX_DEPTH);
         let bars = match (twig, shown) {

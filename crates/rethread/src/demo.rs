@@ -13,9 +13,8 @@ pub(crate) const LOGS: [(&str, &[u8]); 4] = [
 ];
 
 pub(crate) fn sources() -> Vec<Source> {
-    let source = |&(id, bytes): &(&str, &[u8])| {
-        Source::from_bytes(id, Path::new(&format!("demo/{id}.jsonl")), bytes)
-    };
+    let source =
+        |&(id, bytes): &(&str, &[u8])| Source::from_bytes(id, Path::new(&format!("demo/{id}.jsonl")), bytes);
     LOGS.iter().map(source).collect()
 }
 
@@ -66,7 +65,11 @@ mod tests {
         log.prompt("Check every link in README.md.");
         log.answer("One link, and the file is there.");
         log.sidechain(None);
-        log.result_with(&calls[2], json!("One link, and the file is there."), json!({ "agentId": "a1b2c3d", "status": "completed" }));
+        log.result_with(
+            &calls[2],
+            &json!("One link, and the file is there."),
+            &json!({ "agentId": "a1b2c3d", "status": "completed" }),
+        );
         assert!(tip.is_some());
         log.answer("All 12 tests pass and the README is right: its one link leads to an existing file.");
         log
@@ -80,7 +83,8 @@ mod tests {
         log.answer("Gladly. What should be new in it?");
         log.wait(50).prompt("Tide tables for the whole coast.");
         log.answer("Then we need harmonic constants for about forty ports.");
-        log.wait(500).compact("The second edition gets tide tables; harmonic constants for forty ports are needed.");
+        log.wait(500)
+            .compact("The second edition gets tide tables; harmonic constants for forty ports are needed.");
         log.wait(5).prompt("Start with the northern ports.");
         log.answer("Twelve ports lie north of the cape; here is the list …");
         log
@@ -100,7 +104,8 @@ mod tests {
     /// Run with `RETHREAD_WRITE_DEMO=1` to write the files anew.
     #[test]
     fn the_demo_is_what_the_builders_make() {
-        let made = [("redos", redos()), ("parallel", parallel()), ("compacted", compacted()), ("torn", torn())];
+        let made =
+            [("redos", redos()), ("parallel", parallel()), ("compacted", compacted()), ("torn", torn())];
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
         for ((name, log), (id, bytes)) in made.iter().zip(LOGS) {
             assert_eq!(log.session(), id);

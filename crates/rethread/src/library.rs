@@ -139,7 +139,8 @@ impl Library {
 
     fn find_demo(&self, wanted: &str) -> Result<Option<Source>, Error> {
         let Some(demo) = &self.demo else { return Ok(None) };
-        let matching: Vec<&Source> = demo.iter().filter(|s| !wanted.is_empty() && s.file.id.starts_with(wanted)).collect();
+        let matching: Vec<&Source> =
+            demo.iter().filter(|s| !wanted.is_empty() && s.file.id.starts_with(wanted)).collect();
         match matching[..] {
             [] => Ok(None),
             [one] => Ok(Some(one.clone())),
@@ -171,7 +172,12 @@ impl Library {
         };
         let (facts, _) = read_facts_from(&mut &bytes[..], u64::MAX).map_err(|e| source.error(e))?;
         reject_other_files(source, &facts)?;
-        Ok(Loaded { source: source.clone(), session: Session::new(facts), bytes, agents: Arc::clone(&self.agents) })
+        Ok(Loaded {
+            source: source.clone(),
+            session: Session::new(facts),
+            bytes,
+            agents: Arc::clone(&self.agents),
+        })
     }
 
     /// Returns the logs of a session's subagents.
@@ -190,7 +196,8 @@ impl Library {
 /// A log may hold anything and be torn anywhere; a file in which nothing at all is an entry, and that
 /// was never a log by its name, was named by mistake.
 fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), Error> {
-    let named_so = source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
+    let named_so =
+        source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
     if facts.places.is_empty() && facts.lines > 0 && !named_so {
         return Err(Error::NotASession { path: source.file.path.clone() });
     }

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use rayon::prelude::*;
 use rethread_model::{Client, Facts, Session, Time, TitleSource, Uid, title};
+use rethread_render::{SessionKind, SessionRow};
 use rethread_store::{SessionFile, Store, project_dir_name, uuids_in};
 use rustc_hash::FxHashMap;
-use rethread_render::{SessionKind, SessionRow};
 
 use crate::library::{Library, Source};
 
@@ -169,7 +169,9 @@ impl Library {
         }
         let part = project_dir_name(wanted).to_lowercase();
         let mut dirs = self.store.projects();
-        dirs.retain(|dir| dir.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part)));
+        dirs.retain(|dir| {
+            dir.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part))
+        });
         in_dirs(dirs)
     }
 }
@@ -182,14 +184,19 @@ fn belongs_to_another(row: &SessionRow, cwd: &Path) -> bool {
     *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
 }
 
-fn scan(library: &Library, source: &Source, live: &std::collections::BTreeMap<String, rethread_store::Live>) -> Result<Scanned, crate::Error> {
+fn scan(
+    library: &Library,
+    source: &Source,
+    live: &std::collections::BTreeMap<String, rethread_store::Live>,
+) -> Result<Scanned, crate::Error> {
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
     let mut session = Session::new(facts);
     let facts = &session.facts;
     let title = title(facts, None);
     let kind = kind_of(facts, &file);
-    let written = facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
+    let written =
+        facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
     let beside = library.agents_of(source).len();
     let row = SessionRow {
         r#type: "session",
@@ -211,7 +218,12 @@ fn scan(library: &Library, source: &Source, live: &std::collections::BTreeMap<St
         tips: session.paths(Client::NEWEST).len() as u64,
         compactions: session.compactions() as u64,
         subagents: (session.inline_subagents() + beside) as u64,
-        models: facts.models.iter().map(|(m, _)| m.to_owned()).filter(|m| m != "<synthetic>" && m != "None").collect(),
+        models: facts
+            .models
+            .iter()
+            .map(|(m, _)| m.to_owned())
+            .filter(|m| m != "<synthetic>" && m != "None")
+            .collect(),
         versions: facts.versions.iter().map(|(v, _)| v.to_owned()).collect(),
         git_branch: facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
         live: live.contains_key(&file.id),
@@ -268,4 +280,3 @@ fn give_titles_from_elsewhere(found: &mut [Scanned]) {
         }
     });
 }
-

@@ -145,7 +145,8 @@ impl Loaded {
         }
         let start = text.find("tool-results")? + "tool-results".len();
         let name = text[start..].trim_start_matches(['/', '\\']);
-        let name: String = name.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
+        let name: String =
+            name.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
         let name = name.trim_end_matches('.');
         if name.is_empty() || name.starts_with('.') {
             return None;
@@ -155,4 +156,3 @@ impl Loaded {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
-

@@ -1,5 +1,7 @@
 //! The model against real logs, an independent count, and what real clients did.
 
+#![expect(clippy::print_stdout, reason = "the counts are shown with --nocapture")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -28,7 +30,8 @@ fn every_real_log_comes_back_whole() {
                 at += entry.raw.len();
             }
             assert_eq!(at, bytes.len(), "{}", path.display());
-            let numbers: Vec<u32> = read.entries.iter().filter(|e| e.content == Content::Object).map(|e| e.number).collect();
+            let numbers: Vec<u32> =
+                read.entries.iter().filter(|e| e.content == Content::Object).map(|e| e.number).collect();
             assert!(numbers.iter().copied().eq(1..=u32::try_from(numbers.len()).expect("few")));
             n_files += 1;
             n_bytes += bytes.len();
@@ -148,20 +151,25 @@ fn the_active_tip_is_where_the_real_client_went_on() {
         let version = path.parent().and_then(Path::file_name).expect("a version").to_string_lossy();
         let client = Client::for_version(&version).expect("a known version");
         let library = library();
-        let loaded = library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
+        let loaded =
+            library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
         let paths = loaded.tree(client);
         let active = paths.iter().find(|path| path.status == "active");
         let tip = active.map(|path| {
             let node = path.path.tip;
-            let entry: Value = serde_json::from_slice(loaded.reader().entry(loaded.session.facts.nodes[node].entry))
-                .unwrap_or_default();
-            let content = if entry["type"] == "system" { &entry["content"] } else { &entry["message"]["content"] };
+            let entry: Value =
+                serde_json::from_slice(loaded.reader().entry(loaded.session.facts.nodes[node].entry))
+                    .unwrap_or_default();
+            let content =
+                if entry["type"] == "system" { &entry["content"] } else { &entry["message"]["content"] };
             marks(content)
         });
         let expected = last_received(&received);
         let right = match &tip {
             None => expected.is_empty(),
-            Some(tip) => tip.iter().any(|mark| expected.contains(mark)) || tip.is_empty() && expected.is_empty(),
+            Some(tip) => {
+                tip.iter().any(|mark| expected.contains(mark)) || tip.is_empty() && expected.is_empty()
+            }
         };
         if right {
             *n_right.entry(version.into_owned()).or_default() += 1;

@@ -128,7 +128,8 @@ impl Store {
     /// Returns the directories that can be the project of `cwd`.
     pub fn projects_of(&self, cwd: &Path) -> Vec<PathBuf> {
         let cwd = cwd.to_string_lossy();
-        let is_it = |dir: &PathBuf| dir.file_name().is_some_and(|name| same_project(&name.to_string_lossy(), &cwd));
+        let is_it =
+            |dir: &PathBuf| dir.file_name().is_some_and(|name| same_project(&name.to_string_lossy(), &cwd));
         self.projects().into_iter().filter(is_it).collect()
     }
 
@@ -176,10 +177,14 @@ impl Store {
 
     fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
         let matches = |file: &SessionFile| {
-            file.id.starts_with(wanted) || file.id.strip_prefix("agent-").is_some_and(|id| id.starts_with(wanted))
+            file.id.starts_with(wanted)
+                || file.id.strip_prefix("agent-").is_some_and(|id| id.starts_with(wanted))
         };
-        let mut candidates: Vec<SessionFile> =
-            if wanted.is_empty() { Vec::new() } else { self.sessions(false).into_iter().filter(matches).collect() };
+        let mut candidates: Vec<SessionFile> = if wanted.is_empty() {
+            Vec::new()
+        } else {
+            self.sessions(false).into_iter().filter(matches).collect()
+        };
         // A subagent is meant only if no session is.
         if candidates.is_empty() && !wanted.is_empty() {
             candidates = self.sessions(true).into_iter().filter(matches).collect();
@@ -187,7 +192,8 @@ impl Store {
         if let Some(exact) = candidates.iter().position(|file| file.id == wanted) {
             // The same id in two roots is a copy; the one written last is meant.
             let newest = |file: &&SessionFile| file.modified;
-            let exact = candidates.iter().filter(|f| f.id == wanted).max_by_key(newest).unwrap_or(&candidates[exact]);
+            let exact =
+                candidates.iter().filter(|f| f.id == wanted).max_by_key(newest).unwrap_or(&candidates[exact]);
             return Ok(exact.clone());
         }
         match candidates.len() {

@@ -96,9 +96,8 @@ fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     let mut scanner = Scanner::default();
-    let total = PIECES.with_borrow_mut(|pieces| {
-        pieces.each(source, limit, |piece| scanner.scan(piece, sink))
-    })?;
+    let total =
+        PIECES.with_borrow_mut(|pieces| pieces.each(source, limit, |piece| scanner.scan(piece, sink)))?;
     Ok((scanner, total))
 }
 

@@ -189,13 +189,14 @@ impl Log {
 
     /// Adds the result of a call, hanging on it as clients since 2.0.77 write it.
     pub fn result(&mut self, call: &Call, text: &str) -> Mark {
-        self.result_with(call, json!(text), json!({ "stdout": text, "stderr": "" }))
+        self.result_with(call, &json!(text), &json!({ "stdout": text, "stderr": "" }))
     }
 
     /// Adds the result of a call with this content and this copy for the client's own use.
-    pub fn result_with(&mut self, call: &Call, content: Value, copy: Value) -> Mark {
+    pub fn result_with(&mut self, call: &Call, content: &Value, copy: &Value) -> Mark {
         self.back_to(&call.mark);
-        let block = json!({ "tool_use_id": call.id, "type": "tool_result", "content": content, "is_error": false });
+        let block =
+            json!({ "tool_use_id": call.id, "type": "tool_result", "content": content, "is_error": false });
         self.entry(
             "user",
             json!({ "message": { "role": "user", "content": [block] }, "toolUseResult": copy,

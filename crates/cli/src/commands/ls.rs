@@ -50,7 +50,11 @@ enum Order {
 
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
-    let since = args.since.as_deref().map(|text| when::parse(text, &now().to_zoned(terminal.look.zone.clone()))).transpose();
+    let since = args
+        .since
+        .as_deref()
+        .map(|text| when::parse(text, &now().to_zoned(terminal.look.zone.clone())))
+        .transpose();
     let mut options = LsOptions {
         cwd: None,
         projects: args.projects.clone(),

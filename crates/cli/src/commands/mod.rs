@@ -28,7 +28,8 @@ pub(crate) fn library(global: &Global) -> Library {
         // A directory whose name holds a comma is one directory.
         return Library::open(if dir.is_dir() { vec![dir.clone()] } else { several(&dir.to_string_lossy()) });
     }
-    let named = std::env::var("CLAUDE_CONFIG_DIR").ok().map(|dirs| several(&dirs)).filter(|dirs| !dirs.is_empty());
+    let named =
+        std::env::var("CLAUDE_CONFIG_DIR").ok().map(|dirs| several(&dirs)).filter(|dirs| !dirs.is_empty());
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();
     Library::open(named.unwrap_or_else(home))
 }
@@ -48,10 +49,15 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
     let Some(version) = version else { return Ok((Client::NEWEST, None)) };
     let known = Client::ALL.map(Client::version).join(", ");
     let client = Client::for_version(version).ok_or_else(|| {
-        Failure::new(format!("`{version}` is no client version")).hint(format!("versions we know the rules of: {known}"))
+        Failure::new(format!("`{version}` is no client version"))
+            .hint(format!("versions we know the rules of: {known}"))
     })?;
-    let note = (client.version() != version)
-        .then(|| format!("the rules of {version} are taken to be those of {}, the nearest version known", client.version()));
+    let note = (client.version() != version).then(|| {
+        format!(
+            "the rules of {version} are taken to be those of {}, the nearest version known",
+            client.version()
+        )
+    });
     Ok((client, note))
 }
 

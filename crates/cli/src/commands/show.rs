@@ -123,7 +123,8 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
     };
     let found = paths.iter().rev().find(|path| loaded.session.leads_over(path.path.step, step));
     found.map(Some).ok_or_else(|| {
-        Failure::new(format!("message {n} is on no path")).hint("it belongs to a subagent; `rethread info` counts them")
+        Failure::new(format!("message {n} is on no path"))
+            .hint("it belongs to a subagent; `rethread info` counts them")
     })
 }
 
@@ -131,7 +132,10 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
 fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Failure> {
     let is_prompt = |item: &Item<'_>| matches!(item, Item::Message(m) if m.kind == MessageKind::Prompt);
     let total = items.iter().filter(|item| is_prompt(item)).count();
-    let bad = || Failure::new(format!("`{range}` is no range of turns")).hint("try `3`, `2..5`, `4..`, `..2` or `-3..`");
+    let bad = || {
+        Failure::new(format!("`{range}` is no range of turns"))
+            .hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
+    };
     let number = |text: &str, default: usize| -> Result<usize, Failure> {
         if text.is_empty() {
             return Ok(default);
@@ -160,7 +164,9 @@ fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Fa
     };
     let kept: Vec<Item<'a>> = items.into_iter().filter(in_range_of(in_range)).collect();
     if kept.is_empty() {
-        return Err(Failure::new(format!("no turn in `{range}`")).hint(format!("this path has {total} turns")));
+        return Err(
+            Failure::new(format!("no turn in `{range}`")).hint(format!("this path has {total} turns"))
+        );
     }
     Ok(kept)
 }

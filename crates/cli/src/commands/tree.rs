@@ -67,6 +67,9 @@ fn differing(loaded: &Loaded, client: Client) -> Option<String> {
         active.map(|path| loaded.session.tree.step(path.tip))
     };
     let here = tip(client);
-    let others: Vec<&str> = Client::ALL.into_iter().filter(|&c| tip(c) != here).map(Client::version).collect();
-    (!others.is_empty()).then(|| format!("clients like {} would go on elsewhere (--client VERSION shows where)", others.join(", ")))
+    let others: Vec<&str> =
+        Client::ALL.into_iter().filter(|&c| tip(c) != here).map(Client::version).collect();
+    (!others.is_empty()).then(|| {
+        format!("clients like {} would go on elsewhere (--client VERSION shows where)", others.join(", "))
+    })
 }

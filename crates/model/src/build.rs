@@ -1,0 +1,633 @@
+//! Entries to facts, one pass.
+//!
+//! [`Builder`] takes the entries as the scanner finds them and keeps a small fixed record of each.
+//! Merging happens here: entries of one `message.id` are one message with every block once, and a
+//! message replayed under new uuids is the message it repeats.
+
+use rethread_log::{
+    BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, unescape,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::facts::{Call, Checkpoint, Facts, Message, NONE, Node, Place, Preserved, Role};
+use crate::flags::Flags;
+use crate::id::{Time, Uid, fingerprint};
+use crate::prompt::{Author, author_of_entry, is_blank};
+use crate::usage::Usage;
+
+/// How many defects are told one by one; a file full of junk is told by their number.
+const MAX_DEFECTS: usize = 1000;
+
+/// How much of a prompt or title is kept, in bytes of the log.
+const MAX_TEXT: usize = 1000;
+
+/// Makes [`Facts`] of a log, entry by entry.
+#[derive(Debug, Default)]
+pub struct Builder {
+    facts: Facts,
+    kinds: Vec<u32>,
+    block_kinds: [[u32; BlockKind::ALL.len()]; 2],
+    messages_by_id: FxHashMap<(Uid, bool), u32>,
+    messages_by_content: FxHashMap<(Time, u64), u32>,
+    calls_by_id: FxHashMap<Uid, u32>,
+    results: Vec<Answer>,
+    /// The blocks of messages seen so far, to count each once.
+    seen_blocks: FxHashSet<u64>,
+    /// The text block seen last in a message, to know a grown copy of it.
+    last_text: FxHashMap<u32, (usize, u64)>,
+}
+
+/// A result that waits for its call.
+#[derive(Debug)]
+struct Answer {
+    call: Uid,
+    node: u32,
+    /// The subagent that it names.
+    agent: Option<Box<str>>,
+    /// The id of the call, where no call tells it.
+    text: Box<str>,
+}
+
+impl Sink for Builder {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        match entry.content {
+            Content::Object => self.object(entry, line),
+            Content::Blank => self.facts.bytes.envelope += entry.raw.len() as u64,
+            Content::Value => {
+                self.facts.bytes.junk += entry.raw.len() as u64;
+                if entry.raw.trim_ascii() == b"null" && self.facts.null_line.is_none() {
+                    self.facts.null_line = Some(self.next_node());
+                }
+            }
+            Content::Junk => self.facts.bytes.junk += entry.raw.len() as u64,
+        }
+    }
+
+    fn defect(&mut self, defect: Defect) {
+        if self.facts.defects.len() < MAX_DEFECTS {
+            self.facts.defects.push(defect);
+        } else {
+            self.facts.defects_omitted += 1;
+        }
+    }
+}
+
+impl Builder {
+    fn next_node(&self) -> u32 {
+        u32::try_from(self.facts.nodes.len()).unwrap_or(NONE)
+    }
+
+    fn object(&mut self, entry: &Entry<'_>, line: &Line) {
+        let raw = entry.raw;
+        self.facts.places.push(Place {
+            offset: entry.offset,
+            len: u32::try_from(raw.len()).unwrap_or(u32::MAX),
+            line: entry.line,
+        });
+        self.count_type(line, raw);
+        self.weigh(line, raw);
+        self.count_names(line, raw);
+        if let Some(uuid) = line.string(Key::Uuid, raw) {
+            self.tree_entry(entry, line, Uid::new(uuid));
+        } else if line.kind.is_some_and(Kind::in_tree) {
+            // Nothing can hang on it, but it was said: it gets an id that no entry can name.
+            let detail = format!("{} entry without a uuid", line.kind.map_or("", Kind::name));
+            self.tree_entry(entry, line, Uid::new(format!("entry {}\0", entry.number).as_bytes()));
+            self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
+        } else {
+            self.metadata(line, raw);
+        }
+    }
+
+    fn count_type(&mut self, line: &Line, raw: &[u8]) {
+        match line.kind {
+            Some(kind) => {
+                self.kinds.resize(Kind::ALL.len(), 0);
+                self.kinds[kind as usize] += 1;
+            }
+            None => {
+                let name = line.string(Key::Type, raw).map_or("(none)".into(), unescape);
+                *self.facts.types.entry(clip(&name)).or_default() += 1;
+            }
+        }
+        for span in &line.unknown {
+            *self.facts.unknown_fields.entry(clip(&unescape(span.of(raw)))).or_default() += 1;
+        }
+    }
+
+    fn count_names(&mut self, line: &Line, raw: &[u8]) {
+        let facts = &mut self.facts;
+        for (key, names) in [
+            (Key::Version, &mut facts.versions),
+            (Key::SessionId, &mut facts.session_ids),
+            (Key::Cwd, &mut facts.cwds),
+            (Key::GitBranch, &mut facts.branches),
+            (Key::Entrypoint, &mut facts.entrypoints),
+        ] {
+            if let Some(name) = line.string(key, raw) {
+                names.count(name);
+            }
+        }
+        if line.kind == Some(Kind::System)
+            && let Some(subtype) = line.string(Key::Subtype, raw)
+        {
+            facts.subtypes.count(subtype);
+        }
+    }
+
+    /// Adds the entry's bytes to what they hold.
+    fn weigh(&mut self, line: &Line, raw: &[u8]) {
+        let bytes = &mut self.facts.bytes;
+        let total = raw.len() as u64;
+        let whole = match line.kind {
+            Some(Kind::User | Kind::Assistant | Kind::System) => None,
+            Some(Kind::Progress) => Some(&mut bytes.progress),
+            Some(Kind::Attachment) => Some(&mut bytes.attachments),
+            Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => {
+                Some(&mut bytes.snapshots)
+            }
+            Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => {
+                Some(&mut bytes.requests)
+            }
+            _ => Some(&mut bytes.metadata),
+        };
+        if let Some(whole) = whole {
+            *whole += total;
+            return;
+        }
+        let copy = line.field(Key::ToolUseResult).len() as u64;
+        bytes.tool_use_result += copy;
+        let mut inside = copy;
+        if line.blocks.is_empty() {
+            let text = line.message.map_or(line.field(Key::Content), |m| m.content).len() as u64;
+            bytes.text += text;
+            inside += text;
+        }
+        for block in &line.blocks {
+            let len = block.whole.len() as u64;
+            let signature = block.signature.len() as u64;
+            let media = u64::from(block.media) + block.source.len() as u64;
+            bytes.signatures += signature;
+            bytes.media += media;
+            let rest = len - (signature + media).min(len);
+            match block.kind {
+                Some(BlockKind::Text) => bytes.text += rest,
+                Some(BlockKind::Thinking | BlockKind::RedactedThinking) => bytes.thinking += rest,
+                Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => {
+                    bytes.tool_input += rest;
+                }
+                Some(BlockKind::Image | BlockKind::Document) => bytes.media += rest,
+                Some(_) => bytes.tool_result += rest,
+                None => bytes.text += rest,
+            }
+            inside += len;
+        }
+        bytes.envelope += total - inside.min(total);
+    }
+
+    /// Takes an entry without a uuid: titles, checkpoints and the like.
+    fn metadata(&mut self, line: &Line, raw: &[u8]) {
+        let text = |key| line.string(key, raw).map(kept_text);
+        let after = self.next_node();
+        let facts = &mut self.facts;
+        match line.kind {
+            Some(Kind::CustomTitle) => facts.custom_title = text(Key::CustomTitle),
+            Some(Kind::AiTitle) => facts.ai_title = text(Key::AiTitle),
+            Some(Kind::Summary) => {
+                if let (Some(leaf), Some(summary)) = (line.string(Key::LeafUuid, raw), text(Key::Summary)) {
+                    facts.summaries.push((Uid::new(leaf), summary));
+                }
+            }
+            Some(Kind::LastPrompt) => facts.checkpoints.push(Checkpoint {
+                leaf: match line.field(Key::LeafUuid).of(raw) {
+                    b"" => None,
+                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, Uid::new)),
+                },
+                explicit: line.flag(Key::Explicit, raw),
+                rewound: line.flag(Key::Rewound, raw),
+                after,
+            }),
+            Some(Kind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
+            _ => {}
+        }
+    }
+
+    fn tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid) {
+        let raw = entry.raw;
+        let time = line.string(Key::Timestamp, raw).map_or(Time::NONE, Time::parse);
+        if !time.is_none() {
+            let (first, last) = self.facts.span.unwrap_or((time, time));
+            self.facts.span = Some((first.min(time), last.max(time)));
+        }
+        let index = self.next_node();
+        let mut node = Node {
+            uid,
+            parent: line.string(Key::ParentUuid, raw).map_or(Uid::NONE, Uid::new),
+            time,
+            entry: entry.number,
+            message: NONE,
+            flags: Flags::default(),
+            role: match line.kind {
+                Some(Kind::User) => Role::User,
+                Some(Kind::Assistant) => Role::Assistant,
+                Some(Kind::System) => Role::System,
+                Some(Kind::Attachment) => Role::Attachment,
+                Some(Kind::Progress) => Role::Progress,
+                _ => Role::Other,
+            },
+        };
+        let flags = &mut node.flags;
+        flags.set_if(line.flag(Key::IsSidechain, raw), Flags::SIDECHAIN);
+        flags.set_if(!line.field(Key::IsSidechain).is_empty(), Flags::SIDE_KEY);
+        flags.set_if(line.flag(Key::IsMeta, raw), Flags::META);
+        flags.set_if(entry.glued, Flags::GLUED);
+        let same_line = |place: &Place| place.line == entry.line;
+        let behind = entry.glued && self.facts.places.iter().rev().nth(1).is_some_and(same_line);
+        flags.set_if(behind, Flags::GLUED_BEHIND);
+        flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
+        flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
+        flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
+        flags.set_if(line.string(Key::Uuid, raw).is_none(), Flags::NO_UUID);
+        if flags.is_sidechain()
+            && let Some(agent) = line.string(Key::AgentId, raw)
+        {
+            self.facts.agent_ids.count(agent);
+        }
+        match node.role {
+            Role::User => self.user_entry(entry, line, index, &mut node),
+            Role::Assistant => self.assistant_entry(entry, line, index, &mut node),
+            Role::System => self.system_entry(line, raw, index, &mut node),
+            Role::Attachment => {
+                let attachment = Json::new(line.field(Key::Attachment).of(raw));
+                let kind = attachment.get("type").and_then(Json::inner);
+                node.flags.set_if(kind == Some(b"queued_command"), Flags::QUEUED);
+                node.flags.set_if(kind == Some(b"fork_briefing"), Flags::BRIEFING);
+            }
+            Role::Progress => {
+                // The type is the first key of `data` in every version that writes these.
+                let data = line.field(Key::Data).of(raw);
+                let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
+                node.flags.set_if(of_tool, Flags::TOOL_PROGRESS);
+            }
+            Role::Other => {}
+        }
+        if self.facts.forked_from.is_none() && !line.field(Key::ForkedFrom).is_empty() {
+            let from = Json::new(line.field(Key::ForkedFrom).of(raw));
+            self.facts.forked_from =
+                from.get("sessionId").and_then(Json::as_str).map(std::borrow::Cow::into_owned);
+        }
+        if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
+            let source = Uid::new(source);
+            if source != node.parent {
+                self.facts.sources.insert(index, source);
+            }
+        }
+        match self.facts.by_uid.entry(uid) {
+            std::collections::hash_map::Entry::Vacant(slot) => {
+                slot.insert(index);
+            }
+            std::collections::hash_map::Entry::Occupied(first) => {
+                self.facts.duplicates.insert(*first.get(), index);
+                let detail = "the uuid stands on an earlier line too; the later entry counts".to_owned();
+                self.defect(Defect { line: entry.line, kind: DefectKind::DuplicateUuid, detail });
+            }
+        }
+        self.facts.nodes.push(node);
+    }
+
+    fn incomplete(&mut self, entry: &Entry<'_>, what: &str) {
+        let detail = format!("{what} entry without a message");
+        self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
+    }
+
+    fn user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+        let raw = entry.raw;
+        let Some(message) = line.message else {
+            node.flags.set(Flags::NO_MESSAGE);
+            return self.incomplete(entry, "user");
+        };
+        let content = message.content.of(raw);
+        note_content(content, line, &mut node.flags);
+        note_blocks(&line.blocks, raw, &mut node.flags);
+        if let Some(text) = message.content.string_in(raw) {
+            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+        }
+
+        let replayed = if node.time.is_none() {
+            None
+        } else {
+            // The ends of a long content tell it apart as well as the whole and are cheap to read.
+            let ends = content.len().min(256);
+            let side = [u8::from(node.flags.is_sidechain())];
+            let print = fingerprint(&[
+                &side,
+                &content[..ends],
+                &content[content.len() - ends..],
+                &content.len().to_le_bytes(),
+            ]);
+            let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
+            let seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            (seen != next).then_some(seen)
+        };
+        node.flags.set_if(replayed.is_some(), Flags::REPLAY);
+        node.message = replayed.unwrap_or_else(|| {
+            self.new_message(Message {
+                id: Uid::NONE,
+                first: index,
+                assistant: false,
+                model: None,
+                usage: None,
+            })
+        });
+
+        for block in line.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
+            let Some(id) = block.id.string_in(raw) else { continue };
+            let call = Uid::new(id);
+            let agent = self.started_agent(call, line, raw);
+            // The id's text is needed only where no call tells it.
+            let text = if self.calls_by_id.contains_key(&call) { "".into() } else { unescape(id).into() };
+            self.results.push(Answer { call, node: index, agent, text });
+        }
+        if replayed.is_none() {
+            if message.content.string_in(raw).is_some() {
+                self.block_kinds[0][BlockKind::Text as usize] += 1;
+            }
+            for block in &line.blocks {
+                self.count_block(false, block, raw);
+            }
+        }
+
+        node.flags.set_if(line.flag(Key::IsCompactSummary, raw), Flags::SUMMARY);
+        if node.flags.has_result() {
+            return;
+        }
+        let (author, words) = author_of_entry(line, raw);
+        match author {
+            Author::Summary => node.flags.set(Flags::SUMMARY),
+            Author::Command => node.flags.set(Flags::COMMAND),
+            Author::Interrupt => node.flags.set(Flags::INTERRUPT),
+            Author::Human | Author::Notice | Author::Nobody => {}
+        }
+        let flags = node.flags;
+        if flags.is_sidechain() && node.parent.is_none() {
+            self.facts.side_roots.push((index, fingerprint(&[words])));
+        }
+        let human = author == Author::Human
+            && !flags.is_meta()
+            && !flags.is_summary()
+            && !flags.is_sidechain()
+            && came_from_a_person(line, raw);
+        if human {
+            node.flags.set(Flags::HUMAN);
+            if self.facts.first_prompt.is_none() && !words.is_empty() {
+                self.facts.first_prompt = Some(kept_text(words));
+            }
+        }
+    }
+
+    fn assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+        let raw = entry.raw;
+        let Some(message) = line.message else {
+            node.flags.set(Flags::NO_MESSAGE);
+            return self.incomplete(entry, "assistant");
+        };
+        note_content(message.content.of(raw), line, &mut node.flags);
+        node.flags.set_if(line.flag(Key::IsApiErrorMessage, raw), Flags::API_ERROR);
+        note_blocks(&line.blocks, raw, &mut node.flags);
+        if let Some(text) = message.content.string_in(raw) {
+            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+        }
+        let model = message.model.string_in(raw).map(|model| self.facts.models.count(model));
+        node.flags.set_if(model.is_none(), Flags::NO_MODEL);
+        if message.model.of(raw) == b"null" {
+            self.facts.models.count(b"None");
+        }
+        node.flags.set_if(message.model.of(raw) == br#""<synthetic>""#, Flags::SYNTHETIC);
+        self.facts.stop_reasons.count(message.stop_reason.string_in(raw).unwrap_or(b"None"));
+
+        let id = message.id.string_in(raw).map_or(Uid::NONE, Uid::new);
+        let side = node.flags.is_sidechain();
+        node.message = if id.is_none() {
+            node.flags.set(Flags::NO_MESSAGE_ID);
+            self.new_message(Message { id, first: index, assistant: true, model, usage: None })
+        } else if let Some(&known) = self.messages_by_id.get(&(id, side)) {
+            known
+        } else {
+            let new = self.new_message(Message { id, first: index, assistant: true, model, usage: None });
+            self.messages_by_id.insert((id, side), new);
+            new
+        };
+        let usage = Usage::parse(Json::new(message.usage.of(raw)));
+        if usage.is_some() {
+            self.facts.messages[node.message as usize].usage = usage;
+        }
+
+        let mut new_blocks = 0;
+        for block in &line.blocks {
+            if self.is_new_block(node.message, block, raw) {
+                new_blocks += 1;
+                self.count_block(true, block, raw);
+            }
+            if block.kind == Some(BlockKind::ToolUse) {
+                self.call(index, block, raw);
+            }
+        }
+        if message.content.string_in(raw).is_some() {
+            self.block_kinds[1][BlockKind::Text as usize] += 1;
+        }
+        let repeats = new_blocks == 0 && !line.blocks.is_empty();
+        node.flags.set_if(repeats, Flags::REPLAY);
+    }
+
+    fn system_entry(&mut self, line: &Line, raw: &[u8], index: u32, node: &mut Node) {
+        match line.string(Key::Subtype, raw) {
+            Some(b"compact_boundary") => node.flags.set(Flags::BOUNDARY),
+            Some(b"file_snapshot") => return node.flags.set(Flags::SNAPSHOT),
+            Some(b"local_command") => return node.flags.set(Flags::LOCAL_COMMAND),
+            _ => return,
+        }
+        if let Some(parent) = line.string(Key::LogicalParentUuid, raw) {
+            self.facts.logical_parents.insert(index, Uid::new(parent));
+        }
+        let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
+        let uid = |json: Option<Json<'_>>| json.and_then(Json::inner).map_or(Uid::NONE, Uid::new);
+        let listed = metadata.get("preservedMessages").filter(|p| p.is_object());
+        let segment = metadata.get("preservedSegment").filter(|p| p.is_object());
+        if let Some(kept) = listed.or(segment) {
+            let uuids = listed.and_then(|l| l.get("uuids"));
+            let preserved = Preserved {
+                anchor: uid(kept.get("anchorUuid")),
+                uuids: uuids.map_or(Vec::new(), |u| u.items().map(|u| uid(Some(u))).collect()),
+                segment: segment.map(|s| (uid(s.get("headUuid")), uid(s.get("tailUuid")))),
+            };
+            self.facts.preserved.insert(index, preserved);
+        }
+    }
+
+    fn new_message(&mut self, message: Message) -> u32 {
+        let index = u32::try_from(self.facts.messages.len()).unwrap_or(NONE - 1);
+        self.facts.messages.push(message);
+        index
+    }
+
+    fn count_block(&mut self, assistant: bool, block: &BlockSpans, raw: &[u8]) {
+        match block.kind {
+            Some(kind) => self.block_kinds[usize::from(assistant)][kind as usize] += 1,
+            None => {
+                let role = if assistant { "assistant" } else { "user" };
+                let name = block.kind_name.string_in(raw).map_or("(none)".into(), unescape);
+                *self.facts.blocks.entry(format!("{role}:{}", clip(&name))).or_default() += 1;
+            }
+        }
+    }
+
+    /// Tells whether a message has not had this block yet. A copy of a block, or a text that grew
+    /// while it was streamed, is not new.
+    fn is_new_block(&mut self, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
+        let kind = block.kind_name.of(raw);
+        let words = block.text.of(raw);
+        let message_key = message.to_le_bytes();
+        let print = match block.kind {
+            Some(BlockKind::ToolUse) => fingerprint(&[&message_key, kind, block.id.of(raw)]),
+            // A thinking block without text is known by its signature.
+            Some(BlockKind::Thinking) => fingerprint(&[&message_key, kind, words, block.signature.of(raw)]),
+            _ => fingerprint(&[&message_key, kind, block.whole.of(raw)]),
+        };
+        let new = self.seen_blocks.insert(print);
+        if !new || block.kind != Some(BlockKind::Text) {
+            return new;
+        }
+        let inner = block.text.string_in(raw).unwrap_or_default();
+        let grown = self.last_text.insert(message, (inner.len(), fingerprint(&[inner]))).is_some_and(
+            |(len, before)| len > 0 && len < inner.len() && fingerprint(&[&inner[..len]]) == before,
+        );
+        !grown
+    }
+
+    fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) {
+        let Some(id) = block.id.string_in(raw) else { return };
+        let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
+        let known = *self.calls_by_id.entry(Uid::new(id)).or_insert(next);
+        self.facts.uses.push((index, known));
+        if known != next {
+            return;
+        }
+        let name = block.name.string_in(raw).unwrap_or_default();
+        let prompt = starts_agents(name)
+            .then(|| Json::new(block.input.of(raw)).get("prompt")?.inner())
+            .flatten()
+            .map(|prompt| fingerprint(&[prompt]));
+        self.facts.calls.push(Call {
+            id: unescape(id).into(),
+            tool: self.facts.tools.count(name),
+            node: index,
+            results: Vec::new(),
+            prompt,
+            agent: None,
+        });
+    }
+
+    /// Finds the subagent that the result of a call names.
+    fn started_agent(&self, call: Uid, line: &Line, raw: &[u8]) -> Option<Box<str>> {
+        let call = &self.facts.calls[*self.calls_by_id.get(&call)? as usize];
+        call.prompt?;
+        let agent = Json::new(line.field(Key::ToolUseResult).of(raw)).get("agentId")?;
+        Some(agent.as_str()?.into())
+    }
+
+    /// Returns the facts of all that was taken.
+    pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
+        for Answer { call: id, node, agent, text } in std::mem::take(&mut self.results) {
+            match self.calls_by_id.get(&id) {
+                Some(&call) => {
+                    self.facts.answers.push((node, call));
+                    let call = &mut self.facts.calls[call as usize];
+                    call.results.push(node);
+                    call.agent = call.agent.take().or(agent);
+                }
+                None => self.facts.orphan_results.push((text, node)),
+            }
+        }
+        let mut facts = self.facts;
+        for (kind, n) in Kind::ALL.iter().zip(self.kinds) {
+            if n > 0 {
+                *facts.types.entry(kind.name().to_owned()).or_default() += u64::from(n);
+            }
+        }
+        for (role, counts) in ["user", "assistant"].iter().zip(self.block_kinds) {
+            for (kind, n) in BlockKind::ALL.iter().zip(counts) {
+                if n > 0 {
+                    *facts.blocks.entry(format!("{role}:{}", kind.name())).or_default() += u64::from(n);
+                }
+            }
+        }
+        facts.lines = lines;
+        facts.bad_lines = bad_lines;
+        facts
+    }
+}
+
+/// How `data` begins in the progress of a running command.
+const TOOL_PROGRESS: [&str; 3] =
+    [r#"{"type":"bash_progress""#, r#"{"type":"powershell_progress""#, r#"{"type":"mcp_progress""#];
+
+/// Tools that start a subagent, in the order in which clients had them.
+fn starts_agents(tool: &[u8]) -> bool {
+    matches!(tool, b"dispatch_agent" | b"Task" | b"Agent")
+}
+
+/// Newer clients say where a prompt came from.
+fn came_from_a_person(line: &Line, raw: &[u8]) -> bool {
+    let origin = line.field(Key::Origin);
+    if !origin.is_empty() {
+        let kind = Json::new(origin.of(raw)).get("kind");
+        return kind.and_then(Json::inner).is_none_or(|kind| kind == b"human");
+    }
+    line.string(Key::PromptSource, raw) != Some(b"system")
+}
+
+fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
+    match content.first() {
+        Some(b'"') => flags.set(Flags::STRING),
+        Some(b'[') => {
+            let empty = content[1..content.len() - 1].trim_ascii().is_empty();
+            flags.set_if(line.blocks.is_empty() && !empty, Flags::ODD_CONTENT);
+        }
+        _ => flags.set(Flags::ODD_CONTENT),
+    }
+}
+
+fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {
+    for block in blocks {
+        flags.set(match block.kind {
+            Some(BlockKind::Text) => {
+                let blank = is_blank(block.text.string_in(raw).unwrap_or_default());
+                if blank { Flags::BLANK } else { Flags::TEXT }
+            }
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => Flags::THINKING,
+            Some(BlockKind::ToolUse) => Flags::CALL,
+            Some(BlockKind::ToolResult) => Flags::RESULT,
+            _ => Flags::MEDIA,
+        });
+    }
+}
+
+/// Returns the beginning of a text, cut before a character or escape.
+fn kept_text(inner: &[u8]) -> String {
+    let mut end = inner.len().min(MAX_TEXT);
+    if end < inner.len() {
+        while end > 0 && inner[end] & 0xc0 == 0x80 {
+            end -= 1;
+        }
+        // An escape is at most a pair of `\uXXXX`: cut before one that has begun.
+        if let Some(slash) = inner[end.saturating_sub(12)..end].iter().position(|&b| b == b'\\') {
+            end = end.saturating_sub(12) + slash;
+        }
+    }
+    unescape(&inner[..end]).into_owned()
+}
+
+/// Names come from the log: none may fill the memory.
+fn clip(name: &str) -> String {
+    name.chars().take(100).collect()
+}

@@ -1,0 +1,106 @@
+//! What is true of an entry, as bits.
+
+macro_rules! flags {
+    ($($(#[$doc:meta])* $name:ident $method:ident,)*) => {
+        /// What is true of an entry.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Flags(u64);
+
+        #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only names of bits")]
+        enum Bit { $($name,)* }
+
+        impl Flags {
+            $(
+                pub(crate) const $name: Self = Self(1 << Bit::$name as u64);
+                $(#[$doc])*
+                pub fn $method(self) -> bool { self.has(Self::$name) }
+            )*
+        }
+    };
+}
+
+flags! {
+    /// It belongs to a subagent.
+    SIDECHAIN is_sidechain,
+    /// A hidden note of the client.
+    META is_meta,
+    /// The summary after a compaction.
+    SUMMARY is_summary,
+    /// A `compact_boundary`.
+    BOUNDARY is_boundary,
+    /// Typed by somebody.
+    HUMAN is_human,
+    /// A slash or shell command, or its output.
+    COMMAND is_command,
+    /// `[Request interrupted by user]`
+    INTERRUPT is_interrupt,
+    /// It holds a tool result.
+    RESULT has_result,
+    /// It holds a tool call.
+    CALL has_call,
+    /// It holds text that is not blank.
+    TEXT has_text,
+    /// It holds text that is blank.
+    BLANK has_blank_text,
+    /// It holds thinking.
+    THINKING has_thinking,
+    /// It holds a picture, a document or a block of another sort.
+    MEDIA has_media,
+    /// A report of an API failure.
+    API_ERROR is_api_error,
+    /// Written by the client in the model's place.
+    SYNTHETIC is_synthetic,
+    /// It repeats an entry under a new uuid.
+    REPLAY is_replay,
+    /// It shares its line with another object.
+    GLUED is_glued,
+    /// It stands behind another object on its line.
+    GLUED_BEHIND is_glued_behind,
+    /// Shown to nobody: `isVirtual`.
+    VIRTUAL is_virtual,
+    /// It has no `message` where it should.
+    NO_MESSAGE lacks_message,
+    /// Its content is a string.
+    STRING has_string_content,
+    /// It has the key `parentUuid`.
+    PARENT_KEY has_parent_key,
+    /// A prompt that was typed while the model was busy.
+    QUEUED is_queued_prompt,
+    /// An assistant entry without `message.id`.
+    NO_MESSAGE_ID lacks_message_id,
+    /// An assistant entry without `message.model`.
+    NO_MODEL lacks_model,
+    /// It belongs to a team of agents.
+    TEAM is_team,
+    /// It has the key `isSidechain`.
+    SIDE_KEY has_sidechain_key,
+    /// A system entry of subtype `file_snapshot`.
+    SNAPSHOT is_snapshot,
+    /// A system entry of subtype `local_command`.
+    LOCAL_COMMAND is_local_command,
+    /// An attachment that briefs a fork.
+    BRIEFING is_briefing,
+    /// The progress of a running command.
+    TOOL_PROGRESS is_tool_progress,
+    /// It has no uuid, so nothing can name it.
+    NO_UUID lacks_uuid,
+    /// Its content is neither a string nor a list of blocks.
+    ODD_CONTENT has_odd_content,
+}
+
+impl Flags {
+    /// Tells whether all of `other` are set.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) fn set(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    pub(crate) fn set_if(&mut self, condition: bool, other: Self) {
+        if condition {
+            self.set(other);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Names that recur in a log: counted, and kept once.
+
+use std::collections::BTreeMap;
+
+use rethread_log::unescape;
+use rustc_hash::FxHashMap;
+
+/// Names that recur, with how often each was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    names: Vec<(Box<str>, u32)>,
+    index: FxHashMap<Box<str>, u16>,
+    last: u16,
+}
+
+impl Names {
+    /// Counts a name spelled by a string's inner bytes and returns its index.
+    pub(crate) fn count(&mut self, inner: &[u8]) -> u16 {
+        let index = self.find_or_add(inner);
+        self.names[index as usize].1 += 1;
+        index
+    }
+
+    fn find_or_add(&mut self, inner: &[u8]) -> u16 {
+        // The same name comes again and again; look at the last one first.
+        if self.names.get(self.last as usize).is_some_and(|(name, _)| name.as_bytes() == inner) {
+            return self.last;
+        }
+        let name = unescape(inner);
+        if let Some(&index) = self.index.get(&*name) {
+            self.last = index;
+            return index;
+        }
+        // Past 65,000 distinct names something is wrong with the file; the rest share one name.
+        let full = self.names.len() >= usize::from(u16::MAX);
+        let name: Box<str> = if full { "(other)".into() } else { name.into() };
+        let next = u16::try_from(self.names.len()).unwrap_or(u16::MAX);
+        let index = *self.index.entry(name.clone()).or_insert(next);
+        if usize::from(index) == self.names.len() {
+            self.names.push((name, 0));
+        }
+        self.last = index;
+        index
+    }
+
+    /// Returns the name of an index.
+    pub fn name(&self, index: u16) -> &str {
+        self.names.get(index as usize).map_or("", |(name, _)| name)
+    }
+
+    /// Returns all names with their counts, in the order of their first sight.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.names.iter().map(|(name, n)| (&**name, *n))
+    }
+
+    /// Returns the names with their counts, sorted by name.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.iter().filter(|&(_, n)| n > 0).map(|(name, n)| (name.to_owned(), n.into())).collect()
+    }
+
+    /// Returns the first name.
+    pub fn first(&self) -> Option<&str> {
+        self.names.first().map(|(name, _)| &**name)
+    }
+
+    /// Returns the name seen last.
+    pub fn last(&self) -> Option<&str> {
+        self.names.get(self.last as usize).map(|(name, _)| &**name)
+    }
+}

@@ -1,0 +1,90 @@
+//! What a compaction kept: messages laid behind its summary.
+
+use rustc_hash::FxHashSet;
+
+use super::Rows;
+use crate::client::Client;
+use crate::facts::NONE;
+use crate::id::Uid;
+
+impl Rows<'_> {
+    /// Lays the messages that the last compaction kept behind its summary and drops the rest before
+    /// it; tells whether anything was kept.
+    pub(super) fn relink_preserved(&mut self) -> bool {
+        let lists = self.client >= Client::V2_1_200;
+        let mut last_boundary = None;
+        let mut with_kept = None;
+        for slot in self.live() {
+            if !self.node(slot).flags.is_boundary() {
+                continue;
+            }
+            last_boundary = Some(slot);
+            let kept = self.facts.preserved.get(&self.slots[slot as usize].node);
+            if kept.is_some_and(|k| k.segment.is_some() || lists && !k.uuids.is_empty()) {
+                with_kept = Some(slot);
+            }
+        }
+        let (Some(boundary), Some(with_kept)) = (last_boundary, with_kept) else { return false };
+        let mut kept: Vec<u32> = Vec::new();
+        if with_kept == boundary {
+            let preserved = &self.facts.preserved[&self.slots[boundary as usize].node];
+            if lists && !preserved.uuids.is_empty() {
+                for &uid in &preserved.uuids {
+                    let Some(slot) = self.slot(uid) else { return false };
+                    kept.push(slot);
+                }
+            } else if let Some((head, tail)) = preserved.segment {
+                let mut seen = FxHashSet::default();
+                let mut at = self.slot(tail);
+                loop {
+                    let Some(slot) = at.filter(|&s| seen.insert(s)) else { return false };
+                    kept.push(slot);
+                    if self.node(slot).uid == head {
+                        break;
+                    }
+                    at = self.parent(slot);
+                }
+                kept.reverse();
+            }
+            self.relink(&kept, preserved.anchor, lists);
+        }
+        let keep: FxHashSet<u32> = kept.iter().copied().collect();
+        for slot in 0..boundary {
+            if !keep.contains(&slot) {
+                self.slots[slot as usize].gone = true;
+            }
+        }
+        // What hung on a dropped message follows the kept ones.
+        if let Some(&tail) = kept.last()
+            && lists
+        {
+            let uid = self.node(tail).uid;
+            for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
+                let parent = self.facts.node_of(self.slots[slot as usize].parent);
+                let dropped = parent.is_some_and(|p| {
+                    let at = self.slot_at[p];
+                    at != NONE && self.slots[at as usize].gone
+                });
+                if dropped && !self.slots[slot as usize].gone && self.node(slot).is_conversation() {
+                    self.slots[slot as usize].parent = uid;
+                }
+            }
+        }
+        lists && !kept.is_empty()
+    }
+
+    fn relink(&mut self, kept: &[u32], anchor: Uid, in_a_row: bool) {
+        let (Some(&head), Some(&tail)) = (kept.first(), kept.last()) else { return };
+        let mut previous = anchor;
+        for &slot in if in_a_row { kept } else { &kept[..1] } {
+            self.slots[slot as usize].parent = previous;
+            previous = self.node(slot).uid;
+        }
+        let tail = self.node(tail).uid;
+        for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
+            if slot != head && self.slots[slot as usize].parent == anchor {
+                self.slots[slot as usize].parent = tail;
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Which entry the conversation ends with.
+
+use rustc_hash::FxHashSet;
+
+use super::Rows;
+use crate::client::Client;
+use crate::facts::Role;
+use crate::id::{Time, Uid};
+
+impl Rows<'_> {
+    fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
+        let mut best: Option<(Time, u32)> = None;
+        for slot in slots {
+            let time = self.node(slot).time;
+            if !time.is_none() && best.is_none_or(|(newest, _)| time > newest) {
+                best = Some((time, slot));
+            }
+        }
+        best.map(|(_, slot)| slot)
+    }
+
+    /// Finds the nearest user or assistant entry at or above.
+    fn said_at(&self, slot: u32) -> Option<u32> {
+        let mut seen = FxHashSet::default();
+        let mut at = Some(slot);
+        while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
+            if self.node(slot).is_conversation() {
+                return Some(slot);
+            }
+            at = self.parent(slot);
+        }
+        None
+    }
+
+    /// Chooses the entry that the conversation ends with.
+    pub(super) fn leaf(&mut self) -> Option<u32> {
+        let main = |rows: &Self, slot: &u32| !rows.node(*slot).flags.is_sidechain();
+        if self.client.newest_time() {
+            if self.client >= Client::V2_1_76 {
+                self.relink_preserved();
+            }
+            let sides = self.client < Client::V2_0_36;
+            return match self.newest_of(self.live().filter(|s| sides || main(self, s))) {
+                // Without any time the first entry stays where it is.
+                None if self.client < Client::V2_1_76 => self.live().find(|s| sides || main(self, s)),
+                newest => newest,
+            };
+        }
+        let kept = self.relink_preserved();
+        if self.empty {
+            return None;
+        }
+        let chosen = if self.client.checkpoints() { self.leaf_by_checkpoint(kept) } else { None };
+        let leaves = chosen.map_or_else(|| self.leaves(), |leaf| vec![leaf]);
+        let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
+        let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
+        if leaf.is_none() && leaves.is_empty() && self.client.checkpoints() {
+            return self
+                .newest_of(self.live().filter(|s| main(self, s) && !self.node(*s).flags.is_snapshot()));
+        }
+        leaf
+    }
+
+    fn leaf_by_checkpoint(&self, kept: bool) -> Option<u32> {
+        let checkpoint = self.checkpoint.and_then(|uid| self.slot(uid));
+        let pinned = self.pinned && checkpoint.is_some_and(|s| !self.node(s).flags.is_sidechain());
+        if kept && !pinned {
+            return None;
+        }
+        let mut chosen = checkpoint;
+        if let (Some(at), Some(last)) = (checkpoint, self.last)
+            && !self.pinned
+            && last != at
+            && self.continues(last, at, true)
+        {
+            chosen = Some(last);
+        }
+        if chosen.is_none() && !kept && !self.snapshot_tail {
+            chosen = self.last;
+            if self.client >= Client::V2_1_325
+                && !self.any_checkpoint
+                && let (Some(last), Some((_, newest))) = (self.last, self.newest)
+                && newest != last
+            {
+                chosen = Some(self.newest_descendant(last));
+            }
+        }
+        self.said_at(chosen?)
+    }
+
+    /// Finds the ends of all branches, or the one that the last entry or the checkpoint is on.
+    fn leaves(&self) -> Vec<u32> {
+        let mut is_parent = vec![false; self.slots.len()];
+        let mut has_said_child = vec![false; self.slots.len()];
+        for slot in self.live() {
+            if let Some(parent) = self.parent(slot) {
+                is_parent[parent as usize] = true;
+                has_said_child[parent as usize] |= self.node(slot).is_conversation();
+            }
+        }
+        let mut found = vec![false; self.slots.len()];
+        let mut leaves = Vec::new();
+        for slot in self.live().filter(|&s| !is_parent[s as usize]) {
+            let Some(said) = self.said_at(slot) else { continue };
+            let ends = self.client < Client::V2_1_200 || !has_said_child[said as usize];
+            if ends && !found[said as usize] {
+                found[said as usize] = true;
+                leaves.push(said);
+            }
+        }
+        if leaves.len() > 1 {
+            let checkpoint = self.checkpoint.and_then(|uid| self.slot(uid)).filter(|s| leaves.contains(s));
+            let passed = |at: u32| {
+                self.client >= Client::V2_1_325
+                    && !self.pinned
+                    && self.last.is_some_and(|last| self.continues(last, at, false))
+            };
+            let at = match checkpoint {
+                Some(at) if self.client.checkpoints() && !passed(at) => Some(at),
+                _ if self.client >= Client::V2_1_325 && self.snapshot_tail => None,
+                _ => self.last,
+            };
+            if let Some(said) = at.and_then(|at| self.said_at(at)) {
+                return vec![said];
+            }
+        }
+        leaves
+    }
+
+    /// Tells whether `last` goes on from the checkpoint, or from another call of the same batch.
+    fn continues(&self, last: u32, checkpoint: u32, itself: bool) -> bool {
+        if self.client < Client::V2_1_325 {
+            return self.is_below(last, checkpoint);
+        }
+        (itself && self.is_below(last, checkpoint))
+            || !self.explicit && self.in_same_batch(last, checkpoint)
+            || self.beside_split_reply(last, checkpoint)
+    }
+
+    fn is_below(&self, slot: u32, ancestor: u32) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut at = Some(slot);
+        while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
+            if slot == ancestor {
+                return true;
+            }
+            at = self.parent(slot);
+        }
+        false
+    }
+
+    /// An entry that may stand between rows of the message `id`.
+    fn same_reply(&self, slot: u32, id: Uid) -> bool {
+        let node = self.node(slot);
+        match node.role {
+            Role::Assistant => self.message_id(slot) == id,
+            Role::User => node.flags.is_meta() || node.flags.has_result(),
+            Role::Attachment => true,
+            _ => node.role == Role::System && !node.flags.is_boundary(),
+        }
+    }
+
+    fn reply_above(&self, slot: u32, id: Uid) -> Vec<u32> {
+        let mut seen = FxHashSet::from_iter([slot]);
+        let mut above = Vec::new();
+        let mut at = self.parent(slot);
+        while let Some(slot) = at.filter(|&s| self.same_reply(s, id) && seen.insert(s)) {
+            above.push(slot);
+            at = self.parent(slot);
+        }
+        above
+    }
+
+    /// A note that may hang between an answer and what follows it.
+    fn is_note(&self, slot: u32) -> bool {
+        let node = self.node(slot);
+        match node.role {
+            Role::Attachment => true,
+            Role::System => !node.flags.is_boundary(),
+            Role::User => node.flags.is_meta() && !node.flags.has_result(),
+            _ => false,
+        }
+    }
+
+    /// Tells whether `last` hangs on another call of the batch that the checkpoint belongs to.
+    fn in_same_batch(&self, last: u32, checkpoint: u32) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut at = Some(checkpoint);
+        while let Some(slot) = at.filter(|&s| self.is_note(s) && seen.insert(s)) {
+            at = self.parent(slot);
+        }
+        let Some(base) = at else { return false };
+        let (call, wanted): (Option<u32>, Vec<u32>) = if self.node(base).flags.has_result() {
+            (self.parent(base), self.answers_in(base).collect())
+        } else if seen.is_empty() {
+            (Some(base), Vec::new())
+        } else {
+            return false;
+        };
+        let Some(call) = call else { return false };
+        let calls: Vec<u32> = self.calls_in(call).collect();
+        let id = if calls.is_empty() { Uid::NONE } else { self.message_id(call) };
+        let above: FxHashSet<u32> = if id.is_none() {
+            FxHashSet::default()
+        } else {
+            self.reply_above(call, id).into_iter().collect()
+        };
+        let mut seen = FxHashSet::default();
+        let (mut at, mut previous, mut beside) = (Some(last), None, false);
+        while let Some(slot) = at.filter(|&s| seen.insert(s)) {
+            if !id.is_none() {
+                if beside && slot == call {
+                    return true;
+                }
+                let node = self.node(slot);
+                if node.flags.has_call() && slot != call && self.message_id(slot) == id {
+                    if above.contains(&slot) {
+                        return true;
+                    }
+                    beside = true;
+                } else if !self.same_reply(slot, id) {
+                    beside = false;
+                }
+            }
+            if slot == call
+                && wanted.iter().any(|w| calls.contains(w))
+                && let Some(previous) = previous
+                && self.answers_in(previous).any(|a| calls.contains(&a) && !wanted.contains(&a))
+            {
+                return true;
+            }
+            previous = Some(slot);
+            at = self.parent(slot);
+        }
+        false
+    }
+
+    /// Tells whether `last` branches off inside a reply whose rows notes have split.
+    fn beside_split_reply(&self, last: u32, checkpoint: u32) -> bool {
+        let id = self.message_id(checkpoint);
+        if id.is_none() || last == checkpoint {
+            return false;
+        }
+        let above = self.reply_above(checkpoint, id);
+        let is_answer = |slot: u32| self.node(slot).role == Role::Assistant;
+        let Some(top) = above.iter().rposition(|&s| is_answer(s)) else { return false };
+        let between: Vec<u32> = above[..top].iter().copied().filter(|&s| !is_answer(s)).collect();
+        let calls = self.node(checkpoint).flags.has_call()
+            || above.iter().any(|&s| is_answer(s) && self.node(s).flags.has_call());
+        let only_notes = between.iter().all(|&s| match self.node(s).role {
+            Role::Attachment => true,
+            Role::System => !self.node(s).flags.is_local_command(),
+            _ => false,
+        });
+        let Some(&split) = between.first() else { return false };
+        if calls || !only_notes {
+            return false;
+        }
+        let mut seen = FxHashSet::default();
+        let (mut at, mut below, mut said) = (Some(last), None, false);
+        while let Some(slot) = at.filter(|&s| s != split) {
+            if !seen.insert(slot) {
+                return false;
+            }
+            let node = self.node(slot);
+            said |= node.role == Role::Assistant
+                || node.role == Role::User && !node.flags.is_meta() && !node.flags.has_result();
+            below = Some(slot);
+            at = self.parent(slot);
+        }
+        let Some(below) = below.filter(|_| at.is_some() && said) else { return false };
+        if self.node(below).time <= self.node(checkpoint).time {
+            return false;
+        }
+        !self.live().any(|s| match self.parent(s) {
+            Some(p) if p == checkpoint => true,
+            Some(p) if p == last => !self.node(s).flags.is_sidechain() && !self.is_note(s),
+            _ => false,
+        })
+    }
+
+    fn newest_descendant(&self, top: u32) -> u32 {
+        // Below or not: known for every slot after one walk each, and each walk stops at what is known.
+        let mut below = vec![0u8; self.slots.len()];
+        below[top as usize] = 2;
+        let (mut best, mut newest) = (top, None);
+        let mut trail = Vec::new();
+        for slot in self.live() {
+            let mut at = Some(slot);
+            while let Some(s) = at.filter(|&s| below[s as usize] == 0) {
+                below[s as usize] = 1;
+                trail.push(s);
+                at = self.parent(s);
+            }
+            let known = at.map_or(1, |s| below[s as usize]);
+            for s in trail.drain(..) {
+                below[s as usize] = known;
+            }
+            let node = self.node(slot);
+            let counts = slot != top && below[slot as usize] == 2 && !node.flags.is_sidechain();
+            if counts && !node.time.is_none() && newest.is_none_or(|n| node.time >= n) {
+                (best, newest) = (slot, Some(node.time));
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,22 @@
+//! Any bytes: the entries joined are the bytes, and what a strict parser takes is an entry.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rethread::log::{Content, Line, read};
+
+fuzz_target!(|bytes: &[u8]| {
+    let log = read(bytes);
+    let joined: Vec<u8> = log.entries.iter().flat_map(|entry| entry.raw).copied().collect();
+    assert_eq!(joined, bytes);
+    let mut line = Line::default();
+    for entry in &log.entries {
+        assert_eq!(entry.parse(&mut line), entry.content == Content::Object);
+        for block in &line.blocks {
+            let _ = rethread::log::Json::new(block.whole.of(entry.raw)).get("text");
+        }
+    }
+    // One line alone: an object for a strict parser is one for us.
+    if !bytes.contains(&b'\n') && serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok() {
+        assert!(log.entries.len() == 1 && log.entries[0].content == Content::Object);
+    }
+});

@@ -1,0 +1,231 @@
+//! Benchmarks: us and the reference in one run, taken in turn, the best of several.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::generate;
+use crate::{cargo, target_dir, workspace};
+
+const GB: u64 = 1_000_000_000;
+
+/// One measured run.
+#[derive(Clone, Copy)]
+struct Run {
+    wall: Duration,
+    /// The most memory that the process held, in kB.
+    peak: u64,
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let quick = args.iter().any(|arg| arg == "--quick");
+    let rounds = if quick { 2 } else { 7 };
+    cargo(&["build", "--release", "-p", "rethread-cli"], &[])?;
+    let us = target_dir().join("release/rethread");
+    let dir = target_dir().join("bench");
+    fs::create_dir_all(&dir)?;
+    println!("| what | rethread | reference | ratio | peak memory |");
+    println!("|---|---|---|---|---|");
+    info(&us, &dir, rounds)?;
+    ls(&us, &dir, rounds)?;
+    growth(&us, &dir, rounds.min(3))
+}
+
+/// `info` over the corpus, repeated to a gigabyte, beside `rg -c` over the same files.
+fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let logs = dir.join("logs");
+    if !logs.exists() {
+        let made = dir.join("logs.part");
+        let _ = fs::remove_dir_all(&made);
+        fill(&made)?;
+        fs::rename(&made, &logs)?;
+    }
+    let Ok(rg) = which("rg") else {
+        println!("| `info`, 1 GB | - | rg is not installed | - | - |");
+        return Ok(());
+    };
+    let ours = || command(us, &["info", "--json", "-q", &logs.to_string_lossy()]);
+    let theirs = || command(&rg, &["-uu", "-c", "\"parentUuid\"", &logs.to_string_lossy()]);
+    row("`info`, 1 GB of logs; `rg -c '\"parentUuid\"'`", &ours, &theirs, rounds)
+}
+
+/// Fills a directory with copies of the corpus, or with made-up logs where it is not at hand.
+fn fill(dir: &Path) -> Result<()> {
+    let corpus = workspace().join("../shared/corpus");
+    let mut total = 0;
+    for round in 0.. {
+        let to = dir.join(format!("{round:03}"));
+        fs::create_dir_all(&to)?;
+        if corpus.is_dir() {
+            for (i, log) in logs_in(&corpus)?.iter().enumerate() {
+                total += fs::copy(
+                    log,
+                    to.join(format!("{i:03}-{}", log.file_name().unwrap_or_default().to_string_lossy())),
+                )?;
+            }
+        } else {
+            for i in 0..20 {
+                generate::session(&to.join(format!("{i}.jsonl")), 1_000_000, round * 20 + i)?;
+                total += 1_000_000;
+            }
+        }
+        if total >= GB {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn logs_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(logs_in(&path)?);
+        } else if path.extension().is_some_and(|e| e == "jsonl")
+            && path.file_name().is_some_and(|n| n != "expected.jsonl")
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// `ls` of 1,000 sessions of 250 kB beside the official SDK's `list_sessions`.
+fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let config = dir.join("config");
+    let project = config.join("projects/-home-user-app");
+    if !project.join("done").exists() {
+        fs::create_dir_all(&project)?;
+        for i in 0..1000u64 {
+            generate::session(
+                &project.join(format!("{i:08x}-0000-4000-8000-000000000000.jsonl")),
+                250_000,
+                i,
+            )?;
+        }
+        fs::write(project.join("done"), "")?;
+    }
+    let ours = || command(us, &["--config-dir", &config.to_string_lossy(), "ls", "--all", "--json", "-q"]);
+    match sdk(dir) {
+        Ok(python) => {
+            let script = "from claude_agent_sdk import list_sessions; assert len(list_sessions()) == 1000";
+            let theirs = || {
+                let mut theirs = command(&python, &["-c", script]);
+                theirs.env("CLAUDE_CONFIG_DIR", &config);
+                theirs
+            };
+            row("`ls`, 1,000 sessions, 250 MB; SDK `list_sessions`", &ours, &theirs, rounds)
+        }
+        Err(error) => {
+            let best = best(&ours, rounds)?;
+            println!(
+                "| `ls`, 1,000 sessions, 250 MB | {:.2?} | no SDK: {error} | - | {} MB |",
+                best.wall,
+                best.peak / 1000
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Installs the SDK from PyPI into an environment of its own, once.
+fn sdk(dir: &Path) -> Result<PathBuf> {
+    let env = dir.join("sdk");
+    let python = env.join("bin/python");
+    if !env.join("installed").exists() {
+        let python3 = which("python3")?;
+        let quiet = |command: &mut Command| -> Result<()> {
+            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+            if !status.success() {
+                bail!("it cannot be installed");
+            }
+            Ok(())
+        };
+        quiet(Command::new(python3).args(["-m", "venv"]).arg(&env))?;
+        quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet", "claude-agent-sdk"]))?;
+        fs::write(env.join("installed"), "")?;
+    }
+    Ok(python)
+}
+
+/// `info` of one session of 10 MB, 100 MB and 1 GB.
+fn growth(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    for bytes in [GB / 100, GB / 10, GB] {
+        let path = dir.join(format!("one-{}.jsonl", bytes / 1_000_000));
+        if !path.exists() {
+            let part = path.with_extension("part");
+            generate::session(&part, bytes, 4711)?;
+            fs::rename(&part, &path)?;
+        }
+        let best = best(&|| command(us, &["info", "--json", "-q", &path.to_string_lossy()]), rounds)?;
+        let speed = bytes as f64 / best.wall.as_secs_f64() / 1e9;
+        println!(
+            "| `info`, one session of {} MB | {:.3?} | {speed:.2} GB/s | - | {} MB |",
+            bytes / 1_000_000,
+            best.wall,
+            best.peak / 1000
+        );
+    }
+    Ok(())
+}
+
+fn command(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).env("CLAUDE_CONFIG_DIR", "/nonexistent").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn which(name: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").context("no PATH")?;
+    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
+    found.with_context(|| format!("{name} is not installed"))
+}
+
+fn row(what: &str, ours: &dyn Fn() -> Command, theirs: &dyn Fn() -> Command, rounds: usize) -> Result<()> {
+    let (mut us, mut them): (Option<Run>, Option<Run>) = (None, None);
+    let better = |best: &mut Option<Run>, run: Run| match best {
+        Some(known) if known.wall <= run.wall => known.peak = known.peak.max(run.peak),
+        _ => *best = Some(run),
+    };
+    for _ in 0..rounds {
+        better(&mut us, measure(ours())?);
+        better(&mut them, measure(theirs())?);
+    }
+    let (us, them) = us.zip(them).context("no rounds")?;
+    let ratio = us.wall.as_secs_f64() / them.wall.as_secs_f64();
+    println!("| {what} | {:.3?} | {:.3?} | {ratio:.2} | {} MB |", us.wall, them.wall, us.peak / 1000);
+    Ok(())
+}
+
+fn best(make: &dyn Fn() -> Command, rounds: usize) -> Result<Run> {
+    let mut runs = (0..rounds).map(|_| measure(make())).collect::<Result<Vec<_>>>()?;
+    runs.sort_by_key(|run| run.wall);
+    runs.first().copied().context("no rounds")
+}
+
+/// Runs a command and watches its memory.
+fn measure(mut command: Command) -> Result<Run> {
+    let started = Instant::now();
+    let mut child = command.spawn()?;
+    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+    let mut peak = 0;
+    loop {
+        if let Some(ended) = child.try_wait()? {
+            if !ended.success() {
+                bail!("{command:?} failed");
+            }
+            return Ok(Run { wall: started.elapsed(), peak });
+        }
+        // The kernel keeps the high-water mark, so the last look before the end is enough.
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kb = mark.and_then(|mark| mark.trim().trim_end_matches(" kB").parse().ok());
+        peak = peak.max(kb.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

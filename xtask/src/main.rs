@@ -1,0 +1,49 @@
+//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask fuzz` fuzzes.
+
+mod bench;
+mod fuzz;
+mod generate;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => ci(),
+        ["bench", ..] => bench::run(&args[1..]),
+        ["fuzz"] => fuzz::run(60),
+        ["fuzz", seconds] => fuzz::run(seconds.parse()?),
+        _ => bail!("usage: cargo xtask ci | bench [--quick] | fuzz [SECONDS]"),
+    }
+}
+
+/// The checks that a change must pass.
+fn ci() -> Result<()> {
+    cargo(&["fmt", "--all", "--", "--check"], &[])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
+    cargo(&["test", "--workspace"], &[])?;
+    cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    fuzz::run(60)
+}
+
+/// Runs cargo in the workspace and says what it runs.
+fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
+    println!("$ cargo {}", args.join(" "));
+    let status =
+        Command::new("cargo").args(args).envs(env.iter().copied()).current_dir(workspace()).status()?;
+    if !status.success() {
+        bail!("cargo {} failed", args.join(" "));
+    }
+    Ok(())
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
