@@ -70,7 +70,7 @@ macro_rules! spelled {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// Returns the spelling in the logs.
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => const { ascii($spelling) },)* }
             }
 
@@ -452,7 +452,8 @@ impl Line {
         self.clear();
         let mut walker = Walker::new(raw);
         let end = walker.object(at, |walker, key, escaped, value| {
-            let known = named(key, escaped, Key::from_name);
+            let name = named(key, escaped, find_name);
+            let known = name.and_then(|name| Key::ALL.get(name).copied());
             let end = match known {
                 Some(Key::Message) if walker.bytes.get(value) == Some(&b'{') => {
                     self.parse_message(walker, value)?
@@ -461,7 +462,7 @@ impl Line {
             };
             match known {
                 Some(key) => self.fields[key as usize] = Span::new(value, end),
-                None if named(key, escaped, also_known).is_none() => {
+                None if name.is_none() => {
                     let start = key.as_ptr().addr() - raw.as_ptr().addr();
                     self.unknown.push(Span::new(start, start + key.len()));
                 }
@@ -573,8 +574,55 @@ fn named<T>(name: &[u8], escaped: bool, find: impl Fn(&[u8]) -> Option<T>) -> Op
     find(&plain(name, escaped))
 }
 
-fn also_known(name: &[u8]) -> Option<usize> {
-    ALSO_KNOWN.binary_search_by(|known| known.as_bytes().cmp(name)).ok()
+/// All known names of fields: those we read, then the others.
+const NAMES: [&str; Key::ALL.len() + ALSO_KNOWN.len()] = {
+    let mut names = [""; Key::ALL.len() + ALSO_KNOWN.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = if i < Key::ALL.len() { Key::ALL[i].name() } else { ALSO_KNOWN[i - Key::ALL.len()] };
+        i += 1;
+    }
+    names
+};
+
+const N_SLOTS: usize = 1024;
+
+/// Where each name is in [`NAMES`], counted from 1, at the slot of its hash or the next free one.
+const SLOTS: [u8; N_SLOTS] = {
+    let mut slots = [0; N_SLOTS];
+    let mut i = 0;
+    while i < NAMES.len() {
+        let mut slot = slot_of(NAMES[i].as_bytes());
+        while slots[slot] != 0 {
+            slot = (slot + 1) % N_SLOTS;
+        }
+        slots[slot] = (i + 1) as u8;
+        i += 1;
+    }
+    slots
+};
+
+/// The length and three characters tell nearly all names apart.
+const fn slot_of(name: &[u8]) -> usize {
+    let n = name.len();
+    if n == 0 {
+        return 0;
+    }
+    let hash = n * 71 + name[0] as usize * 7 + name[n - 1] as usize * 31 + name[n / 2] as usize * 131;
+    hash % N_SLOTS
+}
+
+/// Returns the number of a known name.
+#[inline]
+fn find_name(name: &[u8]) -> Option<usize> {
+    let mut slot = slot_of(name);
+    loop {
+        let i = (SLOTS[slot] as usize).checked_sub(1)?;
+        if NAMES[i].as_bytes() == name {
+            return Some(i);
+        }
+        slot = (slot + 1) % N_SLOTS;
+    }
 }
 
 #[cfg(test)]
@@ -590,8 +638,14 @@ mod tests {
     }
 
     #[test]
-    fn the_known_names_are_sorted() {
-        assert!(ALSO_KNOWN.is_sorted(), "looked up by binary search");
+    fn every_known_name_is_found() {
+        const { assert!(NAMES.len() < 255, "numbers of names fit in a byte") };
+        for (i, name) in NAMES.iter().enumerate() {
+            assert_eq!(find_name(name.as_bytes()), Some(i), "{name}");
+        }
+        for name in ["", "x", "typ", "typeX", "uuidd"] {
+            assert_eq!(find_name(name.as_bytes()), None, "{name}");
+        }
     }
 
     #[test]

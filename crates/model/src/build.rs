@@ -35,6 +35,8 @@ pub struct Builder {
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
     last_text: FxHashMap<u32, (usize, u64)>,
+    /// The usage read last, as it was spelled and what it says.
+    last_usage: (Vec<u8>, Option<Usage>),
 }
 
 /// A result that waits for its call.
@@ -417,9 +419,13 @@ impl Builder {
             self.messages_by_id.insert((id, side), new);
             new
         };
-        let usage = Usage::parse(Json::new(message.usage.of(raw)));
-        if usage.is_some() {
-            self.facts.messages[node.message as usize].usage = usage;
+        // Entries of one message mostly repeat its usage to the letter.
+        let spelled = message.usage.of(raw);
+        if *spelled != *self.last_usage.0 {
+            self.last_usage = (spelled.to_vec(), Usage::parse(Json::new(spelled)));
+        }
+        if self.last_usage.1.is_some() {
+            self.facts.messages[node.message as usize].usage = self.last_usage.1;
         }
 
         let mut new_blocks = 0;

@@ -7,7 +7,11 @@
 //! something stands where no JSON writer puts it (a string that begins after a letter, a raw control
 //! character, an unknown literal); the caller then asks a strict parser about that line alone.
 
+mod lanes;
+
 use wide::u8x16;
+
+use lanes::{ContainerEnd, StringEnd, with_lanes};
 
 /// Bits of the bytes that can end or bend a string: `"`, `\` and control characters.
 #[inline(always)]
@@ -17,47 +21,6 @@ fn string_stops(block: u8x16) -> u32 {
     let limit = u8x16::splat(0x1f);
     let control = block.max(limit).simd_eq(limit);
     (quote | slash | control).to_bitmask()
-}
-
-/// Bits of the bytes that change the depth or begin a string: `"`, `{`, `[`, `}`, `]`.
-#[inline(always)]
-fn structure(block: u8x16) -> u32 {
-    let quote = block.simd_eq(u8x16::splat(b'"'));
-    // `[` and `]` differ from `{` and `}` in one bit.
-    let folded = block | u8x16::splat(0x20);
-    let open = folded.simd_eq(u8x16::splat(b'{'));
-    let close = folded.simd_eq(u8x16::splat(b'}'));
-    (quote | open | close).to_bitmask()
-}
-
-#[inline(always)]
-fn stops_string(b: u8) -> bool {
-    b == b'"' || b == b'\\' || b < 0x20
-}
-
-#[inline(always)]
-fn is_structure(b: u8) -> bool {
-    matches!(b, b'"' | b'{' | b'}' | b'[' | b']')
-}
-
-/// Returns the first index at or after `from` whose byte is wanted, sixteen bytes at a time.
-#[inline(always)]
-fn find(
-    bytes: &[u8],
-    from: usize,
-    wide: impl Fn(u8x16) -> u32,
-    narrow: impl Fn(u8) -> bool,
-) -> Option<usize> {
-    let mut at = from;
-    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
-        let mask = wide(u8x16::new(*block));
-        if mask != 0 {
-            return Some(at + mask.trailing_zeros() as usize);
-        }
-        at += 16;
-    }
-    let rest = bytes.get(at..)?;
-    rest.iter().position(|&b| narrow(b)).map(|i| at + i)
 }
 
 /// Why a value could not be stepped over.
@@ -84,6 +47,10 @@ impl<'a> Walker<'a> {
     /// Returns the first index at or after `at` that is not white space.
     #[inline(always)]
     pub(crate) fn skip_space(&self, mut at: usize) -> usize {
+        // Clients write none.
+        if self.bytes.get(at).is_some_and(|&b| b > b' ') {
+            return at;
+        }
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.bytes.get(at) {
             at += 1;
         }
@@ -93,22 +60,22 @@ impl<'a> Walker<'a> {
     /// `at` is behind the opening quote; returns the index of the closing one and whether the
     /// string holds a backslash.
     #[inline(always)]
-    pub(crate) fn string_end(&mut self, mut at: usize) -> Result<(usize, bool), Broken> {
-        let mut escaped = false;
-        loop {
-            let stop = find(self.bytes, at, string_stops, stops_string).ok_or(Broken::CutShort)?;
-            match self.bytes[stop] {
-                b'"' => return Ok((stop, escaped)),
-                b'\\' => {
-                    escaped = true;
-                    at = stop + 2;
-                }
-                _ => {
-                    self.suspicious = true;
-                    at = stop + 1;
-                }
+    pub(crate) fn string_end(&mut self, at: usize) -> Result<(usize, bool), Broken> {
+        // Keys, ids and the like end within sixteen bytes.
+        if let Some(first) = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+            let stops = string_stops(u8x16::new(*first));
+            let stop = stops.trailing_zeros() as usize;
+            if stops != 0 && first[stop] == b'"' {
+                return Ok((at + stop, false));
             }
         }
+        self.long_string_end(at)
+    }
+
+    fn long_string_end(&mut self, at: usize) -> Result<(usize, bool), Broken> {
+        let string = with_lanes(StringEnd { bytes: self.bytes, at })?;
+        self.suspicious |= string.suspicious;
+        Ok((string.end, string.escaped))
     }
 
     /// Returns the index behind the value that begins at `at`.
@@ -147,34 +114,10 @@ impl<'a> Walker<'a> {
         Ok(at + len)
     }
 
-    /// Steps over an object or array by counting brackets outside strings.
     fn container_end(&mut self, at: usize) -> Result<usize, Broken> {
-        let mut depth = 1usize;
-        let mut pos = at + 1;
-        loop {
-            let hit = find(self.bytes, pos, structure, is_structure).ok_or(Broken::CutShort)?;
-            pos = hit + 1;
-            match self.bytes[hit] {
-                b'"' => {
-                    let (end, _) = self.string_end(pos)?;
-                    let before = self.bytes[hit - 1];
-                    let after = self.bytes.get(end + 1).copied().unwrap_or(b',');
-                    if !matches!(before, b'{' | b'[' | b',' | b':')
-                        || !matches!(after, b'}' | b']' | b',' | b':')
-                    {
-                        self.suspicious = true;
-                    }
-                    pos = end + 1;
-                }
-                b'{' | b'[' => depth += 1,
-                _ => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Ok(pos);
-                    }
-                }
-            }
-        }
+        let (end, suspicious) = with_lanes(ContainerEnd { bytes: self.bytes, at })?;
+        self.suspicious |= suspicious;
+        Ok(end)
     }
 
     /// Visits the members of the object whose `{` stands at `at` and returns the index behind it.
