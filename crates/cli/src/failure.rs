@@ -42,6 +42,19 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
+/// Names a session as its user knows it.
+fn told(file: &rethread::store::SessionFile) -> String {
+    let source = rethread::Source::from(file.clone());
+    let Ok((facts, _)) = source.facts() else { return file.id.clone() };
+    let title = rethread::model::title(&facts, None).text;
+    let when = facts.span.and_then(|(_, last)| last.timestamp());
+    let when = when.map_or(String::new(), |time| {
+        format!(", {}", rethread::render::ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system()))
+    });
+    let title = rethread::render::fit(&title, 50);
+    if title.is_empty() { file.id.clone() } else { format!("{} is \"{title}\"{when}", file.id) }
+}
+
 impl From<rethread::Error> for Failure {
     fn from(error: rethread::Error) -> Self {
         let mut text = error.to_string();
@@ -64,7 +77,7 @@ impl From<rethread::Error> for Failure {
             rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
                 let mut failure = failure;
                 for candidate in candidates.iter().take(10) {
-                    failure = failure.hint(format!("{}  ({})", candidate.id, candidate.dir_name()));
+                    failure = failure.hint(told(candidate));
                 }
                 match candidates.len().saturating_sub(10) {
                     0 => failure,

@@ -292,10 +292,10 @@ fn errors_say_what_to_do() {
     assert_snapshot!(demo(&["tree", "0000d"]), @"
     ----- stderr
     error: `0000d` matches 4 sessions
-    hint: 0000d001-0000-4000-8000-000000000000  (demo)
-    hint: 0000d002-0000-4000-8000-000000000000  (demo)
-    hint: 0000d003-0000-4000-8000-000000000000  (demo)
-    hint: 0000d004-0000-4000-8000-000000000000  (demo)
+    hint: 0000d001-0000-4000-8000-000000000000
+    hint: 0000d002-0000-4000-8000-000000000000
+    hint: 0000d003-0000-4000-8000-000000000000
+    hint: 0000d004-0000-4000-8000-000000000000
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--path", "9"]), @"
@@ -579,6 +579,84 @@ fn subagents_and_large_results_beside_the_session_are_found() {
     home.add("/home/user/app", &log);
     home.write("secret.txt", b"SECRET");
     assert!(!run(&home, &["show", "00000002", "--tools", "full"]).contains("SECRET"));
+}
+
+#[test]
+fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
+    let home = Home::default();
+    let mut first = Log::new(1);
+    first.prompt("asked in the first file");
+    let last = first.answer("answered in the first file");
+    home.add("/home/user/app", &first);
+    let mut second = Log::new(2);
+    second.wait(100).back_to(&last);
+    second.compact("A question was asked and answered.");
+    second.prompt("asked in the second file");
+    let last = second.answer("answered in the second file");
+    home.add("/home/user/app", &second);
+    let mut third = Log::new(3);
+    third.wait(200).back_to(&last);
+    third.system("stop_hook_summary", "");
+    third.prompt("asked in the third file");
+    home.add("/home/user/app", &third);
+    assert_snapshot!(run(&home, &["show", "00000003"]), @"
+    from session 00000001-0000-4000-8000-000000000000
+
+    ▌ you #1 · 5 Jan 2026 00:00
+    asked in the first file
+
+    ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
+    answered in the first file
+
+    from session 00000002-0000-4000-8000-000000000000
+
+    ── compacted here · 5 Jan 2026 00:01 ───────────────────────────────────
+
+    ▌ summary of what came before, written by the client #1 · 5 Jan 2026 00:01
+    This session is being continued from a previous conversation that ran out of context. A question was asked and answered.
+
+    ▌ you #2 · 5 Jan 2026 00:01
+    asked in the second file
+
+    ▌ claude-opus-5 #3 · 5 Jan 2026 00:01
+    answered in the second file
+
+    continued in session 00000003-0000-4000-8000-000000000000
+
+    ▌ you #1 · 5 Jan 2026 00:03
+    asked in the third file
+    ");
+    assert_snapshot!(run(&home, &["tree", "00000003"]), @"
+    asked in the third file
+    continues session 00000002-0000-4000-8000-000000000000 after message 3
+    ● asked in the third file  1 turn · 4 days ago  path 1 active
+    ");
+    let rows = run(&home, &["show", "00000003", "--json", "-q"]);
+    let told: Vec<String> = rows
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .filter(|row| row["type"] == "message")
+        .map(|row| format!("{} {}", row["session"], row["n"]))
+        .collect();
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert!(told[5].starts_with("null"));
+}
+
+#[test]
+fn an_ambiguous_beginning_is_answered_with_titles() {
+    let home = Home::default();
+    for (number, text) in [(0xaa01, "fix the login"), (0xaa02, "write release notes")] {
+        let mut log = Log::new(number);
+        log.prompt(text);
+        home.add("/home/user/app", &log);
+    }
+    assert_snapshot!(run(&home, &["show", "0000aa"]), @r#"
+    ----- stderr
+    error: `0000aa` matches 2 sessions
+    hint: 0000aa01-0000-4000-8000-000000000000 is "fix the login", 4 days ago
+    hint: 0000aa02-0000-4000-8000-000000000000 is "write release notes", 4 days ago
+    ----- exit Some(2)
+    "#);
 }
 
 #[test]

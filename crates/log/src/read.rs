@@ -36,8 +36,10 @@ pub struct Entry<'a> {
     pub raw: &'a [u8],
     /// What the bytes are.
     pub content: Content,
-    /// It shares its line with another object, so a client that reads line by line loses it.
-    pub glued: bool,
+    /// Something else than white space stands on its line before it: an object, torn bytes, NUL bytes.
+    pub behind: bool,
+    /// Something else than white space stands on its line behind it.
+    pub before: bool,
 }
 
 impl Entry<'_> {
@@ -163,7 +165,7 @@ impl Scanner {
         self.line += 1;
         let numbered = self.number;
         let bad = if u32::try_from(raw.len()).is_err() {
-            self.emit(raw, Content::Junk, false, sink);
+            self.emit(raw, Content::Junk, (false, false), sink);
             self.defect(sink, DefectKind::TooLong, "line has 4 GiB or more and is not looked into");
             true
         } else {
@@ -195,7 +197,7 @@ impl Scanner {
                     let after = begins_at(&rest[end..], false);
                     let alone = end + after == rest.len() && !rest[end..].contains(&0);
                     let piece = if alone { rest } else { &rest[..end] };
-                    self.emit(piece, Content::Object, start > 0 || !alone, sink);
+                    self.emit(piece, Content::Object, (start > 0 || nuls, !alone), sink);
                     if nuls {
                         self.defect(sink, DefectKind::NulBytes, "NUL bytes before the entry");
                     }
@@ -203,7 +205,7 @@ impl Scanner {
                         return false;
                     }
                     if rest.get(end + after) == Some(&b'{') {
-                        let detail = "line holds more than one object; clients lose them all";
+                        let detail = "line holds more than one object; clients lose all or all but the first";
                         self.defect(sink, DefectKind::SeveralObjects, detail);
                     }
                     start += end;
@@ -230,7 +232,7 @@ impl Scanner {
             return false;
         }
         let nuls = rest.contains(&0);
-        self.emit(rest, if nuls { Content::Junk } else { Content::Blank }, glued, sink);
+        self.emit(rest, if nuls { Content::Junk } else { Content::Blank }, (glued, false), sink);
         if nuls {
             self.defect(sink, DefectKind::NulBytes, "NUL bytes instead of an entry");
         }
@@ -240,19 +242,19 @@ impl Scanner {
     fn junk(&mut self, piece: &[u8], broken: Broken, sink: &mut impl Sink) {
         let trimmed = piece.trim_ascii();
         if serde_json::from_slice::<IgnoredAny>(trimmed).is_ok() {
-            self.emit(piece, Content::Value, false, sink);
+            self.emit(piece, Content::Value, (false, false), sink);
             let shown = String::from_utf8_lossy(&trimmed[..trimmed.len().min(20)]).into_owned();
             self.defect(sink, DefectKind::NotObject, &format!("line is `{shown}`, not an object"));
             return;
         }
-        self.emit(piece, Content::Junk, false, sink);
+        self.emit(piece, Content::Junk, (false, false), sink);
         match broken {
             Broken::CutShort => self.defect(sink, DefectKind::CutShort, "line is cut short"),
             Broken::NotJson => self.defect(sink, DefectKind::NotJson, "line is not JSON"),
         }
     }
 
-    fn emit(&mut self, raw: &[u8], content: Content, glued: bool, sink: &mut impl Sink) {
+    fn emit(&mut self, raw: &[u8], content: Content, around: (bool, bool), sink: &mut impl Sink) {
         let object = content == Content::Object;
         self.number += u32::from(object);
         let entry = Entry {
@@ -261,7 +263,8 @@ impl Scanner {
             offset: self.offset,
             raw,
             content,
-            glued,
+            behind: around.0,
+            before: around.1,
         };
         sink.entry(&entry, if object { &self.parts } else { &self.nothing });
         self.offset += raw.len() as u64;
@@ -372,9 +375,9 @@ mod tests {
     #[test]
     fn objects_on_one_line_are_all_read() {
         assert_snapshot!(check("{\"a\":1}{\"b\":2} {\"c\":3}\n{}\n"),
-            @"4 entries, 4 objects; 1: line holds more than one object; clients lose them all; 1: line holds more than one object; clients lose them all");
+            @"4 entries, 4 objects; 1: line holds more than one object; clients lose all or all but the first; 1: line holds more than one object; clients lose all or all but the first");
         assert_snapshot!(check("{\"a\":1}{\"type\":\"us\n"),
-            @"2 entries, 1 objects; 1: line holds more than one object; clients lose them all; 1: line is cut short");
+            @"2 entries, 1 objects; 1: line holds more than one object; clients lose all or all but the first; 1: line is cut short");
         assert_snapshot!(check("{\"a\":1}junk\n"), @"2 entries, 1 objects; 1: line is not JSON");
     }
 

@@ -75,6 +75,17 @@ impl Sink for Builder {
 }
 
 impl Builder {
+    /// Begins with room for a log of so many bytes.
+    pub fn for_size(bytes: u64) -> Self {
+        // An entry has some 2,500 bytes on average; a log of shorter ones grows the tables.
+        let n = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20);
+        let mut builder = Self::default();
+        builder.facts.nodes.reserve(n);
+        builder.facts.places.reserve(n);
+        builder.facts.by_uid.reserve(n);
+        builder
+    }
+
     fn next_node(&self) -> u32 {
         u32::try_from(self.facts.nodes.len()).unwrap_or(NONE)
     }
@@ -89,15 +100,20 @@ impl Builder {
         self.count_type(line, raw);
         self.weigh(line, raw);
         self.count_names(line, raw);
-        if let Some(uuid) = line.string(Key::Uuid, raw) {
+        // A title or checkpoint stays what it is, whatever id it carries.
+        let metadata = matches!(
+            line.kind,
+            Some(Kind::CustomTitle | Kind::AiTitle | Kind::Summary | Kind::LastPrompt | Kind::ContinuedIn)
+        );
+        if metadata {
+            self.metadata(line, raw);
+        } else if let Some(uuid) = line.string(Key::Uuid, raw) {
             self.tree_entry(entry, line, Uid::new(uuid));
         } else if line.kind.is_some_and(Kind::in_tree) {
             // Nothing can hang on it, but it was said: it gets an id that no entry can name.
             let detail = format!("{} entry without a uuid", line.kind.map_or("", Kind::name));
             self.tree_entry(entry, line, Uid::new(format!("entry {}\0", entry.number).as_bytes()));
             self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
-        } else {
-            self.metadata(line, raw);
         }
     }
 
@@ -203,8 +219,9 @@ impl Builder {
             Some(Kind::LastPrompt) => facts.checkpoints.push(Checkpoint {
                 leaf: match line.field(Key::LeafUuid).of(raw) {
                     b"" => None,
-                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, Uid::new)),
+                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, named_id)),
                 },
+                null: line.field(Key::LeafUuid).of(raw) == b"null",
                 explicit: line.flag(Key::Explicit, raw),
                 rewound: line.flag(Key::Rewound, raw),
                 after,
@@ -224,7 +241,7 @@ impl Builder {
         let index = self.next_node();
         let mut node = Node {
             uid,
-            parent: line.string(Key::ParentUuid, raw).map_or(Uid::NONE, Uid::new),
+            parent: line.string(Key::ParentUuid, raw).map_or(Uid::NONE, named_id),
             time,
             entry: entry.number,
             message: NONE,
@@ -242,10 +259,8 @@ impl Builder {
         flags.set_if(line.flag(Key::IsSidechain, raw), Flags::SIDECHAIN);
         flags.set_if(!line.field(Key::IsSidechain).is_empty(), Flags::SIDE_KEY);
         flags.set_if(line.flag(Key::IsMeta, raw), Flags::META);
-        flags.set_if(entry.glued, Flags::GLUED);
-        let same_line = |place: &Place| place.line == entry.line;
-        let behind = entry.glued && self.facts.places.iter().rev().nth(1).is_some_and(same_line);
-        flags.set_if(behind, Flags::GLUED_BEHIND);
+        flags.set_if(entry.behind, Flags::BEHIND);
+        flags.set_if(entry.before, Flags::BEFORE);
         flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
         flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
@@ -571,6 +586,11 @@ impl Builder {
         facts.bad_lines = bad_lines;
         facts
     }
+}
+
+/// An empty id names nothing, as `null` does.
+fn named_id(text: &[u8]) -> Uid {
+    if text.is_empty() { Uid::NONE } else { Uid::new(text) }
 }
 
 /// How `data` begins in the progress of a running command.

@@ -110,8 +110,10 @@ pub struct Call {
 /// A `last-prompt` entry: the client's note of where the conversation stands.
 #[derive(Debug, Clone, Copy)]
 pub struct Checkpoint {
-    /// `leafUuid`: absent, `null`, or an id.
+    /// `leafUuid`: absent, naming nothing, or an id.
     pub leaf: Option<Uid>,
+    /// `leafUuid` is `null`.
+    pub null: bool,
     /// `explicit`
     pub explicit: bool,
     /// `rewound`

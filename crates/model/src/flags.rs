@@ -52,10 +52,10 @@ flags! {
     SYNTHETIC is_synthetic,
     /// It repeats an entry under a new uuid.
     REPLAY is_replay,
-    /// It shares its line with another object.
-    GLUED is_glued,
-    /// It stands behind another object on its line.
-    GLUED_BEHIND is_glued_behind,
+    /// Something stands before it on its line: another object, torn bytes, NUL bytes.
+    BEHIND stands_behind,
+    /// Something stands behind it on its line.
+    BEFORE stands_before,
     /// Shown to nobody: `isVirtual`.
     VIRTUAL is_virtual,
     /// It has no `message` where it should.

@@ -246,21 +246,30 @@ impl Bytes {
 
 fn messages(facts: &Facts) -> Messages {
     let mut messages = Messages::default();
+    let mut seen = rustc_hash::FxHashSet::default();
     for message in &facts.messages {
         match (message.assistant, message.id.is_none()) {
             (false, _) => messages.user += 1,
-            (true, false) => messages.assistant += 1,
+            (true, false) => messages.assistant += u64::from(seen.insert(message.id)),
             (true, true) => messages.assistant_without_id += 1,
         }
     }
     messages
 }
 
+/// Adds up what the messages cost. A message that stands in the main conversation and in a subagent's
+/// of the same file costs once.
 fn usage(facts: &Facts) -> Usage {
-    facts.messages.iter().filter_map(|m| m.usage).fold(Usage::default(), |mut sum, usage| {
-        sum += usage;
-        sum
-    })
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut sum = Usage::default();
+    for message in &facts.messages {
+        if let Some(usage) = message.usage
+            && (message.id.is_none() || seen.insert(message.id))
+        {
+            sum += usage;
+        }
+    }
+    sum
 }
 
 fn tool_calls(facts: &Facts) -> ToolCalls {

@@ -4,7 +4,7 @@ use rethread_log::Defect;
 
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role};
-use crate::id::Time;
+use crate::id::{Time, Uid};
 use crate::resume::{Resume, resume};
 use crate::tree::{Groups, StepKind, Tree};
 
@@ -120,6 +120,18 @@ impl Session {
         path.iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
     }
 
+    /// Returns the id that a root names as what came before it.
+    pub fn parent_of_root(&self, step: usize) -> Option<Uid> {
+        // Notes may stand before the first message; the link is at the top of them.
+        let mut node = self.tree.first_entry(step);
+        while let Some(above) = self.tree.links[node].target() {
+            node = above as usize;
+        }
+        let logical = u32::try_from(node).ok().and_then(|node| self.facts.logical_parents.get(&node));
+        let uid = logical.copied().unwrap_or(self.facts.nodes[node].parent);
+        (!uid.is_none()).then_some(uid)
+    }
+
     /// Returns the step that message number `n` is part of.
     pub fn step_of_message(&self, n: usize) -> Option<usize> {
         let message = self.facts.messages.get(n.checked_sub(1)?)?;
@@ -134,10 +146,7 @@ impl Session {
 
     /// Counts distinct prompts, replays once.
     pub fn turns(&self) -> usize {
-        let is_turn = |message: &&crate::facts::Message| {
-            !message.assistant && self.facts.nodes[message.first as usize].flags.is_human()
-        };
-        self.facts.messages.iter().filter(is_turn).count()
+        self.facts.messages.iter().filter(|m| self.facts.nodes[m.first as usize].flags.is_human()).count()
     }
 
     /// Counts compactions: boundaries, and summaries that stand without one.
@@ -189,7 +198,8 @@ impl Session {
             sum.messages += own[i];
             sum.compactions += u32::from(self.is_compaction(i));
             if step.kind == StepKind::Prompt {
-                sum.turns += 1;
+                // The prompt of a subagent is nobody's turn.
+                sum.turns += u32::from(self.facts.nodes[step.head as usize].flags.is_human());
                 sum.last_prompt = Some(step.head as usize);
             }
             sums[i] = sum;

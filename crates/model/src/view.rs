@@ -202,7 +202,15 @@ impl<'a> Reader<'a> {
 
     fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
         let raw = self.entry(self.session.facts.nodes[node].entry);
-        let entry = Entry { number: 1, line: 1, offset: 0, raw, content: Content::Object, glued: false };
+        let entry = Entry {
+            number: 1,
+            line: 1,
+            offset: 0,
+            raw,
+            content: Content::Object,
+            behind: false,
+            before: false,
+        };
         entry.parse(line);
         raw
     }
@@ -290,8 +298,8 @@ impl<'a> Reader<'a> {
             usage: fact.usage,
         };
         for &node in nodes {
-            // A replay shows nothing new, unless it is all there is on this path.
-            if facts.nodes[node].flags.is_replay() && nodes.len() > 1 && node != nodes[0] {
+            // A replay of what somebody wrote shows nothing new.
+            if facts.nodes[node].flags.is_replay() && !fact.assistant && node != nodes[0] {
                 continue;
             }
             let raw = self.parse(node, line);

@@ -230,7 +230,7 @@ fn blocks_stand_once_however_often_they_were_written() {
     log.block("m1", &text("Hel"));
     log.block("m1", &text("Hello"));
     log.block("m1", &text("Hello"));
-    assert_snapshot!(paths(&log.bytes()), @"* 1. go | hm+Hel");
+    assert_snapshot!(paths(&log.bytes()), @"* 1. go | hm+Hello");
     let session = session(&log.bytes());
     assert_eq!(session.facts.blocks["assistant:text"], 1);
     assert_eq!(session.facts.blocks["assistant:thinking"], 1);

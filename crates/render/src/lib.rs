@@ -13,7 +13,7 @@ mod tree;
 
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use rows::{InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow};
+pub use rows::{Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow};
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit};
 pub use tree::tree;

@@ -64,6 +64,10 @@ pub struct InventoryRow {
     pub r#type: &'static str,
     pub id: String,
     pub path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continued_in: Option<String>,
     #[serde(flatten)]
     pub inventory: Inventory,
     #[serde(skip)]
@@ -88,8 +92,18 @@ pub struct PathRow {
     pub compactions: u32,
     pub last_prompt: Option<String>,
     pub time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Continues>,
     #[serde(skip)]
     pub path: Path,
+}
+
+/// Where a path goes on from in another file.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct Continues {
+    pub session: String,
+    pub message: Option<usize>,
 }
 
 /// A message, as `show --json` prints it.
@@ -97,6 +111,8 @@ pub struct PathRow {
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct MessageRow {
     pub r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     pub n: usize,
     pub role: &'static str,
     pub kind: &'static str,
@@ -139,6 +155,16 @@ pub enum Row {
     Note(NoteRow),
 }
 
+impl Row {
+    /// Says that the row is from another session.
+    pub fn of_session(mut self, session: &str) -> Self {
+        if let Self::Message(message) = &mut self {
+            message.session = Some(session.to_owned());
+        }
+        self
+    }
+}
+
 impl From<&Item<'_>> for Row {
     fn from(item: &Item<'_>) -> Self {
         match item {
@@ -161,6 +187,7 @@ fn message_row(message: &MessageView<'_>) -> MessageRow {
     let pair = |block: &BlockView<'_>| Some(Pair { id: block.id().into_owned(), message: block.partner? });
     MessageRow {
         r#type: "message",
+        session: None,
         n: message.n,
         role: if message.assistant { "assistant" } else { "user" },
         kind: message.kind.name(),

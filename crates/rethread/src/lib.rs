@@ -25,7 +25,7 @@ mod session;
 
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
-pub use session::{Loaded, Subagent, info_total};
+pub use session::{Earlier, Loaded, Subagent, info_total};
 
 pub use rethread_log as log;
 pub use rethread_model as model;

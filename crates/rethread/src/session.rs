@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rethread_model::{Client, Inventory, Path, Reader, Session, Uid, Usage, one_line};
-use rethread_render::{InventoryRow, PathRow, Row};
+use rethread_render::{Continues, InventoryRow, PathRow, Row};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, Source};
@@ -31,7 +32,72 @@ pub struct Subagent {
     pub root: Option<usize>,
 }
 
+/// What came before a session, in another file.
+#[derive(Debug, Clone)]
+pub struct Earlier {
+    /// The session that holds it.
+    pub loaded: Loaded,
+    /// The step that it goes on from.
+    pub step: usize,
+    /// The number of the message that it goes on from.
+    pub message: Option<usize>,
+}
+
+/// How many files back a conversation is followed.
+const MAX_FILES: usize = 50;
+
 impl Library {
+    /// Returns the paths of a session as [`Loaded::tree`] does, with what they go on from elsewhere.
+    pub fn tree(&self, loaded: &Loaded, client: Client) -> Vec<PathRow> {
+        let mut rows = loaded.tree(client);
+        // Paths of one root go on from the same place.
+        let mut known: FxHashMap<Option<usize>, Option<Continues>> = FxHashMap::default();
+        for row in &mut rows {
+            let root = loaded.session.tree.path_to(row.path.step).first().copied();
+            let found = known.entry(root).or_insert_with(|| {
+                let earlier = self.earlier(loaded, &row.path).pop()?;
+                Some(Continues { session: earlier.loaded.source.file.id, message: earlier.message })
+            });
+            row.continues.clone_from(found);
+        }
+        rows
+    }
+
+    /// Finds what a path goes on from in other files of its project, the oldest first.
+    ///
+    /// A compaction, or a client that went on in a new file, leaves a root whose parent is elsewhere.
+    /// Logs of subagents also begin so; they are not the same conversation and are not followed.
+    pub fn earlier(&self, loaded: &Loaded, path: &Path) -> Vec<Earlier> {
+        let mut found: Vec<Earlier> = Vec::new();
+        let mut visited = vec![loaded.source.file.path.clone()];
+        let mut wanted = loaded.parent_elsewhere(path.step);
+        while let Some(uid) = wanted.filter(|_| found.len() < MAX_FILES) {
+            let Some(earlier) = self.holder_of(uid, &loaded.source, &visited) else { break };
+            visited.push(earlier.loaded.source.file.path.clone());
+            wanted = earlier.loaded.parent_elsewhere(earlier.step);
+            found.push(earlier);
+        }
+        found.reverse();
+        found
+    }
+
+    /// Finds the session of the same project that holds an entry.
+    fn holder_of(&self, uid: Uid, source: &Source, visited: &[PathBuf]) -> Option<Earlier> {
+        let dir = source.file.path.parent().filter(|_| source.bytes.is_none())?;
+        let files = rethread_store::Store::sessions_in(dir, false);
+        let holds = |file: &&rethread_store::SessionFile| {
+            !visited.contains(&file.path)
+                && rethread_store::uuids_in(&file.path, &|found| found == uid)
+                    .is_ok_and(|found| !found.is_empty())
+        };
+        let file = files.par_iter().find_first(holds)?;
+        let loaded = self.load(&file.clone().into()).ok()?;
+        let node = loaded.session.facts.node_of(uid)?;
+        let step = loaded.session.tree.step(node)?;
+        let message = loaded.session.facts.nodes[node].message().map(|m| m + 1);
+        Some(Earlier { loaded, step, message })
+    }
+
     /// Counts what is in a session.
     pub fn info(&self, source: &Source) -> Result<InventoryRow, crate::Error> {
         let (session, bytes) = self.read(source)?;
@@ -42,6 +108,8 @@ impl Library {
             r#type: "inventory",
             id: source.file.id.clone(),
             path: source.file.path.to_string_lossy().into_owned(),
+            forked_from: session.facts.forked_from.clone(),
+            continued_in: session.facts.continued_in.clone(),
             charges: session.facts.messages.iter().filter_map(charge).collect(),
             inventory,
         })
@@ -74,6 +142,13 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
 }
 
 impl Loaded {
+    /// Returns the id that the root of a path goes on from, if it is not in this file.
+    fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
+        let root = *self.session.tree.path_to(step).first()?;
+        let uid = self.session.parent_of_root(root)?;
+        (!self.source.file.agent && self.session.facts.node_of(uid).is_none()).then_some(uid)
+    }
+
     /// Returns a reader over its texts.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(&self.session, &self.bytes)
@@ -99,6 +174,7 @@ impl Loaded {
             compactions: path.compactions,
             last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
             time: path.time.to_iso(),
+            continues: None,
             path,
         };
         self.session.paths(client).into_iter().map(row).collect()

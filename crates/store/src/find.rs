@@ -212,10 +212,13 @@ fn list(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "jsonl")
+}
+
 fn log_at(path: &Path) -> Option<SessionFile> {
-    let is_log = path.extension().is_some_and(|ending| ending == "jsonl");
     // `is_file` follows links but leaves out pipes and devices, which could block.
-    (is_log && path.is_file()).then(|| SessionFile::at(path).ok()).flatten()
+    (is_log(path) && path.is_file()).then(|| SessionFile::at(path).ok()).flatten()
 }
 
 /// Returns all logs under a directory, at any depth; links to directories are not followed.
@@ -223,12 +226,19 @@ fn logs_under(dir: &Path) -> Vec<SessionFile> {
     let mut found = Vec::new();
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
-        for path in list(&dir) {
-            let is_dir = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
-            if is_dir {
-                left.push(path);
-            } else {
-                found.extend(log_at(&path));
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries.filter_map(Result::ok) {
+            // What a directory says of its entries costs nothing; only links need a look.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => left.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    let path = entry.path();
+                    if is_log(&path) {
+                        found.extend(SessionFile::at(&path).ok());
+                    }
+                }
+                Ok(_) => found.extend(log_at(&entry.path())),
+                Err(_) => {}
             }
         }
     }

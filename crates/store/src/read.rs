@@ -115,7 +115,7 @@ pub fn read_facts(path: &Path) -> io::Result<(Facts, u64)> {
 
 /// Reads the facts of a log from anything that can be read, `limit` bytes at most.
 pub fn read_facts_from(source: &mut impl Read, limit: u64) -> io::Result<(Facts, u64)> {
-    let mut builder = Builder::default();
+    let mut builder = Builder::for_size(if limit == u64::MAX { 0 } else { limit });
     let (scanner, total) = scan(source, limit, &mut builder)?;
     Ok((builder.finish(scanner.lines(), scanner.bad_lines), total))
 }

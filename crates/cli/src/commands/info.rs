@@ -1,5 +1,7 @@
 //! `info`: what is in a session.
 
+use std::io::Write as _;
+
 use rayon::prelude::*;
 use rethread::{InventoryRow, Source, info_total, render};
 
@@ -31,20 +33,29 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         sources.extend(library.find(wanted)?);
     }
     let progress = terminal.progress(sources.iter().map(|source| source.file.bytes).sum());
-    let infos: Vec<Result<InventoryRow, rethread::Error>> = sources
+    // JSON is spelled where the session is read, so that only writing it is left.
+    let infos: Vec<Result<(InventoryRow, Vec<u8>), rethread::Error>> = sources
         .par_iter()
         .map(|source| {
             let info = library.info(source);
             progress.advance(source.file.bytes);
-            info
+            info.map(|row| {
+                let json =
+                    if global.json { serde_json::to_vec(&row).unwrap_or_default() } else { Vec::new() };
+                (row, json)
+            })
         })
         .collect();
     drop(progress);
     let mut rows = Vec::new();
+    let mut lines = Vec::new();
     let mut failed = None;
     for info in infos {
         match info {
-            Ok(row) => rows.push(row),
+            Ok((row, json)) => {
+                rows.push(row);
+                lines.push(json);
+            }
             Err(error) if sources.len() == 1 => return Err(error.into()),
             Err(error) => {
                 terminal.warn(&error.into());
@@ -54,8 +65,9 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &rows {
-            json_line(&mut out, row)?;
+        for mut line in lines {
+            line.push(b'\n');
+            out.write_all(&line)?;
         }
     } else if rows.len() <= FEW {
         for (i, row) in rows.iter().enumerate() {

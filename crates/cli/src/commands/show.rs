@@ -63,6 +63,9 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         terminal.say("nothing was said in this session");
         return Ok(Done::Nothing);
     };
+    // What came before in other files belongs to the conversation, unless a part of it is asked for.
+    let part = args.turns.is_some() || args.at.is_some();
+    let earlier = if part { Vec::new() } else { library.earlier(&loaded, &path.path) };
     let mut items = loaded.reader().items(path.path.step);
     if let Some(turns) = &args.turns {
         items = take_turns(items, turns)?;
@@ -73,6 +76,11 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     let mut out = terminal.output();
     if global.json {
+        for before in &earlier {
+            for item in before.loaded.reader().items(before.step) {
+                json_line(&mut out, &Row::from(&item).of_session(&before.loaded.source.file.id))?;
+            }
+        }
         for item in &items {
             json_line(&mut out, &Row::from(item))?;
         }
@@ -82,21 +90,46 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             let told = format!("path {} of {}, {}", path.n, paths.len(), path.status);
             writeln!(out, "{}\n", look.paint(Style::Dim, told))?;
         }
-        let agents = subagents(&loaded);
-        let options = ShowOptions {
-            tools: match args.tools {
-                Tools::Full => render::Tools::Full,
-                Tools::Brief => render::Tools::Brief,
-                Tools::None => render::Tools::None,
-            },
-            thinking: args.thinking,
-            whole_result: &|text| loaded.whole_result(text),
-            subagent: &|call| agents.get(&call).cloned(),
-        };
-        render::show(&mut out, &items, &options, look)?;
+        for before in &earlier {
+            let told = format!("from session {}", before.loaded.source.file.id);
+            writeln!(out, "{}\n", look.paint(Style::Dim, look.line(&told)))?;
+            write_items(
+                &mut out,
+                &before.loaded,
+                &before.loaded.reader().items(before.step),
+                args,
+                terminal,
+            )?;
+        }
+        if !earlier.is_empty() {
+            let told = format!("continued in session {}", loaded.source.file.id);
+            writeln!(out, "{}\n", look.paint(Style::Dim, look.line(&told)))?;
+        }
+        write_items(&mut out, &loaded, &items, args, terminal)?;
     }
     out.finish()?;
     Ok(Done::Well)
+}
+
+fn write_items(
+    out: &mut impl Write,
+    loaded: &Loaded,
+    items: &[Item<'_>],
+    args: &Args,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let agents = subagents(loaded);
+    let options = ShowOptions {
+        tools: match args.tools {
+            Tools::Full => render::Tools::Full,
+            Tools::Brief => render::Tools::Brief,
+            Tools::None => render::Tools::None,
+        },
+        thinking: args.thinking,
+        whole_result: &|text| loaded.whole_result(text),
+        subagent: &|call| agents.get(&call).cloned(),
+    };
+    Ok(render::show(out, items, &options, &terminal.look)?)
 }
 
 fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Option<&'p PathRow>, Failure> {

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
     let loaded = load_one(&library, &args.session)?;
-    let paths = loaded.tree(client);
+    let paths = library.tree(&loaded, client);
     if let Some(note) = note {
         terminal.say(&note);
     }
@@ -46,6 +46,11 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         let Title { text, .. } = model::title(&loaded.session.facts, None);
         if !text.is_empty() {
             writeln!(out, "{}", look.paint(Style::Title, look.fit(&look.line(&text), 0)))?;
+        }
+        if let Some(continues) = paths.iter().find_map(|path| path.continues.as_ref()) {
+            let message = continues.message.map_or(String::new(), |n| format!(" after message {n}"));
+            let told = look.line(&format!("continues session {}{message}", continues.session));
+            writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
         render::tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
     }

@@ -12,7 +12,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
 use crate::facts::{Checkpoint, Facts, NONE, Node, Role};
-use crate::flags::Flags;
 use crate::id::{Time, Uid};
 
 /// What a client makes of a session.
@@ -68,6 +67,8 @@ struct Rows<'f> {
     /// File snapshots at the end.
     snapshot_tail: bool,
     by_time: Option<Vec<(i64, u32)>>,
+    /// The parents of progress entries, which are joined over.
+    progress: FxHashMap<Uid, Uid>,
 }
 
 impl<'f> Rows<'f> {
@@ -86,6 +87,7 @@ impl<'f> Rows<'f> {
             newest: None,
             snapshot_tail: false,
             by_time: None,
+            progress: FxHashMap::default(),
         };
         let end = match facts.null_line {
             Some(at) if client.stops_at_null() => at as usize,
@@ -133,9 +135,8 @@ impl<'f> Rows<'f> {
 
     fn take(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
         let client = self.client;
-        // Two objects on one line: lost, but for the first one since 2.1.200.
-        let lost = if client >= Client::V2_1_200 { Flags::GLUED_BEHIND } else { Flags::GLUED };
-        if node.flags.has(lost) {
+        // A line that holds more than an object is lost; since 2.1.200 what it begins with is read.
+        if node.flags.stands_behind() || node.flags.stands_before() && client < Client::V2_1_200 {
             return;
         }
         match node.role {
@@ -143,7 +144,8 @@ impl<'f> Rows<'f> {
             // Clients since 2.1.112 join the children of a progress entry to its parent; of those
             // before, only some knew the type at all.
             Role::Progress if client >= Client::V2_1_112 => {
-                left_out.insert(node.uid, node.parent);
+                let above = self.progress.get(&node.parent).copied().unwrap_or(node.parent);
+                self.progress.insert(node.uid, above);
                 return;
             }
             Role::Progress => {
@@ -164,6 +166,12 @@ impl<'f> Rows<'f> {
             }
             return;
         }
+        let mut node = *node;
+        // The children of a progress entry hang on its parent, if they stand behind it in the file.
+        if let Some(&above) = self.progress.get(&node.parent) {
+            node.parent = above;
+        }
+        let node = &node;
         let first = self.facts.node_of(node.uid).expect("every node is indexed");
         let slot = if self.slot_at[first] == NONE {
             self.slots.push(Slot { node: index, parent: node.parent, gone: false });
@@ -205,7 +213,7 @@ impl<'f> Rows<'f> {
             self.explicit = checkpoint.explicit || self.explicit && same;
             self.checkpoint = Some(leaf);
             self.empty = false;
-        } else if checkpoint.explicit {
+        } else if checkpoint.explicit && checkpoint.null {
             self.empty = true;
             self.checkpoint = None;
             self.pinned = false;
