@@ -612,13 +612,26 @@ const fn slot_of(name: &[u8]) -> usize {
     hash % N_SLOTS
 }
 
+/// Tells whether two names are the same; names are short, and a call would cost more than comparing.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    let ends8 = |name: &[u8]| Some((*name.first_chunk::<8>()?, *name.last_chunk::<8>()?));
+    let ends4 = |name: &[u8]| Some((*name.first_chunk::<4>()?, *name.last_chunk::<4>()?));
+    a.len() == b.len()
+        && match a.len() {
+            4..8 => ends4(a) == ends4(b),
+            8..=16 => ends8(a) == ends8(b),
+            _ => a == b,
+        }
+}
+
 /// Returns the number of a known name.
 #[inline]
 fn find_name(name: &[u8]) -> Option<usize> {
     let mut slot = slot_of(name);
     loop {
         let i = (SLOTS[slot] as usize).checked_sub(1)?;
-        if NAMES[i].as_bytes() == name {
+        if same(NAMES[i].as_bytes(), name) {
             return Some(i);
         }
         slot = (slot + 1) % N_SLOTS;

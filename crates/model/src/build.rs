@@ -538,11 +538,17 @@ impl Builder {
             .then(|| Json::new(block.input.of(raw)).get("prompt")?.inner())
             .flatten()
             .map(|prompt| fingerprint(&[prompt]));
+        let start = u32::try_from(self.facts.call_ids.len()).unwrap_or(u32::MAX);
+        // An id of 64 KiB is nobody's; its beginning tells it.
+        let id = unescape(&id[..id.len().min(1000)]);
+        let len = u16::try_from(id.len()).unwrap_or(0);
+        self.facts.call_ids.push_str(&id);
         self.facts.calls.push(Call {
-            id: unescape(id).into(),
+            id: (start, len),
             tool: self.facts.tools.count(name),
             node: index,
-            results: Vec::new(),
+            n_results: 0,
+            result: NONE,
             prompt,
             agent: None,
         });
@@ -563,7 +569,10 @@ impl Builder {
                 Some(&call) => {
                     self.facts.answers.push((node, call));
                     let call = &mut self.facts.calls[call as usize];
-                    call.results.push(node);
+                    call.n_results += 1;
+                    if call.result == NONE {
+                        call.result = node;
+                    }
                     call.agent = call.agent.take().or(agent);
                 }
                 None => self.facts.orphan_results.push((text, node)),

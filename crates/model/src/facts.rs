@@ -93,18 +93,27 @@ pub struct Message {
 /// A call of a tool.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// `id`
-    pub id: Box<str>,
+    /// Where its id stands in [`Facts::call_ids`].
+    pub(crate) id: (u32, u16),
     /// The tool, as an index of [`Facts::tools`].
     pub tool: u16,
     /// The entry that holds the call, as an index of a node.
     pub node: u32,
-    /// The entries that hold its results.
-    pub results: Vec<u32>,
+    /// How many results it has.
+    pub n_results: u32,
+    /// The entry that holds its first result.
+    pub(crate) result: u32,
     /// What the prompt of a subagent hashes to, if this starts one.
     pub(crate) prompt: Option<u64>,
     /// The subagent that it started, if its result says so.
     pub agent: Option<Box<str>>,
+}
+
+impl Call {
+    /// Returns the entry that holds its first result, as an index of a node.
+    pub fn result(&self) -> Option<usize> {
+        (self.result != NONE).then_some(self.result as usize)
+    }
 }
 
 /// A `last-prompt` entry: the client's note of where the conversation stands.
@@ -133,6 +142,8 @@ pub struct Facts {
     pub messages: Vec<Message>,
     /// The tool calls, each id once.
     pub calls: Vec<Call>,
+    /// The ids of the calls, one behind the other.
+    pub(crate) call_ids: String,
     /// Results whose call is not in the file: the id and the entry.
     pub orphan_results: Vec<(Box<str>, u32)>,
     /// Every place of a call, copies too: the node and the index of the call.
@@ -249,6 +260,12 @@ impl Facts {
             return node;
         }
         self.node_of(self.nodes[node].uid).unwrap_or(node)
+    }
+
+    /// Returns the id of a call.
+    pub fn call_id(&self, call: &Call) -> &str {
+        let start = call.id.0 as usize;
+        self.call_ids.get(start..start + usize::from(call.id.1)).unwrap_or_default()
     }
 
     /// Returns where a node's entry stands.

@@ -274,7 +274,7 @@ fn usage(facts: &Facts) -> Usage {
 
 fn tool_calls(facts: &Facts) -> ToolCalls {
     let ids = |calls: &mut dyn Iterator<Item = &crate::facts::Call>| {
-        calls.map(|call| call.id.to_string()).collect::<Vec<_>>()
+        calls.map(|call| facts.call_id(call).to_owned()).collect::<Vec<_>>()
     };
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
     for call in &facts.calls {
@@ -285,11 +285,11 @@ fn tool_calls(facts: &Facts) -> ToolCalls {
     orphan_results.dedup();
     ToolCalls {
         total: facts.calls.len() as u64,
-        paired: facts.calls.iter().filter(|call| !call.results.is_empty()).count() as u64,
+        paired: facts.calls.iter().filter(|call| call.n_results > 0).count() as u64,
         by_name,
-        orphan_uses: ids(&mut facts.calls.iter().filter(|call| call.results.is_empty())),
+        orphan_uses: ids(&mut facts.calls.iter().filter(|call| call.n_results == 0)),
         orphan_results,
-        multiple_results: ids(&mut facts.calls.iter().filter(|call| call.results.len() > 1)),
+        multiple_results: ids(&mut facts.calls.iter().filter(|call| call.n_results > 1)),
     }
 }
 

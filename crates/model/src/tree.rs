@@ -161,10 +161,9 @@ impl Tree {
     fn make_steps(&mut self, facts: &Facts) {
         let mut step_of_message = vec![NONE; facts.messages.len()];
         let mut hosts: Vec<u32> = vec![NONE; facts.nodes.len()];
-        for call in &facts.calls {
-            for &result in &call.results {
-                hosts[result as usize] = facts.nodes[call.node as usize].message;
-            }
+        for &(result, call) in &facts.answers {
+            let call = &facts.calls[call as usize];
+            hosts[result as usize] = facts.nodes[call.node as usize].message;
         }
         self.step_of = vec![NONE; facts.nodes.len()];
         let everything_side = facts.all_sidechain();

@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
         let index = u32::try_from(node).unwrap_or(u32::MAX);
         let mut uses = crate::resume::places_of(&facts.uses, index);
         let mut answers = crate::resume::places_of(&facts.answers, index);
-        let message_of = |node: u32| facts.nodes[node as usize].message().map(|m| m + 1);
+        let message_of = |node: usize| facts.nodes[node].message().map(|m| m + 1);
         for &spans in &line.blocks {
             let mut block =
                 BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
@@ -329,18 +329,17 @@ impl<'a> Reader<'a> {
                 Some(BlockKind::ToolUse) if has_id => {
                     if let Some(call) = uses.next() {
                         block.call = Some(call as usize);
-                        block.partner =
-                            facts.calls[call as usize].results.first().and_then(|&n| message_of(n));
+                        block.partner = facts.calls[call as usize].result().and_then(message_of);
                     }
                 }
                 Some(BlockKind::ToolResult) if has_id => {
                     // Results without a call are not among the answers.
                     let id = block.id();
                     let mut ahead = answers.clone();
-                    if ahead.next().is_some_and(|call| *facts.calls[call as usize].id == *id) {
+                    if ahead.next().is_some_and(|call| *facts.call_id(&facts.calls[call as usize]) == *id) {
                         let call = answers.next().unwrap_or(0) as usize;
                         block.call = Some(call);
-                        block.partner = message_of(facts.calls[call].node);
+                        block.partner = message_of(facts.calls[call].node as usize);
                     }
                 }
                 _ => {}

@@ -208,7 +208,8 @@ impl Loaded {
     fn call_named_beside(&self, file: &rethread_store::SessionFile) -> Option<usize> {
         let meta = std::fs::read(file.path.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20)?;
         let id = rethread_log::Json::new(&meta).get("toolUseId")?.as_str()?.into_owned();
-        self.session.facts.calls.iter().position(|call| *call.id == id)
+        let facts = &self.session.facts;
+        facts.calls.iter().position(|call| facts.call_id(call) == id)
     }
 
     /// Reads the file that a shortened result points to, if it lies beside the session.
