@@ -80,8 +80,8 @@ impl Session {
         let mut ends: Vec<(usize, bool)> = tips.iter().map(|&step| (step, false)).collect();
         if let Some(step) = active.filter(|&step| step != NONE) {
             let step = step as usize;
-            let known = tips.binary_search(&step).is_ok();
-            if !known && !self.tree.steps[step].side {
+            // Clients before 2.0 may even go on with a subagent's entries.
+            if tips.binary_search(&step).is_err() {
                 ends.push((step, true));
             }
         }

@@ -28,23 +28,23 @@ impl Usage {
         }
         let mut found = Self::default();
         let mut written = 0;
-        usage.each(|key, value| {
-            let number = || value.as_u64().unwrap_or(0);
-            let of = |key| value.get(key).and_then(Json::as_u64).unwrap_or(0);
-            match key {
-                b"input_tokens" => found.input = number(),
-                b"output_tokens" => found.output = number(),
-                b"cache_read_input_tokens" => found.cache_read = number(),
-                b"cache_creation_input_tokens" => written = number(),
-                b"cache_creation" => {
-                    found.cache_write_5m = of("ephemeral_5m_input_tokens");
-                    found.cache_write_1h = of("ephemeral_1h_input_tokens");
-                }
-                b"server_tool_use" => {
-                    found.web = of("web_search_requests").saturating_add(of("web_fetch_requests"));
-                }
+        let number = |value: Json<'_>| value.as_u64().unwrap_or(0);
+        usage.each(|key, value| match key {
+            b"input_tokens" => found.input = number(value),
+            b"output_tokens" => found.output = number(value),
+            b"cache_read_input_tokens" => found.cache_read = number(value),
+            b"cache_creation_input_tokens" => written = number(value),
+            b"cache_creation" => value.each(|key, value| match key {
+                b"ephemeral_5m_input_tokens" => found.cache_write_5m = number(value),
+                b"ephemeral_1h_input_tokens" => found.cache_write_1h = number(value),
                 _ => {}
-            }
+            }),
+            b"server_tool_use" => value.each(|key, value| {
+                if matches!(key, b"web_search_requests" | b"web_fetch_requests") {
+                    found.web = found.web.saturating_add(number(value));
+                }
+            }),
+            _ => {}
         });
         // Clients before 1.0.84 do not say for how long; it was five minutes then.
         found.cache_write_5m = found.cache_write_5m.max(written.saturating_sub(found.cache_write_1h));

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rethread_model::{Facts, Session};
 use rethread_store::{Agents, FindError, Found, SessionFile, Store, read_facts, read_facts_from, read_whole};
 
@@ -131,7 +132,10 @@ impl Library {
                 }
                 (None, false) => Ok(match self.store.find(wanted)? {
                     Found::One(file) => vec![file.into()],
-                    Found::Many(files) => files.into_iter().map(Source::from).collect(),
+                    Found::Many(paths) => {
+                        let look = |path: &PathBuf| Some(Source::from(SessionFile::at(path).ok()?));
+                        paths.par_iter().filter_map(look).collect()
+                    }
                 }),
             },
         }

@@ -94,8 +94,8 @@ pub enum FindError {
 pub enum Found {
     /// One session.
     One(SessionFile),
-    /// All sessions under a directory.
-    Many(Vec<SessionFile>),
+    /// The logs under a directory.
+    Many(Vec<PathBuf>),
 }
 
 /// The config roots and the sessions under them.
@@ -222,7 +222,7 @@ fn log_at(path: &Path) -> Option<SessionFile> {
 }
 
 /// Returns all logs under a directory, at any depth; links to directories are not followed.
-fn logs_under(dir: &Path) -> Vec<SessionFile> {
+fn logs_under(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![dir.to_owned()];
     while let Some(dir) = left.pop() {
@@ -231,28 +231,25 @@ fn logs_under(dir: &Path) -> Vec<SessionFile> {
             // What a directory says of its entries costs nothing; only links need a look.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                Ok(kind) if kind.is_file() => {
+                Ok(kind) => {
                     let path = entry.path();
-                    if is_log(&path) {
-                        found.extend(SessionFile::at(&path).ok());
+                    if is_log(&path) && (kind.is_file() || path.is_file()) {
+                        found.push(path);
                     }
                 }
-                Ok(_) => found.extend(log_at(&entry.path())),
                 Err(_) => {}
             }
         }
     }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.sort();
     found
 }
 
 /// Returns the logs of a session's subagents in its side directory.
 pub(crate) fn subagent_files(session: &SessionFile) -> Vec<SessionFile> {
-    let mut files = logs_under(&session.side_dir().join("subagents"));
-    for file in &mut files {
-        file.agent = true;
-    }
-    files
+    let logs = logs_under(&session.side_dir().join("subagents"));
+    let agent = |path: &PathBuf| Some(SessionFile { agent: true, ..SessionFile::at(path).ok()? });
+    logs.iter().filter_map(agent).collect()
 }
 
 /// Which subagents lie beside which session, looked up once for each directory.

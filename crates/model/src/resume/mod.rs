@@ -105,18 +105,25 @@ impl<'f> Rows<'f> {
         for checkpoint in checkpoints {
             rows.take_checkpoint(checkpoint);
         }
-        for i in 0..rows.slots.len() {
-            let mut parent = rows.slots[i].parent;
+        if !left_out.is_empty() {
+            rows.join_over(&left_out);
+        }
+        rows
+    }
+
+    /// Joins the children of what was left out to the nearest entry above that was not.
+    fn join_over(&mut self, left_out: &FxHashMap<Uid, Uid>) {
+        for i in 0..self.slots.len() {
+            let mut parent = self.slots[i].parent;
             let mut seen = FxHashSet::default();
-            while rows.slot(parent).is_none() && seen.insert(parent) {
+            while self.slot(parent).is_none() && seen.insert(parent) {
                 match left_out.get(&parent) {
                     Some(&above) => parent = above,
                     None => break,
                 }
             }
-            rows.slots[i].parent = parent;
+            self.slots[i].parent = parent;
         }
-        rows
     }
 
     fn slot(&self, uid: Uid) -> Option<u32> {
@@ -168,11 +175,13 @@ impl<'f> Rows<'f> {
         }
         let mut node = *node;
         // The children of a progress entry hang on its parent, if they stand behind it in the file.
-        if let Some(&above) = self.progress.get(&node.parent) {
+        if !self.progress.is_empty()
+            && let Some(&above) = self.progress.get(&node.parent)
+        {
             node.parent = above;
         }
         let node = &node;
-        let first = self.facts.node_of(node.uid).expect("every node is indexed");
+        let first = self.facts.first_of(index as usize);
         let slot = if self.slot_at[first] == NONE {
             self.slots.push(Slot { node: index, parent: node.parent, gone: false });
             self.slot_at[first] = u32::try_from(self.slots.len() - 1).unwrap_or(NONE);
