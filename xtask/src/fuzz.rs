@@ -39,7 +39,7 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
         std::fs::create_dir_all(&corpus)?;
         std::fs::create_dir_all(&crashes)?;
         println!("$ {name} for {seconds} s");
-        let status = Command::new(target.join(TRIPLE).join("release").join(name))
+        let output = Command::new(target.join(TRIPLE).join("release").join(name))
             .arg(&corpus)
             .arg(fuzz.join("seeds"))
             .arg(format!("-max_total_time={seconds}"))
@@ -52,7 +52,7 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
                 "-verbosity=0",
             ])
             .status()?;
-        if !status.success() {
+        if !output.status.success() {
             bail!("the fuzzer found something in `{name}`; the input lies under {}", crashes.display());
         }
     }

@@ -643,6 +643,75 @@ fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
 }
 
 #[test]
+fn tokens_count_once_however_often_they_are_written() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt("go");
+    // Usage grows while a message is streamed; the last entry has it all.
+    log.block("m1", &json!({ "type": "text", "text": "a" }));
+    log.block("m1", &json!({ "type": "text", "text": "b" }));
+    let text = String::from_utf8(log.bytes()).expect("text").replacen(
+        "\"output_tokens\":40",
+        "\"output_tokens\":1",
+        1,
+    );
+    home.write("a/00000001-0000-4000-8000-000000000000.jsonl", text.as_bytes());
+    // A fork copies the message under another session id.
+    home.write(
+        "a/00000002-0000-4000-8000-000000000000.jsonl",
+        text.replace("00000001-", "00000002-").as_bytes(),
+    );
+    let rows: Vec<Value> = run(&home, &["info", "./a", "--json", "-q"])
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let output: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", row["type"], row["usage"]["output"])).collect();
+    assert_eq!(output, ["\"inventory\" 40", "\"inventory\" 40", "\"total\" 40"]);
+}
+
+#[test]
+fn prompts_typed_while_the_model_was_busy_are_shown() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt("first");
+    log.answer("working");
+    log.entry("attachment", json!({ "attachment": { "type": "queued_command", "prompt": "and also this" } }));
+    log.answer("both done");
+    home.add("/home/user/app", &log);
+    assert_snapshot!(run(&home, &["show", "00000001"]), @"
+    ▌ you #1 · 5 Jan 2026 00:00
+    first
+
+    ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
+    working
+
+    ▌ you, while the model was busy 5 Jan 2026 00:00
+    and also this
+
+    ▌ claude-opus-5 #3 · 5 Jan 2026 00:00
+    both done
+    ");
+}
+
+#[test]
+fn a_subagent_is_found_by_the_file_beside_its_log() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt("go");
+    let call = log.call("Agent", &json!({ "description": "dig", "prompt": "dig" }));
+    log.result(&call, "dug");
+    home.add("/home/user/app", &log);
+    let dir = format!("projects/-home-user-app/{}/subagents", log.session());
+    home.write(&format!("{dir}/agent-a5.meta.json"), json!({ "toolUseId": call.id }).to_string().as_bytes());
+    let mut agent = Log::new(9);
+    agent.sidechain(Some("a5"));
+    agent.prompt("dig");
+    home.write(&format!("{dir}/agent-a5.jsonl"), &agent.bytes());
+    assert!(run(&home, &["show", "00000001"]).contains("subagent: rethread show [home]/projects"));
+}
+
+#[test]
 fn an_ambiguous_beginning_is_answered_with_titles() {
     let home = Home::default();
     for (number, text) in [(0xaa01, "fix the login"), (0xaa02, "write release notes")] {

@@ -116,6 +116,17 @@ fn marks(content: &Value) -> Vec<String> {
 /// Words that the client puts in, and the prompt that the session was resumed with.
 const PUT_IN: &[&str] = &["No response requested.", "Continue from where you left off.", "(no content)"];
 
+/// The text of the last prompt that the client sent before the new one. Two answers of the recorded
+/// cases have the same words; the prompt before tells them apart.
+fn last_prompt_received(received: &Value) -> Option<String> {
+    let messages = received["messages"].as_array()?.iter().filter(|message| message["role"] == "user");
+    let texts = messages.flat_map(|message| marks(&message["content"]));
+    let typed = |mark: &String| {
+        !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT") && !mark.starts_with("result ")
+    };
+    texts.filter(typed).last()
+}
+
 fn last_received(received: &Value) -> Vec<String> {
     let messages = received["messages"].as_array().expect("messages");
     messages
@@ -165,12 +176,31 @@ fn the_active_tip_is_where_the_real_client_went_on() {
             marks(content)
         });
         let expected = last_received(&received);
-        let right = match &tip {
-            None => expected.is_empty(),
-            Some(tip) => {
-                tip.iter().any(|mark| expected.contains(mark)) || tip.is_empty() && expected.is_empty()
-            }
+        let resumed = rethread::model::resume(&loaded.session.facts, client);
+        let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != resumed.tip).chain(&resumed.tip);
+        let prompt = prompt
+            .filter_map(|&node| {
+                let raw = loaded.reader().entry(loaded.session.facts.nodes[node].entry);
+                let entry: Value = serde_json::from_slice(raw).ok()?;
+                if entry["type"] == "system" && entry["subtype"] == "compact_boundary" {
+                    return Some(String::new());
+                }
+                let typed = |mark: &String| !mark.starts_with("result ");
+                let user = entry["type"] == "user";
+                user.then(|| marks(&entry["message"]["content"]).into_iter().rfind(typed)).flatten()
+            })
+            .last();
+        let same_prompt = match (prompt, last_prompt_received(&received)) {
+            (Some(ours), Some(theirs)) => ours.is_empty() || ours == theirs,
+            _ => true,
         };
+        let right = same_prompt
+            && match &tip {
+                None => expected.is_empty(),
+                Some(tip) => {
+                    tip.iter().any(|mark| expected.contains(mark)) || tip.is_empty() && expected.is_empty()
+                }
+            };
         if right {
             *n_right.entry(version.into_owned()).or_default() += 1;
         } else {
