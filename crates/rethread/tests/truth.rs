@@ -211,3 +211,48 @@ fn the_active_tip_is_where_the_real_client_went_on() {
     println!("right: {n_right:?}");
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Nothing of the main conversation is lost on the way to the paths, and every result whose call is in
+/// the file is attached to it.
+#[test]
+fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
+    let (mut n_messages, mut n_results, mut n_paths, mut n_files) = (0, 0, 0, 0);
+    for name in ["corpus", "oracle/sessions"] {
+        let Some(dir) = shared(name) else { continue };
+        for path in logs_under(&dir) {
+            let library = library();
+            let loaded =
+                library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
+            let facts = &loaded.session.facts;
+            let known: std::collections::HashSet<&str> =
+                facts.calls.iter().map(|call| facts.call_id(call)).collect();
+            let mut shown = vec![false; facts.messages.len()];
+            let paths = loaded.session.paths(Client::NEWEST);
+            for path in &paths {
+                for item in loaded.reader().items(path.step) {
+                    let rethread::Item::Message(message) = item else { continue };
+                    shown[message.n - 1] = true;
+                    for block in &message.blocks {
+                        let result = block.kind == Some(rethread::log::BlockKind::ToolResult);
+                        if result && known.contains(&*block.id()) {
+                            assert!(
+                                block.call.is_some() && block.partner.is_some(),
+                                "{} is loose",
+                                block.id()
+                            );
+                            n_results += 1;
+                        }
+                    }
+                }
+            }
+            for (n, message) in facts.messages.iter().enumerate() {
+                let side = facts.nodes[message.first as usize].flags.is_sidechain() && !facts.all_sidechain();
+                assert!(shown[n] || side, "{}: message {} is on no path", path.display(), n + 1);
+            }
+            n_messages += facts.messages.len();
+            n_paths += paths.len();
+            n_files += 1;
+        }
+    }
+    println!("{n_files} logs, {n_messages} messages, {n_paths} paths, {n_results} results at their calls");
+}
