@@ -4,6 +4,8 @@
 //! Merging happens here: entries of one `message.id` are one message with every block once, and a
 //! message replayed under new uuids is the message it repeats.
 
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
 use rethread_log::{
     BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, unescape,
 };
@@ -27,27 +29,20 @@ pub struct Builder {
     facts: Facts,
     kinds: Vec<u32>,
     block_kinds: [[u32; BlockKind::ALL.len()]; 2],
-    messages_by_id: FxHashMap<(Uid, bool), u32>,
+    /// Messages with an id: their numbers, found by the hash of the id.
+    messages_by_id: HashTable<u32>,
     messages_by_content: FxHashMap<(Time, u64), u32>,
     calls_by_id: FxHashMap<Uid, u32>,
-    results: Vec<Answer>,
+    /// Results whose call has not come yet: its id, the node, the id as text.
+    waiting: Vec<(Uid, u32, Box<str>)>,
     /// The blocks of messages seen so far, to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
     last_text: FxHashMap<u32, (usize, u64)>,
+    /// The uuid read last, as it was spelled and what it is.
+    last_uuid: (Vec<u8>, Uid),
     /// The usage read last, as it was spelled and what it says.
     last_usage: (Vec<u8>, Option<Usage>),
-}
-
-/// A result that waits for its call.
-#[derive(Debug)]
-struct Answer {
-    call: Uid,
-    node: u32,
-    /// The subagent that it names.
-    agent: Option<Box<str>>,
-    /// The id of the call, where no call tells it.
-    text: Box<str>,
 }
 
 impl Sink for Builder {
@@ -82,7 +77,7 @@ impl Builder {
         let mut builder = Self::default();
         builder.facts.nodes.reserve(n);
         builder.facts.places.reserve(n);
-        builder.facts.by_uid.reserve(n);
+        builder.facts.by_uid.reserve(n, |_| 0);
         builder
     }
 
@@ -239,9 +234,15 @@ impl Builder {
             self.facts.span = Some((first.min(time), last.max(time)));
         }
         let index = self.next_node();
+        let parent = line.string(Key::ParentUuid, raw).map_or(Uid::NONE, |parent| self.parent_id(parent));
+        if let Some(uuid) = line.string(Key::Uuid, raw) {
+            self.last_uuid.0.clear();
+            self.last_uuid.0.extend_from_slice(uuid);
+            self.last_uuid.1 = uid;
+        }
         let mut node = Node {
             uid,
-            parent: line.string(Key::ParentUuid, raw).map_or(Uid::NONE, named_id),
+            parent,
             time,
             entry: entry.number,
             message: NONE,
@@ -299,17 +300,25 @@ impl Builder {
                 self.facts.sources.insert(index, source);
             }
         }
-        match self.facts.by_uid.entry(uid) {
-            std::collections::hash_map::Entry::Vacant(slot) => {
+        self.facts.nodes.push(node);
+        let Facts { nodes, by_uid, .. } = &mut self.facts;
+        let id_of = |&node: &u32| nodes[node as usize].uid;
+        match by_uid.entry(uid.hash(), |node| id_of(node) == uid, |node| id_of(node).hash()) {
+            Slot::Vacant(slot) => {
                 slot.insert(index);
             }
-            std::collections::hash_map::Entry::Occupied(first) => {
-                self.facts.duplicates.insert(*first.get(), index);
+            Slot::Occupied(first) => {
+                let first = *first.get();
+                self.facts.duplicates.insert(first, index);
                 let detail = "the uuid stands on an earlier line too; the later entry counts".to_owned();
                 self.defect(Defect { line: entry.line, kind: DefectKind::DuplicateUuid, detail });
             }
         }
-        self.facts.nodes.push(node);
+    }
+
+    /// The parent is mostly the entry before, whose id is known.
+    fn parent_id(&self, parent: &[u8]) -> Uid {
+        if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { named_id(parent) }
     }
 
     fn incomplete(&mut self, entry: &Entry<'_>, what: &str) {
@@ -352,18 +361,15 @@ impl Builder {
                 id: Uid::NONE,
                 first: index,
                 assistant: false,
+                side: false,
                 model: None,
-                usage: None,
+                usage: NONE,
             })
         });
 
         for block in line.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
             let Some(id) = block.id.string_in(raw) else { continue };
-            let call = Uid::new(id);
-            let agent = self.started_agent(call, line, raw);
-            // The id's text is needed only where no call tells it.
-            let text = if self.calls_by_id.contains_key(&call) { "".into() } else { unescape(id).into() };
-            self.results.push(Answer { call, node: index, agent, text });
+            self.result(index, id, line, raw);
         }
         if replayed.is_none() {
             if message.content.string_in(raw).is_some() {
@@ -426,12 +432,15 @@ impl Builder {
         let side = node.flags.is_sidechain();
         node.message = if id.is_none() {
             node.flags.set(Flags::NO_MESSAGE_ID);
-            self.new_message(Message { id, first: index, assistant: true, model, usage: None })
-        } else if let Some(&known) = self.messages_by_id.get(&(id, side)) {
+            self.new_message(Message { id, first: index, assistant: true, side, model, usage: NONE })
+        } else if let Some(known) = self.message_of(id, side) {
             known
         } else {
-            let new = self.new_message(Message { id, first: index, assistant: true, model, usage: None });
-            self.messages_by_id.insert((id, side), new);
+            let message = Message { id, first: index, assistant: true, side, model, usage: NONE };
+            let new = self.new_message(message);
+            let messages = &self.facts.messages;
+            let hash = |&message: &u32| messages[message as usize].id.hash();
+            self.messages_by_id.insert_unique(id.hash(), new, hash);
             new
         };
         // Entries of one message mostly repeat its usage to the letter.
@@ -439,8 +448,14 @@ impl Builder {
         if *spelled != *self.last_usage.0 {
             self.last_usage = (spelled.to_vec(), Usage::parse(Json::new(spelled)));
         }
-        if self.last_usage.1.is_some() {
-            self.facts.messages[node.message as usize].usage = self.last_usage.1;
+        if let Some(usage) = self.last_usage.1 {
+            let known = &mut self.facts.messages[node.message as usize].usage;
+            if *known == NONE {
+                *known = u32::try_from(self.facts.usages.len()).unwrap_or(NONE);
+                self.facts.usages.push(usage);
+            } else {
+                self.facts.usages[*known as usize] = usage;
+            }
         }
 
         let mut new_blocks = 0;
@@ -483,6 +498,14 @@ impl Builder {
             };
             self.facts.preserved.insert(index, preserved);
         }
+    }
+
+    fn message_of(&self, id: Uid, side: bool) -> Option<u32> {
+        let same = |&message: &u32| {
+            let message = &self.facts.messages[message as usize];
+            message.id == id && message.side == side
+        };
+        self.messages_by_id.find(id.hash(), same).copied()
     }
 
     fn new_message(&mut self, message: Message) -> u32 {
@@ -554,30 +577,35 @@ impl Builder {
         });
     }
 
+    /// Notes a result: with its call if that is known, to wait for it otherwise.
+    fn result(&mut self, index: u32, id: &[u8], line: &Line, raw: &[u8]) {
+        let uid = Uid::new(id);
+        match self.calls_by_id.get(&uid) {
+            Some(&call) => {
+                let agent = self.started_agent(call, line, raw);
+                self.facts.answer(call, index, agent);
+            }
+            None => self.waiting.push((uid, index, unescape(id).into())),
+        }
+    }
+
     /// Finds the subagent that the result of a call names.
-    fn started_agent(&self, call: Uid, line: &Line, raw: &[u8]) -> Option<Box<str>> {
-        let call = &self.facts.calls[*self.calls_by_id.get(&call)? as usize];
-        call.prompt?;
+    fn started_agent(&self, call: u32, line: &Line, raw: &[u8]) -> Option<Box<str>> {
+        self.facts.calls[call as usize].prompt?;
         let agent = Json::new(line.field(Key::ToolUseResult).of(raw)).get("agentId")?;
         Some(agent.as_str()?.into())
     }
 
     /// Returns the facts of all that was taken.
     pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
-        for Answer { call: id, node, agent, text } in std::mem::take(&mut self.results) {
+        for (id, node, text) in std::mem::take(&mut self.waiting) {
             match self.calls_by_id.get(&id) {
-                Some(&call) => {
-                    self.facts.answers.push((node, call));
-                    let call = &mut self.facts.calls[call as usize];
-                    call.n_results += 1;
-                    if call.result == NONE {
-                        call.result = node;
-                    }
-                    call.agent = call.agent.take().or(agent);
-                }
+                Some(&call) => self.facts.answer(call, node, None),
                 None => self.facts.orphan_results.push((text, node)),
             }
         }
+        // A result that stood before its call was noted late.
+        self.facts.answers.sort_by_key(|&(node, _)| node);
         let mut facts = self.facts;
         for (kind, n) in Kind::ALL.iter().zip(self.kinds) {
             if n > 0 {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::HashTable;
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
@@ -84,10 +85,12 @@ pub struct Message {
     pub first: u32,
     /// Whether the model said it.
     pub assistant: bool,
+    /// Whether a subagent's model said it.
+    pub(crate) side: bool,
     /// The model's name, as an index of [`Facts::models`].
     pub model: Option<u16>,
-    /// What it cost, from the last entry that says so.
-    pub usage: Option<Usage>,
+    /// What it cost, as an index of [`Facts::usages`].
+    pub(crate) usage: u32,
 }
 
 /// A call of a tool.
@@ -140,6 +143,8 @@ pub struct Facts {
     pub places: Vec<Place>,
     /// The messages, in the order of their first entries; message number `n` is at `n - 1`.
     pub messages: Vec<Message>,
+    /// What messages cost, each from the last entry that says so.
+    pub(crate) usages: Vec<Usage>,
     /// The tool calls, each id once.
     pub calls: Vec<Call>,
     /// The ids of the calls, one behind the other.
@@ -212,7 +217,8 @@ pub struct Facts {
     pub lines: u32,
     /// Lines that are not blank and gave no object.
     pub bad_lines: u32,
-    pub(crate) by_uid: FxHashMap<Uid, u32>,
+    /// Nodes by their uuid: numbers of nodes, found by the hash of the node's own id.
+    pub(crate) by_uid: HashTable<u32>,
     /// Uuids that stand twice: the first node and the last.
     pub(crate) duplicates: FxHashMap<u32, u32>,
 }
@@ -251,7 +257,8 @@ pub struct Bytes {
 impl Facts {
     /// Returns the node with this uuid; of several, the first in the file.
     pub fn node_of(&self, uid: Uid) -> Option<usize> {
-        self.by_uid.get(&uid).map(|&node| node as usize)
+        let same = |&node: &u32| self.nodes[node as usize].uid == uid;
+        self.by_uid.find(uid.hash(), same).map(|&node| node as usize)
     }
 
     /// Returns the first node with the same uuid as `node`.
@@ -260,6 +267,20 @@ impl Facts {
             return node;
         }
         self.node_of(self.nodes[node].uid).unwrap_or(node)
+    }
+
+    /// Notes that a node answers a call.
+    pub(crate) fn answer(&mut self, call: u32, node: u32, agent: Option<Box<str>>) {
+        self.answers.push((node, call));
+        let call = &mut self.calls[call as usize];
+        call.n_results += 1;
+        call.result = call.result.min(node);
+        call.agent = call.agent.take().or(agent);
+    }
+
+    /// Returns what a message cost.
+    pub fn usage(&self, message: &Message) -> Option<Usage> {
+        self.usages.get(message.usage as usize).copied()
     }
 
     /// Returns the id of a call.

@@ -23,6 +23,13 @@ impl Uid {
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
+
+    /// Returns a hash for tables. UUIDs that differ in a few digits only are spread too.
+    pub(crate) fn hash(self) -> u64 {
+        let mut hasher = FxHasher::default();
+        hasher.write_u128(self.0);
+        hasher.finish()
+    }
 }
 
 /// The value of each hexadecimal digit in lower case, and 255 for every other byte.

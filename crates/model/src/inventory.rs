@@ -263,7 +263,7 @@ fn usage(facts: &Facts) -> Usage {
     let mut seen = rustc_hash::FxHashSet::default();
     let mut sum = Usage::default();
     for message in &facts.messages {
-        if let Some(usage) = message.usage
+        if let Some(usage) = facts.usage(message)
             && (message.id.is_none() || seen.insert(message.id))
         {
             sum += usage;

@@ -378,7 +378,8 @@ fn links(facts: &Facts) -> Vec<Link> {
                 (_, true) => Link::Inferred(last_said),
                 _ => Link::Root,
             }
-        } else if let Some(&parent) = facts.by_uid.get(&node.parent) {
+        } else if let Some(parent) = facts.node_of(node.parent).and_then(|parent| u32::try_from(parent).ok())
+        {
             Link::Parent(parent)
         } else {
             let by_time = by_time.get_or_insert_with(|| sorted_by_time(facts));

@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             time: first.time,
             model: fact.model.map(|model| facts.models.name(model)),
             blocks: Vec::new(),
-            usage: fact.usage,
+            usage: facts.usage(fact),
         };
         for &node in nodes {
             // A replay of what somebody wrote shows nothing new.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 use rethread_model::{Facts, Session};
@@ -70,6 +70,13 @@ impl Source {
 
     fn error(&self, source: io::Error) -> Error {
         Error::Read { path: self.file.path.clone(), source }
+    }
+
+    /// Holds others back while a large log is read, so that memory is bounded by one of them.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'static, ()>> {
+        static LARGE: Mutex<()> = Mutex::new(());
+        const LARGE_BYTES: u64 = 128 << 20;
+        (self.file.bytes >= LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads what is known of it, in memory that does not grow with its texts; returns its size too.

@@ -189,6 +189,7 @@ fn scan(
     source: &Source,
     live: &std::collections::BTreeMap<String, rethread_store::Live>,
 ) -> Result<Scanned, crate::Error> {
+    let _turn = source.turn();
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
     let mut session = Session::new(facts);

@@ -100,10 +100,11 @@ impl Library {
 
     /// Counts what is in a session.
     pub fn info(&self, source: &Source) -> Result<InventoryRow, crate::Error> {
+        let _turn = source.turn();
         let (session, bytes) = self.read(source)?;
         let mut inventory = Inventory::new(&session, bytes);
         inventory.subagents += self.agents_of(source).len() as u64;
-        let charge = |m: &rethread_model::Message| Some((m.id, m.usage?));
+        let charge = |m: &rethread_model::Message| Some((m.id, session.facts.usage(m)?));
         Ok(InventoryRow {
             r#type: "inventory",
             id: source.file.id.clone(),

@@ -60,13 +60,13 @@ impl Rows<'_> {
         {
             let uid = self.node(tail).uid;
             for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
-                let parent = self.facts.node_of(self.slots[slot as usize].parent);
+                let parent = self.facts.node_of(self.parent_id(slot));
                 let dropped = parent.is_some_and(|p| {
                     let at = self.slot_at[p];
                     at != NONE && self.slots[at as usize].gone
                 });
                 if dropped && !self.slots[slot as usize].gone && self.node(slot).is_conversation() {
-                    self.slots[slot as usize].parent = uid;
+                    self.moved.insert(slot, uid);
                 }
             }
         }
@@ -77,13 +77,13 @@ impl Rows<'_> {
         let (Some(&head), Some(&tail)) = (kept.first(), kept.last()) else { return };
         let mut previous = anchor;
         for &slot in if in_a_row { kept } else { &kept[..1] } {
-            self.slots[slot as usize].parent = previous;
+            self.moved.insert(slot, previous);
             previous = self.node(slot).uid;
         }
         let tail = self.node(tail).uid;
         for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
-            if slot != head && self.slots[slot as usize].parent == anchor {
-                self.slots[slot as usize].parent = tail;
+            if slot != head && self.parent_id(slot) == anchor {
+                self.moved.insert(slot, tail);
             }
         }
     }

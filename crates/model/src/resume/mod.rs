@@ -41,7 +41,6 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     node: u32,
-    parent: Uid,
     /// Dropped when a compaction kept only some of what was before it.
     gone: bool,
 }
@@ -51,6 +50,8 @@ struct Rows<'f> {
     facts: &'f Facts,
     client: Client,
     slots: Vec<Slot>,
+    /// Parents that are not those of the file.
+    moved: FxHashMap<u32, Uid>,
     /// The slot of each uuid, by the first node with it.
     slot_at: Vec<u32>,
     last: Option<u32>,
@@ -77,6 +78,7 @@ impl<'f> Rows<'f> {
             facts,
             client,
             slots: Vec::new(),
+            moved: FxHashMap::default(),
             slot_at: vec![NONE; facts.nodes.len()],
             last: None,
             checkpoint: None,
@@ -114,7 +116,8 @@ impl<'f> Rows<'f> {
     /// Joins the children of what was left out to the nearest entry above that was not.
     fn join_over(&mut self, left_out: &FxHashMap<Uid, Uid>) {
         for i in 0..self.slots.len() {
-            let mut parent = self.slots[i].parent;
+            let slot = u32::try_from(i).unwrap_or(NONE);
+            let mut parent = self.parent_id(slot);
             let mut seen = FxHashSet::default();
             while self.slot(parent).is_none() && seen.insert(parent) {
                 match left_out.get(&parent) {
@@ -122,7 +125,9 @@ impl<'f> Rows<'f> {
                     None => break,
                 }
             }
-            self.slots[i].parent = parent;
+            if parent != self.parent_id(slot) {
+                self.moved.insert(slot, parent);
+            }
         }
     }
 
@@ -136,8 +141,18 @@ impl<'f> Rows<'f> {
         &self.facts.nodes[self.slots[slot as usize].node as usize]
     }
 
+    /// Returns the id of the parent, as the file says it or as the client changed it.
+    fn parent_id(&self, slot: u32) -> Uid {
+        if !self.moved.is_empty()
+            && let Some(&parent) = self.moved.get(&slot)
+        {
+            return parent;
+        }
+        self.node(slot).parent
+    }
+
     fn parent(&self, slot: u32) -> Option<u32> {
-        self.slot(self.slots[slot as usize].parent)
+        self.slot(self.parent_id(slot))
     }
 
     fn take(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
@@ -173,24 +188,28 @@ impl<'f> Rows<'f> {
             }
             return;
         }
-        let mut node = *node;
+        let mut parent = node.parent;
         // The children of a progress entry hang on its parent, if they stand behind it in the file.
         if !self.progress.is_empty()
             && let Some(&above) = self.progress.get(&node.parent)
         {
-            node.parent = above;
+            parent = above;
         }
-        let node = &node;
         let first = self.facts.first_of(index as usize);
         let slot = if self.slot_at[first] == NONE {
-            self.slots.push(Slot { node: index, parent: node.parent, gone: false });
+            self.slots.push(Slot { node: index, gone: false });
             self.slot_at[first] = u32::try_from(self.slots.len() - 1).unwrap_or(NONE);
             self.slot_at[first]
         } else {
             let slot = self.slot_at[first];
-            self.slots[slot as usize] = Slot { node: index, parent: node.parent, gone: false };
+            self.slots[slot as usize] = Slot { node: index, gone: false };
             slot
         };
+        if parent == node.parent {
+            self.moved.remove(&slot);
+        } else {
+            self.moved.insert(slot, parent);
+        }
         if node.flags.is_snapshot() && client >= Client::V2_1_325 {
             self.snapshot_tail = true;
         } else if !(node.flags.is_sidechain() || node.flags.is_briefing() && client >= Client::V2_1_325) {

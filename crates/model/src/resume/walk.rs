@@ -17,7 +17,7 @@ impl Rows<'_> {
         while let Some(slot) = at.filter(|&s| !seen[s as usize]) {
             seen[slot as usize] = true;
             chain.push(slot);
-            if self.slots[slot as usize].parent.is_none() {
+            if self.parent_id(slot).is_none() {
                 break;
             }
             at = self.parent(slot);
