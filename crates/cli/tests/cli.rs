@@ -216,7 +216,7 @@ fn info_counts() {
       models         claude-opus-5 5
       versions       2.1.200 10
       stop reasons   None 5
-      chain          parent is the entry before 5, another entry 3, null 2
+      chain          parent is the entry before 5, parent is another entry 3, no parent 2
       tokens         30 in, 120 out, 600 written to the cache, 9,000 read from it
       bytes          envelope            5.0 kB  79.9 %  ████████████████
                      tool input           408 B   6.5 %  █
@@ -242,7 +242,8 @@ fn info_counts() {
       models         claude-opus-5 15
       versions       2.1.200 33
       stop reasons   None 15
-      chain          parent is the entry before 22, null 6, another entry 5, joined over a compaction 1
+      chain          parent is the entry before 22, no parent 6, parent is another entry 5
+                     joined over a compaction 1
       tokens         130 in, 520 out, 2,600 written to the cache, 39,000 read from it
       bytes          envelope             16 kB  83.8 %  █████████████████
                      text                1.5 kB   7.9 %  ██
@@ -251,6 +252,7 @@ fn info_counts() {
                      copies of results    249 B   1.3 %
                      metadata             115 B   0.6 %
                      junk                 107 B   0.6 %
+      defects        1 in all
     ");
 }
 

@@ -454,6 +454,11 @@ impl Line {
         let end = walker.object(at, |walker, key, escaped, value| {
             let name = named(key, escaped, find_name);
             let known = name.and_then(|name| Key::ALL.get(name).copied());
+            if known == Some(Key::Message) {
+                // Of several keys the last one counts.
+                self.message = None;
+                self.blocks.clear();
+            }
             let end = match known {
                 Some(Key::Message) if walker.bytes.get(value) == Some(&b'{') => {
                     self.parse_message(walker, value)?
@@ -477,7 +482,6 @@ impl Line {
 
     fn parse_message(&mut self, walker: &mut Walker<'_>, at: usize) -> Result<usize, Broken> {
         let mut message = MessageSpans::default();
-        // A second `content` would append to the first one's blocks; the last key wins.
         let end = walker.object(at, |walker, key, escaped, value| {
             let mut nothing = Span::default();
             let slot = match &*plain(key, escaped) {
@@ -489,19 +493,25 @@ impl Line {
                 b"usage" => &mut message.usage,
                 _ => &mut nothing,
             };
-            let end = if &*plain(key, escaped) == b"content" && walker.bytes.get(value) == Some(&b'[') {
+            let content = &*plain(key, escaped) == b"content";
+            if content {
                 self.blocks.clear();
-                let blocks = &mut self.blocks;
-                walker.array(value, |walker, item| {
-                    if walker.bytes.get(item) != Some(&b'{') {
-                        return walker.value_end(item);
-                    }
-                    let (block, end) = parse_block(walker, item)?;
-                    blocks.push(block);
-                    Ok(end)
-                })?
-            } else {
-                walker.value_end(value)?
+            }
+            let end = match walker.bytes.get(value) {
+                Some(b'[') if content => {
+                    let blocks = &mut self.blocks;
+                    walker.array(value, |walker, item| {
+                        let (block, end) = parse_block(walker, item)?;
+                        blocks.push(block);
+                        Ok(end)
+                    })?
+                }
+                Some(b'{') if content => {
+                    let (block, end) = parse_block(walker, value)?;
+                    self.blocks.push(block);
+                    end
+                }
+                _ => walker.value_end(value)?,
             };
             *slot = Span::new(value, end);
             Ok(end)
@@ -514,6 +524,12 @@ impl Line {
 
 fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize), Broken> {
     let mut block = BlockSpans::default();
+    if walker.bytes.get(at) != Some(&b'{') {
+        // No client writes it, but it is content all the same.
+        let end = walker.value_end(at)?;
+        block.whole = Span::new(at, end);
+        return Ok((block, end));
+    }
     let end = walker.object(at, |walker, key, escaped, value| {
         let mut nothing = Span::default();
         let slot = match &*plain(key, escaped) {
@@ -673,7 +689,7 @@ mod tests {
         assert_eq!(message.id.of(raw), br#""m1""#);
         assert_eq!(message.usage.of(raw), br#"{"input_tokens":3}"#);
         let kinds: Vec<_> = line.blocks.iter().map(|b| b.kind).collect();
-        assert_eq!(kinds, [Some(BlockKind::Thinking), Some(BlockKind::ToolUse), None]);
+        assert_eq!(kinds, [Some(BlockKind::Thinking), Some(BlockKind::ToolUse), None, None]);
         assert_eq!(line.blocks[1].input.of(raw), br#"{"a":[1]}"#);
         assert_eq!(line.unknown.iter().map(|s| s.of(raw)).collect::<Vec<_>>(), [b"brandNew"]);
     }
@@ -684,6 +700,14 @@ mod tests {
         let line = parse(raw);
         assert_eq!(line.kind, Some(Kind::User));
         assert_eq!(line.blocks.len(), 1);
+    }
+
+    #[test]
+    fn of_several_keys_the_last_counts() {
+        let line = parse(r#"{"message":{"content":[{"type":"text"}],"content":"new"},"type":"user"}"#);
+        assert!(line.blocks.is_empty());
+        let line = parse(r#"{"message":{"content":[{"type":"text"}]},"message":null}"#);
+        assert!(line.message.is_none() && line.blocks.is_empty());
     }
 
     #[test]

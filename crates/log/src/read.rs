@@ -6,7 +6,7 @@
 
 use serde::de::IgnoredAny;
 
-use crate::line::Line;
+use crate::line::{Kind, Line};
 use crate::scan::{Broken, Walker};
 
 /// What an entry's bytes turned out to be.
@@ -182,7 +182,6 @@ impl Scanner {
     /// Takes a line apart; returns whether any of it could not be understood.
     fn scan_objects(&mut self, raw: &[u8], sink: &mut impl Sink) -> bool {
         let mut start = 0;
-        let mut attempts = 0;
         loop {
             let rest = &raw[start..];
             let first = begins_at(rest, self.line == 1 && start == 0);
@@ -211,20 +210,29 @@ impl Scanner {
                     start += end;
                 }
                 Err(broken) => {
-                    // A torn line runs straight into the next entry. Inside a string these marks
-                    // would be escaped, so where they stand bare an entry begins. Each try costs a
-                    // pass over the rest of the line, so there are few.
-                    attempts += 1;
-                    let next = if attempts <= 8 { next_object(&rest[first + 1..]) } else { None };
-                    let len = next.map_or(rest.len(), |next| first + 1 + next);
-                    self.junk(&rest[..len], broken, sink);
-                    if next.is_none() {
-                        return true;
+                    let next = self.entry_behind(rest, first + 1);
+                    self.junk(&rest[..next.unwrap_or(rest.len())], broken, sink);
+                    match next {
+                        Some(next) => start += next,
+                        None => return true,
                     }
-                    start += len;
                 }
             }
         }
+    }
+
+    /// Finds the entry that a torn line runs into: one that begins as clients begin them and goes to
+    /// the end of the line. A line without an end may still be written to, so nothing is made of its
+    /// parts: the numbers of entries never change.
+    fn entry_behind(&mut self, line: &[u8], from: usize) -> Option<usize> {
+        if !line.ends_with(b"\n") || serde_json::from_slice::<IgnoredAny>(line.trim_ascii()).is_ok() {
+            return None;
+        }
+        // Each try costs a pass over the rest of the line, so there are few.
+        let starts = memchr::memchr_iter(b'{', &line[from..]).map(|at| from + at);
+        let starts = starts.filter(|&at| begins_like_an_entry(&line[at..])).take(8).collect::<Vec<_>>();
+        let to_the_end = |end: usize| begins_at(&line[end..], false) == line.len() - end;
+        starts.into_iter().find(|&at| self.parse_strictly(line, at).is_ok_and(to_the_end))
     }
 
     fn rest_without_object(&mut self, rest: &[u8], glued: bool, sink: &mut impl Sink) -> bool {
@@ -292,11 +300,13 @@ fn begins_at(bytes: &[u8], first_line: bool) -> usize {
     mark + rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).unwrap_or(rest.len())
 }
 
-fn next_object(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'{', bytes).find(|&at| {
-        let rest = &bytes[at..];
-        rest.starts_with(br#"{"parentUuid":"#) || rest.starts_with(br#"{"type":""#)
-    })
+/// Entries of the tree begin with their parent, all others with their type.
+fn begins_like_an_entry(bytes: &[u8]) -> bool {
+    let kind = || {
+        let name = bytes.strip_prefix(br#"{"type":""#)?;
+        Kind::from_name(name.split(|&b| b == b'"').next()?)
+    };
+    bytes.starts_with(br#"{"parentUuid":"#) || kind().is_some()
 }
 
 /// A log in memory, read as a whole.
@@ -383,10 +393,29 @@ mod tests {
 
     #[test]
     fn an_entry_behind_a_torn_line_is_found() {
-        let torn = r#"{"parentUuid":"p","message":{"content":"half a sen{"type":"mode","mode":"x"}"#;
+        let torn =
+            "{\"parentUuid\":\"p\",\"message\":{\"content\":\"half a sen{\"type\":\"mode\",\"mode\":\"x\"}\n";
         assert_snapshot!(check(torn), @"2 entries, 1 objects; 1: line is not JSON");
-        let deeper = r#"{"parentUuid":"p","toolUseResult":{"stdout":"half {"parentUuid":null,"type":"user"}"#;
+        let deeper = "{\"parentUuid\":\"p\",\"toolUseResult\":{\"stdout\":\"half {\"parentUuid\":null,\"type\":\"user\"}\n";
         assert_snapshot!(check(deeper), @"2 entries, 1 objects; 1: line is cut short");
+        // The blocks of a torn message are not entries, however many there are.
+        let blocks = r#"{"type":"text","text":"a"},"#.repeat(12);
+        let torn = format!("{{\"parentUuid\":\"p\",\"message\":{{\"content\":[{blocks}{{\"type\":\"te");
+        assert_eq!(check(format!("{torn}\n")), "1 entries, 0 objects; 1: line is cut short");
+        assert_eq!(
+            check(format!("{torn}{{\"parentUuid\":null}}\n")),
+            "2 entries, 1 objects; 1: line is not JSON"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_still_written_is_one_entry_then_and_later() {
+        let whole = r#"{"parentUuid":"p","snapshot":{"type":"mode"},"data":{"type":"user"}}"#;
+        for cut in 1..whole.len() {
+            let read = read(&whole.as_bytes()[..cut]);
+            assert!(read.entries.len() == 1 && read.entries[0].number == 0, "{cut}");
+        }
+        assert_snapshot!(check("[{\"type\":\"user\"}]\n"), @"1 entries, 0 objects; 1: line is `[{\"type\":\"user\"}]`, not an object");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! Merging happens here: entries of one `message.id` are one message with every block once, and a
 //! message replayed under new uuids is the message it repeats.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 use rethread_log::{
@@ -21,7 +23,7 @@ use crate::usage::Usage;
 const MAX_DEFECTS: usize = 1000;
 
 /// How much of a prompt or title is kept, in bytes of the log.
-const MAX_TEXT: usize = 1000;
+pub(crate) const MAX_TEXT: usize = 1000;
 
 /// Makes [`Facts`] of a log, entry by entry.
 #[derive(Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Builder {
     /// The blocks of messages seen so far, to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
-    last_text: FxHashMap<u32, (usize, u64)>,
+    last_text: FxHashMap<u32, (usize, u64, u32)>,
     /// The uuid read last, as it was spelled and what it is.
     last_uuid: (Vec<u8>, Uid),
     /// The usage read last, as it was spelled and what it says.
@@ -102,7 +104,7 @@ impl Builder {
         );
         if metadata {
             self.metadata(line, raw);
-        } else if let Some(uuid) = line.string(Key::Uuid, raw) {
+        } else if let Some(uuid) = line.string(Key::Uuid, raw).filter(|uuid| !uuid.is_empty()) {
             self.tree_entry(entry, line, Uid::new(uuid));
         } else if line.kind.is_some_and(Kind::in_tree) {
             // Nothing can hang on it, but it was said: it gets an id that no entry can name.
@@ -120,11 +122,11 @@ impl Builder {
             }
             None => {
                 let name = line.string(Key::Type, raw).map_or("(none)".into(), unescape);
-                *self.facts.types.entry(clip(&name)).or_default() += 1;
+                count_bounded(&mut self.facts.types, &name);
             }
         }
         for span in &line.unknown {
-            *self.facts.unknown_fields.entry(clip(&unescape(span.of(raw)))).or_default() += 1;
+            count_bounded(&mut self.facts.unknown_fields, &unescape(span.of(raw)));
         }
     }
 
@@ -265,7 +267,7 @@ impl Builder {
         flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
         flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
-        flags.set_if(line.string(Key::Uuid, raw).is_none(), Flags::NO_UUID);
+        flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), Flags::NO_UUID);
         if flags.is_sidechain()
             && let Some(agent) = line.string(Key::AgentId, raw)
         {
@@ -460,7 +462,7 @@ impl Builder {
 
         let mut new_blocks = 0;
         for block in &line.blocks {
-            if self.is_new_block(node.message, block, raw) {
+            if self.is_new_block(index, node.message, block, raw) {
                 new_blocks += 1;
                 self.count_block(true, block, raw);
             }
@@ -520,19 +522,21 @@ impl Builder {
             None => {
                 let role = if assistant { "assistant" } else { "user" };
                 let name = block.kind_name.string_in(raw).map_or("(none)".into(), unescape);
-                *self.facts.blocks.entry(format!("{role}:{}", clip(&name))).or_default() += 1;
+                count_bounded(&mut self.facts.blocks, &format!("{role}:{name}"));
             }
         }
     }
 
     /// Tells whether a message has not had this block yet. A copy of a block, or a text that grew
     /// while it was streamed, is not new.
-    fn is_new_block(&mut self, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
+    fn is_new_block(&mut self, index: u32, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
         let kind = block.kind_name.of(raw);
         let words = block.text.of(raw);
         let message_key = message.to_le_bytes();
         let print = match block.kind {
-            Some(BlockKind::ToolUse) => fingerprint(&[&message_key, kind, block.id.of(raw)]),
+            Some(BlockKind::ToolUse) if !block.id.is_empty() => {
+                fingerprint(&[&message_key, kind, block.id.of(raw)])
+            }
             // A thinking block without text is known by its signature.
             Some(BlockKind::Thinking) => fingerprint(&[&message_key, kind, words, block.signature.of(raw)]),
             _ => fingerprint(&[&message_key, kind, block.whole.of(raw)]),
@@ -542,8 +546,12 @@ impl Builder {
             return new;
         }
         let inner = block.text.string_in(raw).unwrap_or_default();
-        let grown = self.last_text.insert(message, (inner.len(), fingerprint(&[inner]))).is_some_and(
-            |(len, before)| len > 0 && len < inner.len() && fingerprint(&[&inner[..len]]) == before,
+        let grown = self.last_text.insert(message, (inner.len(), fingerprint(&[inner]), index)).is_some_and(
+            |(len, before, entry)| {
+                // Two texts of one entry are two texts.
+                let longer = entry != index && len > 0 && len < inner.len();
+                longer && fingerprint(&[&inner[..len]]) == before
+            },
         );
         !grown
     }
@@ -585,7 +593,7 @@ impl Builder {
                 let agent = self.started_agent(call, line, raw);
                 self.facts.answer(call, index, agent);
             }
-            None => self.waiting.push((uid, index, unescape(id).into())),
+            None => self.waiting.push((uid, index, unescape(&id[..id.len().min(MAX_TEXT)]).into())),
         }
     }
 
@@ -676,7 +684,7 @@ fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {
 }
 
 /// Returns the beginning of a text, cut before a character or escape.
-fn kept_text(inner: &[u8]) -> String {
+pub(crate) fn kept_text(inner: &[u8]) -> String {
     let mut end = inner.len().min(MAX_TEXT);
     if end < inner.len() {
         while end > 0 && inner[end] & 0xc0 == 0x80 {
@@ -688,6 +696,13 @@ fn kept_text(inner: &[u8]) -> String {
         }
     }
     unescape(&inner[..end]).into_owned()
+}
+
+/// Counts a name that comes from the log; neither long names nor many may fill the memory.
+fn count_bounded(counts: &mut BTreeMap<String, u64>, name: &str) {
+    let name = clip(name);
+    let room = counts.len() < 1000 || counts.contains_key(&name);
+    *counts.entry(if room { name } else { "(other)".to_owned() }).or_default() += 1;
 }
 
 /// Names come from the log: none may fill the memory.

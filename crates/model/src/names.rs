@@ -26,7 +26,8 @@ impl Names {
         if self.names.get(self.last as usize).is_some_and(|(name, _)| name.as_bytes() == inner) {
             return self.last;
         }
-        let name = unescape(inner);
+        // A name is a word or a path; of anything longer the beginning is enough.
+        let name = unescape(&inner[..inner.len().min(4000)]);
         if let Some(&index) = self.index.get(&*name) {
             self.last = index;
             return index;

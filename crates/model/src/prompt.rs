@@ -57,23 +57,24 @@ const WRAPPINGS: &[(&str, &str)] = &[
     ("<post-tool-use-hook>", "</post-tool-use-hook>"),
 ];
 
-/// Tells who wrote a text. `text` is a string's inner bytes, escapes and all.
-pub(crate) fn author_of_text(text: &[u8]) -> Author {
+/// Tells who wrote a text, and its words without what is wrapped around them.
+fn author_and_words(text: &[u8]) -> (Author, &[u8]) {
+    let whole = text;
     let mut text = trim(text);
     while let Some((_, close)) = WRAPPINGS.iter().find(|(open, _)| text.starts_with(open.as_bytes())) {
         let Some(end) = find(text, close.as_bytes()) else {
-            return Author::Notice;
+            return (Author::Notice, whole);
         };
         text = trim(&text[end + close.len()..]);
         if text.is_empty() {
-            return Author::Notice;
+            return (Author::Notice, whole);
         }
     }
     if text.is_empty() {
-        return Author::Nobody;
+        return (Author::Nobody, text);
     }
     let markup = MARKUP.iter().find(|(mark, _)| text.starts_with(mark.as_bytes()));
-    markup.map_or(Author::Human, |&(_, author)| author)
+    (markup.map_or(Author::Human, |&(_, author)| author), text)
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -99,14 +100,14 @@ pub(crate) fn is_blank(text: &[u8]) -> bool {
 /// the first text that counts.
 pub(crate) fn author_of_entry<'r>(line: &Line, raw: &'r [u8]) -> (Author, &'r [u8]) {
     if let Some(text) = line.message.and_then(|m| m.content.string_in(raw)) {
-        return (author_of_text(text), text);
+        return author_and_words(text);
     }
     let mut found = (Author::Nobody, &raw[..0]);
     for block in &line.blocks {
         let (author, text) = match block.kind {
             Some(BlockKind::Text) => {
                 let text = block.text.string_in(raw).unwrap_or_default();
-                (author_of_text(text), text)
+                author_and_words(text)
             }
             // A pasted picture is as much a prompt as a text.
             Some(BlockKind::Image | BlockKind::Document) => (Author::Human, &raw[..0]),
@@ -143,7 +144,7 @@ mod tests {
             ("This session is being continued from a previous conversation that ran out", Author::Summary),
             (r" \n\t", Author::Nobody),
         ] {
-            assert_eq!(author_of_text(text.as_bytes()), author, "{text}");
+            assert_eq!(author_and_words(text.as_bytes()).0, author, "{text}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One session, read and understood: the facts of its log, its tree and its paths.
 
 use rethread_log::Defect;
+use rustc_hash::FxHashMap;
 
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Role};
+use crate::facts::{Facts, NONE};
 use crate::id::{Time, Uid};
 use crate::resume::{Resume, resume};
 use crate::tree::{Groups, StepKind, Tree};
@@ -86,6 +87,7 @@ impl Session {
             }
         }
         ends.sort_by_key(|&(step, inner)| (last[step], inner));
+        let mut said_above = self.said_above();
         ends.iter()
             .enumerate()
             .map(|(i, &(step, inner))| {
@@ -101,7 +103,7 @@ impl Session {
                     inner,
                     step,
                     tip,
-                    fork_point: sums.fork.map(|(_, from)| self.said_at(from)),
+                    fork_point: sums.fork.map(|(_, from)| said_above(from)),
                     fork_step: sums.fork.map(|(step, _)| step),
                     messages: sums.messages,
                     turns: sums.turns,
@@ -138,10 +140,15 @@ impl Session {
         self.tree.step(message.first as usize)
     }
 
-    /// Tells whether the way to `end` shows `step`.
-    pub fn leads_over(&self, end: usize, step: usize) -> bool {
+    /// Returns for each step whether the way to it shows `step`.
+    pub fn beyond(&self, step: usize) -> Vec<bool> {
         let shown_with = self.home[step];
-        self.tree.path_to(end).contains(&(shown_with as usize))
+        let mut beyond = vec![false; self.tree.steps.len()];
+        for &at in &self.tree.order {
+            let above = self.tree.parent_of(at as usize).is_some_and(|parent| beyond[parent]);
+            beyond[at as usize] = at == shown_with || above;
+        }
+        beyond
     }
 
     /// Counts distinct prompts, replays once.
@@ -219,16 +226,37 @@ impl Session {
         last
     }
 
-    /// Returns the user or assistant entry at or above `node`.
-    fn said_at(&self, node: u32) -> usize {
-        let mut at = node;
-        while !matches!(self.facts.nodes[at as usize].role, Role::User | Role::Assistant) {
-            match self.tree.links[at as usize].target() {
-                Some(above) => at = above,
-                None => return node as usize,
+    /// Finds the user or assistant entry at or above each of some nodes, in one pass over the log.
+    fn said_above(&self) -> impl FnMut(u32) -> usize + '_ {
+        let mut known: FxHashMap<u32, u32> = FxHashMap::default();
+        move |node| {
+            let mut trail = Vec::new();
+            let mut at = node;
+            while !self.facts.nodes[at as usize].is_conversation() {
+                if let Some(&found) = known.get(&at) {
+                    at = found;
+                    break;
+                }
+                trail.push(at);
+                match self.tree.links[at as usize].target() {
+                    Some(above) => at = above,
+                    None => break,
+                }
+            }
+            known.extend(trail.into_iter().map(|passed| (passed, at)));
+            at as usize
+        }
+    }
+
+    /// Returns for each step the root that it goes back to.
+    pub fn roots(&self) -> Vec<usize> {
+        let mut roots: Vec<usize> = (0..self.tree.steps.len()).collect();
+        for &step in &self.tree.order {
+            if let Some(parent) = self.tree.parent_of(step as usize) {
+                roots[step as usize] = roots[parent];
             }
         }
-        at as usize
+        roots
     }
 }
 

@@ -96,7 +96,8 @@ impl<'a> BlockView<'a> {
 
     /// Returns the text of a text or thinking block.
     pub fn text(&self) -> Cow<'a, str> {
-        let text = if self.plain { self.spans.whole } else { self.spans.text };
+        let whole = self.plain || self.spans.whole.string_in(self.raw).is_some();
+        let text = if whole { self.spans.whole } else { self.spans.text };
         Json::new(text.of(self.raw)).as_str().unwrap_or_default()
     }
 
@@ -215,12 +216,12 @@ impl<'a> Reader<'a> {
         raw
     }
 
-    /// Returns the words of a user entry: its text blocks, without markup around them.
+    /// Returns the beginning of the words of a user entry, without markup around them.
     pub fn words(&self, node: usize) -> String {
         let mut line = Line::default();
         let raw = self.parse(node, &mut line);
         let (_, words) = crate::prompt::author_of_entry(&line, raw);
-        rethread_log::unescape(words).into_owned()
+        crate::build::kept_text(words)
     }
 
     /// Returns the uuid of a node as it is spelled.
@@ -336,7 +337,8 @@ impl<'a> Reader<'a> {
                     // Results without a call are not among the answers.
                     let id = block.id();
                     let mut ahead = answers.clone();
-                    if ahead.next().is_some_and(|call| *facts.call_id(&facts.calls[call as usize]) == *id) {
+                    if ahead.next().is_some_and(|call| is_id(facts.call_id(&facts.calls[call as usize]), &id))
+                    {
                         let call = answers.next().unwrap_or(0) as usize;
                         block.call = Some(call);
                         block.partner = message_of(facts.calls[call].node as usize);
@@ -381,11 +383,18 @@ fn words_of(prompt: Json<'_>) -> Cow<'_, str> {
     })
 }
 
+/// Very long ids are kept by their beginning.
+fn is_id(kept: &str, id: &str) -> bool {
+    kept == id || kept.len() >= crate::build::MAX_TEXT / 2 && id.starts_with(kept)
+}
+
 /// A text that was written while it grew stands for its beginnings.
 fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
     let inner = |b: &BlockView<'_>| b.spans.text.string_in(b.raw).map(<[u8]>::to_vec);
     let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
+    // Two texts of one entry are two texts.
     block.kind == last.kind
+        && !std::ptr::eq(block.raw, last.raw)
         && inner(last).zip(inner(block)).is_some_and(|(before, now)| {
             !before.is_empty() && now.len() > before.len() && now.starts_with(&before)
         })

@@ -357,6 +357,41 @@ fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
     assert_eq!((all.paths(Client::NEWEST).len(), all.tree.forks()), (5_001, 5_000));
 }
 
+/// Shapes on which a search from each entry would go over the same entries again and again.
+#[test]
+fn notes_and_lost_parents_by_the_thousand_are_no_obstacle() {
+    let uuid = |n: u64| format!("00000000-0000-4000-8000-{n:012x}");
+    let note = |n: u64, parent: Option<String>, time: &str| {
+        json!({ "parentUuid": parent, "type": "system", "subtype": "x", "uuid": uuid(n), "timestamp": time })
+            .to_string()
+            + "\n"
+    };
+    let moment = "2026-01-01T00:00:00.000Z";
+    // A long chain of notes, and from each of them another note.
+    let chain = (1..=20_000).map(|n| note(n, (n > 1).then(|| uuid(n - 1)), moment));
+    let leaves = (1..=20_000).map(|n| note(n + 20_000, Some(uuid(n)), moment));
+    let notes: String = chain.chain(leaves).collect();
+    // Entries at one moment whose parents are all gone.
+    let lost: String = (1..=50_000).map(|n| note(n, Some(format!("gone {n}")), moment)).collect();
+    // A fork at the end of each of many notes.
+    let mut forks = String::from(
+        "{\"parentUuid\":null,\"type\":\"user\",\"message\":{\"content\":\"p\"},\"uuid\":\"p\"}\n",
+    );
+    for n in 1..=10_000u64 {
+        forks += &note(n, Some(if n == 1 { "p".into() } else { uuid(n - 1) }), moment);
+        let prompt = json!({ "parentUuid": uuid(n), "type": "user", "message": { "content": format!("q{n}") }, "uuid": uuid(n + 90_000) });
+        forks += &format!("{prompt}\n");
+    }
+    for (log, tips) in [(notes, 0), (lost, 0), (forks, 10_000)] {
+        let session = session(log.as_bytes());
+        for client in Client::ALL {
+            let paths = session.paths(client);
+            assert_eq!(paths.iter().filter(|path| !path.inner).count(), tips);
+        }
+        assert_eq!(session.roots().len(), session.tree.steps.len());
+    }
+}
+
 /// What a random log is made of.
 #[derive(Debug, Clone)]
 enum Step {

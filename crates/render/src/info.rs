@@ -40,14 +40,14 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
     tally(out, look, "blocks", &inventory.blocks)?;
     let calls = &inventory.tool_calls;
     let mut told = format!("{}, {} with a result", count(calls.total), count(calls.paired));
-    for (n, words) in [
-        (calls.orphan_uses.len(), "without"),
-        (calls.orphan_results.len(), "results without a call"),
-        (calls.multiple_results.len(), "with several"),
-    ] {
-        if n > 0 {
-            told += &format!(", {n} {words}");
-        }
+    if !calls.orphan_uses.is_empty() {
+        told += &format!(", {} without", calls.orphan_uses.len());
+    }
+    if !calls.multiple_results.is_empty() {
+        told += &format!(", {} with several", calls.multiple_results.len());
+    }
+    if !calls.orphan_results.is_empty() {
+        told += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
     }
     line(out, look, "tool calls", &told)?;
     tally(out, look, "tools", &calls.by_name)?;
@@ -57,10 +57,10 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
     let chain = &inventory.chain;
     let links: BTreeMap<String, u64> = [
         ("parent is the entry before", chain.previous),
-        ("another entry", chain.other),
-        ("null", chain.null),
-        ("none given", chain.missing),
-        ("not in the file", chain.dangling),
+        ("parent is another entry", chain.other),
+        ("no parent", chain.null),
+        ("parent not given", chain.missing),
+        ("parent not in the file", chain.dangling),
         ("joined over a compaction", chain.logical),
         ("joined by file order", chain.inferred),
     ]
@@ -71,12 +71,16 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
     tally(out, look, "unknown types", &inventory.unknown.types)?;
     tally(out, look, "unknown fields", &inventory.unknown.fields)?;
     weights(out, look, inventory)?;
-    for defect in inventory.defects.iter().take(20) {
+    let listed = &inventory.defects[..inventory.defects.len().min(20)];
+    for defect in listed {
         let text = format!("line {}: {}", defect.line, defect.detail);
         line(out, look, "defect", &look.paint(Style::Bad, look.line(&text)))?;
     }
-    if defects > 20 {
-        line(out, look, "", &format!("and {} more defects", count(defects - 20)))?;
+    let more = defects - listed.len() as u64;
+    if more > 0 {
+        let and = if listed.is_empty() { "" } else { "and " };
+        let told = format!("{and}{} {}", count(more), if listed.is_empty() { "in all" } else { "more" });
+        line(out, look, if listed.is_empty() { "defects" } else { "" }, &look.paint(Style::Bad, told))?;
     }
     Ok(())
 }
@@ -115,6 +119,9 @@ fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String,
         return Ok(());
     }
     counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    // A log can make up any number of names; the most frequent tell enough.
+    let more = counts.len().saturating_sub(MAX_NAMES);
+    counts.truncate(MAX_NAMES);
     let width = look.width.unwrap_or(100).saturating_sub(18).max(20);
     let mut name = name;
     let mut text = String::new();
@@ -131,8 +138,14 @@ fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String,
         }
         text += &item;
     }
+    if more > 0 {
+        text += &format!(" and {more} more");
+    }
     line(out, look, name, &text)
 }
+
+/// How many names of one sort are told.
+const MAX_NAMES: usize = 100;
 
 fn usage(out: &mut dyn Write, look: &Look, usage: &Usage) -> io::Result<()> {
     if *usage == Usage::default() {

@@ -15,5 +15,5 @@ pub use info::{info, info_many};
 pub use ls::ls;
 pub use rows::{Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow};
 pub use show::{ShowOptions, Tools, show};
-pub use text::{Look, Style, ago, bytes, count, escape, fit};
+pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};
 pub use tree::tree;

@@ -85,7 +85,8 @@ fn id_width(rows: &[SessionRow]) -> usize {
         let common = pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
         width = width.max(common + 1);
     }
-    width.min(36)
+    // Names that differ late would push the titles out of sight.
+    width.min(16)
 }
 
 fn id_end(id: &str, width: usize) -> usize {

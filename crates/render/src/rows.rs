@@ -180,7 +180,9 @@ fn raw_block(block: &BlockView<'_>) -> Option<Box<RawValue>> {
         return RawValue::from_string(text.to_string()).ok();
     }
     let text = String::from_utf8_lossy(block.json().raw()).into_owned();
-    RawValue::from_string(text).ok()
+    // What is broken inside is given as the text that it is.
+    let broken = |text: &str| serde_json::json!({ "type": "broken", "text": text }).to_string();
+    RawValue::from_string(text.clone()).or_else(|_| RawValue::from_string(broken(&text))).ok()
 }
 
 fn message_row(message: &MessageView<'_>) -> MessageRow {

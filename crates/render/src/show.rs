@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use rethread_log::{BlockKind, Json};
 use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView};
 
-use crate::text::{Look, Style, count, fit, plural};
+use crate::text::{Look, Style, fit, plural};
 
 /// How much of tool calls is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,12 +39,12 @@ pub fn show(
     look: &Look,
 ) -> io::Result<()> {
     // Results are shown under their calls, so they are looked up by the call.
-    let mut results = rustc_hash::FxHashMap::default();
+    let mut results: rustc_hash::FxHashMap<usize, Vec<&BlockView<'_>>> = rustc_hash::FxHashMap::default();
     for item in items {
         let Item::Message(message) = item else { continue };
         for block in message.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
             if let Some(call) = block.call {
-                results.entry(call).or_insert(block);
+                results.entry(call).or_default().push(block);
             }
         }
     }
@@ -61,7 +61,7 @@ pub fn show(
 struct Page<'a, 'b> {
     options: &'a ShowOptions<'a>,
     look: &'a Look,
-    results: rustc_hash::FxHashMap<usize, &'b BlockView<'b>>,
+    results: rustc_hash::FxHashMap<usize, Vec<&'b BlockView<'b>>>,
 }
 
 impl Page<'_, '_> {
@@ -166,7 +166,7 @@ impl Page<'_, '_> {
         }
         match result {
             None => writeln!(out, "    {}", look.paint(Style::Bad, "↳ no result"))?,
-            Some(result) => self.result(out, result)?,
+            Some(results) => results.iter().try_for_each(|result| self.result(out, result))?,
         }
         if let Some(told) = block.call.and_then(|call| (self.options.subagent)(call)) {
             writeln!(out, "    {}", look.paint(Style::Tool, format!("↳ {}", look.line(&told))))?;
@@ -293,7 +293,7 @@ fn gist(input: Json<'_>) -> String {
     input.each(|_, _| members += 1);
     match String::from_utf8_lossy(input.raw()) {
         raw if raw.len() <= 200 => raw.into_owned(),
-        _ => format!("({} fields)", count(members)),
+        _ => format!("({})", plural(members, "field")),
     }
 }
 

@@ -112,14 +112,16 @@ impl Look {
     }
 }
 
+/// Tells whether a character turns the direction of writing or breaks lines unseen.
+pub fn turns_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
 /// Spells out what a terminal would obey: control characters and those that turn the direction of
 /// writing. Line ends and tabs stay.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let obeyed = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
-    };
+    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t' || turns_direction(c);
     if !text.chars().any(obeyed) {
         return text.into();
     }

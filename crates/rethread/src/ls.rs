@@ -52,6 +52,13 @@ pub struct Listing {
     pub errors: Vec<crate::Error>,
 }
 
+impl Listing {
+    /// Tells whether there is nothing, not even something folded away.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.folded.iter().all(|(_, n)| *n == 0)
+    }
+}
+
 struct Scanned {
     row: SessionRow,
     file: SessionFile,
@@ -121,7 +128,7 @@ impl Library {
 
     fn scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<Source> {
         if let Some(demo) = &self.demo {
-            return demo.clone();
+            return self.demo_scope(demo, options, listing);
         }
         let sessions_in = |dirs: Vec<PathBuf>| -> Vec<Source> {
             dirs.iter().flat_map(|dir| Store::sessions_in(dir, true)).map(Source::from).collect()
@@ -145,6 +152,26 @@ impl Library {
         sources
     }
 
+    fn demo_scope(&self, demo: &[Source], options: &LsOptions, listing: &mut Listing) -> Vec<Source> {
+        if options.projects.is_empty() {
+            return demo.to_vec();
+        }
+        let mut sources = Vec::new();
+        for wanted in &options.projects {
+            let in_project = |source: &&Source| {
+                source
+                    .facts()
+                    .is_ok_and(|(facts, _)| facts.cwds.first().is_some_and(|cwd| cwd.contains(wanted)))
+            };
+            let found: Vec<Source> = demo.iter().filter(in_project).cloned().collect();
+            if found.is_empty() {
+                listing.missing.push(wanted.clone());
+            }
+            sources.extend(found);
+        }
+        sources
+    }
+
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
     /// any other directory.
     fn project(&self, wanted: &str) -> Vec<Source> {
@@ -157,8 +184,7 @@ impl Library {
             if !found.is_empty() {
                 return found;
             }
-            let looks_like_path = wanted.contains('/') || wanted == "." || wanted.ends_with(".jsonl");
-            if looks_like_path && let Ok(found) = self.find(wanted) {
+            if let Ok(found) = self.find(wanted) {
                 return found;
             }
         }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use rethread_log::{Scanner, Sink};
+use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
 use rethread_model::{Builder, Facts, Uid};
 
 const PAGE: usize = 4096;
@@ -139,22 +139,42 @@ pub(crate) fn head(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Finds which of `wanted` are uuids of entries in a log, without keeping anything of it.
 pub fn uuids_in(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
-    const KEY: &[u8] = b"\"uuid\":\"";
-    let finder = memchr::memmem::Finder::new(KEY);
-    let mut found = Vec::new();
+    struct Uuids<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
+    impl Sink for Uuids<'_> {
+        fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+            let uid = line.string(Key::Uuid, entry.raw).map_or(Uid::NONE, Uid::new);
+            if (self.0)(uid) {
+                self.1.push(uid);
+            }
+        }
+
+        fn defect(&mut self, _: Defect) {}
+    }
+    // Most logs hold none; a search for anything that looks like one tells that quickly. What is
+    // found may be quoted in some tool's output, so then the entries themselves are asked.
+    if !mentions(path, wanted)? {
+        return Ok(Vec::new());
+    }
+    let mut file = File::open(path)?;
+    let limit = file.metadata()?.len();
+    let mut uuids = Uuids(wanted, Vec::new());
+    scan(&mut file, limit, &mut uuids)?;
+    Ok(uuids.1)
+}
+
+fn mentions(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
+    let finder = memchr::memmem::Finder::new(b"\"uuid\":");
+    let mut found = false;
     let mut file = File::open(path)?;
     let limit = file.metadata()?.len();
     PIECES.with_borrow_mut(|pieces| {
         pieces.each(&mut file, limit, |piece| {
-            for at in finder.find_iter(piece) {
-                let rest = &piece[at + KEY.len()..];
-                let id = rest.get(..36).unwrap_or(rest);
-                let id = id.split(|&b| b == b'"').next().unwrap_or(id);
-                let uid = Uid::new(id);
-                if wanted(uid) {
-                    found.push(uid);
-                }
-            }
+            found = found
+                || finder.find_iter(piece).any(|at| {
+                    let rest = piece[at + 7..].trim_ascii_start();
+                    let id = rest.strip_prefix(b"\"").and_then(|id| id.split(|&b| b == b'"').next());
+                    id.is_some_and(|id| wanted(Uid::new(id)))
+                });
         })
     })?;
     Ok(found)

@@ -17,10 +17,14 @@ const SHOWN: usize = 10;
 
 pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
-    let cwd = here(&library);
-    let options = LsOptions { cwd: cwd.clone(), ..LsOptions::default() };
-    let listing = list(&library, &options, terminal);
-    for error in listing.errors {
+    let mut cwd = here(&library);
+    let mut listing = list(&library, &LsOptions { cwd: cwd.clone(), ..LsOptions::default() }, terminal);
+    if cwd.is_some() && listing.is_empty() {
+        // The directory only shares its name with another project's.
+        cwd = None;
+        listing = list(&library, &LsOptions::default(), terminal);
+    }
+    for error in std::mem::take(&mut listing.errors) {
         terminal.warn(&error.into());
     }
     let look = &terminal.look;
@@ -32,7 +36,18 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
         }
         return Ok(out.finish().map(|()| Done::Well)?);
     }
-    let demo = if library.is_demo() { " --demo" } else { "" };
+    let demo = match &global.config_dir {
+        _ if library.is_demo() => " --demo".to_owned(),
+        Some(dir) => format!(" --config-dir {}", dir.display()),
+        None => String::new(),
+    };
+    if rows.is_empty() && !listing.is_empty() {
+        writeln!(out, "No conversations here, but other logs:\n")?;
+        writeln!(out, "  rethread{demo} ls --agents   list them")?;
+        out.finish()?;
+        say_folded(&listing.folded, 0, terminal);
+        return Ok(Done::Well);
+    }
     if rows.is_empty() {
         let roots: Vec<_> = library.store().roots().iter().map(|root| root.display().to_string()).collect();
         writeln!(out, "No sessions under {}.\n", look.safe(&roots.join(", ")))?;

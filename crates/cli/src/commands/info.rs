@@ -7,7 +7,7 @@ use rethread::{InventoryRow, Source, info_total, render};
 
 use crate::Done;
 use crate::args::Global;
-use crate::commands::{json_line, library};
+use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -40,8 +40,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             let info = library.info(source);
             progress.advance(source.file.bytes);
             info.map(|row| {
-                let json =
-                    if global.json { serde_json::to_vec(&row).unwrap_or_default() } else { Vec::new() };
+                let json = if global.json { json_bytes(&row).unwrap_or_default() } else { Vec::new() };
                 (row, json)
             })
         })
@@ -65,8 +64,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     let mut out = terminal.output();
     if global.json {
-        for mut line in lines {
-            line.push(b'\n');
+        for line in lines {
             out.write_all(&line)?;
         }
     } else if rows.len() <= FEW {

@@ -69,7 +69,12 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     if !args.all && args.projects.is_empty() {
         options.cwd = here(&library);
     }
-    let listing = list(&library, &options, terminal);
+    let mut listing = list(&library, &options, terminal);
+    if options.cwd.is_some() && listing.is_empty() {
+        // The directory only shares its name with another project's.
+        options.cwd = None;
+        listing = list(&library, &options, terminal);
+    }
     for error in listing.errors {
         terminal.warn(&error.into());
     }

@@ -21,15 +21,26 @@ pub(crate) fn library(global: &Global) -> Library {
     if global.demo {
         return Library::demo();
     }
-    let several = |text: &str| -> Vec<PathBuf> {
-        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+    // A directory whose name holds a comma is one directory; one that is named twice is meant once.
+    let roots = |text: &str| -> Vec<PathBuf> {
+        if std::path::Path::new(text).is_dir() {
+            return vec![PathBuf::from(text)];
+        }
+        let mut roots: Vec<PathBuf> = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+            let root = PathBuf::from(part);
+            if !roots.iter().any(|known| real(known) == real(&root)) {
+                roots.push(root);
+            }
+        }
+        roots
     };
     if let Some(dir) = &global.config_dir {
-        // A directory whose name holds a comma is one directory.
-        return Library::open(if dir.is_dir() { vec![dir.clone()] } else { several(&dir.to_string_lossy()) });
+        return Library::open(roots(&dir.to_string_lossy()));
     }
     let named =
-        std::env::var("CLAUDE_CONFIG_DIR").ok().map(|dirs| several(&dirs)).filter(|dirs| !dirs.is_empty());
+        std::env::var("CLAUDE_CONFIG_DIR").ok().map(|dirs| roots(&dirs)).filter(|dirs| !dirs.is_empty());
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();
     Library::open(named.unwrap_or_else(home))
 }
@@ -63,7 +74,22 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
 
 /// Writes a value as one line of JSON.
 pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *out, value)?;
-    out.write_all(b"\n")?;
+    out.write_all(&json_bytes(value)?)?;
     Ok(())
+}
+
+/// Spells a value as one line of JSON that a terminal shows and never obeys: what turns the direction
+/// of writing or controls a terminal stands only in strings, where an escape means the same.
+pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    let mut text = serde_json::to_string(value)?;
+    if !text.is_ascii() || text.contains('\u{7f}') {
+        let obeyed = |c: char| c.is_control() || rethread::render::turns_direction(c);
+        if text.contains(obeyed) {
+            let spelled =
+                |c: char| if obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+            text = text.chars().map(spelled).collect();
+        }
+    }
+    text.push('\n');
+    Ok(text.into_bytes())
 }

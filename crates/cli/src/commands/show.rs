@@ -29,7 +29,7 @@ pub(crate) struct Args {
     path: Option<usize>,
 
     /// Begin at this message, on a path that holds it
-    #[arg(long, value_name = "MESSAGE")]
+    #[arg(long, value_name = "MESSAGE", value_parser = message_number)]
     at: Option<usize>,
 
     /// Show only these turns: `3`, `2..5`, `4..`, `..2`; counted from 1, or from the end with a minus
@@ -55,6 +55,12 @@ enum Tools {
     None,
 }
 
+/// Reads `12` or `#12`, as messages are shown.
+fn message_number(text: &str) -> Result<usize, String> {
+    let number = text.strip_prefix('#').unwrap_or(text);
+    number.parse().map_err(|_| "a message is named by its number, such as 12".to_owned())
+}
+
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
     let loaded = load_one(&library, &args.session)?;
@@ -71,8 +77,20 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         items = take_turns(items, turns)?;
     }
     if let Some(n) = args.at {
-        let start = items.iter().position(|item| matches!(item, Item::Message(m) if m.n == n));
-        items.drain(..start.unwrap_or(0));
+        let place = |n: usize| items.iter().position(|item| matches!(item, Item::Message(m) if m.n == n));
+        let start = place(n).ok_or_else(|| {
+            Failure::new(format!("message {n} is not on path {}", path.n))
+                .hint("leave --path out to see it on a path that holds it")
+        })?;
+        // A result is shown under its call, so begin there.
+        let Item::Message(message) = &items[start] else { unreachable!("found as a message") };
+        let call = message
+            .blocks
+            .iter()
+            .find_map(|block| block.partner)
+            .filter(|_| message.kind == MessageKind::Result);
+        let start = call.and_then(place).filter(|&call| call < start).unwrap_or(start);
+        items.drain(..start);
     }
     let mut out = terminal.output();
     if global.json {
@@ -154,7 +172,8 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
         return Err(Failure::new(format!("there is no message {n}"))
             .hint(format!("messages are numbered from 1 to {}", loaded.session.facts.messages.len())));
     };
-    let found = paths.iter().rev().find(|path| loaded.session.leads_over(path.path.step, step));
+    let beyond = loaded.session.beyond(step);
+    let found = paths.iter().rev().find(|path| beyond[path.path.step]);
     found.map(Some).ok_or_else(|| {
         Failure::new(format!("message {n} is on no path"))
             .hint("it belongs to a subagent; `rethread info` counts them")

@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 
 use super::Rows;
 use crate::client::Client;
-use crate::facts::Role;
+use crate::facts::{NONE, Role};
 use crate::id::{Time, Uid};
 
 impl Rows<'_> {
@@ -30,6 +30,37 @@ impl Rows<'_> {
             at = self.parent(slot);
         }
         None
+    }
+
+    /// Finds the same for every entry in one pass.
+    fn said_everywhere(&self) -> Vec<u32> {
+        let mut said = vec![NONE; self.slots.len()];
+        let mut visited = vec![false; self.slots.len()];
+        let mut trail = Vec::new();
+        for slot in self.live() {
+            let mut at = Some(slot);
+            let mut found = NONE;
+            while let Some(slot) = at {
+                if self.node(slot).is_conversation() {
+                    found = slot;
+                } else if visited[slot as usize] {
+                    found = said[slot as usize];
+                } else {
+                    visited[slot as usize] = true;
+                    trail.push(slot);
+                    at = self.parent(slot);
+                    continue;
+                }
+                break;
+            }
+            for passed in trail.drain(..) {
+                said[passed as usize] = found;
+            }
+            if self.node(slot).is_conversation() {
+                said[slot as usize] = slot;
+            }
+        }
+        said
     }
 
     /// Chooses the entry that the conversation ends with.
@@ -100,8 +131,12 @@ impl Rows<'_> {
         }
         let mut found = vec![false; self.slots.len()];
         let mut leaves = Vec::new();
+        let said_at = self.said_everywhere();
         for slot in self.live().filter(|&s| !is_parent[s as usize]) {
-            let Some(said) = self.said_at(slot) else { continue };
+            let said = said_at[slot as usize];
+            if said == NONE {
+                continue;
+            }
             let ends = self.client < Client::V2_1_200 || !has_said_child[said as usize];
             if ends && !found[said as usize] {
                 found[said as usize] = true;

@@ -67,7 +67,10 @@ struct Rows<'f> {
     newest: Option<(Time, u32)>,
     /// File snapshots at the end.
     snapshot_tail: bool,
-    by_time: Option<Vec<(i64, u32)>>,
+    /// Entries by their time, made when a parent is lost.
+    by_time: Vec<(i64, u32)>,
+    /// Where the search for one that was not seen ends, by place in `by_time`.
+    unseen: Vec<usize>,
     /// The parents of progress entries, which are joined over.
     progress: FxHashMap<Uid, Uid>,
 }
@@ -88,7 +91,8 @@ impl<'f> Rows<'f> {
             any_checkpoint: false,
             newest: None,
             snapshot_tail: false,
-            by_time: None,
+            by_time: Vec::new(),
+            unseen: Vec::new(),
             progress: FxHashMap::default(),
         };
         let end = match facts.null_line {

@@ -63,24 +63,34 @@ impl Rows<'_> {
 
     /// Finds the entry that stands in for a lost parent.
     fn bridge(&mut self, slot: u32, seen: &[bool]) -> Option<u32> {
-        if self.by_time.is_none() {
+        if self.by_time.is_empty() {
             let timed = |s: u32| Some((self.node(s).time.millis()?, s));
             let mut times: Vec<_> = self.live().filter_map(timed).collect();
             // Of several at one moment the first in the file is taken.
             times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
-            self.by_time = Some(times);
+            self.unseen = (0..=times.len()).collect();
+            self.by_time = times;
         }
-        let times = self.by_time.as_ref()?;
         let now = self.node(slot).time.millis()?;
-        let side = |s: u32| {
-            let flags = self.node(s).flags;
-            (flags.is_sidechain(), flags.has(Flags::SIDE_KEY))
-        };
+        let side = |flags: Flags| (flags.is_sidechain(), flags.has(Flags::SIDE_KEY));
+        let flags = self.node(slot).flags;
         let newest = self.client >= Client::V2_1_325;
-        let end = times.partition_point(|&(time, _)| time <= now);
-        times[..end].iter().rev().take_while(|&&(time, _)| now - time <= BRIDGE_MILLIS).map(|&(_, s)| s).find(
-            |&s| !seen[s as usize] && side(s) == side(slot) && !(newest && self.node(s).flags.is_snapshot()),
-        )
+        // Places are counted from 1; what was seen once is never looked at again.
+        let mut place = self.by_time.partition_point(|&(time, _)| time <= now);
+        for _ in 0..MAX_CANDIDATES {
+            let times = &self.by_time;
+            place = last_unseen(&mut self.unseen, place, |place| seen[times[place - 1].1 as usize]);
+            let (time, candidate) = *self.by_time.get(place.checked_sub(1)?)?;
+            if now - time > BRIDGE_MILLIS {
+                return None;
+            }
+            let theirs = self.node(candidate).flags;
+            if side(theirs) == side(flags) && !(newest && theirs.is_snapshot()) {
+                return Some(candidate);
+            }
+            place -= 1;
+        }
+        None
     }
 
     /// Adds the other rows of each message on the chain, and the results that hang on them.
@@ -138,4 +148,28 @@ impl Rows<'_> {
         }
         whole
     }
+}
+
+/// How many entries of other chains are passed over in the search for a lost parent.
+const MAX_CANDIDATES: usize = 1000;
+
+/// Returns the last place at or before `place` that was not seen, or 0. `unseen` remembers for each
+/// place where the search from it ended, so that no stretch is gone over twice.
+fn last_unseen(unseen: &mut [usize], place: usize, seen: impl Fn(usize) -> bool) -> usize {
+    let mut at = place;
+    while at > 0 {
+        if unseen[at] != at {
+            at = unseen[at];
+        } else if seen(at) {
+            unseen[at] = at - 1;
+            at -= 1;
+        } else {
+            break;
+        }
+    }
+    let mut passed = place;
+    while passed > at {
+        passed = std::mem::replace(&mut unseen[passed], at);
+    }
+    at
 }
