@@ -208,24 +208,29 @@ fn best(make: &dyn Fn() -> Command, rounds: usize) -> Result<Run> {
     runs.first().copied().context("no rounds")
 }
 
-/// Runs a command and watches its memory.
+/// Runs a command and looks at its memory now and then; looking more often would slow it down.
 fn measure(mut command: Command) -> Result<Run> {
     let started = Instant::now();
     let mut child = command.spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut peak = 0;
-    loop {
-        if let Some(ended) = child.try_wait()? {
-            if !ended.success() {
-                bail!("{command:?} failed");
-            }
-            return Ok(Run { wall: started.elapsed(), peak });
-        }
+    let (ended, watch) = std::sync::mpsc::channel::<()>();
+    let watcher = std::thread::spawn(move || {
+        let mut peak = 0;
         // The kernel keeps the high-water mark, so the last look before the end is enough.
-        let text = fs::read_to_string(&status).unwrap_or_default();
-        let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kb = mark.and_then(|mark| mark.trim().trim_end_matches(" kB").parse().ok());
-        peak = peak.max(kb.unwrap_or(0));
-        std::thread::sleep(Duration::from_millis(2));
+        while watch.recv_timeout(Duration::from_millis(10)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kb = mark.and_then(|mark| mark.trim().trim_end_matches(" kB").parse().ok());
+            peak = peak.max(kb.unwrap_or(0));
+        }
+        peak
+    });
+    let status = child.wait()?;
+    let wall = started.elapsed();
+    drop(ended);
+    if !status.success() {
+        bail!("{command:?} failed");
     }
+    Ok(Run { wall, peak: watcher.join().unwrap_or(0) })
 }
