@@ -32,17 +32,6 @@ impl Uid {
     }
 }
 
-/// The value of each hexadecimal digit in lower case, and 255 for every other byte.
-const DIGITS: [u8; 256] = {
-    let mut digits = [255; 256];
-    let mut value = 0;
-    while value < 16 {
-        digits[b"0123456789abcdef"[value] as usize] = value as u8;
-        value += 1;
-    }
-    digits
-};
-
 /// Reads a UUID in its usual spelling with lower-case digits; the nil UUID is an ordinary text, so
 /// that it is told apart from no id at all.
 fn parse_uuid(text: &[u8]) -> Option<Uid> {
@@ -50,21 +39,37 @@ fn parse_uuid(text: &[u8]) -> Option<Uid> {
     if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
         return None;
     }
-    let mut seen = 0u8;
-    let mut read = |from: usize, to: usize, start: u64| {
-        text[from..to].iter().fold(start, |value, &c| {
-            let digit = DIGITS[c as usize];
-            seen |= digit;
-            (value << 4) | u64::from(digit & 15)
-        })
+    let digits = |at: usize| -> [u8; 4] { [text[at], text[at + 1], text[at + 2], text[at + 3]] };
+    let eight = |first: [u8; 4], second: [u8; 4]| -> Option<u128> {
+        let both = u64::from(u32::from_be_bytes(first)) << 32 | u64::from(u32::from_be_bytes(second));
+        eight_digits(both).map(u128::from)
     };
-    let high = read(0, 8, 0);
-    let high = read(9, 13, high);
-    let high = read(14, 18, high);
-    let low = read(19, 23, 0);
-    let low = read(24, 36, low);
-    let value = (u128::from(high) << 64) | u128::from(low);
-    (seen < 16 && value != 0).then_some(Uid(value))
+    let a = eight(digits(0), digits(4))?;
+    let b = eight(digits(9), digits(14))?;
+    let c = eight(digits(19), digits(24))?;
+    let d = eight(digits(28), digits(32))?;
+    let value = a << 96 | b << 64 | c << 32 | d;
+    (value != 0).then_some(Uid(value))
+}
+
+/// Reads eight hexadecimal digits in lower case at once, a byte for each.
+fn eight_digits(text: u64) -> Option<u32> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // Letters have this bit, digits have not.
+    let letters = text >> 6 & ONES;
+    let low = text & (ONES * 0x0f);
+    let values = low + letters * 9;
+    // Spelled again they must be the same; and no digit is above 9, no letter above `f` or below `a`.
+    let spelled = values + ONES * 0x30 + letters * 0x27;
+    let above_nine = (low + ONES * 6) >> 4 & ONES & !letters;
+    let above_f = values >> 4 & ONES;
+    let no_letter = (letters * 0x0f) & !(low + letters * 0x0f) >> 4 & letters;
+    if spelled != text || above_nine | above_f | no_letter != 0 {
+        return None;
+    }
+    let pairs = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    u32::try_from((fours | fours >> 16) & 0xffff_ffff).ok()
 }
 
 fn hash(text: &[u8]) -> u128 {
@@ -192,6 +197,20 @@ mod tests {
         for bad in ["", "yesterday", "2025-13-01T00:00:00.000Z", "2023-02-29T00:00:00.000Z"] {
             assert_eq!(Time::parse(bad.as_bytes()), Time::NONE, "{bad}");
         }
+    }
+
+    #[test]
+    fn only_lower_case_digits_are_read() {
+        for byte in 0..=255u8 {
+            let digit = char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+            for place in 0..8 {
+                let mut text = *b"00000000";
+                text[place] = byte;
+                let expected = digit.map(|digit| digit << (28 - 4 * place));
+                assert_eq!(eight_digits(u64::from_be_bytes(text)), expected, "{byte} at {place}");
+            }
+        }
+        assert_eq!(eight_digits(u64::from_be_bytes(*b"0123abcf")), Some(0x0123_abcf));
     }
 
     proptest! {
