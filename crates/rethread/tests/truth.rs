@@ -124,7 +124,7 @@ fn last_prompt_received(received: &Value) -> Option<String> {
     let typed = |mark: &String| {
         !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT") && !mark.starts_with("result ")
     };
-    texts.filter(typed).last()
+    texts.filter(typed).next_back()
 }
 
 fn last_received(received: &Value) -> Vec<String> {
