@@ -120,11 +120,11 @@ const PUT_IN: &[&str] = &["No response requested.", "Continue from where you lef
 /// cases have the same words; the prompt before tells them apart.
 fn last_prompt_received(received: &Value) -> Option<String> {
     let messages = received["messages"].as_array()?.iter().filter(|message| message["role"] == "user");
-    let texts = messages.flat_map(|message| marks(&message["content"]));
+    let mut texts = messages.flat_map(|message| marks(&message["content"]));
     let typed = |mark: &String| {
         !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT") && !mark.starts_with("result ")
     };
-    texts.filter(typed).next_back()
+    texts.rfind(typed)
 }
 
 fn last_received(received: &Value) -> Vec<String> {
