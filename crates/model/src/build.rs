@@ -34,17 +34,27 @@ pub struct Builder {
     /// Messages with an id: their numbers, found by the hash of the id.
     messages_by_id: HashTable<u32>,
     messages_by_content: FxHashMap<(Time, u64), u32>,
-    calls_by_id: FxHashMap<Uid, u32>,
-    /// Results whose call has not come yet: its id, the node, the id as text.
-    waiting: Vec<(Uid, u32, Box<str>)>,
+    /// Calls: their numbers, found by the hash of the id.
+    calls_by_id: HashTable<u32>,
+    /// Results whose call has not come yet: the node, and the id of the call.
+    waiting: Vec<(u32, Box<str>)>,
     /// The blocks of messages seen so far, to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
-    last_text: FxHashMap<u32, (usize, u64, u32)>,
+    last_text: Option<LastText>,
     /// The uuid read last, as it was spelled and what it is.
     last_uuid: (Vec<u8>, Uid),
     /// The usage read last, as it was spelled and what it says.
     last_usage: (Vec<u8>, Option<Usage>),
+}
+
+/// A text block that the next one may be a grown copy of.
+#[derive(Debug)]
+struct LastText {
+    message: u32,
+    entry: u32,
+    len: usize,
+    print: u64,
 }
 
 impl Sink for Builder {
@@ -546,22 +556,22 @@ impl Builder {
             return new;
         }
         let inner = block.text.string_in(raw).unwrap_or_default();
-        let grown = self.last_text.insert(message, (inner.len(), fingerprint(&[inner]), index)).is_some_and(
-            |(len, before, entry)| {
-                // Two texts of one entry are two texts.
-                let longer = entry != index && len > 0 && len < inner.len();
-                longer && fingerprint(&[&inner[..len]]) == before
-            },
-        );
+        let now = LastText { message, entry: index, len: inner.len(), print: fingerprint(&[inner]) };
+        let grown = self.last_text.replace(now).is_some_and(|last| {
+            // Two texts of one entry are two texts.
+            let longer = last.entry != index && last.len > 0 && last.len < inner.len();
+            last.message == message && longer && fingerprint(&[&inner[..last.len]]) == last.print
+        });
         !grown
     }
 
     fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) {
         let Some(id) = block.id.string_in(raw) else { return };
+        let id = call_id(id);
         let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
-        let known = *self.calls_by_id.entry(Uid::new(id)).or_insert(next);
-        self.facts.uses.push((index, known));
-        if known != next {
+        let known = self.call_of(&id);
+        self.facts.uses.push((index, known.unwrap_or(next)));
+        if known.is_some() {
             return;
         }
         let name = block.name.string_in(raw).unwrap_or_default();
@@ -570,8 +580,6 @@ impl Builder {
             .flatten()
             .map(|prompt| fingerprint(&[prompt]));
         let start = u32::try_from(self.facts.call_ids.len()).unwrap_or(u32::MAX);
-        // An id of 64 KiB is nobody's; its beginning tells it.
-        let id = unescape(&id[..id.len().min(1000)]);
         let len = u16::try_from(id.len()).unwrap_or(0);
         self.facts.call_ids.push_str(&id);
         self.facts.calls.push(Call {
@@ -583,17 +591,25 @@ impl Builder {
             prompt,
             agent: None,
         });
+        let facts = &self.facts;
+        let hash = |&call: &u32| hash_of(facts.call_id(&facts.calls[call as usize]));
+        self.calls_by_id.insert_unique(hash_of(&id), next, hash);
+    }
+
+    fn call_of(&self, id: &str) -> Option<u32> {
+        let same = |&call: &u32| self.facts.call_id(&self.facts.calls[call as usize]) == id;
+        self.calls_by_id.find(hash_of(id), same).copied()
     }
 
     /// Notes a result: with its call if that is known, to wait for it otherwise.
     fn result(&mut self, index: u32, id: &[u8], line: &Line, raw: &[u8]) {
-        let uid = Uid::new(id);
-        match self.calls_by_id.get(&uid) {
-            Some(&call) => {
+        let id = call_id(id);
+        match self.call_of(&id) {
+            Some(call) => {
                 let agent = self.started_agent(call, line, raw);
                 self.facts.answer(call, index, agent);
             }
-            None => self.waiting.push((uid, index, unescape(&id[..id.len().min(MAX_TEXT)]).into())),
+            None => self.waiting.push((index, id.into())),
         }
     }
 
@@ -606,10 +622,10 @@ impl Builder {
 
     /// Returns the facts of all that was taken.
     pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
-        for (id, node, text) in std::mem::take(&mut self.waiting) {
-            match self.calls_by_id.get(&id) {
-                Some(&call) => self.facts.answer(call, node, None),
-                None => self.facts.orphan_results.push((text, node)),
+        for (node, id) in std::mem::take(&mut self.waiting) {
+            match self.call_of(&id) {
+                Some(call) => self.facts.answer(call, node, None),
+                None => self.facts.orphan_results.push((id, node)),
             }
         }
         // A result that stood before its call was noted late.
@@ -631,6 +647,15 @@ impl Builder {
         facts.bad_lines = bad_lines;
         facts
     }
+}
+
+/// An id as text; of one that is longer than any client makes them, the beginning.
+fn call_id(inner: &[u8]) -> std::borrow::Cow<'_, str> {
+    unescape(&inner[..inner.len().min(MAX_TEXT)])
+}
+
+fn hash_of(id: &str) -> u64 {
+    fingerprint(&[id.as_bytes()])
 }
 
 /// An empty id names nothing, as `null` does.
