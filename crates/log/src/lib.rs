@@ -11,10 +11,12 @@ mod scan;
 
 mod json;
 mod line;
+mod names;
 mod read;
 
 pub use json::{Json, unescape};
-pub use line::{BlockKind, BlockSpans, Key, Kind, Line, MessageSpans, Span};
+pub use line::{BlockSpans, Line, MessageSpans, Span};
+pub use names::{BlockKind, Key, Kind};
 #[doc(hidden)]
 pub use read::value_end;
 pub use read::{Content, Defect, DefectKind, Entry, Read, Scanner, Sink, read};

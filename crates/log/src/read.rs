@@ -6,7 +6,8 @@
 
 use serde::de::IgnoredAny;
 
-use crate::line::{Kind, Line};
+use crate::line::Line;
+use crate::names::Kind;
 use crate::scan::{Broken, Walker};
 
 /// What an entry's bytes turned out to be.
