@@ -75,8 +75,9 @@ impl Look {
 
     /// Paints a text that the program made itself.
     pub fn paint(&self, style: Style, text: impl Display) -> String {
-        if !self.color || style == Style::Plain {
-            return text.to_string();
+        let text = text.to_string();
+        if !self.color || style == Style::Plain || text.is_empty() {
+            return text;
         }
         let ansi = style.ansi();
         format!("{ansi}{text}{ansi:#}")
