@@ -173,7 +173,10 @@ impl Inventory {
     pub fn add(&mut self, other: &Self) {
         let sum = |into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
             for (name, n) in from {
-                *into.entry(name.clone()).or_default() += n;
+                match into.get_mut(name) {
+                    Some(sum) => *sum += n,
+                    None => drop(into.insert(name.clone(), *n)),
+                }
             }
         };
         self.bytes += other.bytes;
