@@ -84,12 +84,13 @@ impl Terminal {
         }
     }
 
-    /// Shows the progress of work on so many bytes, if it takes longer than a second.
-    pub(crate) fn progress(&self, bytes: u64) -> Progress {
+    /// Shows the progress of work on so many bytes, if it takes longer than a second. Where nothing is
+    /// shown, nobody asks how many there are.
+    pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> Progress {
         if !self.stderr_is_terminal || self.quiet {
             return Progress { bar: None, started: std::time::Instant::now() };
         }
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
+        let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
         if let Ok(style) = style {
             bar.set_style(style);

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     for wanted in &args.sessions {
         sources.extend(library.find(wanted)?);
     }
-    let progress = terminal.progress(sources.iter().map(|source| source.file.bytes).sum());
+    let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is spelled where the session is read, so that only writing it is left.
     let infos: Vec<Result<(InventoryRow, Vec<u8>), rethread::Error>> = sources
         .par_iter()

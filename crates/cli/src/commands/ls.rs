@@ -108,8 +108,7 @@ pub(crate) fn here(library: &Library) -> Option<std::path::PathBuf> {
 }
 
 pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) -> Listing {
-    let bytes = library.scope_bytes(options);
-    let progress = terminal.progress(bytes);
+    let progress = terminal.progress(|| library.scope_bytes(options));
     library.ls(options, &|n| progress.advance(n))
 }
 
