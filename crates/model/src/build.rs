@@ -230,7 +230,6 @@ impl Builder {
                 },
                 null: line.field(Key::LeafUuid).of(raw) == b"null",
                 explicit: line.flag(Key::Explicit, raw),
-                rewound: line.flag(Key::Rewound, raw),
                 after,
             }),
             Some(Kind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
@@ -276,7 +275,6 @@ impl Builder {
         flags.set_if(entry.before, Flags::BEFORE);
         flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
-        flags.set_if(!line.field(Key::TeamName).is_empty(), Flags::TEAM);
         flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), Flags::NO_UUID);
         if flags.is_sidechain()
             && let Some(agent) = line.string(Key::AgentId, raw)

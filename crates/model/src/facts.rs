@@ -128,8 +128,6 @@ pub struct Checkpoint {
     pub null: bool,
     /// `explicit`
     pub explicit: bool,
-    /// `rewound`
-    pub rewound: bool,
     /// How many nodes stand before it in the file.
     pub after: u32,
 }

@@ -70,8 +70,6 @@ flags! {
     NO_MESSAGE_ID lacks_message_id,
     /// An assistant entry without `message.model`.
     NO_MODEL lacks_model,
-    /// It belongs to a team of agents.
-    TEAM is_team,
     /// It has the key `isSidechain`.
     SIDE_KEY has_sidechain_key,
     /// A system entry of subtype `file_snapshot`.
