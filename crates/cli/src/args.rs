@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Read, untangle and search Claude Code sessions.
+/// Read, untangle and export Claude Code sessions.
 ///
 /// Without a command it shows the sessions of this directory's project and what to do next.
 #[derive(Debug, Parser)]
@@ -75,5 +75,6 @@ pub(crate) enum Command {
     Info(commands::info::Args),
     Tree(commands::tree::Args),
     Show(commands::show::Args),
+    Export(commands::export::Args),
     Util(commands::util::Args),
 }

@@ -1,8 +1,8 @@
 //! Errors as a user meets them: one line, and what to do about it.
 
-use std::error::Error as _;
 use std::io;
 
+use rethread::ExportError;
 use rethread::store::FindError;
 
 /// Something went wrong; printed once, in `main`.
@@ -55,15 +55,42 @@ fn told(file: &rethread::store::SessionFile) -> String {
     if title.is_empty() { file.id.clone() } else { format!("{} is \"{title}\"{when}", file.id) }
 }
 
+/// Tells an error with everything that caused it.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text += &format!(": {source}");
+        cause = source.source();
+    }
+    text
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        let error = match error {
+            ExportError::Session(error) => return error.into(),
+            error => error,
+        };
+        let failure = Self::new(with_causes(&error));
+        match error {
+            ExportError::ForeignDirectory { .. } => failure
+                .hint("choose a new or an empty directory, or one that an earlier export made")
+                .hint("--force writes beside what is there; no other file is overwritten"),
+            ExportError::ForeignFile { .. } => failure.hint("move it away, or choose another directory"),
+            ExportError::Changed { .. } => {
+                failure.hint("move it away to keep it; --force writes over it")
+            }
+            ExportError::BrokenNote { .. } => failure.hint("choose another directory"),
+            ExportError::NoPath { .. } => failure.hint("`rethread tree` shows the paths of a session"),
+            _ => failure,
+        }
+    }
+}
+
 impl From<rethread::Error> for Failure {
     fn from(error: rethread::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(source) = cause {
-            text += &format!(": {source}");
-            cause = source.source();
-        }
-        let failure = Self::new(text);
+        let failure = Self::new(with_causes(&error));
         match &error {
             rethread::Error::Find(FindError::NoMatch { roots, .. }) if roots.is_empty() => {
                 failure.hint("`rethread --demo ls` lists the sessions of the sample")

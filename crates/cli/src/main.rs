@@ -46,6 +46,7 @@ fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
         Some(Command::Info(args)) => commands::info::run(args, global, terminal),
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
+        Some(Command::Export(args)) => commands::export::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
     }
 }

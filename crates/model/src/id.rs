@@ -24,6 +24,11 @@ impl Uid {
         self == Self::NONE
     }
 
+    /// Returns the number as bytes.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0.to_le_bytes()
+    }
+
     /// Returns a hash for tables. UUIDs that differ in a few digits only are spread too.
     pub(crate) fn hash(self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -96,6 +101,12 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
 /// A moment, in milliseconds since 1970. Entries may have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(i64);
+
+impl Default for Time {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
 
 impl Time {
     /// No time: sorts before every other.

@@ -23,21 +23,27 @@ mod resume;
 mod session;
 mod side;
 
+mod copies;
 mod inventory;
+mod keys;
 mod title;
 mod view;
 
 pub use build::Builder;
 pub use client::Client;
+pub use copies::{Ending, Joint, PathId, Sketch, holders};
 pub use facts::{Bytes, Call, Checkpoint, Facts, Message, Node, Place, Role};
 pub use flags::Flags;
 pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
+pub use keys::{Restamped, Said};
 pub use names::Names;
 pub use resume::{Resume, resume};
-pub use session::{Path, Session};
+pub use session::{Branching, Path, Session};
 pub use side::Inline;
 pub use title::{Title, TitleSource, one_line, title};
 pub use tree::{Groups, Link, Step, StepKind, Tree};
 pub use usage::Usage;
-pub use view::{BlockView, Item, MessageKind, MessageView, NoteView, Reader};
+pub use view::{
+    BlockView, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media,
+};

@@ -49,6 +49,19 @@ pub struct Path {
     pub time: Time,
 }
 
+/// Where a path leaves another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branching {
+    /// The index of the other path.
+    pub of: usize,
+    /// The last step that they share.
+    pub step: usize,
+    /// The number of the last message that they share.
+    pub message: Option<usize>,
+    /// Messages on the way to there.
+    pub messages_before: u32,
+}
+
 /// Sums along the way from the root to each step.
 #[derive(Clone, Copy, Default)]
 struct Sums {
@@ -115,11 +128,58 @@ impl Session {
             .collect()
     }
 
-    /// Returns the steps that are shown on the way to `step`, with what hangs beside the way.
-    pub fn steps_shown(&self, step: usize) -> Vec<usize> {
+    /// Finds where each path leaves another, the active one being whole: a picture of the branches, in
+    /// which every step is drawn once.
+    pub fn branchings(&self, paths: &[Path]) -> Vec<Option<Branching>> {
+        let sums = self.sums();
+        let mut said_above = self.said_above();
+        let mut drawn = vec![NONE; self.tree.steps.len()];
+        let mut found = vec![None; paths.len()];
+        let mut order: Vec<usize> = (0..paths.len()).collect();
+        order.sort_by_key(|&i| !paths[i].active);
+        for i in order {
+            let mut at = paths[i].step;
+            let mut below = None;
+            while drawn[at] == NONE {
+                drawn[at] = u32::try_from(i).unwrap_or(NONE);
+                below = Some(at);
+                match self.tree.parent_of(at) {
+                    Some(parent) => at = parent,
+                    None => break,
+                }
+            }
+            let of = drawn[at] as usize;
+            if of != i {
+                let from = below.map(|below| self.tree.steps[below].from).filter(|&from| from != NONE);
+                let message = from.and_then(|from| self.facts.nodes[said_above(from)].message());
+                found[i] = Some(Branching {
+                    of,
+                    step: at,
+                    message: message.map(|m| m + 1),
+                    messages_before: sums[at].messages,
+                });
+            }
+        }
+        found
+    }
+
+    /// Counts the messages, the prompts and the compactions on the way to a step.
+    pub fn counts_to(&self, step: usize) -> (u32, u32, u32) {
+        self.sums().get(step).map_or((0, 0, 0), |sum| (sum.messages, sum.turns, sum.compactions))
+    }
+
+    /// Returns the steps that are shown on the way to `step`, with what hangs beside the way; if a step
+    /// of the way is given, those that come after it.
+    pub fn steps_shown(&self, step: usize, after: Option<usize>) -> Vec<usize> {
         let shown = Groups::new(self.home.len(), &self.home);
         let path = self.tree.path_to(step);
-        path.iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
+        let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
+        path[skip..].iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
+    }
+
+    /// Returns the step on whose path a step is shown.
+    pub(crate) fn home_of(&self, step: usize) -> Option<usize> {
+        self.home.get(step).copied().filter(|&home| home != NONE).map(|home| home as usize)
     }
 
     /// Returns the id that a root names as what came before it.

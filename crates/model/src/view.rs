@@ -64,6 +64,8 @@ pub struct MessageView<'a> {
     pub blocks: Vec<BlockView<'a>>,
     /// What it cost.
     pub usage: Option<Usage>,
+    /// What the client kept of a result for itself, if this is one.
+    pub copy: Json<'a>,
 }
 
 /// One content block.
@@ -121,19 +123,30 @@ impl<'a> BlockView<'a> {
         self.spans.is_error.of(self.raw) == b"true"
     }
 
-    /// Returns the text of a result; pictures and documents are named.
-    pub fn result_text(&self) -> Cow<'a, str> {
+    /// Returns what a result is made of.
+    pub fn parts(&self) -> Vec<ResultPart<'a>> {
         let content = Json::new(self.spans.content.of(self.raw));
         if let Some(text) = content.as_str() {
-            return text;
+            return vec![ResultPart::Text(text)];
         }
-        let part = |item: Json<'a>| -> Option<Cow<'a, str>> {
-            match item.get("type")?.inner()? {
-                b"text" => item.get("text")?.as_str(),
-                _ => Some(describe_media(item).into()),
-            }
+        let part = |item: Json<'a>| match (item.get("type").and_then(Json::inner), item.get("text")) {
+            (Some(b"text"), Some(text)) => ResultPart::Text(text.as_str().unwrap_or_default()),
+            _ => item.as_str().map_or(ResultPart::Other(item), ResultPart::Text),
         };
-        content.items().filter_map(part).collect::<Vec<_>>().join("\n").into()
+        content.items().map(part).collect()
+    }
+
+    /// Returns the text of a result; pictures and documents are named.
+    pub fn result_text(&self) -> Cow<'a, str> {
+        let mut parts = self.parts();
+        if let [ResultPart::Text(text)] = &mut parts[..] {
+            return std::mem::take(text);
+        }
+        let text = |part: ResultPart<'a>| match part {
+            ResultPart::Text(text) => text,
+            ResultPart::Other(item) => describe_media(item).into(),
+        };
+        parts.into_iter().map(text).collect::<Vec<_>>().join("\n").into()
     }
 
     /// Names a picture, a document or a block of another sort.
@@ -142,7 +155,17 @@ impl<'a> BlockView<'a> {
     }
 }
 
-fn describe_media(item: Json<'_>) -> String {
+/// A part of a tool's result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultPart<'a> {
+    /// Words.
+    Text(Cow<'a, str>),
+    /// A picture, a document, a reference.
+    Other(Json<'a>),
+}
+
+/// Names a picture, a document or a block of another sort.
+pub fn describe_media(item: Json<'_>) -> String {
     let text = |json: Option<Json<'_>>| json.and_then(Json::as_str).map(Cow::into_owned);
     let kind = text(item.get("type")).unwrap_or_else(|| "block".into());
     let source = item.get("source");
@@ -167,6 +190,8 @@ pub struct NoteView<'a> {
     pub kind: Cow<'a, str>,
     /// Its words.
     pub text: Cow<'a, str>,
+    /// How many tokens the conversation had before a compaction.
+    pub tokens: Option<u64>,
 }
 
 /// What a path is made of.
@@ -181,7 +206,7 @@ pub enum Item<'a> {
 /// A session together with its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
-    session: &'a Session,
+    pub(crate) session: &'a Session,
     bytes: &'a [u8],
 }
 
@@ -201,7 +226,8 @@ impl<'a> Reader<'a> {
         self.bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
     }
 
-    fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
+    /// Finds the parts of a node's entry.
+    pub(crate) fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
         let raw = self.entry(self.session.facts.nodes[node].entry);
         let entry = Entry {
             number: 1,
@@ -233,11 +259,33 @@ impl<'a> Reader<'a> {
 
     /// Returns what is shown on the way to `step`, in the order of reading.
     pub fn items(&self, step: usize) -> Vec<Item<'a>> {
+        self.items_after(step, None)
+    }
+
+    /// Returns what is shown on the way to `step` after the step `after`.
+    pub fn items_after(&self, step: usize, after: Option<usize>) -> Vec<Item<'a>> {
         let by_step = self.session.tree.nodes_by_step();
         let mut line = Line::default();
         let mut items = Vec::new();
-        for step in self.session.steps_shown(step) {
+        for step in self.session.steps_shown(step, after) {
             self.step_items(by_step.of(step), &mut line, &mut items);
+        }
+        items
+    }
+
+    /// Returns everything that a subagent said and did, in the order of its log: the subagent in this
+    /// file whose first entry is `root`, or without one all that stands in a log of its own.
+    pub fn side_items(&self, root: Option<usize>) -> Vec<Item<'a>> {
+        let tree = &self.session.tree;
+        let root = root.and_then(|node| tree.step(node));
+        let roots = self.session.roots();
+        let by_step = tree.nodes_by_step();
+        let mut line = Line::default();
+        let mut items = Vec::new();
+        for step in 0..tree.steps.len() {
+            if root.is_none_or(|root| roots[step] == root) {
+                self.step_items(by_step.of(step), &mut line, &mut items);
+            }
         }
         items
     }
@@ -297,6 +345,7 @@ impl<'a> Reader<'a> {
             model: fact.model.map(|model| facts.models.name(model)),
             blocks: Vec::new(),
             usage: facts.usage(fact),
+            copy: Json::new(b""),
         };
         for &node in nodes {
             // A replay of what somebody wrote shows nothing new.
@@ -304,6 +353,9 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let raw = self.parse(node, line);
+            if first.flags.has_result() && node == nodes[0] {
+                view.copy = Json::new(line.field(Key::ToolUseResult).of(raw));
+            }
             self.blocks(node, raw, line, &mut view.blocks);
         }
         view
@@ -370,8 +422,9 @@ impl<'a> Reader<'a> {
         } else {
             (string(Key::Subtype).unwrap_or("system".into()), string(Key::Content).unwrap_or_default())
         };
+        let tokens = fact.flags.is_boundary().then(|| Json::new(raw).get("compactMetadata")?.get("preTokens")?.as_u64());
         let line = self.session.facts.place(node).line;
-        Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text })
+        Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text, tokens: tokens.flatten() })
     }
 }
 

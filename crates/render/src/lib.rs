@@ -6,14 +6,21 @@
 mod rows;
 mod text;
 
+mod export;
 mod info;
 mod ls;
 mod show;
 mod tree;
 
+pub use export::{
+    Agent, Branch, Document, Format, Head, IndexRow, Part, Side, index, write as write_document,
+};
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use rows::{Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow};
+pub use rows::{
+    Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow, SubagentRow,
+    TranscriptRow,
+};
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};
 pub use tree::tree;

@@ -98,6 +98,33 @@ pub struct PathRow {
     pub path: Path,
 }
 
+/// A path of an export, as `export --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct TranscriptRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub path_n: usize,
+    pub paths: usize,
+    pub status: &'static str,
+    pub title: String,
+    pub file: Option<String>,
+    pub messages: u32,
+    pub unchanged: bool,
+    pub skipped_as: Option<String>,
+}
+
+/// The document of a subagent, as `export --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct SubagentRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub agent: String,
+    pub file: String,
+    pub unchanged: bool,
+}
+
 /// Where a path goes on from in another file.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]

@@ -249,7 +249,7 @@ impl Page<'_, '_> {
 }
 
 /// Drops the tags of the client's own markup and keeps what they hold.
-fn without_tags(text: &str) -> String {
+pub(crate) fn without_tags(text: &str) -> String {
     const TAGS: [&str; 9] = [
         "command-name",
         "command-message",
@@ -269,7 +269,7 @@ fn without_tags(text: &str) -> String {
 }
 
 /// The part of a call's input that says what it is about.
-fn gist(input: Json<'_>) -> String {
+pub(crate) fn gist(input: Json<'_>) -> String {
     const TELLING: [&str; 12] = [
         "command",
         "file_path",

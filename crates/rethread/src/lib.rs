@@ -19,10 +19,13 @@
 //! that `--json` prints.
 
 mod demo;
+mod export;
 mod library;
 mod ls;
 mod session;
+mod titles;
 
+pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
 pub use session::{Earlier, Loaded, Subagent, info_total};
@@ -31,5 +34,7 @@ pub use rethread_log as log;
 pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
-pub use rethread_render::{InventoryRow, MessageRow, NoteRow, PathRow, Row, SessionKind, SessionRow};
+pub use rethread_render::{
+    Format, InventoryRow, MessageRow, NoteRow, PathRow, Row, SessionKind, SessionRow, SubagentRow, TranscriptRow,
+};
 pub use rethread_store as store;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Facts, Session, Time, TitleSource, Uid, title};
+use rethread_model::{Client, Facts, Session, Time, TitleSource};
 use rethread_render::{SessionKind, SessionRow};
-use rethread_store::{SessionFile, Store, project_dir_name, uuids_in};
-use rustc_hash::FxHashMap;
+use rethread_store::{FindError, SessionFile, Store, project_dir_name};
 
 use crate::library::{Library, Source};
+use crate::titles::{self, Titled};
 
 /// What to list.
 #[derive(Debug, Clone, Default)]
@@ -61,9 +61,7 @@ impl Listing {
 
 struct Scanned {
     row: SessionRow,
-    file: SessionFile,
-    summaries: Vec<(Uid, String)>,
-    untitled: bool,
+    titled: Titled,
 }
 
 impl Library {
@@ -97,8 +95,10 @@ impl Library {
                 Err(error) => listing.errors.push(error),
             }
         }
-        give_titles_from_elsewhere(&mut found);
-        for Scanned { row, .. } in found {
+        titles::from_elsewhere(found.iter_mut().map(|scanned| &mut scanned.titled));
+        for Scanned { mut row, titled } in found {
+            row.title = titled.title.text;
+            row.title_source = titled.title.source;
             if options.cwd.as_ref().is_some_and(|cwd| belongs_to_another(&row, cwd)) {
                 continue;
             }
@@ -172,6 +172,33 @@ impl Library {
         sources
     }
 
+    /// Finds what a command for many sessions is given: sessions, files, directories, projects. Nothing
+    /// given means the project of `cwd`, or without one the whole library.
+    pub fn select(&self, wanted: &[String], cwd: Option<PathBuf>) -> Result<Vec<Source>, crate::Error> {
+        if wanted.is_empty() {
+            let options = LsOptions { cwd, ..LsOptions::default() };
+            return Ok(self.scope(&options, &mut Listing::default()));
+        }
+        let mut sources = Vec::new();
+        for wanted in wanted {
+            match self.find(wanted) {
+                Ok(found) => sources.extend(found),
+                Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    let options = LsOptions { projects: vec![wanted.clone()], ..LsOptions::default() };
+                    let found = self.scope(&options, &mut Listing::default());
+                    if found.is_empty() {
+                        return Err(error);
+                    }
+                    sources.extend(found);
+                }
+            }
+        }
+        Ok(sources)
+    }
+
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
     /// any other directory.
     fn project(&self, wanted: &str) -> Vec<Source> {
@@ -218,9 +245,9 @@ fn scan(
     let _turn = source.turn();
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
-    let mut session = Session::new(facts);
+    let session = Session::new(facts);
+    let titled = Titled::new(&session.facts, &file.path);
     let facts = &session.facts;
-    let title = title(facts, None);
     let kind = kind_of(facts, &file);
     let written =
         facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
@@ -232,8 +259,8 @@ fn scan(
         project: facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned),
         cwd: facts.cwds.first().map(str::to_owned),
         kind,
-        title: title.text,
-        title_source: title.source,
+        title: String::new(),
+        title_source: TitleSource::None,
         first_prompt: facts.first_prompt.clone(),
         created: facts.span.and_then(|(first, _)| first.to_iso()),
         modified: written.and_then(Time::to_iso),
@@ -257,8 +284,7 @@ fn scan(
         defects: session.defects().len() as u64 + facts.defects_omitted,
         when: written.unwrap_or(Time::NONE),
     };
-    let untitled = row.title_source >= TitleSource::FirstPrompt && kind != SessionKind::Empty;
-    Ok(Scanned { row, file, summaries: std::mem::take(&mut session.facts.summaries), untitled })
+    Ok(Scanned { row, titled })
 }
 
 fn millis(time: SystemTime) -> Option<i64> {
@@ -278,32 +304,4 @@ fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {
     } else {
         SessionKind::Conversation
     }
-}
-
-/// Summaries of old clients lie in other files than the sessions that they are about. Those that
-/// found no entry in their own file are looked for in the sessions of the project without a title.
-fn give_titles_from_elsewhere(found: &mut [Scanned]) {
-    let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, String>> = FxHashMap::default();
-    for scanned in found.iter_mut() {
-        if scanned.summaries.is_empty() {
-            continue;
-        }
-        let dir = scanned.file.path.parent().map(Path::to_owned).unwrap_or_default();
-        by_dir.entry(dir).or_default().extend(std::mem::take(&mut scanned.summaries));
-    }
-    if by_dir.is_empty() {
-        return;
-    }
-    found.par_iter_mut().filter(|scanned| scanned.untitled).for_each(|scanned| {
-        let dir = scanned.file.path.parent().map(Path::to_owned).unwrap_or_default();
-        let Some(summaries) = by_dir.get(&dir) else { return };
-        let here = uuids_in(&scanned.file.path, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
-        if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
-            let text = rethread_model::one_line(text);
-            if !text.is_empty() {
-                scanned.row.title = text;
-                scanned.row.title_source = TitleSource::Summary;
-            }
-        }
-    });
 }

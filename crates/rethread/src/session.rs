@@ -149,7 +149,7 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
 
 impl Loaded {
     /// Returns the id that the root of a path goes on from, if it is not in this file.
-    fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
+    pub(crate) fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
         let root = *self.session.tree.path_to(step).first()?;
         let uid = self.session.parent_of_root(root)?;
         (!self.source.file.agent && self.session.facts.node_of(uid).is_none()).then_some(uid)
@@ -201,21 +201,24 @@ impl Loaded {
             .collect();
         if self.source.bytes.is_none() {
             for file in self.agents.of(&self.source.file) {
-                let id = file.id.strip_prefix("agent-").unwrap_or(&file.id);
-                let named = self.session.call_of_agent(id);
-                let call = named.or_else(|| self.call_named_beside(&file));
+                let call = self.call_that_started(&file.path);
                 found.push(Subagent { call, path: Some(file.path), root: None });
             }
         }
         found
     }
 
-    /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
-    fn call_named_beside(&self, file: &rethread_store::SessionFile) -> Option<usize> {
-        let meta = std::fs::read(file.path.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20)?;
-        let id = rethread_log::Json::new(&meta).get("toolUseId")?.as_str()?.into_owned();
-        let facts = &self.session.facts;
-        facts.calls.iter().position(|call| facts.call_id(call) == id)
+    /// Finds the call that started the subagent with this log: its result names the agent, and newer
+    /// clients write `toolUseId` into `agent-<id>.meta.json`.
+    pub(crate) fn call_that_started(&self, log: &std::path::Path) -> Option<usize> {
+        let name = log.file_stem()?.to_string_lossy();
+        let id = name.strip_prefix("agent-").unwrap_or(&name);
+        let named_beside = || {
+            let id = crate::export::tool_use_id_beside(log)?;
+            let facts = &self.session.facts;
+            facts.calls.iter().position(|call| facts.call_id(call) == id)
+        };
+        self.session.call_of_agent(id).or_else(named_beside)
     }
 
     /// Reads the file that a shortened result points to, if it lies beside the session.

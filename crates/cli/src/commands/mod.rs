@@ -1,5 +1,6 @@
 //! The commands, a module each.
 
+pub(crate) mod export;
 pub(crate) mod home;
 pub(crate) mod info;
 pub(crate) mod ls;

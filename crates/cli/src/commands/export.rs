@@ -1,0 +1,213 @@
+//! `export`: conversations as documents.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use rethread::render::{self, Style};
+use rethread::{ExportOptions, Exported, PathChoice};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{client, json_line, library, ls};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Write transcripts of sessions to a directory
+///
+/// Writes every path of every session as a document of its own: active ones and those that were left
+/// behind by a rewind. Compactions stand where they happened, results and subagents under their calls;
+/// what goes on from another file begins there.
+///
+/// A path whose messages all stand in another, as resuming and forking leave them, is left out and
+/// named with the one that holds it. Run again, only what has changed is written. A file that another
+/// program wrote is never overwritten.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct Args {
+    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    #[arg(value_name = "SESSION|PATH")]
+    sessions: Vec<String>,
+
+    /// The directory to write to
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// As what to write
+    #[arg(short, long, value_name = "FORMAT", default_value = "md")]
+    format: Format,
+
+    /// Which paths: `all`, `active`, or a number of `rethread tree`
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = which_paths)]
+    path: PathChoice,
+
+    /// Write copies too: paths whose messages all stand in another
+    #[arg(long)]
+    all_copies: bool,
+
+    /// How much of abandoned paths to write
+    #[arg(long, value_name = "HOW", default_value = "full")]
+    branches: Branches,
+
+    /// Take all projects, also where this directory is one
+    #[arg(long, short)]
+    all: bool,
+
+    /// Leave pictures out
+    #[arg(long)]
+    no_images: bool,
+
+    /// Leave thinking out
+    #[arg(long)]
+    no_thinking: bool,
+
+    /// Mark what this version of the client would go on with, instead of the newest known one
+    #[arg(long, value_name = "VERSION")]
+    client: Option<String>,
+
+    /// Write beside other files in the directory, and over documents that were changed by hand
+    #[arg(long)]
+    force: bool,
+}
+
+const AFTER: &str = "\
+Examples:
+  rethread export last -o notes                      the newest session here, as Markdown
+  rethread export --all -f html -o ~/transcripts     everything, as pages with an index
+  rethread export 3f2a --path active -f json -o out  one path as data";
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// Markdown, as GitHub shows it
+    Md,
+    /// A page for a browser, complete in one file
+    Html,
+    /// Data
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Branches {
+    /// From the beginning
+    Full,
+    /// What follows the fork, with a link to what came before
+    Fork,
+}
+
+fn which_paths(text: &str) -> Result<PathChoice, String> {
+    match text {
+        "all" => Ok(PathChoice::All),
+        "active" => Ok(PathChoice::Active),
+        _ => match text.parse() {
+            Ok(n) if n > 0 => Ok(PathChoice::Number(n)),
+            _ => Err("a path is `all`, `active` or its number, such as 2".to_owned()),
+        },
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let (client, note) = client(args.client.as_deref())?;
+    if let Some(note) = note {
+        terminal.say(&note);
+    }
+    let library = library(global);
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let sources = library.select(&args.sessions, here)?;
+    if sources.is_empty() {
+        terminal.say("no sessions to export; `rethread ls --all` lists all that are found");
+        return Ok(Done::Nothing);
+    }
+    let options = ExportOptions {
+        format: match args.format {
+            Format::Md => rethread::Format::Md,
+            Format::Html => rethread::Format::Html,
+            Format::Json => rethread::Format::Json,
+        },
+        paths: args.path,
+        all_copies: args.all_copies,
+        from_fork: args.branches == Branches::Fork,
+        pictures: !args.no_images,
+        thinking: !args.no_thinking,
+        client,
+        force: args.force,
+    };
+    // Every session is read, and then written.
+    let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
+    let exported = library.export(sources, &args.output, &options, &|n| progress.advance(n));
+    drop(progress);
+    let mut exported = exported?;
+    let errors = std::mem::take(&mut exported.errors);
+    let failed = errors.len();
+    for error in errors {
+        terminal.warn(&error.into());
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for row in &exported.transcripts {
+            json_line(&mut out, row)?;
+        }
+        for row in &exported.subagents {
+            json_line(&mut out, row)?;
+        }
+    } else {
+        tell(&mut out, &exported, terminal)?;
+    }
+    out.finish()?;
+    if failed > 0 {
+        return Err(Failure::new(format!("{failed} of these could not be exported; the rest is written")));
+    }
+    if exported.transcripts.is_empty() { Ok(Done::Nothing) } else { Ok(Done::Well) }
+}
+
+/// Says what was written, what was left out, and where to look.
+fn tell(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
+    let look = &terminal.look;
+    let name = |file: &str| {
+        let path = std::path::Path::new(file);
+        let name = path.strip_prefix(&exported.dir).unwrap_or(path);
+        look.line(&name.display().to_string())
+    };
+    const MANY: usize = 20;
+    let written: Vec<_> = exported.transcripts.iter().filter(|row| row.file.is_some()).collect();
+    if written.len() <= MANY {
+        for row in &written {
+            let file = row.file.as_deref().map(name).unwrap_or_default();
+            let title = look.fit(&look.line(&row.title), file.len() + 2);
+            let title = if title.is_empty() { title } else { look.paint(Style::Dim, format!("  {title}")) };
+            writeln!(out, "{file}{title}")?;
+        }
+    }
+    let copies: Vec<_> = exported.transcripts.iter().filter(|row| row.file.is_none()).collect();
+    if copies.len() <= MANY {
+        for row in &copies {
+            let held = row.skipped_as.as_deref().map(name).unwrap_or_default();
+            let path = if row.paths > 1 { format!(" path {}", row.path_n) } else { String::new() };
+            let told = format!("left out: {}{path}, all of it is in {held}", look.line(&row.session));
+            writeln!(out, "{}", look.paint(Style::Dim, told))?;
+        }
+    }
+    let count = |n: usize, word: &str| {
+        format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" })
+    };
+    let mut told = count(written.len(), "transcript");
+    if !exported.subagents.is_empty() {
+        told += &format!(" and {}", count(exported.subagents.len(), "subagent"));
+    }
+    told += &format!(" in {}", exported.dir.display());
+    if exported.unchanged > 0 {
+        told += &format!(", {} unchanged", render::count(exported.unchanged as u64));
+    }
+    if !copies.is_empty() {
+        told += &format!("; {} left out", count(copies.len(), "copy").replace("copys", "copies"));
+    }
+    if exported.removed > 0 {
+        told += &format!("; {} no longer made and removed", render::count(exported.removed as u64));
+    }
+    if exported.silent > 0 {
+        told += &format!("; {} with nothing said", count(exported.silent, "file"));
+    }
+    terminal.say(&told);
+    if let Some(index) = &exported.index {
+        terminal.say(&format!("open {}", index.display()));
+    }
+    Ok(())
+}

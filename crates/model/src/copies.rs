@@ -1,0 +1,349 @@
+//! Which paths are held by others, across sessions.
+//!
+//! A path is held by another if everything that was said on it was said on the other too. The
+//! sessions are joined into one forest, where a root whose parent is in another file hangs on that
+//! file's step. Inside a tree a path is held by one that runs through its ending. Between trees the
+//! last thing said on a path tells where its copies can be; only those trees are looked at, each
+//! once for the whole tree, so that the work is near-linear in what was said and never pairwise.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+
+use crate::facts::NONE;
+use crate::keys::Said;
+use crate::session::Session;
+use crate::tree::Groups;
+
+/// What is kept of a session while others are read.
+#[derive(Debug, Clone, Default)]
+pub struct Sketch {
+    /// The step before each step.
+    parents: Vec<u32>,
+    /// What was said, by step.
+    said: Vec<Said>,
+    /// The endings of its paths.
+    endings: Vec<Ending>,
+}
+
+/// The ending of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// The step that the path ends with.
+    pub step: usize,
+    /// The client would resume it.
+    pub active: bool,
+}
+
+/// One path among those of several sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId {
+    /// The index of the session.
+    pub session: usize,
+    /// The index of the path in it.
+    pub path: usize,
+}
+
+/// Where a session goes on from in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joint {
+    /// The index of the session.
+    pub session: usize,
+    /// Its root.
+    pub root: usize,
+    /// The index of the other session, and the step there.
+    pub before: (usize, usize),
+}
+
+/// How many trees are looked at for copies of one tree.
+const MAX_TREES: usize = 16;
+/// How many places of one thing said are looked at.
+const MAX_PLACES: usize = 64;
+
+impl Sketch {
+    /// Keeps of a session what is needed to find copies.
+    pub fn new(session: &Session, said: Vec<Said>, endings: Vec<Ending>) -> Self {
+        let parents = session.tree.steps.iter().map(|step| step.parent).collect();
+        Self { parents, said, endings }
+    }
+
+    /// Says that something was said under another key.
+    pub fn rename(&mut self, from: u64, to: u64) {
+        for said in &mut self.said {
+            if said.key == from {
+                said.key = to;
+            }
+        }
+    }
+}
+
+/// Finds for each path of each session the one that holds it, if it is not to be kept itself.
+///
+/// Of paths that hold each other one is kept: one that a client would resume before others, then the
+/// one of the earlier session.
+pub fn holders(sessions: &[Sketch], joints: &[Joint]) -> Vec<Vec<Option<PathId>>> {
+    let forest = Forest::new(sessions, joints);
+    let mut held: FxHashMap<PathId, PathId> = FxHashMap::default();
+    forest.within_trees(&mut held);
+    forest.across_trees(&mut held);
+    let kept = |mut at: PathId| {
+        // Each holder is larger in one order of all paths, so this ends.
+        while let Some(&by) = held.get(&at) {
+            at = by;
+        }
+        at
+    };
+    sessions
+        .iter()
+        .enumerate()
+        .map(|(session, sketch)| {
+            let holder = |path| {
+                let id = PathId { session, path };
+                Some(kept(id)).filter(|&by| by != id)
+            };
+            (0..sketch.endings.len()).map(holder).collect()
+        })
+        .collect()
+}
+
+/// A path with its place in the order of all paths: one that is held comes before its holder.
+type Ranked = (u32, Reverse<(bool, PathId)>);
+
+fn id_of(ranked: Ranked) -> PathId {
+    ranked.1.0.1
+}
+
+/// All steps of all sessions in one numbering, joined across files.
+struct Forest {
+    parent: Vec<u32>,
+    /// The steps, each before what follows it, trees one behind the other.
+    order: Vec<u32>,
+    /// The place of each step in the order.
+    place: Vec<u32>,
+    /// How many steps follow each, itself included.
+    size: Vec<u32>,
+    /// The first step of each step's tree.
+    root: Vec<u32>,
+    /// What was said on each step.
+    keys: Groups,
+    /// The keys, by the numbers that `keys` gives.
+    key: Vec<u64>,
+    /// How many things were said on the way to each step.
+    count: Vec<u32>,
+    /// The endings at each step.
+    ends: Vec<(u32, Ranked)>,
+    /// Everything that was said: the key, the tree, the step; sorted.
+    index: Vec<(u64, u32, u32)>,
+}
+
+impl Forest {
+    fn new(sessions: &[Sketch], joints: &[Joint]) -> Self {
+        let number = |n: usize| u32::try_from(n).unwrap_or(NONE);
+        let mut first = Vec::with_capacity(sessions.len());
+        let mut parent = Vec::new();
+        for sketch in sessions {
+            let start = number(parent.len());
+            first.push(start);
+            parent.extend(sketch.parents.iter().map(|&p| if p == NONE { NONE } else { start + p }));
+        }
+        for joint in joints {
+            let (session, step) = joint.before;
+            let (root, before) = (first[joint.session] as usize + joint.root, first[session] + number(step));
+            if parent[root] == NONE && root != before as usize {
+                parent[root] = before;
+            }
+        }
+        let mut forest = Self {
+            order: Vec::with_capacity(parent.len()),
+            place: vec![NONE; parent.len()],
+            size: vec![1; parent.len()],
+            root: vec![NONE; parent.len()],
+            keys: Groups::default(),
+            key: Vec::new(),
+            count: vec![0; parent.len()],
+            ends: Vec::new(),
+            index: Vec::new(),
+            parent,
+        };
+        forest.walk();
+        let mut step_of = Vec::new();
+        for (sketch, &start) in sessions.iter().zip(&first) {
+            step_of.extend(sketch.said.iter().map(|said| start + said.step));
+            forest.key.extend(sketch.said.iter().map(|said| said.key));
+        }
+        forest.keys = Groups::new(forest.parent.len(), &step_of);
+        forest.index =
+            step_of.iter().zip(&forest.key).map(|(&s, &key)| (key, forest.root[s as usize], s)).collect();
+        forest.index.sort_unstable();
+        for &step in &forest.order {
+            let own = number(forest.keys.of(step as usize).len());
+            let before = forest.count.get(forest.parent[step as usize] as usize).copied().unwrap_or(0);
+            forest.count[step as usize] = before + own;
+        }
+        for (session, (sketch, &start)) in sessions.iter().zip(&first).enumerate() {
+            for (path, end) in sketch.endings.iter().enumerate() {
+                let step = start + number(end.step);
+                let id = PathId { session, path };
+                forest.ends.push((step, (forest.count[step as usize], Reverse((!end.active, id)))));
+            }
+        }
+        forest
+    }
+
+    /// Puts the steps in an order in which each tree is one run, and cuts joints that make a circle.
+    fn walk(&mut self) {
+        let children = Groups::new(self.parent.len(), &self.parent);
+        let mut stack = Vec::new();
+        let roots = (0..self.parent.len()).filter(|&i| self.parent[i] == NONE).collect::<Vec<_>>();
+        for start in roots.into_iter().chain(0..self.parent.len()) {
+            if self.place[start] != NONE {
+                continue;
+            }
+            let root = u32::try_from(start).unwrap_or(NONE);
+            self.parent[start] = NONE;
+            stack.push(root);
+            while let Some(step) = stack.pop() {
+                let i = step as usize;
+                if self.place[i] != NONE {
+                    continue;
+                }
+                self.place[i] = u32::try_from(self.order.len()).unwrap_or(NONE);
+                self.root[i] = root;
+                self.order.push(step);
+                stack.extend(children.of(i).iter().rev());
+            }
+        }
+        for &step in self.order.iter().rev() {
+            let parent = self.parent[step as usize];
+            if parent != NONE {
+                self.size[parent as usize] += self.size[step as usize];
+            }
+        }
+    }
+
+    /// Tells whether the way to `below` leads through `above`.
+    fn leads_through(&self, above: u32, below: u32) -> bool {
+        let (start, at) = (self.place[above as usize], self.place[below as usize]);
+        start <= at && at - start < self.size[above as usize]
+    }
+
+    /// Finds for each step the largest path that runs through it.
+    fn largest(&self) -> Vec<Option<Ranked>> {
+        let mut largest: Vec<Option<Ranked>> = vec![None; self.parent.len()];
+        for &(step, ranked) in &self.ends {
+            largest[step as usize] = largest[step as usize].max(Some(ranked));
+        }
+        for &step in self.order.iter().rev() {
+            let parent = self.parent[step as usize];
+            if parent != NONE {
+                largest[parent as usize] = largest[parent as usize].max(largest[step as usize]);
+            }
+        }
+        largest
+    }
+
+    /// A path is held by a larger one that runs through its ending, and by one that ends before it if
+    /// nothing was said between.
+    fn within_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+        let largest = self.largest();
+        let mut same: Vec<Option<Ranked>> = vec![None; self.parent.len()];
+        for &(step, ranked) in &self.ends {
+            same[step as usize] = same[step as usize].max(Some(ranked));
+        }
+        for &step in &self.order {
+            let parent = self.parent[step as usize];
+            if parent != NONE && self.keys.of(step as usize).is_empty() {
+                same[step as usize] = same[step as usize].max(same[parent as usize]);
+            }
+        }
+        for &(step, ranked) in &self.ends {
+            let by = largest[step as usize].max(same[step as usize]);
+            if let Some(by) = by.filter(|&by| by > ranked) {
+                held.insert(id_of(ranked), id_of(by));
+            }
+        }
+    }
+
+    fn across_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+        let largest = self.largest();
+        // The step that last said something, on the way to each.
+        let mut spoke: Vec<u32> = vec![NONE; self.parent.len()];
+        for &step in &self.order {
+            let above = spoke.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
+            spoke[step as usize] = if self.keys.of(step as usize).is_empty() { above } else { step };
+        }
+        let mut by_tree: FxHashMap<u32, Vec<(u32, Ranked)>> = FxHashMap::default();
+        for &(step, ranked) in self.ends.iter().filter(|(_, ranked)| !held.contains_key(&id_of(*ranked))) {
+            by_tree.entry(self.root[step as usize]).or_default().push((step, ranked));
+        }
+        for (&tree, ends) in &by_tree {
+            let mut candidates: FxHashMap<u32, usize> = FxHashMap::default();
+            for &(step, _) in ends {
+                let Some(last) = self.keys_of(spoke[step as usize]).next() else { continue };
+                for &(_, other, _) in self.places(last, None).iter().take(MAX_PLACES) {
+                    if other != tree && largest[other as usize].is_some() {
+                        *candidates.entry(other).or_default() += 1;
+                    }
+                }
+            }
+            let mut candidates: Vec<(usize, u32)> =
+                candidates.into_iter().map(|(other, n)| (n, other)).collect();
+            candidates.sort_unstable_by_key(|&(n, other)| (Reverse(n), other));
+            for &(_, other) in candidates.iter().take(MAX_TREES) {
+                let found = self.copies_in(tree, other);
+                let start = self.place[tree as usize];
+                for &(step, ranked) in ends {
+                    let at = found[(self.place[step as usize] - start) as usize];
+                    let Some(by) = at.and_then(|at| largest[at as usize]) else { continue };
+                    let known = held.get(&id_of(ranked));
+                    if by > ranked && known.is_none() {
+                        held.insert(id_of(ranked), id_of(by));
+                    }
+                }
+            }
+        }
+    }
+
+    fn keys_of(&self, step: u32) -> impl Iterator<Item = u64> {
+        let keys = if step == NONE { &[][..] } else { self.keys.of(step as usize) };
+        keys.iter().map(|&said| self.key[said as usize])
+    }
+
+    /// Returns where a thing was said, in all trees or in one.
+    fn places(&self, key: u64, tree: Option<u32>) -> &[(u64, u32, u32)] {
+        let from = (key, tree.unwrap_or(0));
+        let to = (key, tree.unwrap_or(u32::MAX));
+        let start = self.index.partition_point(|&(k, t, _)| (k, t) < from);
+        let len = self.index[start..].partition_point(|&(k, t, _)| (k, t) <= to);
+        &self.index[start..start + len]
+    }
+
+    /// Finds for each step of `tree`, in order, a step of `other` on whose way everything was said that
+    /// was said on the way to the step.
+    fn copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
+        let start = self.place[tree as usize] as usize;
+        let steps = &self.order[start..start + self.size[tree as usize] as usize];
+        // Nothing said yet is everywhere: at the root.
+        let mut found: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+        for &step in steps {
+            let parent = self.parent[step as usize];
+            let before =
+                if step == tree { Some(other) } else { found[self.place[parent as usize] as usize - start] };
+            let mut at = before;
+            for key in self.keys_of(step) {
+                at = at.and_then(|at| {
+                    let deeper = |place: u32| {
+                        if self.leads_through(place, at) {
+                            Some(at)
+                        } else {
+                            self.leads_through(at, place).then_some(place)
+                        }
+                    };
+                    self.places(key, Some(other)).iter().find_map(|&(_, _, place)| deeper(place))
+                });
+            }
+            found.push(at);
+        }
+        found
+    }
+}

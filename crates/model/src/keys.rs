@@ -1,0 +1,163 @@
+//! What a thing that was said is known by, wherever it was copied to.
+//!
+//! Resuming, forking and branching copy messages into other files: under the same uuids or new ones,
+//! with other session ids, spelled by another JSON writer. What stays is `message.id` and the blocks
+//! of what the model said, and the time and the words of what anybody else did. A key is a hash of
+//! these. Hidden notes and placeholders of the client are no part of the conversation and have none.
+
+use rethread_log::{BlockKind, Json, Key, Line, unescape};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::id::Uid;
+use crate::view::Reader;
+
+/// Something that was said on a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Said {
+    /// The step on whose path it is shown.
+    pub step: u32,
+    /// What it is known by.
+    pub key: u64,
+}
+
+/// The entry that a fork gave a new time to: the last one of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restamped {
+    /// What it would be known by.
+    pub key: u64,
+    /// Its words alone.
+    pub words: u64,
+    /// The entry that it is a copy of.
+    pub origin: Uid,
+}
+
+impl Reader<'_> {
+    /// Returns what was said on the paths of the session, by step; a thing once on each step.
+    pub fn said(&self) -> Vec<Said> {
+        let facts = &self.session.facts;
+        let mut line = Line::default();
+        let mut spelled = Vec::new();
+        let mut said = Vec::new();
+        for (i, node) in facts.nodes.iter().enumerate() {
+            let step = self.session.tree.step(i).and_then(|step| self.session.home_of(step));
+            let (Some(step), Some(message)) = (step, node.message()) else { continue };
+            if node.flags.is_meta() || node.flags.is_synthetic() {
+                continue;
+            }
+            let step = u32::try_from(step).unwrap_or(u32::MAX);
+            let raw = self.parse(i, &mut line);
+            let fact = &facts.messages[message];
+            if !fact.assistant || fact.id.is_none() {
+                // A replay has its own time; what it repeats is there already.
+                if !node.flags.is_replay() {
+                    said.push(Said { step, key: self.key_of_words(i, &line, raw, &mut spelled) });
+                }
+                continue;
+            }
+            let content = line.message.map(|m| m.content).unwrap_or_default();
+            let mut add = |block: &[u8]| {
+                spelled.clear();
+                spelled.extend_from_slice(&fact.id.to_bytes());
+                spell(block, &mut spelled);
+                said.push(Said { step, key: xxh3_64(&spelled) });
+            };
+            if content.string_in(raw).is_some() {
+                add(content.of(raw));
+            }
+            for block in &line.blocks {
+                let thinking =
+                    matches!(block.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
+                // Clients that copy may leave thinking out; no words are lost with it if it has none.
+                if !(thinking && Json::new(block.text.of(raw)).inner().is_none_or(<[u8]>::is_empty)) {
+                    add(block.whole.of(raw));
+                }
+            }
+        }
+        said.sort_unstable();
+        said.dedup();
+        said
+    }
+
+    /// Returns the last message if a fork has given it a new time, as the SDKs do.
+    pub fn restamped(&self) -> Option<Restamped> {
+        let facts = &self.session.facts;
+        facts.forked_from.as_ref()?;
+        let last = facts.nodes.iter().rposition(|node| node.message().is_some())?;
+        let mut line = Line::default();
+        let raw = self.parse(last, &mut line);
+        let origin = Json::new(line.field(Key::ForkedFrom).of(raw)).get("messageUuid")?.inner()?;
+        let mut spelled = Vec::new();
+        let key = self.key_of_words(last, &line, raw, &mut spelled);
+        Some(Restamped { key, words: words_key(&line, raw, &mut spelled), origin: Uid::new(origin) })
+    }
+
+    /// Returns what the words of an entry and their time are known by, and the words alone.
+    pub fn key_of_entry(&self, node: usize) -> (u64, u64) {
+        let mut line = Line::default();
+        let raw = self.parse(node, &mut line);
+        let mut spelled = Vec::new();
+        let key = self.key_of_words(node, &line, raw, &mut spelled);
+        (key, words_key(&line, raw, &mut spelled))
+    }
+
+    fn key_of_words(&self, node: usize, line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
+        let time = self.session.facts.nodes[node].time.millis().unwrap_or(i64::MIN);
+        xxh3_64_with_seed(&time.to_le_bytes(), words_key(line, raw, spelled))
+    }
+}
+
+fn words_key(line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
+    spelled.clear();
+    spell(line.message.map(|m| m.content).unwrap_or_default().of(raw), spelled);
+    xxh3_64(spelled)
+}
+
+/// Spells a JSON value without blanks and with its strings unescaped, each with its length before it:
+/// two spellings of one value become the same bytes, two values never do.
+fn spell(value: &[u8], out: &mut Vec<u8>) {
+    let mut rest = value;
+    while let Some(quote) = memchr::memchr(b'"', rest) {
+        plain(&rest[..quote], out);
+        rest = &rest[quote + 1..];
+        let mut end = 0;
+        loop {
+            match memchr::memchr2(b'"', b'\\', &rest[end..]) {
+                Some(at) if rest[end + at] == b'\\' => end = (end + at + 2).min(rest.len()),
+                Some(at) => break end += at,
+                None => break end = rest.len(),
+            }
+        }
+        let text = unescape(&rest[..end]);
+        out.push(b'"');
+        out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    plain(rest, out);
+}
+
+fn plain(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend(bytes.iter().filter(|b| !b.is_ascii_whitespace()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled(value: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        spell(value.as_bytes(), &mut out);
+        out
+    }
+
+    #[test]
+    fn the_writer_does_not_matter_and_the_value_does() {
+        let one = r#"[{"type":"text","text":"Grüße \"an\" alle"}]"#;
+        let other = r#"[ {"type": "text", "text": "Gr\u00fc\u00dfe \"an\" alle"} ]"#;
+        assert_eq!(spelled(one), spelled(other));
+        assert_ne!(spelled(r#"["a","b"]"#), spelled(r#"["a\",\"b"]"#));
+        assert_ne!(spelled(r#""a b""#), spelled(r#""ab""#));
+        assert_eq!(spelled("\"torn"), spelled("\"torn\""));
+        assert_eq!(spelled("\"torn\\").len(), 1 + 8 + "torn\u{fffd}".len());
+    }
+}

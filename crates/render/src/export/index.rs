@@ -1,0 +1,96 @@
+//! The page that lists all documents of a directory.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::html::page_start;
+use super::safe::{clean, escaped};
+use crate::text::{fit, plural};
+
+const INDEX_CSS: &str = include_str!("assets/index.css");
+const INDEX_JS: &str = include_str!("assets/index.js");
+
+/// A document in the index.
+#[derive(Debug, Clone, Default)]
+pub struct IndexRow {
+    /// Its file, from the index.
+    pub file: String,
+    /// The session.
+    pub session: String,
+    /// What it is called.
+    pub title: String,
+    /// Where it was held.
+    pub project: String,
+    /// The first prompt.
+    pub prompt: String,
+    /// The number of the path, and how many there are.
+    pub path: (usize, usize),
+    /// A client would resume it.
+    pub active: bool,
+    /// When something was last said, as RFC 3339.
+    pub time: Option<String>,
+    /// Prompts.
+    pub turns: u32,
+    /// Messages.
+    pub messages: u32,
+}
+
+/// Writes the index: projects by name, in each the newest first.
+pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
+    let mut projects: std::collections::BTreeMap<&str, Vec<&IndexRow>> = std::collections::BTreeMap::new();
+    for row in rows {
+        projects.entry(&row.project).or_default().push(row);
+    }
+    let mut sessions: Vec<&str> = rows.iter().map(|row| row.session.as_str()).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    let mut text = page_start("Transcripts", INDEX_CSS, INDEX_JS);
+    let _ = write!(
+        text,
+        "<body class=\"index\"><div class=\"bar\"><span class=\"bar-title\">Transcripts</span>\
+         <button id=\"theme\" type=\"button\" aria-label=\"Colours\">◐</button></div>\n<main>\n<h1>Transcripts</h1>\n\
+         <p class=\"sum\">{} of {} in {}</p>\n<p class=\"find\"><input id=\"find\" type=\"search\" \
+         placeholder=\"Search titles, prompts, projects  ( / )\" aria-label=\"Search\" autocomplete=\"off\"> \
+         <span id=\"found\" role=\"status\"></span></p>\n",
+        plural(rows.len() as u64, "transcript"),
+        plural(sessions.len() as u64, "session"),
+        plural(projects.len() as u64, "project")
+    );
+    for (project, mut rows) in projects {
+        rows.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.file.cmp(&b.file)));
+        let name = if project.is_empty() { "(no project)" } else { project };
+        let _ = write!(
+            text,
+            "<section class=\"project\"><h2>{}</h2> <span class=\"count\">{}</span>\n<table><thead><tr>\
+             <th>Title</th><th>When</th><th>Turns</th><th>Messages</th></tr></thead><tbody>\n",
+            escaped(&clean(name)),
+            rows.len()
+        );
+        for row in rows {
+            let title = if row.title.is_empty() { "Untitled session" } else { &row.title };
+            let prompt = fit(&clean(&row.prompt), 160);
+            let _ = write!(
+                text,
+                "<tr data-find=\"{}\"><td><a href=\"{}\">{}</a>",
+                escaped(&row.session),
+                escaped(&row.file),
+                escaped(&fit(&clean(title), 120))
+            );
+            if row.path.1 > 1 {
+                let status = if row.active { "active" } else { "abandoned" };
+                let _ = write!(text, " <span class=\"badge {status}\">{status}</span>");
+            }
+            if !prompt.is_empty() && prompt != title {
+                let _ = write!(text, "<div class=\"prompt\">{}</div>", escaped(&prompt));
+            }
+            let time = row.time.as_deref().map_or_else(String::new, |time| {
+                let day = time.get(..10).unwrap_or(time);
+                format!("<time datetime=\"{}\">{}</time>", escaped(time), escaped(day))
+            });
+            let _ = writeln!(text, "</td><td>{time}</td><td>{}</td><td>{}</td></tr>", row.turns, row.messages);
+        }
+        text.push_str("</tbody></table></section>\n");
+    }
+    let _ = write!(text, "</main>\n<script>{INDEX_JS}</script>\n</body></html>\n");
+    out.write_all(text.as_bytes())
+}

@@ -1,0 +1,154 @@
+//! A document as data: one JSON object, an item to a line.
+
+use std::io::{self, Write};
+
+use rethread_model::{Item, Usage};
+use serde::Serialize;
+
+use super::{Document, Head, Part};
+use crate::rows::Row;
+
+/// The version of the shape; it grows when something changes its meaning.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct HeadRow<'a> {
+    r#type: &'static str,
+    version: u32,
+    session: &'a str,
+    title: &'a str,
+    project: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    path_n: usize,
+    paths: usize,
+    status: &'static str,
+    fork_point: Option<&'a str>,
+    fork_message: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begins_in: Option<&'a str>,
+    messages: u32,
+    turns: u32,
+    compactions: u32,
+    first: Option<String>,
+    last: Option<String>,
+    models: &'a [String],
+    versions: &'a [String],
+    git_branch: Option<&'a str>,
+    usage: &'a Usage,
+    branches: Vec<BranchRow<'a>>,
+    defects: &'a [String],
+}
+
+#[derive(Serialize)]
+struct BranchRow<'a> {
+    n: usize,
+    status: &'static str,
+    file: Option<&'a str>,
+    fork_message: Option<usize>,
+    messages: u32,
+    last_prompt: &'a str,
+}
+
+/// A subagent that a call of the document started.
+#[derive(Serialize)]
+struct AgentRow<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    file: &'a str,
+    messages: usize,
+    call: Option<String>,
+}
+
+fn status(active: bool) -> &'static str {
+    if active { "active" } else { "abandoned" }
+}
+
+fn head_row(head: &Head) -> HeadRow<'_> {
+    HeadRow {
+        r#type: "transcript",
+        version: VERSION,
+        session: &head.session,
+        title: &head.title,
+        project: &head.project,
+        agent: head.agent.as_deref(),
+        path_n: head.path.0,
+        paths: head.path.1,
+        status: status(head.active),
+        fork_point: head.fork.as_ref().map(|(uuid, _)| uuid.as_str()),
+        fork_message: head.fork.as_ref().and_then(|(_, n)| *n),
+        begins_in: head.begins_in.as_deref(),
+        messages: head.messages,
+        turns: head.turns,
+        compactions: head.compactions,
+        first: head.span.0.to_iso(),
+        last: head.span.1.to_iso(),
+        models: &head.models,
+        versions: &head.versions,
+        git_branch: head.git_branch.as_deref(),
+        usage: &head.usage,
+        branches: head
+            .branches
+            .iter()
+            .map(|branch| BranchRow {
+                n: branch.n,
+                status: status(branch.active),
+                file: branch.file.as_deref(),
+                fork_message: branch.fork,
+                messages: branch.messages.0,
+                last_prompt: &branch.last_prompt,
+            })
+            .collect(),
+        defects: &head.defects,
+    }
+}
+
+pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
+    let head = serde_json::to_string(&head_row(document.head)).map_err(io::Error::other)?;
+    // The items are written one by one into the object that the head opens.
+    out.write_all(head.trim_end_matches('}').as_bytes())?;
+    out.write_all(b",\"items\":[")?;
+    let mut first = true;
+    for part in document.parts {
+        for item in &part.items {
+            let row = Row::from(item);
+            let own = part.session == document.head.session;
+            let row = if own { row } else { row.of_session(part.session) };
+            line(out, &row, &mut first)?;
+        }
+    }
+    out.write_all(b"\n],\"subagents\":[")?;
+    let mut first = true;
+    for (index, agent) in document.agents.iter().enumerate() {
+        let Some(call) = called(document, index) else { continue };
+        let row = AgentRow {
+            r#type: "subagent",
+            name: &agent.name,
+            file: &agent.file,
+            messages: agent.messages,
+            call,
+        };
+        line(out, &row, &mut first)?;
+    }
+    out.write_all(b"\n]}\n")
+}
+
+fn line(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Result<()> {
+    out.write_all(if *first { b"\n" } else { b",\n" })?;
+    *first = false;
+    serde_json::to_writer(out, row).map_err(io::Error::other)
+}
+
+/// Finds the call of this document that started a subagent; nothing if no call of it did.
+fn called(document: &Document<'_>, agent: usize) -> Option<Option<String>> {
+    let call_in = |part: &Part<'_>| {
+        let call = part.side.agents.iter().find(|(_, agents)| agents.contains(&agent)).map(|(call, _)| *call)?;
+        part.items.iter().find_map(|item| match item {
+            Item::Message(message) => {
+                message.blocks.iter().find(|block| block.call == Some(call)).map(|block| Some(block.id().into_owned()))
+            }
+            Item::Note(_) => None,
+        })
+    };
+    document.parts.iter().find_map(call_in)
+}

@@ -1,0 +1,606 @@
+//! A document in Markdown: CommonMark with `<details>`, as GitHub shows it.
+//!
+//! What comes from a log can contain any Markdown, also broken or hostile: a fence that is never
+//! closed, a comment, a closing tag. Code is fenced by more backticks than it holds, prompts are quoted
+//! line by line, and answers are parsed first: HTML in them is shown as text and an open fence is
+//! closed, so that nothing reaches beyond its message.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use rethread_log::{BlockKind, Json};
+use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line};
+
+use super::safe::{clean, escaped};
+use super::tools::{Piece, State, result_language, tell, words};
+use super::{Answers, Document, MAX_NESTING, Part, moment, picture_of, sent, tokens};
+use crate::text::{count, plural};
+
+pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
+    let mut page = Page { document, text: String::new(), turn: 0 };
+    page.head();
+    out.write_all(page.text.as_bytes())?;
+    for (i, part) in document.parts.iter().enumerate() {
+        page.text.clear();
+        if i > 0 || document.parts.len() > 1 {
+            let told = if i > 0 { "Continued in session" } else { "From session" };
+            let _ = write!(page.text, "\n---\n\n*{told} {}*\n", inline(part.session));
+        }
+        out.write_all(page.text.as_bytes())?;
+        page.part(part, 0, &mut |text| out.write_all(text.as_bytes()))?;
+    }
+    Ok(())
+}
+
+struct Page<'a> {
+    document: &'a Document<'a>,
+    text: String,
+    turn: usize,
+}
+
+/// Takes what is written of one item.
+type Take<'t> = &'t mut dyn FnMut(&str) -> io::Result<()>;
+
+impl Page<'_> {
+    fn head(&mut self) {
+        let head = self.document.head;
+        let out = &mut self.text;
+        out.push_str("# CLAUDE CODE SESSION TRANSCRIPT\n\n");
+        let _ = writeln!(out, "Session ID: {}", one_line(&clean(&head.session)));
+        if let Some(agent) = &head.agent {
+            let _ = writeln!(out, "Subagent: {}", inline(agent));
+        } else {
+            let _ = writeln!(out, "Path: {} of {}", head.path.0, head.path.1);
+            let _ = writeln!(out, "Status: {}", if head.active { "ACTIVE" } else { "ABANDONED" });
+            if let Some((uuid, _)) = head.fork.as_ref().filter(|_| !head.active) {
+                let _ = writeln!(out, "Fork Point: {}", one_line(&clean(uuid)));
+            }
+        }
+        if head.compactions > 0 {
+            out.push_str(
+                "**Contains Compact Operation(s)** - Full conversation including compacted segments\n",
+            );
+        }
+        let _ = writeln!(out, "Total Messages: {}\n", head.messages);
+        let mut row = |name: &str, value: String| {
+            if !value.is_empty() {
+                let _ = writeln!(out, "- **{name}:** {value}");
+            }
+        };
+        row("Title", inline(&head.title));
+        row("Project", code(&head.project));
+        let (first, last) = (moment(head.span.0), moment(head.span.1));
+        if let Some((first, last)) = first.zip(last) {
+            row("Time", format!("{first} to {last} UTC"));
+        }
+        row("Turns", if head.agent.is_none() { head.turns.to_string() } else { String::new() });
+        row("Models", head.models.iter().map(|m| code(m)).collect::<Vec<_>>().join(", "));
+        row("Client", head.versions.iter().map(|v| inline(v)).collect::<Vec<_>>().join(", "));
+        row("Git branch", head.git_branch.as_deref().map(code).unwrap_or_default());
+        if head.usage != rethread_model::Usage::default() {
+            let usage = &head.usage;
+            let (input, output) = (count(sent(usage)), count(usage.output));
+            row("Tokens", format!("{input} in ({} from the cache), {output} out", count(usage.cache_read)));
+        }
+        if head.branches.len() > 1 {
+            out.push_str("- **Paths:**\n");
+            for branch in &head.branches {
+                let status = if branch.active { "active" } else { "abandoned" };
+                let name = format!("path {}", branch.n);
+                let name = match &branch.file {
+                    Some(file) if branch.n != head.path.0 => format!("[{name}]({file})"),
+                    _ => name,
+                };
+                let here = if branch.n == head.path.0 { ", this one" } else { "" };
+                let fork = branch.fork.map(|n| format!(", leaves at #{n}")).unwrap_or_default();
+                let _ = writeln!(
+                    out,
+                    "  - {name} ({status}{here}{fork}): {}",
+                    inline(&crate::text::fit(&branch.last_prompt, 100))
+                );
+            }
+        }
+        if head.index {
+            let _ = writeln!(out, "- [All transcripts]({}index.html)", head.up);
+        }
+        if !head.defects.is_empty() {
+            let what = if head.defects.len() == 1 { "one defect" } else { "defects" };
+            let _ = write!(
+                out,
+                "\n<details>\n<summary>The log has {what}; what could be read is here</summary>\n\n"
+            );
+            for defect in &head.defects {
+                let _ = writeln!(out, "- {}", inline(defect));
+            }
+            out.push_str("\n</details>\n");
+        }
+        if let Some(file) = &head.begins_in {
+            let n = head.fork.as_ref().and_then(|(_, n)| *n);
+            let link = n.map_or(format!("[{file}]({file})"), |n| format!("[message #{n} of {file}]({file}#m{n})"));
+            let _ = write!(out, "\n*What came before is in {link}.*\n");
+        }
+    }
+
+    fn part(&mut self, part: &Part<'_>, depth: usize, take: Take<'_>) -> io::Result<()> {
+        let answers = Answers::new(&part.items);
+        for item in &part.items {
+            self.text.clear();
+            match item {
+                Item::Message(message) => self.message(part, &answers, message, depth)?,
+                Item::Note(note) => self.note(note, part, depth),
+            }
+            let text = std::mem::take(&mut self.text);
+            take(&text)?;
+            self.text = text;
+        }
+        Ok(())
+    }
+
+    fn heading(&mut self, part: &Part<'_>, message: &MessageView<'_>, depth: usize, who: &str) {
+        let level = if depth == 0 { "###" } else { "####" };
+        let id = format!("{}m{}", part.prefix, message.n);
+        let time = moment(message.time).map(|time| format!(" · {time}")).unwrap_or_default();
+        let _ = write!(self.text, "\n{level} <a id=\"{id}\"></a>{who} · #{}{time}\n\n", message.n);
+    }
+
+    fn message(
+        &mut self,
+        part: &Part<'_>,
+        answers: &Answers<'_, '_>,
+        message: &MessageView<'_>,
+        depth: usize,
+    ) -> io::Result<()> {
+        match message.kind {
+            MessageKind::Prompt => {
+                if depth == 0 {
+                    self.turn += 1;
+                    let _ = write!(self.text, "\n---\n\n## Turn {}\n", self.turn);
+                }
+                self.heading(part, message, depth, "User");
+                self.words(message, true)
+            }
+            MessageKind::Answer => {
+                let shown = message.blocks.iter().any(|block| self.shows(block));
+                if shown {
+                    let model = message.model.map(|m| format!(" · {}", inline(m))).unwrap_or_default();
+                    let usage = message.usage.map(|usage| {
+                        format!("<sub>{} in · {} out</sub>\n\n", tokens(sent(&usage)), tokens(usage.output))
+                    });
+                    self.heading(part, message, depth, &format!("Assistant{model}"));
+                    self.text.push_str(&usage.unwrap_or_default());
+                    for block in &message.blocks {
+                        self.answer_block(part, answers, block, depth)?;
+                    }
+                }
+                Ok(())
+            }
+            MessageKind::Result => self.loose_results(part, answers, message, depth),
+            MessageKind::Summary => {
+                self.heading(part, message, depth, "Summary");
+                self.text.push_str(
+                    "<details>\n<summary>What came before, as the client summed it up</summary>\n\n",
+                );
+                self.words(message, true)?;
+                self.text.push_str("</details>\n");
+                Ok(())
+            }
+            MessageKind::Command | MessageKind::Note => {
+                if !message.meta {
+                    let text: Vec<_> = message.blocks.iter().map(BlockView::text).collect();
+                    let id = format!("{}m{}", part.prefix, message.n);
+                    self.small(&words(&text.join("\n")), Some(&id));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn shows(&self, block: &BlockView<'_>) -> bool {
+        match block.kind {
+            Some(BlockKind::Text) => !block.text().trim().is_empty(),
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
+                self.document.thinking && !block.text().trim().is_empty()
+            }
+            _ => true,
+        }
+    }
+
+    /// Words of a message that is not an answer.
+    fn words(&mut self, message: &MessageView<'_>, quoted: bool) -> io::Result<()> {
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::Text) => {
+                    let text = block.text();
+                    let text = clean(text.trim_matches('\n'));
+                    if quoted { quote(&mut self.text, &text) } else { self.text.push_str(&contain(&text)) }
+                    self.text.push('\n');
+                }
+                _ => self.media(block.json())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn media(&mut self, block: Json<'_>) -> io::Result<()> {
+        let name = clean(&describe_media(block)).into_owned();
+        if let Some(picture) = picture_of(block).filter(|_| self.document.pictures)
+            && let Ok(bytes) = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture.base64)
+        {
+            let file = (self.document.picture)(picture.media, &bytes)?;
+            let _ = write!(self.text, "![{}]({}{file})\n\n", inline(name.trim_matches(['[', ']'])), self.document.head.up);
+            return Ok(());
+        }
+        let _ = write!(self.text, "*{}*\n\n", inline(&name));
+        Ok(())
+    }
+
+    fn answer_block(
+        &mut self,
+        part: &Part<'_>,
+        answers: &Answers<'_, '_>,
+        block: &BlockView<'_>,
+        depth: usize,
+    ) -> io::Result<()> {
+        if !self.shows(block) {
+            return Ok(());
+        }
+        match block.kind {
+            Some(BlockKind::Text) => {
+                self.text.push_str(&contain(clean(&block.text()).trim_matches('\n')));
+                self.text.push('\n');
+                Ok(())
+            }
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
+                self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
+                quote(&mut self.text, clean(&block.text()).trim_matches('\n'));
+                self.text.push_str("\n</details>\n\n");
+                Ok(())
+            }
+            Some(BlockKind::ToolUse) => self.call(part, answers, block, depth),
+            _ => self.media(block.json()),
+        }
+    }
+
+    fn call(
+        &mut self,
+        part: &Part<'_>,
+        answers: &Answers<'_, '_>,
+        block: &BlockView<'_>,
+        depth: usize,
+    ) -> io::Result<()> {
+        let tool = block.tool();
+        let results = answers.of(block.call);
+        let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
+        let told = tell(&tool, block.input(), copy);
+        let outcome = outcome(part, results.iter().map(|(_, block)| *block));
+        let gist = if told.gist.is_empty() { String::new() } else { format!(" <code>{}</code>", one_cell(&told.gist)) };
+        let _ = write!(
+            self.text,
+            "<details{}>\n<summary><b>{}</b>{gist} {outcome}</summary>\n\n",
+            if told.open { " open" } else { "" },
+            escaped(&one_line(&clean(&tool)))
+        );
+        for piece in &told.pieces {
+            self.piece(piece);
+        }
+        let language = result_language(&tool, block.input());
+        for (message, block) in results {
+            let _ = write!(self.text, "<a id=\"{}m{}\"></a>Result", part.prefix, message.n);
+            self.text.push_str(if block.is_error() { " (error)\n\n" } else { "\n\n" });
+            self.result(part, block, &language)?;
+        }
+        for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
+            self.agent(agent, depth)?;
+        }
+        self.text.push_str("</details>\n\n");
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Code(label, language, text) => {
+                let _ = write!(self.text, "{label}\n\n");
+                fence(&mut self.text, language, text);
+            }
+            Piece::Prose(label, text) => {
+                let _ = write!(self.text, "{label}\n\n");
+                quote(&mut self.text, text.trim_matches('\n'));
+                self.text.push('\n');
+            }
+            Piece::Diff(text) => fence(&mut self.text, "diff", text),
+            Piece::Todos(list) => {
+                for (state, text) in list {
+                    let (mark, text) = match state {
+                        State::Done => ("x", inline(text)),
+                        State::Doing => (" ", format!("**{}** (doing)", inline(text))),
+                        State::Open => (" ", inline(text)),
+                    };
+                    let _ = writeln!(self.text, "- [{mark}] {text}");
+                }
+                self.text.push('\n');
+            }
+        }
+    }
+
+    fn result(&mut self, part: &Part<'_>, block: &BlockView<'_>, language: &str) -> io::Result<()> {
+        for piece in block.parts() {
+            match piece {
+                ResultPart::Text(text) => {
+                    let whole = part.side.whole_result.as_ref().and_then(|whole| whole(&text));
+                    let text = clean(whole.as_deref().unwrap_or(&text)).into_owned();
+                    if !text.is_empty() {
+                        fence(&mut self.text, language, &text);
+                    }
+                }
+                ResultPart::Other(item) => self.media(item)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A subagent under the call that started it.
+    fn agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
+        let agent = &self.document.agents[index];
+        let link = format!("[{}]({}{})", inline(&agent.name), self.document.head.up, agent.file);
+        if depth >= MAX_NESTING {
+            let _ = write!(self.text, "Subagent {link}\n\n");
+            return Ok(());
+        }
+        let _ = write!(
+            self.text,
+            "<details>\n<summary>Subagent: {}</summary>\n\nOn a page of its own: {link}\n",
+            plural(agent.messages as u64, "message")
+        );
+        let mut whole = std::mem::take(&mut self.text);
+        self.part(&agent.part, depth + 1, &mut |text| {
+            whole.push_str(text);
+            Ok(())
+        })?;
+        self.text = whole;
+        self.text.push_str("\n</details>\n\n");
+        Ok(())
+    }
+
+    /// Results whose call is not on this path, and words that came with results.
+    fn loose_results(
+        &mut self,
+        part: &Part<'_>,
+        answers: &Answers<'_, '_>,
+        message: &MessageView<'_>,
+        depth: usize,
+    ) -> io::Result<()> {
+        let mut headed = false;
+        for block in message.blocks.iter().filter(|block| !answers.has(block)) {
+            match block.kind {
+                Some(BlockKind::Text) => {
+                    let text = block.text();
+                    self.small(&words(&text), None);
+                }
+                Some(BlockKind::ToolResult) => {
+                    if !headed {
+                        self.heading(part, message, depth, "Result without a call");
+                        headed = true;
+                    }
+                    let outcome = outcome(part, std::iter::once(block));
+                    let id = one_cell(&clean(&block.id()));
+                    let _ = write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
+                    self.result(part, block, "")?;
+                    self.text.push_str("</details>\n\n");
+                }
+                _ => self.media(block.json())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A note of few words, or folded if it has many.
+    fn small(&mut self, text: &str, id: Option<&str>) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let anchor = id.map(|id| format!("<a id=\"{id}\"></a>")).unwrap_or_default();
+        if text.lines().count() <= 2 && text.len() <= 240 {
+            let _ = write!(self.text, "\n{anchor}*{}*\n\n", inline(&one_line(text)));
+            return;
+        }
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let first = one_cell(&crate::text::fit(&one_line(first), 100));
+        let _ = write!(self.text, "\n<details>\n<summary>{anchor}<i>{first}</i></summary>\n\n");
+        fence(&mut self.text, "", text);
+        self.text.push_str("</details>\n\n");
+    }
+
+    fn note(&mut self, note: &NoteView<'_>, _part: &Part<'_>, depth: usize) {
+        let time = moment(note.time).map(|time| format!(" · {time}")).unwrap_or_default();
+        match &*note.kind {
+            "compaction" => {
+                let before = note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
+                let _ = write!(self.text, "\n---\n\n**Compacted here**{before}{time}\n\n");
+            }
+            "queued" => {
+                let level = if depth == 0 { "###" } else { "####" };
+                let _ = write!(self.text, "\n{level} User, while the model was busy{time}\n\n");
+                quote(&mut self.text, &clean(&note.text));
+                self.text.push('\n');
+            }
+            kind => {
+                let text = words(&note.text);
+                if !text.trim().is_empty() {
+                    self.small(&format!("{}: {}", clean(kind), text.trim()), None);
+                }
+            }
+        }
+    }
+}
+
+/// Tells how a call ended.
+fn outcome<'b, 'a: 'b>(part: &Part<'_>, results: impl Iterator<Item = &'b BlockView<'a>>) -> String {
+    let mut told = Vec::new();
+    for block in results {
+        let text = block.result_text();
+        let whole = part.side.whole_result.as_ref().and_then(|whole| whole(&text));
+        let lines = whole.as_deref().unwrap_or(&text).lines().count() as u64;
+        told.push(if block.is_error() { "error".to_owned() } else { plural(lines, "line").to_string() });
+    }
+    if told.is_empty() { "— no result".into() } else { format!("— {}", told.join(", ")) }
+}
+
+/// Fences code by more backticks than it holds.
+pub(crate) fn fence(out: &mut String, language: &str, text: &str) {
+    let mut longest = 0;
+    let mut run = 0;
+    for b in text.bytes() {
+        run = if b == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let ticks = "`".repeat((longest + 1).max(3));
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let _ = write!(out, "{ticks}{language}\n{text}{end}{ticks}\n\n");
+}
+
+/// Quotes a text line by line, keeping its line ends. Nothing in it reaches beyond the quote.
+fn quote(out: &mut String, text: &str) {
+    let text = contain(text);
+    let mut lines = text.trim_end_matches('\n').split('\n').peekable();
+    let mut fenced = false;
+    while let Some(line) = lines.next() {
+        out.push('>');
+        if !line.is_empty() {
+            out.push(' ');
+            out.push_str(line);
+        }
+        let bare = line.trim_start();
+        fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
+        let goes_on = lines.peek().is_some_and(|next| !next.trim().is_empty());
+        if goes_on && !fenced && !line.trim().is_empty() && !line.ends_with("  ") {
+            out.push_str("  ");
+        }
+        out.push('\n');
+    }
+}
+
+/// Makes Markdown from a log safe to stand among other Markdown: HTML is shown as text, a fence that
+/// is never closed is closed.
+fn contain(text: &str) -> String {
+    let mut text = text.to_owned();
+    // What was hidden inside HTML becomes Markdown when the HTML is escaped, so look again.
+    for _ in 0..4 {
+        match mended(&text) {
+            Some(better) => text = better,
+            None => {
+                if !text.ends_with('\n') {
+                    text.push('\n');
+                }
+                return text;
+            }
+        }
+    }
+    let mut out = String::new();
+    fence(&mut out, "", &text);
+    out
+}
+
+fn mended(text: &str) -> Option<String> {
+    // Most texts hold neither.
+    if !text.contains('<') && !text.contains("```") && !text.contains("~~~") {
+        return None;
+    }
+    let mut cuts: Vec<usize> = Vec::new();
+    let mut open_fence = None;
+    let mut depth = 0usize;
+    for (event, range) in Parser::new_ext(text, markdown_options()).into_offset_iter() {
+        match event {
+            Event::Html(_) | Event::InlineHtml(_) => {
+                cuts.extend(memchr::memchr_iter(b'<', text[range.clone()].as_bytes()).map(|i| range.start + i));
+            }
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
+                if depth == 0 {
+                    open_fence = unclosed(&text[range.clone()]);
+                }
+                depth += 1;
+            }
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    if cuts.is_empty() && open_fence.is_none() {
+        return None;
+    }
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut out = String::with_capacity(text.len() + cuts.len() * 3 + 8);
+    let mut at = 0;
+    for cut in cuts {
+        out.push_str(&text[at..cut]);
+        out.push_str("&lt;");
+        at = cut + 1;
+    }
+    out.push_str(&text[at..]);
+    if let Some(fence) = open_fence {
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+        out.push_str(&fence);
+        out.push('\n');
+    }
+    Some(out)
+}
+
+/// Returns the fence that a fenced block lacks at its end.
+fn unclosed(block: &str) -> Option<String> {
+    let first = block.lines().next()?.trim_start();
+    let mark = first.chars().next()?;
+    let fence: String = first.chars().take_while(|&c| c == mark).collect();
+    let last = block.trim_end_matches('\n').lines().skip(1).last().map(str::trim);
+    let closed = last.is_some_and(|last| last.len() >= fence.len() && last.chars().all(|c| c == mark));
+    (!closed).then_some(fence)
+}
+
+/// The Markdown that answers are written in.
+pub(crate) fn markdown_options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
+/// Escapes what Markdown would take for markup.
+fn inline(text: &str) -> String {
+    let text = one_line(&clean(text));
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A text inside a line of HTML, where Markdown is read no less.
+fn one_cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in one_line(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A code span, whatever the text holds.
+fn code(text: &str) -> String {
+    let text = one_line(&clean(text));
+    if text.is_empty() {
+        return text;
+    }
+    if text.contains('`') { inline(&text) } else { format!("`{text}`") }
+}

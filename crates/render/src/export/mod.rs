@@ -1,0 +1,249 @@
+//! Transcripts: a path of a conversation as a document.
+//!
+//! A [`Document`] is what is written: facts of the path, its items, the subagents that its calls
+//! started. Each format is one function that writes it; what a tool call is about is worked out once,
+//! in `tools`. Nothing of the log is trusted: text is cleaned of what a terminal obeys and never
+//! becomes markup.
+
+mod safe;
+mod tools;
+
+mod html;
+mod index;
+mod json;
+mod markdown;
+
+use std::io::{self, Write};
+
+use rethread_log::{BlockKind, Json};
+use rethread_model::{BlockView, Item, MessageView, Time, Usage};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+pub use index::{IndexRow, index};
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Markdown.
+    #[default]
+    Md,
+    /// A page for a browser.
+    Html,
+    /// Data.
+    Json,
+}
+
+impl Format {
+    /// Returns the ending of a file's name.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Md => "md",
+            Self::Html => "html",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// What is known of a path.
+#[derive(Debug, Clone, Default)]
+pub struct Head {
+    /// The session's id.
+    pub session: String,
+    /// What it is called.
+    pub title: String,
+    /// Where it was held.
+    pub project: String,
+    /// The subagent, if this is what one did.
+    pub agent: Option<String>,
+    /// The number of the path, and how many there are.
+    pub path: (usize, usize),
+    /// A client would resume it.
+    pub active: bool,
+    /// The uuid of the last entry that it shares with another path, and the number of its message.
+    pub fork: Option<(String, Option<usize>)>,
+    /// Where it begins in the file if only what follows the fork is written: the other file.
+    pub begins_in: Option<String>,
+    /// Compactions on it.
+    pub compactions: u32,
+    /// Messages on it.
+    pub messages: u32,
+    /// Prompts on it.
+    pub turns: u32,
+    /// When it began and ended.
+    pub span: (Time, Time),
+    /// The models that spoke.
+    pub models: Vec<String>,
+    /// The client's versions.
+    pub versions: Vec<String>,
+    /// The git branch.
+    pub git_branch: Option<String>,
+    /// What it cost.
+    pub usage: Usage,
+    /// The paths of the session.
+    pub branches: Vec<Branch>,
+    /// What could not be read.
+    pub defects: Vec<String>,
+    /// The way to the directory of all documents: empty, or `../`.
+    pub up: &'static str,
+    /// An index lies there.
+    pub index: bool,
+}
+
+/// A path of the session that a document is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// Its number.
+    pub n: usize,
+    /// A client would resume it.
+    pub active: bool,
+    /// Its document, if it has one.
+    pub file: Option<String>,
+    /// The number of the message that it leaves the others at.
+    pub fork: Option<usize>,
+    /// The path that it leaves there.
+    pub from: Option<usize>,
+    /// Messages on it, and how many of these come before the fork.
+    pub messages: (u32, u32),
+    /// Its last prompt.
+    pub last_prompt: String,
+}
+
+/// A run of items from one log.
+pub struct Part<'a> {
+    /// The session that it stands in.
+    pub session: &'a str,
+    /// What is put before the numbers of its messages in links.
+    pub prefix: String,
+    /// What was said.
+    pub items: Vec<Item<'a>>,
+    /// What its calls started and where its results lie.
+    pub side: Side<'a>,
+}
+
+/// What belongs to the calls of a log.
+#[derive(Default)]
+pub struct Side<'a> {
+    /// The subagents, by call: indexes of [`Document::agents`].
+    pub agents: FxHashMap<usize, Vec<usize>>,
+    /// Finds the whole text of a result that was shortened.
+    pub whole_result: Option<Box<dyn Fn(&str) -> Option<String> + 'a>>,
+}
+
+/// A subagent.
+pub struct Agent<'a> {
+    /// What it is called.
+    pub name: String,
+    /// Its document.
+    pub file: String,
+    /// How many messages it has.
+    pub messages: usize,
+    /// What was said.
+    pub part: Part<'a>,
+}
+
+/// A path with everything that is to be written of it.
+pub struct Document<'a> {
+    /// What is known of it.
+    pub head: &'a Head,
+    /// Its items, those of earlier files first.
+    pub parts: &'a [Part<'a>],
+    /// The subagents of its sessions.
+    pub agents: &'a [Agent<'a>],
+    /// Writes a picture beside the document: takes its media type and its bytes, returns its name.
+    pub picture: &'a dyn Fn(&str, &[u8]) -> io::Result<String>,
+    /// Show pictures.
+    pub pictures: bool,
+    /// Show thinking.
+    pub thinking: bool,
+}
+
+/// How deep subagents of subagents are shown; deeper ones are linked.
+const MAX_NESTING: usize = 4;
+
+/// Writes a document.
+pub fn write(out: &mut dyn Write, document: &Document<'_>, format: Format) -> io::Result<()> {
+    match format {
+        Format::Md => markdown::write(out, document),
+        Format::Html => html::write(out, document),
+        Format::Json => json::write(out, document),
+    }
+}
+
+/// A result and the message that holds it.
+type Answer<'p, 'a> = (&'p MessageView<'a>, &'p BlockView<'a>);
+
+/// The results of a part, by call.
+struct Answers<'p, 'a>(FxHashMap<usize, Vec<Answer<'p, 'a>>>);
+
+impl<'p, 'a> Answers<'p, 'a> {
+    fn new(items: &'p [Item<'a>]) -> Self {
+        let mut uses = rustc_hash::FxHashSet::default();
+        let mut answers: FxHashMap<usize, Vec<Answer<'p, 'a>>> = FxHashMap::default();
+        for item in items {
+            let Item::Message(message) = item else { continue };
+            for block in &message.blocks {
+                match (block.kind, block.call) {
+                    (Some(BlockKind::ToolUse), Some(call)) => {
+                        uses.insert(call);
+                    }
+                    (Some(BlockKind::ToolResult), Some(call)) => {
+                        answers.entry(call).or_default().push((message, block));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // What is called on another path or not at all is shown where it stands.
+        answers.retain(|call, _| uses.contains(call));
+        Self(answers)
+    }
+
+    fn of(&self, call: Option<usize>) -> &[Answer<'p, 'a>] {
+        call.and_then(|call| self.0.get(&call)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Tells whether a result is shown under its call.
+    fn has(&self, block: &BlockView<'_>) -> bool {
+        block.kind == Some(BlockKind::ToolResult) && !self.of(block.call).is_empty()
+    }
+}
+
+/// A picture in a log.
+struct Picture<'a> {
+    media: &'static str,
+    base64: &'a str,
+}
+
+/// Takes the picture out of a block; only sorts that show and never run.
+fn picture_of(block: Json<'_>) -> Option<Picture<'_>> {
+    let source = block.get("source")?;
+    let media = source.get("media_type")?.as_str()?;
+    let media = ["image/png", "image/jpeg", "image/gif", "image/webp"].into_iter().find(|m| *m == media)?;
+    let data = std::str::from_utf8(source.get("data")?.inner()?).ok()?;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
+    (!data.is_empty() && data.bytes().all(plain)).then_some(Picture { media, base64: data })
+}
+
+/// Tells a time to the second, in UTC.
+fn moment(time: Time) -> Option<String> {
+    let iso = time.to_iso()?;
+    Some(format!("{} {}", iso.get(..10)?, iso.get(11..19)?))
+}
+
+/// Tells a number of tokens in few digits.
+fn tokens(n: u64) -> String {
+    match n {
+        0..1_000 => n.to_string(),
+        1_000..100_000 => format!("{:.1}k", n as f64 / 1e3),
+        100_000..1_000_000 => format!("{}k", n / 1000),
+        _ => format!("{:.1}M", n as f64 / 1e6),
+    }
+}
+
+fn sent(usage: &Usage) -> u64 {
+    [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}

@@ -1,0 +1,345 @@
+//! What a tool call is about: one line that says it, and the pieces that show it in full.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use rethread_log::Json;
+use rethread_model::one_line;
+use similar::{ChangeTag, TextDiff};
+
+use super::safe::clean;
+
+/// Something to show of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Code, or any text that keeps its lines: a label, the language, the text.
+    Code(&'static str, String, String),
+    /// Prose in Markdown, with a label.
+    Prose(&'static str, String),
+    /// Lines that changed, each with its mark before it.
+    Diff(String),
+    /// A list of things to do.
+    Todos(Vec<(State, String)>),
+}
+
+/// How far a thing to do is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Open,
+    Doing,
+    Done,
+}
+
+/// A call: its line and its pieces.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// What it is about, on one line.
+    pub(crate) gist: String,
+    /// Its input.
+    pub(crate) pieces: Vec<Piece>,
+    /// Short enough and telling enough to be shown at once.
+    pub(crate) open: bool,
+}
+
+/// A diff of more lines than these is folded.
+const SHORT_DIFF: usize = 40;
+/// Texts longer than these are not compared but shown one after the other.
+const MAX_COMPARED: usize = 200_000;
+
+/// Tells what a call is about. `copy` is what the client kept of the result.
+pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
+    let text = |key: &str| input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty());
+    let file = || text("file_path").or_else(|| text("notebook_path")).or_else(|| text("path"));
+    let mut open = false;
+    let pieces = match tool {
+        "Bash" | "PowerShell" => {
+            let mut pieces = Vec::new();
+            let language = if tool == "Bash" { "bash" } else { "powershell" };
+            if let Some(command) = text("command") {
+                let about = text("description").map(|about| format!("# {}\n", one_line(&about)));
+                let command = format!("{}{command}", about.unwrap_or_default());
+                pieces.push(Piece::Code("Command", language.into(), clean(&command).into_owned()));
+            }
+            rest(&mut pieces, input, &["command", "description"]);
+            pieces
+        }
+        "Edit" | "MultiEdit" => match diff_of(input, copy) {
+            Some(diff) => {
+                open = diff.lines().count() <= SHORT_DIFF;
+                let mut pieces = vec![Piece::Diff(diff)];
+                let shown = ["file_path", "old_string", "new_string", "edits", "replace_all"];
+                rest(&mut pieces, input, &shown);
+                pieces
+            }
+            None => all(input),
+        },
+        "Write" | "NotebookEdit" => {
+            let key = if tool == "Write" { "content" } else { "new_source" };
+            match text(key) {
+                Some(content) => {
+                    let mut pieces: Vec<Piece> = patch_of(copy).map(Piece::Diff).into_iter().collect();
+                    let language = language(file().as_deref());
+                    pieces.push(Piece::Code("Content", language, clean(&content).into_owned()));
+                    rest(&mut pieces, input, &["file_path", "notebook_path", key]);
+                    pieces
+                }
+                None => all(input),
+            }
+        }
+        "TodoWrite" => match todos(input) {
+            Some(list) => {
+                open = list.len() <= SHORT_DIFF;
+                vec![Piece::Todos(list)]
+            }
+            None => all(input),
+        },
+        "Task" | "Agent" => {
+            let mut pieces = Vec::new();
+            if let Some(prompt) = text("prompt") {
+                pieces.push(Piece::Prose("Prompt", clean(&prompt).into_owned()));
+            }
+            rest(&mut pieces, input, &["prompt", "description"]);
+            pieces
+        }
+        "ExitPlanMode" => match text("plan") {
+            Some(plan) => {
+                open = true;
+                let mut pieces = vec![Piece::Prose("Plan", clean(&plan).into_owned())];
+                rest(&mut pieces, input, &["plan"]);
+                pieces
+            }
+            None => all(input),
+        },
+        "AskUserQuestion" => match questions(input) {
+            Some(asked) => {
+                open = true;
+                vec![Piece::Prose("Questions", asked)]
+            }
+            None => all(input),
+        },
+        _ => all(input),
+    };
+    let gist = match tool {
+        "Bash" => text("command").or_else(|| text("description")),
+        "Task" | "Agent" => text("description").or_else(|| text("prompt")),
+        _ => None,
+    };
+    let gist = match (gist, &pieces[..]) {
+        (Some(gist), _) => gist.into_owned(),
+        (None, [Piece::Todos(list), ..]) => {
+            let done = list.iter().filter(|(state, _)| *state == State::Done).count();
+            format!("{done} of {} done", list.len())
+        }
+        (None, _) if tool == "ExitPlanMode" => "plan".to_owned(),
+        _ => crate::show::gist(input),
+    };
+    Told { gist: short(&one_line(&clean(&gist))), pieces, open }
+}
+
+/// Cuts what is shown on one line.
+fn short(text: &str) -> String {
+    crate::text::fit(text, 160)
+}
+
+/// Shows the whole input, unless there is none.
+fn all(input: Json<'_>) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    rest(&mut pieces, input, &[]);
+    pieces
+}
+
+/// Shows the members of an input that are not shown otherwise.
+fn rest(pieces: &mut Vec<Piece>, input: Json<'_>, shown: &[&str]) {
+    let mut left = serde_json::Map::new();
+    let mut broken = !input.is_object();
+    input.each(|key, value| {
+        let name = String::from_utf8_lossy(key);
+        if shown.contains(&&*name) {
+            return;
+        }
+        match serde_json::from_slice(value.raw()) {
+            Ok(value) => {
+                left.insert(name.into_owned(), value);
+            }
+            Err(_) => broken = true,
+        }
+    });
+    if broken && !input.raw().is_empty() {
+        let text = String::from_utf8_lossy(input.raw());
+        pieces.push(Piece::Code("Input", "json".into(), clean(&text).into_owned()));
+    } else if !left.is_empty() {
+        let text = serde_json::to_string_pretty(&left).unwrap_or_default();
+        pieces.push(Piece::Code("Input", "json".into(), clean(&text).into_owned()));
+    }
+}
+
+/// The diff that the client kept, or one made of the call's own strings.
+fn diff_of(input: Json<'_>, copy: Json<'_>) -> Option<String> {
+    if let Some(diff) = patch_of(copy) {
+        return Some(diff);
+    }
+    let mut out = String::new();
+    let mut edit = |edit: Json<'_>| -> Option<()> {
+        let old = edit.get("old_string")?.as_str()?;
+        let new = edit.get("new_string")?.as_str()?;
+        compare(&clean(&old), &clean(&new), &mut out);
+        Some(())
+    };
+    match input.get("edits").filter(|edits| edits.is_array()) {
+        Some(edits) => edits.items().try_for_each(&mut edit)?,
+        None => edit(input)?,
+    }
+    Some(out).filter(|out| !out.is_empty())
+}
+
+fn compare(old: &str, new: &str, out: &mut String) {
+    let mut line = |mark: char, text: &str| {
+        out.push(mark);
+        out.push_str(text.strip_suffix('\n').unwrap_or(text));
+        out.push('\n');
+    };
+    if old.len() + new.len() > MAX_COMPARED {
+        old.lines().for_each(|text| line('-', text));
+        new.lines().for_each(|text| line('+', text));
+        return;
+    }
+    let diff = TextDiff::configure().algorithm(similar::Algorithm::Patience).diff_lines(old, new);
+    for change in diff.iter_all_changes() {
+        let mark = match change.tag() {
+            ChangeTag::Equal => ' ',
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+        };
+        line(mark, change.value());
+    }
+}
+
+/// Reads `structuredPatch`.
+fn patch_of(copy: Json<'_>) -> Option<String> {
+    let patch = copy.get("structuredPatch")?;
+    let mut out = String::new();
+    for hunk in patch.items() {
+        let number = |key: &str| hunk.get(key).and_then(Json::as_u64).unwrap_or(0);
+        out.push_str(&format!(
+            "@@ -{},{} +{},{} @@\n",
+            number("oldStart"),
+            number("oldLines"),
+            number("newStart"),
+            number("newLines")
+        ));
+        for line in hunk.get("lines")?.items() {
+            // A line of a hunk is one line, whatever is in it.
+            out.push_str(&clean(&line.as_str()?).replace('\n', " "));
+            out.push('\n');
+        }
+    }
+    Some(out).filter(|out| !out.is_empty())
+}
+
+fn todos(input: Json<'_>) -> Option<Vec<(State, String)>> {
+    let todo = |item: Json<'_>| {
+        let state = match &*item.get("status")?.as_str()? {
+            "completed" => State::Done,
+            "in_progress" => State::Doing,
+            _ => State::Open,
+        };
+        let text = item.get("content")?.as_str()?;
+        Some((state, one_line(&clean(&text))))
+    };
+    input.get("todos")?.items().map(todo).collect::<Option<Vec<_>>>().filter(|list| !list.is_empty())
+}
+
+fn questions(input: Json<'_>) -> Option<String> {
+    let mut out = String::new();
+    for question in input.get("questions")?.items() {
+        out.push_str(&clean(&question.get("question")?.as_str()?));
+        out.push_str("\n\n");
+        for option in question.get("options").into_iter().flat_map(Json::items) {
+            let text = |key: &str| option.get(key).and_then(Json::as_str).unwrap_or_default();
+            let (label, description) = (text("label"), text("description"));
+            out.push_str(&format!("- **{}** {}\n", one_line(&clean(&label)), one_line(&clean(&description))));
+        }
+        out.push('\n');
+    }
+    Some(out).filter(|out| !out.is_empty())
+}
+
+/// Names the language of a file by its ending.
+pub(crate) fn language(file: Option<&str>) -> String {
+    let path = Path::new(file.unwrap_or_default());
+    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let language = match &*ending {
+        "rs" => "rust",
+        "py" | "pyi" => "python",
+        "js" | "mjs" | "cjs" => "js",
+        "ts" | "mts" | "cts" => "ts",
+        "rb" => "ruby",
+        "sh" | "bash" | "zsh" => "bash",
+        "yml" => "yaml",
+        "md" | "mdx" => "markdown",
+        "htm" => "html",
+        "h" | "c" => "c",
+        "cc" | "cpp" | "hpp" | "cxx" => "cpp",
+        "kt" | "kts" => "kotlin",
+        "cfg" | "conf" => "ini",
+        "" if name == "dockerfile" || name == "makefile" => &name,
+        other => other,
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+#-".contains(c);
+    if language.len() <= 20 && language.chars().all(plain) { language.to_owned() } else { String::new() }
+}
+
+/// Finds out what a result is written in, for its colours.
+pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
+    match tool {
+        "Read" => language(input.get("file_path").and_then(Json::as_str).as_deref()),
+        _ => String::new(),
+    }
+}
+
+/// Drops the tags of the client's own markup and keeps what they hold.
+pub(crate) fn words<'t>(text: &'t str) -> Cow<'t, str> {
+    if !text.contains('<') {
+        return clean(text);
+    }
+    let text = crate::show::without_tags(text);
+    Cow::Owned(clean(text.trim()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(tool: &str, input: &str) -> String {
+        let told = tell(tool, Json::new(input.as_bytes()), Json::new(b""));
+        let pieces: Vec<String> = told
+            .pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Code(label, language, text) => format!("{label}({language}): {text}"),
+                Piece::Prose(label, text) => format!("{label}: {text}"),
+                Piece::Diff(text) => format!("diff:\n{text}"),
+                Piece::Todos(list) => format!("{list:?}"),
+            })
+            .collect();
+        format!("{} | {}", told.gist, pieces.join(" | "))
+    }
+
+    #[test]
+    fn calls_say_what_they_are_about() {
+        insta::assert_snapshot!(told("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"");
+        insta::assert_snapshot!(told("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"");
+        insta::assert_snapshot!(told("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @"");
+        insta::assert_snapshot!(told("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"");
+        insta::assert_snapshot!(told("mcp__x", r#"{"a":1,"b":[true]}"#), @"");
+        insta::assert_snapshot!(told("Edit", r#""not an object""#), @"");
+    }
+
+    #[test]
+    fn the_patch_that_the_client_kept_is_preferred() {
+        let copy = br#"{"structuredPatch":[{"oldStart":3,"oldLines":1,"newStart":3,"newLines":1,"lines":["-x","+y"]}]}"#;
+        let told = tell("Edit", Json::new(br#"{"old_string":"x","new_string":"y"}"#), Json::new(copy));
+        assert_eq!(told.pieces, [Piece::Diff("@@ -3,1 +3,1 @@\n-x\n+y\n".into())]);
+    }
+}

@@ -1,0 +1,307 @@
+//! The directory that documents are written to, and the note in it of what was written.
+//!
+//! The note tells our files from foreign ones, so that a foreign file is never overwritten; it tells
+//! unchanged documents, so that they are not written again; and it keeps names stable. Names are
+//! claimed in it before the first document is written: a run that is killed leaves nothing that the
+//! next one would take for foreign.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rethread_render::IndexRow;
+use rethread_store::{Written, hash_of, holds_files, remove_stale_parts, write_whole};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use super::ExportError;
+
+/// The name of the note.
+const NOTE: &str = ".rethread-export.json";
+/// Its version.
+const VERSION: u32 = 1;
+
+/// A file that we wrote or are about to write.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The source that it comes from.
+    pub(crate) source: String,
+    /// The beginning of the names of all files of that source.
+    pub(crate) stem: String,
+    /// What it was made of; nothing if it is only claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) made_of: Option<String>,
+    /// What its bytes hash to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hash: Option<String>,
+    /// Its row in the index, if it is a transcript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) row: Option<Row>,
+}
+
+/// What the index says of a transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) session: String,
+    pub(crate) title: String,
+    pub(crate) project: String,
+    pub(crate) prompt: String,
+    pub(crate) path: (usize, usize),
+    pub(crate) active: bool,
+    pub(crate) time: Option<String>,
+    pub(crate) turns: u32,
+    pub(crate) messages: u32,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Note {
+    r#type: String,
+    version: u32,
+    files: BTreeMap<String, Record>,
+}
+
+/// A directory of documents.
+pub(crate) struct Output {
+    dir: PathBuf,
+    files: BTreeMap<String, Record>,
+    force: bool,
+}
+
+impl Output {
+    /// Opens a directory that is empty, not there yet, or ours.
+    pub(crate) fn open(dir: &Path, force: bool) -> Result<Self, ExportError> {
+        let dir = std::path::absolute(dir).map_err(|e| ExportError::write(dir, e))?;
+        let files = match fs::read(dir.join(NOTE)) {
+            Ok(bytes) => match serde_json::from_slice::<Note>(&bytes) {
+                Ok(note) if note.r#type == "export" && note.version == VERSION => note.files,
+                _ => return Err(ExportError::BrokenNote { path: dir.join(NOTE) }),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let found = holds_files(&dir).map_err(|e| ExportError::write(&dir, e))?;
+                if let Some(found) = found.filter(|_| !force) {
+                    return Err(ExportError::ForeignDirectory { dir, found });
+                }
+                BTreeMap::new()
+            }
+            Err(error) => return Err(ExportError::write(&dir.join(NOTE), error)),
+        };
+        // Names in the note lead to files that are replaced and removed; none may lead out.
+        if let Some(name) = files.keys().find(|name| !is_plain(name)) {
+            return Err(ExportError::BrokenNote { path: dir.join(name) });
+        }
+        Ok(Self { dir, files, force })
+    }
+
+    /// Returns where a file lies.
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// Gives each source the beginning of its files' names: the one that it had before, or a free one.
+    pub(crate) fn stems(&self, sources: &[(String, String)]) -> Vec<String> {
+        let mut owner: FxHashMap<String, &str> = FxHashMap::default();
+        let mut known: FxHashMap<&str, &str> = FxHashMap::default();
+        for record in self.files.values().filter(|record| !record.stem.is_empty()) {
+            owner.insert(record.stem.to_lowercase(), &record.source);
+            known.insert(&record.source, &record.stem);
+        }
+        let mut stems = Vec::with_capacity(sources.len());
+        for (source, id) in sources {
+            if let Some(stem) = known.get(source.as_str()).filter(|stem| is_stem_of(stem, id)) {
+                stems.push((*stem).to_owned());
+                continue;
+            }
+            let base = safe_name(id);
+            let mut n = 1;
+            let stem = loop {
+                let stem = if n == 1 { base.clone() } else { format!("{base}_copy{n}") };
+                if owner.get(&stem.to_lowercase()).is_none_or(|other| other == source) {
+                    break stem;
+                }
+                n += 1;
+            };
+            owner.insert(stem.to_lowercase(), source);
+            stems.push(stem);
+        }
+        stems
+    }
+
+    /// Tells whether a document is there as it would be written.
+    pub(crate) fn is_current(&self, file: &str, made_of: &str) -> bool {
+        let Some(record) = self.files.get(file) else { return false };
+        record.made_of.as_deref() == Some(made_of)
+            && hash_of(&self.path(file)).is_ok_and(|found| record.hash == Some(spell(found)))
+    }
+
+    /// Returns what is known of a document.
+    pub(crate) fn record(&self, file: &str) -> Record {
+        self.files.get(file).cloned().unwrap_or_default()
+    }
+
+    /// Tells whether a picture is there already. Fails if its name is taken by something else.
+    pub(crate) fn is_picture(&self, file: &str, bytes: &[u8]) -> io::Result<bool> {
+        match fs::read(self.path(file)) {
+            Ok(found) if found == bytes => Ok(true),
+            Ok(_) if self.files.contains_key(file) => Ok(false),
+            Ok(_) => Err(io::Error::other(format!("{} is not ours", self.path(file).display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Claims the names that are to be written. Fails if a foreign file has one of them.
+    pub(crate) fn claim(&mut self, files: &[(String, Record)]) -> Result<(), ExportError> {
+        for (file, _) in files {
+            self.check(file)?;
+        }
+        fs::create_dir_all(&self.dir).map_err(|e| ExportError::write(&self.dir, e))?;
+        remove_stale_parts(&self.dir);
+        for (file, record) in files {
+            self.files.insert(file.clone(), Record { made_of: None, hash: None, ..record.clone() });
+        }
+        self.save()
+    }
+
+    fn check(&self, file: &str) -> Result<(), ExportError> {
+        let path = self.path(file);
+        let found = match path.symlink_metadata() {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(ExportError::write(&path, error)),
+        };
+        let Some(record) = self.files.get(file).filter(|_| found.is_file()) else {
+            return Err(ExportError::ForeignFile { path });
+        };
+        let hash = hash_of(&path).map_err(|e| ExportError::write(&path, e))?;
+        match &record.hash {
+            Some(known) if *known != spell(hash) && !self.force => Err(ExportError::Changed { path }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a document whole or not at all.
+    pub(crate) fn write(
+        &self,
+        file: &str,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<String, ExportError> {
+        let path = self.path(file);
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(|e| ExportError::write(dir, e))?;
+        }
+        write_whole(&path, write).map(spell).map_err(|e| ExportError::write(&path, e))
+    }
+
+    /// Notes that documents were written.
+    pub(crate) fn written(&mut self, files: Vec<(String, Record)>) {
+        self.files.extend(files);
+    }
+
+    /// Removes documents of these sources that are no longer made, unless somebody changed them.
+    pub(crate) fn remove_others(&mut self, sources: &[String], keep: impl Fn(&str) -> bool) -> usize {
+        let gone = |(file, record): (&String, &Record)| {
+            (sources.contains(&record.source) && !keep(file)).then(|| file.clone())
+        };
+        let gone: Vec<String> = self.files.iter().filter_map(gone).collect();
+        let mut removed = 0;
+        for file in &gone {
+            let path = self.path(file);
+            let ours = self.files.get(file).and_then(|record| record.hash.clone());
+            let as_written = hash_of(&path).is_ok_and(|found| ours.is_none() || ours == Some(spell(found)));
+            if as_written && fs::remove_file(&path).is_ok() {
+                removed += 1;
+            }
+            self.files.remove(file);
+        }
+        removed
+    }
+
+    /// Returns what the index lists.
+    pub(crate) fn rows(&self) -> Vec<IndexRow> {
+        let row = |(file, record): (&String, &Record)| {
+            let row = record.row.clone()?;
+            Some(IndexRow {
+                file: file.clone(),
+                session: row.session,
+                title: row.title,
+                project: row.project,
+                prompt: row.prompt,
+                path: row.path,
+                active: row.active,
+                time: row.time,
+                turns: row.turns,
+                messages: row.messages,
+            })
+        };
+        self.files.iter().filter_map(row).collect()
+    }
+
+    /// Writes the note.
+    pub(crate) fn save(&self) -> Result<(), ExportError> {
+        let note = Note { r#type: "export".into(), version: VERSION, files: self.files.clone() };
+        let write = |out: &mut dyn io::Write| serde_json::to_writer(out, &note).map_err(io::Error::other);
+        self.write(NOTE, write).map(|_| ())
+    }
+}
+
+fn spell(written: Written) -> String {
+    format!("{:016x}", written.hash)
+}
+
+/// Tells whether a name leads to a file in the directory or in one of its own directories.
+fn is_plain(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    parts.len() <= 2 && parts.iter().all(|part| safe_name(part) == **part)
+}
+
+/// Tells whether a stem could have been made for this session.
+fn is_stem_of(stem: &str, id: &str) -> bool {
+    let base = safe_name(id);
+    stem.strip_prefix(&base).is_some_and(|rest| rest.is_empty() || rest.starts_with("_copy"))
+}
+
+/// Makes a name that every file system takes: letters, digits, `-`, `_` and dots inside, not too long.
+/// What had to be changed is told apart by a hash.
+pub(crate) fn safe_name(name: &str) -> String {
+    const MAX: usize = 120;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let safe: String = name.chars().take(MAX).map(|c| if plain(c) { c } else { '_' }).collect();
+    let safe = safe.trim_matches('.');
+    if safe == name && !name.is_empty() {
+        return name.to_owned();
+    }
+    let hash = xxhash_rust::xxh3::xxh3_64(name.as_bytes()) & 0xffff_ffff;
+    format!("{}-{hash:08x}", &safe[..safe.len().min(MAX - 20)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_and_told_apart() {
+        assert_eq!(safe_name("0a1b-2c_3.d"), "0a1b-2c_3.d");
+        assert_eq!(safe_name("a/../b"), "a_.._b-a3d5c1a0".replace("a3d5c1a0", &safe_name("a/../b")[7..]));
+        assert_ne!(safe_name("a?b"), safe_name("a*b"));
+        assert!(safe_name(&"x".repeat(4000)).len() <= 120);
+        assert!(safe_name("ä".repeat(300).as_str()).is_ascii());
+        assert!(!safe_name("..").contains(".."));
+        assert!(!safe_name("").is_empty());
+        assert!(is_plain("subagents/a.md") && !is_plain("../a") && !is_plain("a/b/c") && !is_plain("/etc/x"));
+    }
+
+    #[test]
+    fn sources_keep_their_names_and_never_share_them() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut output = Output::open(dir.path(), false).expect("opened");
+        let source = |s: &str, id: &str| (s.to_owned(), id.to_owned());
+        let both = [source("1", "x"), source("2", "X")];
+        assert_eq!(output.stems(&both), ["x", "X_copy2"]);
+        let record = Record { source: "2".into(), stem: "X_copy2".into(), ..Record::default() };
+        output.claim(&[("transcript_X_copy2.md".into(), record)]).expect("claimed");
+        let again = Output::open(dir.path(), false).expect("opened again");
+        assert_eq!(again.stems(&both[1..]), ["X_copy2"]);
+        assert_eq!(again.stems(&[source("3", "x_copy2")]), ["x_copy2_copy2"]);
+    }
+}

@@ -1,0 +1,335 @@
+//! What has to be known of all sessions before the first document is written: which paths there are,
+//! which of them are held by others, what goes on from where.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rethread_model::{
+    Branching, Client, Ending, Facts, Joint, PathId, Restamped, Sketch, Time, Uid, holders,
+};
+use rethread_render::PathRow;
+use rethread_store::{SessionFile, Store, uuids_in};
+use rustc_hash::{FxHashMap, FxHashSet};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::library::{Library, Source};
+use crate::session::{Loaded, Subagent};
+use crate::titles::{self, Titled};
+use crate::Error;
+
+/// How many rounds of files before files are looked for.
+const MAX_ROUNDS: usize = 50;
+
+/// What is kept of a session while others are read.
+pub(crate) struct Survey {
+    pub(crate) source: Source,
+    /// What its bytes hash to, with those of everything beside it.
+    pub(crate) hash: u128,
+    /// Its own documents are not asked for; it is read for what others go on from.
+    pub(crate) auxiliary: bool,
+    pub(crate) paths: Vec<PathRow>,
+    pub(crate) branchings: Vec<Option<Branching>>,
+    /// The root of each path.
+    roots: Vec<usize>,
+    pub(crate) titled: Titled,
+    pub(crate) project: String,
+    pub(crate) first_prompt: String,
+    pub(crate) versions: Vec<String>,
+    pub(crate) git_branch: Option<String>,
+    pub(crate) defects: Vec<String>,
+    pub(crate) span: Option<(Time, Time)>,
+    pub(crate) agents: Vec<Subagent>,
+    forked_from: Option<String>,
+    restamped: Option<Restamped>,
+    sketch: Sketch,
+    /// Roots whose parents are in other files.
+    wanted: Vec<(usize, Uid)>,
+}
+
+/// All sessions of an export.
+pub(crate) struct Surveys {
+    pub(crate) sessions: Vec<Survey>,
+    /// For each path the one that holds it, if it is left out.
+    pub(crate) held: Vec<Vec<Option<PathId>>>,
+    joints: FxHashMap<(usize, usize), Before>,
+    pub(crate) errors: Vec<Error>,
+}
+
+/// What comes before a root: a session, a step of it, and what was said on the way there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) session: usize,
+    pub(crate) step: usize,
+    pub(crate) counts: (u32, u32, u32),
+    root: usize,
+}
+
+impl Surveys {
+    /// Reads all sessions. Subagents of sessions that are there too are left to these.
+    pub(crate) fn new(
+        library: &Library,
+        sources: Vec<Source>,
+        client: Client,
+        all_copies: bool,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Self {
+        let sources = without_owned_agents(library, sources);
+        let read: Vec<Result<Survey, Error>> = sources
+            .par_iter()
+            .map(|source| {
+                let survey = survey(library, source, client);
+                progress(source.file.bytes);
+                survey
+            })
+            .collect();
+        let mut surveys =
+            Self { sessions: Vec::new(), held: Vec::new(), joints: FxHashMap::default(), errors: Vec::new() };
+        for survey in read {
+            match survey {
+                Ok(survey) => surveys.sessions.push(survey),
+                Err(error) => surveys.errors.push(error),
+            }
+        }
+        titles::from_elsewhere(surveys.sessions.iter_mut().map(|survey| &mut survey.titled));
+        // What is no copy comes first, so that of equal paths the original is kept.
+        surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
+        surveys.follow(library, client);
+        surveys.see_through_forks(library);
+        surveys.hold(all_copies);
+        surveys
+    }
+
+    /// Finds in other files what roots go on from.
+    fn follow(&mut self, library: &Library, client: Client) {
+        let mut open = 0..self.sessions.len();
+        for _ in 0..MAX_ROUNDS {
+            // The ids that are wanted, by directory: every file is looked at once in a round.
+            let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(usize, usize)>>> = FxHashMap::default();
+            for session in open.clone() {
+                let survey = &self.sessions[session];
+                let Some(dir) = dir_of(&survey.source) else { continue };
+                for &(root, uid) in &survey.wanted {
+                    by_dir.entry(dir.clone()).or_default().entry(uid).or_default().push((session, root));
+                }
+            }
+            open = self.sessions.len()..self.sessions.len();
+            let mut dirs: Vec<_> = by_dir.into_iter().collect();
+            dirs.sort_by(|a, b| a.0.cmp(&b.0));
+            for (dir, wanted) in dirs {
+                self.find_in(library, client, &dir, &wanted);
+            }
+            open.end = self.sessions.len();
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn find_in(
+        &mut self,
+        library: &Library,
+        client: Client,
+        dir: &Path,
+        wanted: &FxHashMap<Uid, Vec<(usize, usize)>>,
+    ) {
+        let holds = |file: &SessionFile| {
+            uuids_in(&file.path, &|uid| wanted.contains_key(&uid)).unwrap_or_default()
+        };
+        let found: Vec<(SessionFile, Vec<Uid>)> = Store::sessions_in(dir, false)
+            .into_par_iter()
+            .map(|file| {
+                let uids = holds(&file);
+                (file, uids)
+            })
+            .filter(|(_, uids)| !uids.is_empty())
+            .collect();
+        let mut known: FxHashSet<Uid> = FxHashSet::default();
+        for (file, mut uids) in found {
+            uids.retain(|uid| known.insert(*uid));
+            let Ok(loaded) = library.load(&file.clone().into()) else { continue };
+            for uid in uids {
+                let facts = &loaded.session.facts;
+                let step = facts.node_of(uid).and_then(|node| loaded.session.tree.step(node));
+                let Some(step) = step else { continue };
+                let at = self.sessions.iter().position(|s| s.source.file.path == file.path);
+                let at = match at {
+                    Some(at) => at,
+                    None => {
+                        let Ok(mut survey) = survey_of(library, &loaded, client) else { continue };
+                        survey.auxiliary = true;
+                        self.sessions.push(survey);
+                        self.sessions.len() - 1
+                    }
+                };
+                let root = loaded.session.roots()[step];
+                let before = Before { session: at, step, counts: loaded.session.counts_to(step), root };
+                for &(session, from) in &wanted[&uid] {
+                    if session != at {
+                        self.joints.insert((session, from), before);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The SDKs give the last message of a fork a new time. It is known by what it is a copy of.
+    fn see_through_forks(&mut self, library: &Library) {
+        for fork in 0..self.sessions.len() {
+            let Some(restamped) = self.sessions[fork].restamped else { continue };
+            let Some(from) = self.sessions[fork].forked_from.clone() else { continue };
+            let of = self.sessions.iter().position(|s| s.source.file.id == from);
+            let Some(loaded) = of.and_then(|of| library.load(&self.sessions[of].source).ok()) else {
+                continue;
+            };
+            let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
+            let (key, words) = loaded.reader().key_of_entry(node);
+            if words == restamped.words {
+                self.sessions[fork].sketch.rename(restamped.key, key);
+            }
+        }
+    }
+
+    fn hold(&mut self, all_copies: bool) {
+        let none = |s: &Survey| vec![None; if s.auxiliary { 0 } else { s.paths.len() }];
+        if all_copies {
+            self.held = self.sessions.iter().map(none).collect();
+            return;
+        }
+        let joints: Vec<Joint> = self
+            .joints
+            .iter()
+            .map(|(&(session, root), before)| Joint { session, root, before: (before.session, before.step) })
+            .collect();
+        let sketches: Vec<Sketch> =
+            self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
+        self.held = holders(&sketches, &joints);
+    }
+
+    /// Returns what a path goes on from in other files, the oldest first.
+    pub(crate) fn before(&self, session: usize, path: usize) -> Vec<Before> {
+        let mut found = Vec::new();
+        let mut at = (session, self.sessions[session].roots[path]);
+        let mut visited = vec![session];
+        while let Some(&before) = self.joints.get(&at) {
+            if visited.contains(&before.session) || found.len() >= MAX_ROUNDS {
+                break;
+            }
+            visited.push(before.session);
+            found.push(before);
+            at = (before.session, before.root);
+        }
+        found.reverse();
+        found
+    }
+}
+
+fn dir_of(source: &Source) -> Option<PathBuf> {
+    let dir = source.file.path.parent().filter(|_| source.bytes.is_none() && !source.file.agent)?;
+    Some(dir.to_owned())
+}
+
+/// Leaves out the logs of subagents whose sessions are there too, and what is named twice.
+fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Source> {
+    let real = |source: &Source| match &source.bytes {
+        Some(_) => source.file.path.join(&source.file.id),
+        None => source.file.path.canonicalize().unwrap_or_else(|_| source.file.path.clone()),
+    };
+    let mut seen = FxHashSet::default();
+    sources.retain(|source| seen.insert(real(source)));
+    let owned: FxHashSet<PathBuf> = sources
+        .iter()
+        .flat_map(|source| library.agents_of(source))
+        .map(|file| real(&file.into()))
+        .collect();
+    sources.retain(|source| !owned.contains(&real(source)));
+    sources
+}
+
+fn survey(library: &Library, source: &Source, client: Client) -> Result<Survey, Error> {
+    let _turn = source.turn();
+    survey_of(library, &library.load(source)?, client)
+}
+
+fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Result<Survey, Error> {
+    let paths = loaded.tree(client);
+    let reader = loaded.reader();
+    let session = &loaded.session;
+    let roots = session.roots();
+    let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
+    let ending = |row: &PathRow| Ending { step: row.path.step, active: row.path.active };
+    let mut wanted: Vec<(usize, Uid)> = paths
+        .iter()
+        .filter_map(|row| Some((roots[row.path.step], loaded.parent_elsewhere(row.path.step)?)))
+        .collect();
+    wanted.dedup();
+    let agents = loaded.subagents();
+    let titled = Titled::new(&session.facts, &loaded.source.file.path);
+    Ok(Survey {
+        hash: hash_all(library, loaded),
+        auxiliary: false,
+        branchings: session.branchings(&of_paths),
+        roots: paths.iter().map(|row| roots[row.path.step]).collect(),
+        sketch: Sketch::new(session, reader.said(), paths.iter().map(ending).collect()),
+        restamped: reader.restamped(),
+        titled,
+        project: project_of(&session.facts, &loaded.source.file),
+        first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
+        versions: session.facts.versions.iter().map(|(v, _)| v.to_owned()).filter(|v| v != "None").collect(),
+        git_branch: session.facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
+        defects: defects_of(loaded),
+        span: session.facts.span,
+        forked_from: session.facts.forked_from.clone(),
+        agents,
+        wanted,
+        paths,
+        source: loaded.source.clone(),
+    })
+}
+
+fn project_of(facts: &Facts, file: &SessionFile) -> String {
+    facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned)
+}
+
+/// How many defects a document lists.
+const MAX_DEFECTS: usize = 50;
+
+fn defects_of(loaded: &Loaded) -> Vec<String> {
+    let all = loaded.session.defects();
+    let left_out = (all.len().saturating_sub(MAX_DEFECTS)) as u64 + loaded.session.facts.defects_omitted;
+    let mut told: Vec<String> = all
+        .iter()
+        .take(MAX_DEFECTS)
+        .map(|defect| format!("line {}: {}", defect.line, defect.detail))
+        .collect();
+    if left_out > 0 {
+        told.push(format!("and {left_out} more"));
+    }
+    told
+}
+
+/// Hashes a session with everything beside it that a document shows.
+fn hash_all(library: &Library, loaded: &Loaded) -> u128 {
+    let mut hashes: Vec<u8> = xxh3_128(&loaded.bytes).to_le_bytes().to_vec();
+    let mut look = |path: &Path, whole: bool| {
+        hashes.extend_from_slice(&xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes());
+        if whole {
+            hashes.extend_from_slice(&xxh3_128(&std::fs::read(path).unwrap_or_default()).to_le_bytes());
+        } else if let Ok(meta) = path.metadata() {
+            let time = meta.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+            hashes.extend_from_slice(&meta.len().to_le_bytes());
+            hashes.extend_from_slice(&time.map_or(0, |t| t.as_nanos()).to_le_bytes());
+        }
+    };
+    for file in library.agents_of(&loaded.source) {
+        look(&file.path, true);
+        look(&file.path.with_extension("meta.json"), false);
+    }
+    if loaded.source.bytes.is_none() {
+        let results = std::fs::read_dir(loaded.source.file.side_dir().join("tool-results"));
+        let mut results: Vec<PathBuf> =
+            results.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+        results.sort();
+        results.iter().for_each(|path| look(path, false));
+    }
+    xxh3_128(&hashes)
+}

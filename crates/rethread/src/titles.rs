@@ -1,0 +1,55 @@
+//! Titles that stand in another file than the session they are about.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rethread_model::{Facts, Title, TitleSource, Uid, one_line, title};
+use rethread_store::uuids_in;
+use rustc_hash::FxHashMap;
+
+/// What a session is called, as far as its own file tells.
+#[derive(Debug, Clone)]
+pub(crate) struct Titled {
+    path: PathBuf,
+    pub(crate) title: Title,
+    /// What the file says of other sessions.
+    summaries: Vec<(Uid, String)>,
+    /// A summary in another file would be a better title.
+    open: bool,
+}
+
+impl Titled {
+    /// Takes the title that a log has itself.
+    pub(crate) fn new(facts: &Facts, path: &Path) -> Self {
+        let title = title(facts, None);
+        let open = title.source >= TitleSource::FirstPrompt && !facts.places.is_empty();
+        Self { path: path.to_owned(), title, summaries: facts.summaries.clone(), open }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.path.parent().map(Path::to_owned).unwrap_or_default()
+    }
+}
+
+/// Summaries of old clients lie in other files than the sessions that they are about. Those that
+/// found no entry in their own file are looked for in the sessions of the project without a title.
+pub(crate) fn from_elsewhere<'t>(titled: impl Iterator<Item = &'t mut Titled>) {
+    let mut titled: Vec<&mut Titled> = titled.collect();
+    let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, String>> = FxHashMap::default();
+    for titled in titled.iter_mut().filter(|titled| !titled.summaries.is_empty()) {
+        by_dir.entry(titled.dir()).or_default().extend(std::mem::take(&mut titled.summaries));
+    }
+    if by_dir.is_empty() {
+        return;
+    }
+    titled.par_iter_mut().filter(|titled| titled.open).for_each(|titled| {
+        let Some(summaries) = by_dir.get(&titled.dir()) else { return };
+        let here = uuids_in(&titled.path, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
+        if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
+            let text = one_line(text);
+            if !text.is_empty() {
+                titled.title = Title { text, source: TitleSource::Summary };
+            }
+        }
+    });
+}
