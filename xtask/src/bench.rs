@@ -180,7 +180,7 @@ fn command(program: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn which(name: &str) -> Result<PathBuf> {
+pub(crate) fn which(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").context("no PATH")?;
     let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
     found.with_context(|| format!("{name} is not installed"))

@@ -1,6 +1,8 @@
-//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask fuzz` fuzzes.
+//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask browser` looks at
+//! exported pages with a real browser, `cargo xtask fuzz` fuzzes.
 
 mod bench;
+mod browser;
 mod fuzz;
 mod generate;
 
@@ -14,9 +16,10 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci(),
         ["bench", ..] => bench::run(&args[1..]),
+        ["browser"] => browser::run(),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
-        _ => bail!("usage: cargo xtask ci | bench [--quick] | fuzz [SECONDS]"),
+        _ => bail!("usage: cargo xtask ci | bench [--quick] | browser | fuzz [SECONDS]"),
     }
 }
 
@@ -25,6 +28,7 @@ fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"], &[])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
     cargo(&["test", "--workspace"], &[])?;
+    browser::run()?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     fuzz::run(60)
 }

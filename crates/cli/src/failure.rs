@@ -78,9 +78,7 @@ impl From<ExportError> for Failure {
                 .hint("choose a new or an empty directory, or one that an earlier export made")
                 .hint("--force writes beside what is there; no other file is overwritten"),
             ExportError::ForeignFile { .. } => failure.hint("move it away, or choose another directory"),
-            ExportError::Changed { .. } => {
-                failure.hint("move it away to keep it; --force writes over it")
-            }
+            ExportError::Changed { .. } => failure.hint("move it away to keep it; --force writes over it"),
             ExportError::BrokenNote { .. } => failure.hint("choose another directory"),
             ExportError::NoPath { .. } => failure.hint("`rethread tree` shows the paths of a session"),
             _ => failure,

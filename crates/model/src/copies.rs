@@ -289,17 +289,21 @@ impl Forest {
             let mut candidates: Vec<(usize, u32)> =
                 candidates.into_iter().map(|(other, n)| (n, other)).collect();
             candidates.sort_unstable_by_key(|&(n, other)| (Reverse(n), other));
+            let mut left: Vec<(u32, Ranked)> = ends.clone();
             for &(_, other) in candidates.iter().take(MAX_TREES) {
+                if left.is_empty() {
+                    break;
+                }
                 let found = self.copies_in(tree, other);
                 let start = self.place[tree as usize];
-                for &(step, ranked) in ends {
+                left.retain(|&(step, ranked)| {
                     let at = found[(self.place[step as usize] - start) as usize];
-                    let Some(by) = at.and_then(|at| largest[at as usize]) else { continue };
-                    let known = held.get(&id_of(ranked));
-                    if by > ranked && known.is_none() {
+                    let by = at.and_then(|at| largest[at as usize]).filter(|&by| by > ranked);
+                    if let Some(by) = by {
                         held.insert(id_of(ranked), id_of(by));
                     }
-                }
+                    by.is_none()
+                });
             }
         }
     }
@@ -345,5 +349,172 @@ impl Forest {
             found.push(at);
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A session by its steps: the step before each, and what was said on it.
+    fn sketch(steps: &[(Option<u32>, &[u64])], active: usize) -> Sketch {
+        let parents: Vec<u32> = steps.iter().map(|(parent, _)| parent.unwrap_or(NONE)).collect();
+        let said = steps.iter().enumerate().flat_map(|(i, (_, keys))| {
+            keys.iter().map(move |&key| Said { step: u32::try_from(i).expect("few"), key })
+        });
+        let is_end = |i: usize| !parents.iter().any(|&p| p as usize == i);
+        let endings = (0..steps.len())
+            .filter(|&i| is_end(i) || i == active)
+            .map(|step| Ending { step, active: step == active })
+            .collect();
+        let mut said: Vec<Said> = said.collect();
+        said.sort_unstable();
+        said.dedup();
+        Sketch { parents, said, endings }
+    }
+
+    fn check(sessions: &[Sketch], joints: &[Joint]) -> String {
+        let told = |(session, held): (usize, &Vec<Option<PathId>>)| {
+            let path = |(path, by): (usize, &Option<PathId>)| match by {
+                Some(by) => format!("{session}.{path} in {}.{}", by.session, by.path),
+                None => format!("{session}.{path}"),
+            };
+            held.iter().enumerate().map(path).collect::<Vec<_>>()
+        };
+        holders(sessions, joints).iter().enumerate().flat_map(told).collect::<Vec<_>>().join(", ")
+    }
+
+    const A: &[u64] = &[1];
+    const B: &[u64] = &[2, 3];
+    const C: &[u64] = &[4];
+    const D: &[u64] = &[5];
+
+    #[test]
+    fn copies_are_held_by_what_they_are_copies_of() {
+        let one = sketch(&[(None, A), (Some(0), B)], 1);
+        let longer = sketch(&[(None, A), (Some(0), B), (Some(1), C)], 2);
+        let other = sketch(&[(None, A), (Some(0), D)], 1);
+        insta::assert_snapshot!(check(&[one.clone(), longer.clone()], &[]), @"0.0 in 1.0, 1.0");
+        insta::assert_snapshot!(check(&[one.clone(), one.clone(), one.clone()], &[]), @"0.0, 1.0 in 0.0, 2.0 in 0.0");
+        insta::assert_snapshot!(check(&[one.clone(), other, longer.clone()], &[]), @"0.0 in 2.0, 1.0, 2.0");
+        // A copy that lacks the beginning, and one that lacks the middle.
+        let tail = sketch(&[(None, B), (Some(0), C)], 1);
+        let gap = sketch(&[(None, A), (Some(0), C)], 1);
+        insta::assert_snapshot!(check(&[tail, gap, longer], &[]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
+    }
+
+    #[test]
+    fn of_two_branches_each_holds_its_own_copy() {
+        let forked = sketch(&[(None, A), (Some(0), B), (Some(0), C), (Some(2), D)], 3);
+        let left = sketch(&[(None, A), (Some(0), B)], 1);
+        let right = sketch(&[(None, A), (Some(0), C)], 1);
+        let both = sketch(&[(None, A), (Some(0), B), (Some(1), C)], 2);
+        insta::assert_snapshot!(check(&[left, right, both, forked], &[]), @"0.0 in 2.0, 1.0 in 2.0, 2.0, 3.0 in 2.0, 3.1");
+    }
+
+    #[test]
+    fn what_the_client_would_resume_is_kept_of_equals() {
+        let abandoned = sketch(&[(None, A), (Some(0), B), (Some(0), C)], 2);
+        let alive = sketch(&[(None, A), (Some(0), B)], 1);
+        insta::assert_snapshot!(check(&[abandoned, alive], &[]), @"0.0 in 1.0, 0.1, 1.0");
+    }
+
+    #[test]
+    fn an_ending_inside_another_path_is_held_by_it() {
+        let inner = sketch(&[(None, A), (Some(0), B)], 0);
+        insta::assert_snapshot!(check(&[inner], &[]), @"0.0 in 0.1, 0.1");
+    }
+
+    #[test]
+    fn what_goes_on_in_another_file_is_one_path() {
+        let first = sketch(&[(None, A), (Some(0), B)], 1);
+        let second = sketch(&[(None, C)], 0);
+        let joint = Joint { session: 1, root: 0, before: (0, 1) };
+        insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[joint]), @"0.0 in 1.0, 1.0");
+        // A circle of files is cut somewhere.
+        let back = Joint { session: 0, root: 0, before: (1, 0) };
+        insta::assert_snapshot!(check(&[first, second], &[joint, back]), @"0.0 in 1.0, 1.0");
+    }
+
+    /// What was said on each path.
+    fn sets(sessions: &[Sketch]) -> Vec<Vec<BTreeSet<u64>>> {
+        let set = |sketch: &Sketch, step: usize| {
+            let mut set = BTreeSet::new();
+            let mut at = u32::try_from(step).expect("few");
+            while at != NONE {
+                set.extend(sketch.said.iter().filter(|said| said.step == at).map(|said| said.key));
+                at = sketch.parents[at as usize];
+            }
+            set
+        };
+        sessions.iter().map(|s| s.endings.iter().map(|end| set(s, end.step)).collect()).collect()
+    }
+
+    fn any_session() -> impl Strategy<Value = Sketch> {
+        // Few keys, so that sessions overlap; a key once on each step and mostly once in a session.
+        let step = (any::<prop::sample::Index>(), prop::collection::vec(0..12u64, 0..3));
+        prop::collection::vec(step, 1..8).prop_map(|steps| {
+            let steps: Vec<(Option<u32>, Vec<u64>)> = steps
+                .into_iter()
+                .enumerate()
+                .map(|(i, (parent, keys))| (i.checked_sub(1).map(|_| parent.index(i) as u32), keys))
+                .collect();
+            let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
+            let active = borrowed.len() - 1;
+            sketch(&borrowed, active)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_is_left_out_is_all_in_what_is_kept(sessions in prop::collection::vec(any_session(), 1..6)) {
+            let held = holders(&sessions, &[]);
+            let sets = sets(&sessions);
+            for (session, held) in held.iter().enumerate() {
+                for (path, by) in held.iter().enumerate() {
+                    if let Some(by) = by {
+                        prop_assert!(sets[session][path].is_subset(&sets[by.session][by.path]));
+                    }
+                }
+            }
+            let kept: Vec<&BTreeSet<u64>> = sets.iter().zip(&held)
+                .flat_map(|(sets, held)| sets.iter().zip(held))
+                .filter(|(_, by)| by.is_none()).map(|(set, _)| set).collect();
+            let all: BTreeSet<u64> = sets.iter().flatten().flatten().copied().collect();
+            let of_kept: BTreeSet<u64> = kept.iter().copied().flatten().copied().collect();
+            prop_assert_eq!(all, of_kept);
+        }
+
+        /// Copies as they really are: the same things in the same order, cut at some place.
+        #[test]
+        fn no_copy_is_kept(lengths in prop::collection::vec(1..30usize, 1..20)) {
+            let line = |n: usize| {
+                let steps: Vec<(Option<u32>, Vec<u64>)> =
+                    (0..n).map(|i| (i.checked_sub(1).map(|p| p as u32), vec![i as u64 * 2, i as u64 * 2 + 1])).collect();
+                let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
+                sketch(&borrowed, n - 1)
+            };
+            let sessions: Vec<Sketch> = lengths.iter().map(|&n| line(n)).collect();
+            let kept = holders(&sessions, &[]).iter().flatten().filter(|by| by.is_none()).count();
+            prop_assert_eq!(kept, 1);
+        }
+    }
+
+    #[test]
+    fn a_thousand_copies_of_a_session_with_a_thousand_branches_take_no_time() {
+        let n = 1000u32;
+        let steps: Vec<(Option<u32>, Vec<u64>)> =
+            (0..n).map(|i| (i.checked_sub(1).map(|p| p / 2), vec![u64::from(i)])).collect();
+        let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
+        let sessions = vec![sketch(&borrowed, 999); 1000];
+        let held = holders(&sessions, &[]);
+        assert!(held[0].iter().all(Option::is_none));
+        assert!(held[1..].iter().flatten().all(|by| by.is_some_and(|by| by.session == 0)));
     }
 }

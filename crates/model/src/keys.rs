@@ -65,8 +65,7 @@ impl Reader<'_> {
                 add(content.of(raw));
             }
             for block in &line.blocks {
-                let thinking =
-                    matches!(block.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
+                let thinking = matches!(block.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
                 // Clients that copy may leave thinking out; no words are lost with it if it has none.
                 if !(thinking && Json::new(block.text.of(raw)).inner().is_none_or(<[u8]>::is_empty)) {
                     add(block.whole.of(raw));

@@ -6,7 +6,6 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::facts::NONE;
 use crate::session::Session;
 
 /// A subagent whose entries stand in the session's own file.
@@ -38,40 +37,42 @@ impl Session {
                 by_prompt.entry(prompt).or_default().push_back(i);
             }
         }
-        let sizes = self.messages_by_root();
-        let inline = |&(root, prompt): &(u32, u64)| Inline {
-            root: root as usize,
-            call: by_prompt.get_mut(&prompt).and_then(std::collections::VecDeque::pop_front),
-            messages: sizes.get(&root).copied().unwrap_or(0),
-        };
-        self.facts.side_roots.iter().map(inline).collect()
+        let roots = self.side_roots();
+        let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
+        for message in &self.facts.messages {
+            let step = self.tree.step_of[message.first as usize];
+            if let Some(Some(root)) = roots.get(step as usize) {
+                *sizes.entry(*root).or_default() += 1;
+            }
+        }
+        let prompts: FxHashMap<u32, u64> = self.facts.side_roots.iter().copied().collect();
+        let is_root = |step: &usize| roots[*step].is_some_and(|root| root as usize == *step);
+        (0..self.tree.steps.len())
+            .filter(is_root)
+            .map(|step| {
+                let root = self.tree.first_entry(step);
+                let prompt = u32::try_from(root).ok().and_then(|root| prompts.get(&root));
+                let call = prompt.and_then(|prompt| by_prompt.get_mut(prompt)?.pop_front());
+                let messages = u32::try_from(step).ok().and_then(|step| sizes.get(&step)).copied();
+                Inline { root, call, messages: messages.unwrap_or(0) }
+            })
+            .collect()
+    }
+
+    /// Returns for each step of a subagent the first of its steps.
+    pub(crate) fn side_roots(&self) -> Vec<Option<u32>> {
+        let mut roots = vec![None; self.tree.steps.len()];
+        for &step in &self.tree.order {
+            if self.tree.steps[step as usize].side {
+                let above = self.tree.parent_of(step as usize).and_then(|parent| roots[parent]);
+                roots[step as usize] = above.or(Some(step));
+            }
+        }
+        roots
     }
 
     /// Returns the call that started the subagent with this id, if its result says so.
     pub fn call_of_agent(&self, agent: &str) -> Option<usize> {
         self.facts.calls.iter().position(|call| call.agent.as_deref() == Some(agent))
-    }
-
-    /// Counts the messages under each root of the tree.
-    fn messages_by_root(&self) -> FxHashMap<u32, usize> {
-        let mut root = vec![NONE; self.facts.nodes.len()];
-        let mut trail = Vec::new();
-        let mut sizes = FxHashMap::default();
-        for message in &self.facts.messages {
-            let mut at = message.first;
-            while root[at as usize] == NONE {
-                trail.push(at);
-                match self.tree.links[at as usize].target() {
-                    Some(above) => at = above,
-                    None => break,
-                }
-            }
-            let found = if root[at as usize] == NONE { at } else { root[at as usize] };
-            for node in trail.drain(..) {
-                root[node as usize] = found;
-            }
-            *sizes.entry(found).or_default() += 1;
-        }
-        sizes
     }
 }

@@ -277,13 +277,13 @@ impl<'a> Reader<'a> {
     /// file whose first entry is `root`, or without one all that stands in a log of its own.
     pub fn side_items(&self, root: Option<usize>) -> Vec<Item<'a>> {
         let tree = &self.session.tree;
-        let root = root.and_then(|node| tree.step(node));
-        let roots = self.session.roots();
+        let root = root.and_then(|node| tree.step(node)).and_then(|step| u32::try_from(step).ok());
+        let roots = self.session.side_roots();
         let by_step = tree.nodes_by_step();
         let mut line = Line::default();
         let mut items = Vec::new();
         for step in 0..tree.steps.len() {
-            if root.is_none_or(|root| roots[step] == root) {
+            if root.is_none_or(|root| roots[step] == Some(root)) {
                 self.step_items(by_step.of(step), &mut line, &mut items);
             }
         }
@@ -422,7 +422,10 @@ impl<'a> Reader<'a> {
         } else {
             (string(Key::Subtype).unwrap_or("system".into()), string(Key::Content).unwrap_or_default())
         };
-        let tokens = fact.flags.is_boundary().then(|| Json::new(raw).get("compactMetadata")?.get("preTokens")?.as_u64());
+        let tokens = fact
+            .flags
+            .is_boundary()
+            .then(|| Json::new(raw).get("compactMetadata")?.get("preTokens")?.as_u64());
         let line = self.session.facts.place(node).line;
         Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text, tokens: tokens.flatten() })
     }

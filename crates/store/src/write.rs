@@ -25,10 +25,7 @@ pub struct Written {
 /// full or the process is killed, what was there before is still there.
 ///
 /// The file is not synced: what is made again at will need not outlive a power cut.
-pub fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<Written> {
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Written> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(PART.0).suffix(PART.1);
@@ -87,9 +84,8 @@ pub fn holds_files(dir: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => {
             let mut names: Vec<PathBuf> = entries.map(|e| e.map(|e| e.path())).collect::<io::Result<_>>()?;
-            names.retain(|path| {
-                path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
-            });
+            names
+                .retain(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
             names.sort();
             Ok(names.into_iter().next())
         }

@@ -1,6 +1,7 @@
 //! What the tests share: logs built as clients write them, a home of their own, the corpus.
 
 mod home;
+pub mod hostile;
 mod log;
 mod shared;
 

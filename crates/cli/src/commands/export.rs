@@ -185,9 +185,8 @@ fn tell(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Resul
             writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
     }
-    let count = |n: usize, word: &str| {
-        format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" })
-    };
+    let count =
+        |n: usize, word: &str| format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" });
     let mut told = count(written.len(), "transcript");
     if !exported.subagents.is_empty() {
         told += &format!(" and {}", count(exported.subagents.len(), "subagent"));

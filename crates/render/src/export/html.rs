@@ -40,7 +40,8 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     for (i, part) in document.parts.iter().enumerate() {
         if document.parts.len() > 1 {
             let told = if i > 0 { "Continued in session" } else { "From session" };
-            let _ = write!(page.text, "<div class=\"joint\"><span>{told} {}</span></div>", text(part.session));
+            let _ =
+                write!(page.text, "<div class=\"joint\"><span>{told} {}</span></div>", text(part.session));
         }
         let answers = Answers::new(&part.items);
         for item in &part.items {
@@ -89,7 +90,8 @@ impl Pages<'_> {
     }
 }
 
-const FIRST_END: &str = "</section>\n</main>\n<nav class=\"pager\" aria-label=\"Pages\" hidden></nav>\n</div>\n";
+const FIRST_END: &str =
+    "</section>\n</main>\n<nav class=\"pager\" aria-label=\"Pages\" hidden></nav>\n</div>\n";
 
 /// The beginning of every page: nothing is loaded, and no script runs but the one with this hash.
 pub(super) fn page_start(title: &str, css: &str, js: &str) -> String {
@@ -142,7 +144,11 @@ impl Page<'_> {
         let out = &mut self.text;
         out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
         if head.index {
-            let _ = write!(out, "<p class=\"crumbs\"><a href=\"{}index.html\">All transcripts</a></p>\n", head.up);
+            let _ = write!(
+                out,
+                "<p class=\"crumbs\"><a href=\"{}index.html\">All transcripts</a></p>\n",
+                head.up
+            );
         }
         let _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
         match &head.agent {
@@ -163,8 +169,12 @@ impl Page<'_> {
         }
         if !head.defects.is_empty() {
             let n = head.defects.len();
-            let what = if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
-            let _ = write!(out, "<details class=\"defects\"><summary>{what}; what could be read is here</summary><ul>");
+            let what =
+                if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
+            let _ = write!(
+                out,
+                "<details class=\"defects\"><summary>{what}; what could be read is here</summary><ul>"
+            );
             for defect in &head.defects {
                 let _ = write!(out, "<li>{}</li>", text(defect));
             }
@@ -392,12 +402,16 @@ impl Page<'_> {
         let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
         let told = tell(&tool, block.input(), copy);
         let open = if told.open { " open" } else { "" };
-        let _ = write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
-        let _ = write!(self.text, "<code class=\"gist\">{}</code> ", escaped(&told.gist));
+        let _ =
+            write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
+        if !told.gist.is_empty() {
+            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", escaped(&told.gist));
+        }
         if results.is_empty() {
             self.text.push_str("<span class=\"outcome none\">no result</span>");
         }
-        let wholes: Vec<Vec<ResultPart<'_>>> = results.iter().map(|(_, block)| whole_parts(part, block)).collect();
+        let wholes: Vec<Vec<ResultPart<'_>>> =
+            results.iter().map(|(_, block)| whole_parts(part, block)).collect();
         for ((_, block), parts) in results.iter().zip(&wholes) {
             outcome(&mut self.text, block, parts);
         }
@@ -556,13 +570,15 @@ impl Page<'_> {
             "compaction" => {
                 *marks += 1;
                 let id = if depth == 0 { format!(" id=\"c{marks}\"") } else { String::new() };
-                let before = note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
+                let before =
+                    note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
                 let _ = write!(self.text, "<div class=\"compaction\"{id}><span>Compacted here{before} · ");
                 time(&mut self.text, note.time);
                 self.text.push_str("</span></div>\n");
             }
             "queued" => {
-                self.text.push_str("<article class=\"msg prompt\"><header><b>You</b>, while the model was busy ");
+                self.text
+                    .push_str("<article class=\"msg prompt\"><header><b>You</b>, while the model was busy ");
                 time(&mut self.text, note.time);
                 self.text.push_str("</header><div class=\"text plain\" dir=\"auto\">");
                 html(&mut self.text, &clean(&note.text));
@@ -604,7 +620,11 @@ fn outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
     };
     let pictures = parts.iter().filter(|part| matches!(part, ResultPart::Other(_))).count() as u64;
     let n = parts.iter().map(lines).sum::<u64>();
-    let told = if n == 0 && pictures > 0 { plural(pictures, "attachment").to_string() } else { plural(n, "line").to_string() };
+    let told = if n == 0 && pictures > 0 {
+        plural(pictures, "attachment").to_string()
+    } else {
+        plural(n, "line").to_string()
+    };
     let _ = write!(out, "<span class=\"outcome\">{told}</span>");
 }
 
@@ -730,7 +750,8 @@ fn branches(out: &mut String, head: &Head) {
         let fork = branch.fork.map(|n| format!("from #{n} · ")).unwrap_or_default();
         let messages = plural(u64::from(branch.messages.0), "message");
         let prompt = fit(&branch.last_prompt, 80);
-        let _ = write!(out, "{} <span>{fork}{messages} · {}</span></li>", badge(branch.active), text(&prompt));
+        let _ =
+            write!(out, "{} <span>{fork}{messages} · {}</span></li>", badge(branch.active), text(&prompt));
     }
     out.push_str("</ol>");
     let left_out = head.branches.len() - shown.len();
@@ -756,9 +777,16 @@ fn lanes(out: &mut String, head: &Head) {
         let parent = branch.from.and_then(lane_of);
         let start = if parent.is_some() { branch.messages.1 } else { 0 };
         let (x0, x1, y1) = (x(start), x(branch.messages.0).max(x(start) + 8), y(lane));
-        let from = parent.map(|parent| format!("M{x0} {} L{x0} {y1} ", y(parent))).unwrap_or_else(|| format!("M{x0} {y1} "));
-        let line = format!("<path d=\"{from}L{x1} {y1}\"/><circle cx=\"{x1}\" cy=\"{y1}\" r=\"5\"/>\
-            <text x=\"{}\" y=\"{}\">{}</text>", x1 + 10, y1 + 4, branch.n);
+        let from = parent
+            .map(|parent| format!("M{x0} {} L{x0} {y1} ", y(parent)))
+            .unwrap_or_else(|| format!("M{x0} {y1} "));
+        let line = format!(
+            "<path d=\"{from}L{x1} {y1}\"/><circle cx=\"{x1}\" cy=\"{y1}\" r=\"5\"/>\
+            <text x=\"{}\" y=\"{}\">{}</text>",
+            x1 + 10,
+            y1 + 4,
+            branch.n
+        );
         match &branch.file {
             Some(file) if branch.n != head.path.0 => {
                 let _ = write!(
@@ -803,7 +831,11 @@ fn markdown(out: &mut String, said: &str, scratch: &mut String) {
                     CodeBlockKind::Indented => "",
                 };
                 let named = !language.is_empty() && language.len() <= 30;
-                let class = if named { format!(" class=\"lang-{}\"", escaped(&language.to_lowercase())) } else { String::new() };
+                let class = if named {
+                    format!(" class=\"lang-{}\"", escaped(&language.to_lowercase()))
+                } else {
+                    String::new()
+                };
                 raw(format!("<pre class=\"code\"><code{class}>"))
             }
             Event::End(TagEnd::CodeBlock) => raw("</code></pre>\n".into()),
@@ -817,11 +849,8 @@ fn markdown(out: &mut String, said: &str, scratch: &mut String) {
             }
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 // An address that was never meant as a link, such as a mail address in code.
-                let dest: CowStr<'_> = if link_type == LinkType::Email {
-                    format!("mailto:{dest_url}").into()
-                } else {
-                    dest_url
-                };
+                let dest: CowStr<'_> =
+                    if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
                 let _ = (&title, &id);
                 if safe_link(&dest) {
                     raw(format!("<a href=\"{}\" rel=\"noopener noreferrer\">", escaped(&dest)))

@@ -87,7 +87,8 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
                 let day = time.get(..10).unwrap_or(time);
                 format!("<time datetime=\"{}\">{}</time>", escaped(time), escaped(day))
             });
-            let _ = writeln!(text, "</td><td>{time}</td><td>{}</td><td>{}</td></tr>", row.turns, row.messages);
+            let _ =
+                writeln!(text, "</td><td>{time}</td><td>{}</td><td>{}</td></tr>", row.turns, row.messages);
         }
         text.push_str("</tbody></table></section>\n");
     }

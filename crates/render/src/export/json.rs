@@ -142,11 +142,14 @@ fn line(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Resu
 /// Finds the call of this document that started a subagent; nothing if no call of it did.
 fn called(document: &Document<'_>, agent: usize) -> Option<Option<String>> {
     let call_in = |part: &Part<'_>| {
-        let call = part.side.agents.iter().find(|(_, agents)| agents.contains(&agent)).map(|(call, _)| *call)?;
+        let call =
+            part.side.agents.iter().find(|(_, agents)| agents.contains(&agent)).map(|(call, _)| *call)?;
         part.items.iter().find_map(|item| match item {
-            Item::Message(message) => {
-                message.blocks.iter().find(|block| block.call == Some(call)).map(|block| Some(block.id().into_owned()))
-            }
+            Item::Message(message) => message
+                .blocks
+                .iter()
+                .find(|block| block.call == Some(call))
+                .map(|block| Some(block.id().into_owned())),
             Item::Note(_) => None,
         })
     };

@@ -10,7 +10,9 @@ use std::io::{self, Write};
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line};
+use rethread_model::{
+    BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line,
+};
 
 use super::safe::{clean, escaped};
 use super::tools::{Piece, State, result_language, tell, words};
@@ -117,7 +119,8 @@ impl Page<'_> {
         }
         if let Some(file) = &head.begins_in {
             let n = head.fork.as_ref().and_then(|(_, n)| *n);
-            let link = n.map_or(format!("[{file}]({file})"), |n| format!("[message #{n} of {file}]({file}#m{n})"));
+            let link =
+                n.map_or(format!("[{file}]({file})"), |n| format!("[message #{n} of {file}]({file}#m{n})"));
             let _ = write!(out, "\n*What came before is in {link}.*\n");
         }
     }
@@ -213,7 +216,11 @@ impl Page<'_> {
                 Some(BlockKind::Text) => {
                     let text = block.text();
                     let text = clean(text.trim_matches('\n'));
-                    if quoted { quote(&mut self.text, &text) } else { self.text.push_str(&contain(&text)) }
+                    if quoted {
+                        quote(&mut self.text, &text)
+                    } else {
+                        self.text.push_str(&contain(&text))
+                    }
                     self.text.push('\n');
                 }
                 _ => self.media(block.json())?,
@@ -225,10 +232,16 @@ impl Page<'_> {
     fn media(&mut self, block: Json<'_>) -> io::Result<()> {
         let name = clean(&describe_media(block)).into_owned();
         if let Some(picture) = picture_of(block).filter(|_| self.document.pictures)
-            && let Ok(bytes) = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture.base64)
+            && let Ok(bytes) =
+                base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture.base64)
         {
             let file = (self.document.picture)(picture.media, &bytes)?;
-            let _ = write!(self.text, "![{}]({}{file})\n\n", inline(name.trim_matches(['[', ']'])), self.document.head.up);
+            let _ = write!(
+                self.text,
+                "![{}]({}{file})\n\n",
+                inline(name.trim_matches(['[', ']'])),
+                self.document.head.up
+            );
             return Ok(());
         }
         let _ = write!(self.text, "*{}*\n\n", inline(&name));
@@ -274,7 +287,11 @@ impl Page<'_> {
         let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
         let told = tell(&tool, block.input(), copy);
         let outcome = outcome(part, results.iter().map(|(_, block)| *block));
-        let gist = if told.gist.is_empty() { String::new() } else { format!(" <code>{}</code>", one_cell(&told.gist)) };
+        let gist = if told.gist.is_empty() {
+            String::new()
+        } else {
+            format!(" <code>{}</code>", one_cell(&told.gist))
+        };
         let _ = write!(
             self.text,
             "<details{}>\n<summary><b>{}</b>{gist} {outcome}</summary>\n\n",
@@ -384,7 +401,8 @@ impl Page<'_> {
                     }
                     let outcome = outcome(part, std::iter::once(block));
                     let id = one_cell(&clean(&block.id()));
-                    let _ = write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
+                    let _ =
+                        write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
                     self.result(part, block, "")?;
                     self.text.push_str("</details>\n\n");
                 }
@@ -416,7 +434,8 @@ impl Page<'_> {
         let time = moment(note.time).map(|time| format!(" · {time}")).unwrap_or_default();
         match &*note.kind {
             "compaction" => {
-                let before = note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
+                let before =
+                    note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
                 let _ = write!(self.text, "\n---\n\n**Compacted here**{before}{time}\n\n");
             }
             "queued" => {
@@ -513,7 +532,9 @@ fn mended(text: &str) -> Option<String> {
     for (event, range) in Parser::new_ext(text, markdown_options()).into_offset_iter() {
         match event {
             Event::Html(_) | Event::InlineHtml(_) => {
-                cuts.extend(memchr::memchr_iter(b'<', text[range.clone()].as_bytes()).map(|i| range.start + i));
+                cuts.extend(
+                    memchr::memchr_iter(b'<', text[range.clone()].as_bytes()).map(|i| range.start + i),
+                );
             }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
                 if depth == 0 {

@@ -7,76 +7,76 @@ use crate::text::turns_direction;
 
 /// Drops terminal colours and cursor movements, and makes other control characters visible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    // The bytes that such a character can begin with.
-    let suspicious =
-        |b: u8| b < 0x20 && b != b'\n' && b != b'\t' || matches!(b, 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xef);
-    if !text.bytes().any(suspicious) {
-        return text.into();
-    }
+    let Some(first) = next_hidden(text, 0) else { return text.into() };
     let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let (mut start, mut at) = (0, first);
+    loop {
+        out.push_str(&text[start..at]);
+        let mut chars = text[at..].chars();
+        let c = chars.next().unwrap_or_default();
         match c {
             '\u{1b}' => skip_sequence(&mut chars),
-            '\r' if chars.peek() == Some(&'\n') => {}
             // A lone return draws a progress bar over itself; every state of it is a line.
-            '\r' => out.push('\n'),
-            '\n' | '\t' => out.push(c),
+            '\r' if !chars.as_str().starts_with('\n') => out.push('\n'),
+            '\r' | '\u{feff}' => {}
             '\0'..'\u{20}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
             '\u{7f}' => out.push('\u{2421}'),
-            '\u{feff}' => {}
-            c if c.is_control() || turns_direction(c) => {
-                out.push_str(&format!("\u{2039}U+{:04X}\u{203a}", u32::from(c)));
-            }
-            c => out.push(c),
+            c => out.push_str(&format!("\u{2039}U+{:04X}\u{203a}", u32::from(c))),
+        }
+        start = text.len() - chars.as_str().len();
+        match next_hidden(text, start) {
+            Some(next) => at = next,
+            None => break,
         }
     }
+    out.push_str(&text[start..]);
     out.into()
 }
 
-/// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
-fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.peek() {
-        Some('[') => {
-            chars.next();
-            while let Some(&c) = chars.peek() {
-                // Anything else than parameters ends a sequence, also a broken one.
-                if !('\u{20}'..='\u{7e}').contains(&c) {
-                    break;
-                }
-                chars.next();
-                if ('@'..='~').contains(&c) {
-                    break;
-                }
-            }
+/// Finds the next character that is not seen for what it is.
+fn next_hidden(text: &str, mut from: usize) -> Option<usize> {
+    // The bytes that such a character can begin with.
+    let suspicious =
+        |&b: &u8| b < 0x20 && b != b'\n' && b != b'\t' || matches!(b, 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xef);
+    let hidden = |c: char| c.is_control() && c != '\n' && c != '\t' || turns_direction(c);
+    loop {
+        from += text.as_bytes()[from..].iter().position(|b| suspicious(b))?;
+        let c = text[from..].chars().next()?;
+        if hidden(c) {
+            return Some(from);
         }
-        Some(']' | 'P' | '_' | '^' | 'X') => {
-            // Such a string is ended by BEL or ESC \; without an end only its line goes.
-            while let Some(&c) = chars.peek() {
-                if c == '\n' {
-                    break;
-                }
-                chars.next();
-                if c == '\u{7}' {
-                    break;
-                }
-                if c == '\u{1b}' {
-                    if chars.peek() == Some(&'\\') {
-                        chars.next();
-                    }
-                    break;
-                }
-            }
-        }
-        Some('(' | ')' | '*' | '+' | '#' | '%') => {
-            chars.next();
-            chars.next_if(|c| c.is_ascii_alphanumeric());
-        }
-        Some('\u{20}'..='\u{7e}') => {
-            chars.next();
-        }
-        _ => {}
+        from += c.len_utf8();
     }
+}
+
+/// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
+fn skip_sequence(chars: &mut std::str::Chars<'_>) {
+    let rest = chars.as_str();
+    let mut bytes = rest.bytes();
+    let printable = |b: &u8| (0x20..0x7f).contains(b);
+    let used = match bytes.next() {
+        Some(b'[') => {
+            // Parameters, then a final letter; anything else ends a broken sequence.
+            let parameters = bytes.take_while(|b| (0x20..0x40).contains(b)).count();
+            let last = rest.as_bytes().get(1 + parameters).is_some_and(|b| (0x40..0x7f).contains(b));
+            1 + parameters + usize::from(last)
+        }
+        // Such a string is ended by BEL or ESC \; without an end only its line goes.
+        Some(b']' | b'P' | b'_' | b'^' | b'X') => {
+            let end = rest.find(['\n', '\u{7}', '\u{1b}']).unwrap_or(rest.len());
+            match rest.as_bytes().get(end) {
+                Some(0x07) => end + 1,
+                Some(0x1b) if rest[end..].starts_with("\u{1b}\\") => end + 2,
+                _ => end,
+            }
+        }
+        Some(b'(' | b')' | b'*' | b'+' | b'#' | b'%') => {
+            1 + usize::from(rest.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric))
+        }
+        Some(b) if printable(&b) => 1,
+        _ => 0,
+    };
+    *chars = rest[used..].chars();
 }
 
 /// Writes a text as the text of an HTML element or attribute.
@@ -135,7 +135,9 @@ mod tests {
         for safe in ["https://a.b/c?d:e", "HTTP://x", "mailto:a@b", "#m1", "docs/a.md", "a/b:c"] {
             assert!(safe_link(safe), "{safe}");
         }
-        for unsafe_ in ["javascript:alert(1)", " JavaScript:x", "data:text/html,x", "vbscript:x", "file:///etc"] {
+        for unsafe_ in
+            ["javascript:alert(1)", " JavaScript:x", "data:text/html,x", "vbscript:x", "file:///etc"]
+        {
             assert!(!safe_link(unsafe_), "{unsafe_}");
         }
         assert!(!safe_link("java\u{a}script:x"));

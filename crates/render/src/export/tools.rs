@@ -131,6 +131,8 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
             format!("{done} of {} done", list.len())
         }
         (None, _) if tool == "ExitPlanMode" => "plan".to_owned(),
+        // A call without any input is told by its name.
+        (None, []) => String::new(),
         _ => crate::show::gist(input),
     };
     Told { gist: short(&one_line(&clean(&gist))), pieces, open }
@@ -328,12 +330,28 @@ mod tests {
 
     #[test]
     fn calls_say_what_they_are_about() {
-        insta::assert_snapshot!(told("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"");
-        insta::assert_snapshot!(told("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"");
-        insta::assert_snapshot!(told("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @"");
-        insta::assert_snapshot!(told("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"");
-        insta::assert_snapshot!(told("mcp__x", r#"{"a":1,"b":[true]}"#), @"");
-        insta::assert_snapshot!(told("Edit", r#""not an object""#), @"");
+        insta::assert_snapshot!(told("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"
+        npm test | Command(bash): # Run
+        npm test
+        ");
+        insta::assert_snapshot!(told("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"
+        a.rs | diff:
+         a
+        -b
+        +B
+         c
+        ");
+        insta::assert_snapshot!(told("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @r#"1 of 2 done | [(Done, "one"), (Open, "two")]"#);
+        insta::assert_snapshot!(told("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py | Content(python): print(1)");
+        insta::assert_snapshot!(told("mcp__x", r#"{"a":1,"b":[true]}"#), @r#"
+        {"a":1,"b":[true]} | Input(json): {
+          "a": 1,
+          "b": [
+            true
+          ]
+        }
+        "#);
+        insta::assert_snapshot!(told("Edit", r#""not an object""#), @r#""not an object" | Input(json): "not an object""#);
     }
 
     #[test]

@@ -211,8 +211,12 @@ impl Library {
             .map(|(plan, planned)| (planned.file.clone(), plan.record()))
             .collect();
         output.claim(&claims)?;
-        let done: Vec<Done> = plans
-            .par_iter()
+        // The largest first, so that no core waits for another at the end.
+        let mut order: Vec<&Plan> = plans.iter().collect();
+        order.sort_by_key(|plan| std::cmp::Reverse(surveys.sessions[plan.session].source.file.bytes));
+        let done: Vec<Done> = order
+            .into_par_iter()
+            .with_max_len(1)
             .map(|plan| {
                 let done = export.write(plan, &plans, &output);
                 progress(surveys.sessions[plan.session].source.file.bytes);
@@ -315,10 +319,8 @@ impl Export<'_> {
         }
         let files = Files::new(&plans);
         let with_index = files.n > 1 || !output.rows().is_empty();
-        let made_of: Vec<Vec<String>> = plans
-            .par_iter()
-            .map(|plan| self.made_of(plan, &files, with_index))
-            .collect();
+        let made_of: Vec<Vec<String>> =
+            plans.par_iter().map(|plan| self.made_of(plan, &files, with_index)).collect();
         for (plan, made_of) in plans.iter_mut().zip(made_of) {
             let planned = plan.documents.iter_mut().chain(&mut plan.agents);
             for (planned, made_of) in planned.zip(made_of) {
@@ -363,10 +365,8 @@ impl Export<'_> {
             let title = &survey.titled.title.text;
             spell(format!("{options} {:x} {before:x?} {title} {} {branches:?}", survey.hash, planned.index))
         });
-        let agents = plan
-            .agents
-            .iter()
-            .map(|planned| spell(format!("{options} {:x} {}", survey.hash, planned.index)));
+        let agents =
+            plan.agents.iter().map(|planned| spell(format!("{options} {:x} {}", survey.hash, planned.index)));
         documents.chain(agents).collect()
     }
 
@@ -441,7 +441,11 @@ impl Export<'_> {
             let cut = branching.filter(|_| self.options.from_fork && !row.path.active);
             let facts = Facts {
                 survey,
-                before: if cut.is_some() { Vec::new() } else { self.surveys.before(plan.session, planned.index) },
+                before: if cut.is_some() {
+                    Vec::new()
+                } else {
+                    self.surveys.before(plan.session, planned.index)
+                },
                 cut: cut.map(|cut| cut.of),
             };
             let mut parts: Vec<Part<'_>> = Vec::new();
@@ -497,7 +501,8 @@ impl Export<'_> {
             Ok(hash) => {
                 done.written += 1;
                 let made_of = Some(planned.made_of.clone());
-                done.records.push((planned.file.clone(), Record { made_of, hash: Some(hash), ..writing.record }));
+                done.records
+                    .push((planned.file.clone(), Record { made_of, hash: Some(hash), ..writing.record }));
             }
             Err(error) => done.errors.push(error),
         }
@@ -640,9 +645,10 @@ impl<'a> Gathered<'a> {
                 continue;
             }
             let Some(path) = &agents[i].subagent.path else { continue };
-            let found = agents.iter().enumerate().filter(|(other, _)| *other != i).find_map(|(other, agent)| {
-                Some((other, agent.loaded.as_ref()?.call_that_started(path)?))
-            });
+            let found =
+                agents.iter().enumerate().filter(|(other, _)| *other != i).find_map(|(other, agent)| {
+                    Some((other, agent.loaded.as_ref()?.call_that_started(path)?))
+                });
             if let Some((other, call)) = found {
                 agents[i].of = Some(other);
                 agents[i].call = Some(call);
@@ -788,7 +794,8 @@ impl Sums {
                         sums.usage += usage;
                     }
                     let model = message.model.filter(|model| *model != "<synthetic>");
-                    if let Some(model) = model.filter(|model| !sums.models.iter().any(|known| known == model)) {
+                    if let Some(model) = model.filter(|model| !sums.models.iter().any(|known| known == model))
+                    {
                         sums.models.push(model.to_owned());
                     }
                     message.time

@@ -12,10 +12,10 @@ use rethread_store::{SessionFile, Store, uuids_in};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use crate::Error;
 use crate::library::{Library, Source};
 use crate::session::{Loaded, Subagent};
 use crate::titles::{self, Titled};
-use crate::Error;
 
 /// How many rounds of files before files are looked for.
 const MAX_ROUNDS: usize = 50;
@@ -132,9 +132,8 @@ impl Surveys {
         dir: &Path,
         wanted: &FxHashMap<Uid, Vec<(usize, usize)>>,
     ) {
-        let holds = |file: &SessionFile| {
-            uuids_in(&file.path, &|uid| wanted.contains_key(&uid)).unwrap_or_default()
-        };
+        let holds =
+            |file: &SessionFile| uuids_in(&file.path, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
         let found: Vec<(SessionFile, Vec<Uid>)> = Store::sessions_in(dir, false)
             .into_par_iter()
             .map(|file| {
@@ -200,8 +199,7 @@ impl Surveys {
             .iter()
             .map(|(&(session, root), before)| Joint { session, root, before: (before.session, before.step) })
             .collect();
-        let sketches: Vec<Sketch> =
-            self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
+        let sketches: Vec<Sketch> = self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
         self.held = holders(&sketches, &joints);
     }
 
@@ -236,11 +234,8 @@ fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Sour
     };
     let mut seen = FxHashSet::default();
     sources.retain(|source| seen.insert(real(source)));
-    let owned: FxHashSet<PathBuf> = sources
-        .iter()
-        .flat_map(|source| library.agents_of(source))
-        .map(|file| real(&file.into()))
-        .collect();
+    let owned: FxHashSet<PathBuf> =
+        sources.iter().flat_map(|source| library.agents_of(source)).map(|file| real(&file.into())).collect();
     sources.retain(|source| !owned.contains(&real(source)));
     sources
 }
@@ -311,7 +306,9 @@ fn defects_of(loaded: &Loaded) -> Vec<String> {
 fn hash_all(library: &Library, loaded: &Loaded) -> u128 {
     let mut hashes: Vec<u8> = xxh3_128(&loaded.bytes).to_le_bytes().to_vec();
     let mut look = |path: &Path, whole: bool| {
-        hashes.extend_from_slice(&xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes());
+        hashes.extend_from_slice(
+            &xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes(),
+        );
         if whole {
             hashes.extend_from_slice(&xxh3_128(&std::fs::read(path).unwrap_or_default()).to_le_bytes());
         } else if let Ok(meta) = path.metadata() {

@@ -371,20 +371,20 @@ const VAR = R`\$(?:\w+|[@#?*!$^<]|[{(][^})\n]{0,99}[})])`;
 const code = (c, s, a = R`@\w+`) => ({ c, s, a, n: R`\b\d(?:\w|\.\d)*`, w: R`[A-Za-z_$][\w$]*` });
 const LEXERS = {
   'js jsx ts tsx javascript typescript json jsonc go java c cpp cs csharp kotlin swift php dart scala':
-    code('//.*|' + BLOCK, R`${STR}|\x60[^\x60\\]*(?:\\[^][^\x60\\]*)*\x60?|(?<=[=(,:[!&|?] ?)/(?![*/ ])[^/\\\n]*(?:\\.[^/\\\n]*)*/[a-z]*`, R`@\w+|^\s*#\s*\w+`),
+    code('//.*|' + BLOCK, R`${STR}|\x60[^\x60\\]*(?:\\[^][^\x60\\]*)*\x60?|(?<=[=(,:[!&|?] ?)/(?![*/ ])[^/\\\n]*(?:\\.[^/\\\n]*)*/[a-z]*`, R`@\w+|^[ \t]{0,99}# ?\w+`),
   'rust rs': code('//.*|' + BLOCK, R`\bb?r(?:#"[^]{0,3000}?"#|"[^"]*"?)|${quoted('"')}|'(?:\\[^'\n]{1,9}|[^'\\\n])'`, R`'\w+|#!?\[[^\]\n]{0,200}\]`),
   'python py': code('#.*', `${until('"""', '"""')}|${until("'''", "'''")}|${STR}`),
   'ruby rb': code('#.*', STR, R`(?<!:):\w+|@\w+`),
   lua: code(`${until(R`--\[\[`, R`\]\]`)}|--.*`, `${STR}|${until(R`\[\[`, R`\]\]`)}`),
   sql: { c: '--.*|' + BLOCK, s: STR, k: R`\b(?:[A-Z]{2,}|select|from|where|join|on|and|or|not|insert|into|values|update|set|delete|create|table|order|group|by|limit)\b(?!\()`, n: R`\b\d[\d.]*`, w: R`\w+` },
   'bash sh zsh shell console dockerfile': { c: R`${HASH}|^\$ `, s: R`"[^"\\]*(?:\\[^][^"\\]*)*"?|'[^']*'`, p: VAR, a: R`(?<=\s)--?[a-zA-Z][\w-]*`, k: '^[A-Z]{2,}(?= )', f: R`(?:^[ \t]*|(?<=[|;&(] ?|^\$ ))[\w./-]+(?![\w./=-])`, w: R`[\w./=-]+` },
-  'makefile make': { c: HASH, p: R`${VAR}|^[\w.]+(?=\s*[:?+]?=)`, f: R`^[^\s:=#][^:=\n]{0,200}(?=:)`, s: STR },
+  'makefile make': { c: HASH, p: R`${VAR}|^[\w.]+(?= ?[:?+]?=)`, f: R`^[^\s:=#][^:=\n]{0,200}(?=:)`, s: STR },
   'html xml svg vue': { c: until('<!--', '-->'), x: R`<[/!?]?[\w:-](?:"[^"]*"|'[^']*'|[^<>"'])*>?`, n: R`&#?\w{1,12};` },
   tag: { t: R`^<[/!?]?[\w:.-]+|[/?]?>$`, s: STR, a: R`[^\s"'=<>/]+` },
   'css scss less': { c: BLOCK + '|(?<!:)//.*', s: STR, k: R`@[\w-]+|!\w+`, n: R`#[\da-f]{3,8}\b|(?<![\w-])-?\.?\d[\w.%]*`, t: R`[.#&$][\w-]+|:[a-z][\w-]*(?=[^;\n]{0,80}[,{])`, w: R`[\w-]+` },
-  'yaml yml toml ini': { c: HASH, s: STR, t: R`^\s*\[.*`, p: R`^[ \t-]*[\w./-]+(?=\s*=|:(?:\s|$))`, n: R`(?<![\w-])\d[\w.:-]*`, w: R`[\w-]+` },
+  'yaml yml toml ini': { c: HASH, s: STR, t: R`^[ \t]{0,99}\[.*`, p: R`^[ \t]{0,99}(?:- ){0,9}[\w./-]+(?= ?=|:(?:\s|$))`, n: R`(?<![\w-])\d[\w.:-]*`, w: R`[\w-]+` },
   'diff patch': { k: '^(?:diff|index|---|[+]{3}) .*', f: '^@@.*', i: '^[+].*', d: '^-.*' },
-  'markdown md': { k: '^#{1,6} .*', s: R`${until('^\x60{3}', '^\x60{3}')}|\x60[^\x60\n]{1,200}\x60`, c: '^>.*', t: R`\*\*[^*\n]{1,200}\*\*`, f: R`\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)`, n: R`^\s*(?:[-*+]|\d+\.) ` },
+  'markdown md': { k: '^#{1,6} .*', s: R`${until('^\x60{3}', '^\x60{3}')}|\x60[^\x60\n]{1,200}\x60`, c: '^>.*', t: R`\*\*[^*\n]{1,200}\*\*`, f: R`\[[^\]\n]{0,200}\]\([^)\n]{0,300}\)`, n: R`^[ \t]{0,99}(?:[-*+]|\d{1,9}\.) ` },
 };
 /* One list for all languages: a name after a dot or before a colon is not taken for a keyword. */
 const WORDS = new Set('abstract and as assert async await bool boolean break byte case catch char class const continue crate def default defer del delete do done double dyn elif else elsif end enum esac except export extends extern false False fi final finally float fn for from fun func function go if impl implements import in instanceof int interface is lambda let local long loop match mod module move mut namespace new nil None not null number of or override package pass private protected pub public raise readonly ref require rescue return self Self static str string struct super switch then this throw trait true True try type typeof undefined unless unsafe until use using val var void when where while with yield u8 u32 u64 usize i32 i64 f64'.split(' '));

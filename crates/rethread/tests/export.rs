@@ -1,0 +1,566 @@
+//! Transcripts: what is written, what is left out, what is never touched.
+
+#![expect(clippy::print_stdout, reason = "the counts are shown with --nocapture")]
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rethread::{Client, ExportError, ExportOptions, Exported, Format, Item, Library, PathChoice, Source};
+use rethread_testkit::{Home, Log, hostile, shared};
+use serde_json::{Value, json};
+
+fn export(home: &Home, out: &Path, options: &ExportOptions) -> Result<Exported, ExportError> {
+    let library = Library::open(vec![home.path().to_owned()]);
+    let sources = library.select(&[], None).expect("found");
+    library.export(sources, out, options, &|_| {})
+}
+
+fn html() -> ExportOptions {
+    ExportOptions { format: Format::Html, ..ExportOptions::default() }
+}
+
+/// The files of a directory with what is in them, but for our own note.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(at) = left.pop() {
+        for entry in fs::read_dir(&at).expect("listed") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(dir).expect("inside").to_string_lossy().into_owned();
+            if path.is_dir() {
+                left.push(path);
+            } else if name != ".rethread-export.json" {
+                found.insert(name, fs::read(&path).expect("read"));
+            }
+        }
+    }
+    found
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    files(dir).into_keys().collect()
+}
+
+fn text(dir: &Path, name: &str) -> String {
+    String::from_utf8(fs::read(dir.join(name)).expect("written")).expect("text")
+}
+
+/// The id that session `n` has, in short.
+fn short(name: &str) -> String {
+    name.replace("-0000-4000-8000-000000000000", "")
+}
+
+#[test]
+fn two_redos_give_three_documents_with_the_header_of_old() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    let out = tempfile::tempdir().expect("a directory");
+    let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let id = "00000001-0000-4000-8000-000000000000";
+    let names = names(out.path());
+    assert_eq!(
+        names,
+        [
+            "index.html".to_owned(),
+            format!("transcript_{id}_path1_abandoned.md"),
+            format!("transcript_{id}_path2_abandoned.md"),
+            format!("transcript_{id}_path3.md"),
+        ]
+    );
+    let head = |name: &str| {
+        let text = text(out.path(), name);
+        text.lines().take_while(|line| !line.starts_with("- ")).map(|l| format!("{l}\n")).collect::<String>()
+    };
+    insta::assert_snapshot!(head(&names[1]), @"
+    # CLAUDE CODE SESSION TRANSCRIPT
+
+    Session ID: 00000001-0000-4000-8000-000000000000
+    Path: 1 of 3
+    Status: ABANDONED
+    Fork Point: 00000001-0000-4000-8000-000000000006
+    Total Messages: 10
+    ");
+    insta::assert_snapshot!(head(&names[3]), @"
+    # CLAUDE CODE SESSION TRANSCRIPT
+
+    Session ID: 00000001-0000-4000-8000-000000000000
+    Path: 3 of 3
+    Status: ACTIVE
+    Total Messages: 14
+    ");
+    let turns = |name: &str| {
+        let text = text(out.path(), name);
+        text.lines().filter_map(|l| l.strip_prefix("> Turn ")).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(turns(&names[1]), "1, 2, 3, 4 original, 5 original");
+    assert_eq!(turns(&names[2]), "1, 2, 3, 4 redo, 5 after redo, 6, 7 first");
+    assert_eq!(turns(&names[3]), "1, 2, 3, 4 redo, 5 after redo, 6, 7 redo");
+    let rows = exported.transcripts.iter().map(|r| (r.path_n, r.paths, r.status, r.messages));
+    assert!(rows.eq([(1, 3, "abandoned", 10), (2, 3, "abandoned", 14), (3, 3, "active", 14)]));
+}
+
+#[test]
+fn abandoned_branches_can_begin_at_their_forks() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    let out = tempfile::tempdir().expect("a directory");
+    let options = ExportOptions { from_fork: true, ..ExportOptions::default() };
+    export(&home, out.path(), &options).expect("exported");
+    let told = |name: &str| {
+        let text = text(out.path(), &format!("transcript_00000001-0000-4000-8000-000000000000_{name}"));
+        let told = |l: &&str| l.starts_with("> ") || l.starts_with("*What") || l.starts_with("Total");
+        short(&text.lines().filter(told).collect::<Vec<_>>().join("\n"))
+    };
+    insta::assert_snapshot!(told("path1_abandoned.md"), @"
+    Total Messages: 4
+    *What came before is in [message #6 of transcript_00000001_path3.md](transcript_00000001_path3.md#m6).*
+    > Turn 4 original
+    > Turn 5 original
+    ");
+    insta::assert_snapshot!(told("path2_abandoned.md"), @"
+    Total Messages: 2
+    *What came before is in [message #16 of transcript_00000001_path3.md](transcript_00000001_path3.md#m16).*
+    > Turn 7 first
+    ");
+    assert_eq!(told("path3.md").matches("> Turn").count(), 7);
+}
+
+/// A session and what the ways to go on leave of it.
+fn copies(home: &Home) {
+    let session = |log: &Log, number: u32| {
+        let other = Log::new(number).session();
+        let text = String::from_utf8(log.bytes()).expect("text").replace(&log.session(), &other);
+        home.write(&format!("projects/-home-user-app/{other}.jsonl"), text.as_bytes());
+    };
+    let mut log = Log::new(1);
+    log.prompt("Grüße, \"one\"");
+    let call = log.call("Bash", &json!({ "command": "ls", "description": "List" }));
+    log.result(&call, "a\nb");
+    log.answer("two");
+    home.add("/home/user/app", &log);
+    // As `--fork-session` leaves it: the same entries under another session id.
+    session(&log, 2);
+    // As the SDKs leave it: new uuids, spelled by another writer, the last entry with a new time.
+    log.prompt("last words");
+    home.add("/home/user/app", &log);
+    let lines: Vec<Value> = String::from_utf8(log.bytes())
+        .expect("text")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let mut fork = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        let mut entry = line.clone();
+        entry["forkedFrom"] = json!({ "sessionId": log.session(), "messageUuid": entry["uuid"] });
+        for key in ["uuid", "parentUuid"] {
+            if let Some(uuid) = entry[key].as_str() {
+                entry[key] = json!(uuid.replace("00000001-", "0000beef-"));
+            }
+        }
+        entry["sessionId"] = json!(Log::new(3).session());
+        if i + 1 == lines.len() {
+            entry["timestamp"] = json!("2026-02-02T00:00:00.000Z");
+        }
+        let spelled = serde_json::to_string_pretty(&entry).expect("JSON").replace('\n', "");
+        let ascii: String = spelled
+            .chars()
+            .map(|c| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) })
+            .collect();
+        fork += &format!("{ascii}\n");
+    }
+    home.write(&format!("projects/-home-user-app/{}.jsonl", Log::new(3).session()), fork.as_bytes());
+    // Resumed and gone on with.
+    let mut longer = log.clone();
+    longer.answer("three");
+    session(&longer, 4);
+    // Another conversation with the same words at another time.
+    let mut other = Log::new(5);
+    other.wait(9).prompt("Grüße, \"one\"");
+    home.add("/home/user/app", &other);
+}
+
+#[test]
+fn copies_are_seen_through() {
+    let home = Home::default();
+    copies(&home);
+    let out = tempfile::tempdir().expect("a directory");
+    let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let told = |exported: &Exported| {
+        let name = |file: &Option<String>| {
+            file.as_ref().map(|f| short(&Path::new(f).file_name().unwrap_or_default().to_string_lossy()))
+        };
+        let row = |r: &rethread::TranscriptRow| {
+            format!("{} {} {:?} {:?}\n", short(&r.session), r.messages, name(&r.file), name(&r.skipped_as))
+        };
+        let mut rows: Vec<String> = exported.transcripts.iter().map(row).collect();
+        rows.sort();
+        rows.concat()
+    };
+    insta::assert_snapshot!(told(&exported), @r#"
+    00000001 5 None Some("transcript_00000004.md")
+    00000002 4 None Some("transcript_00000004.md")
+    00000003 5 None Some("transcript_00000004.md")
+    00000004 6 Some("transcript_00000004.md") None
+    00000005 1 Some("transcript_00000005.md") None
+    "#);
+    let out = tempfile::tempdir().expect("a directory");
+    let options = ExportOptions { all_copies: true, ..ExportOptions::default() };
+    let exported = export(&home, out.path(), &options).expect("exported");
+    assert_eq!(exported.transcripts.iter().filter(|r| r.file.is_some()).count(), 5);
+    assert!(exported.transcripts.iter().all(|r| r.skipped_as.is_none()));
+}
+
+#[test]
+fn a_conversation_that_goes_on_in_another_file_is_one_document() {
+    let home = Home::default();
+    let mut first = Log::new(1);
+    first.prompt("begun in the first file");
+    let last = first.answer("yes");
+    let mut second = Log::new(2);
+    second.back_to(&last).wait(60).prompt("and gone on with in the second");
+    second.answer("indeed");
+    home.add("/home/user/app", &first);
+    home.add("/home/user/app", &second);
+    let out = tempfile::tempdir().expect("a directory");
+    let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    assert_eq!(names(out.path()), ["transcript_00000002-0000-4000-8000-000000000000.md"]);
+    let text = text(out.path(), &names(out.path())[0]);
+    assert!(text.contains("Total Messages: 4"));
+    let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing"));
+    assert!(place("begun in the first file") < place("Continued in session"));
+    assert!(place("Continued in session") < place("> and gone on with in the second"));
+    let held: Vec<bool> = exported.transcripts.iter().map(|r| r.skipped_as.is_some()).collect();
+    assert_eq!(held, [true, false]);
+    // Asked for alone, it still begins where it began.
+    let library = Library::open(vec![home.path().to_owned()]);
+    let alone = tempfile::tempdir().expect("a directory");
+    let sources = library.find("00000002").expect("found");
+    library.export(sources, alone.path(), &ExportOptions::default(), &|_| {}).expect("exported");
+    assert!(self::text(alone.path(), &names(alone.path())[0]).contains("begun in the first file"));
+}
+
+#[test]
+fn a_document_shows_every_sort_of_thing() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::varied(2));
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let picture = &names(out.path())[0];
+    assert_eq!(
+        names(out.path()).iter().map(|n| short(n)).collect::<Vec<_>>(),
+        [picture, "subagents/00000002_1_inline.md", "transcript_00000002.md"]
+    );
+    assert!(picture.starts_with("images/") && picture.ends_with(".png"));
+    let text = text(out.path(), "transcript_00000002-0000-4000-8000-000000000000.md");
+    let text = text.replace(picture, "images/[hash].png");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_and_is_not_written_again() {
+    for options in [ExportOptions::default(), html(), ExportOptions { format: Format::Json, ..html() }] {
+        let home = Home::default();
+        home.add("/home/user/app", &hostile::redone(1));
+        home.add("/home/user/app", &hostile::varied(2));
+        let (one, two) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("two"));
+        let first = export(&home, one.path(), &options).expect("exported");
+        export(&home, two.path(), &options).expect("exported");
+        assert_eq!(files(one.path()), files(two.path()));
+        assert_eq!((first.written, first.unchanged), (5, 0));
+        let stamps = |dir: &Path| -> BTreeMap<String, std::time::SystemTime> {
+            let time = |name: &String| dir.join(name).metadata().and_then(|m| m.modified()).expect("a time");
+            names(dir).into_iter().map(|name| (name.clone(), time(&name))).collect()
+        };
+        let before = stamps(one.path());
+        let again = export(&home, one.path(), &options).expect("exported again");
+        assert_eq!((again.written, again.unchanged), (0, 5));
+        assert_eq!(stamps(one.path()), before);
+        // One session grows: its path is no longer the only one, so its document has another name.
+        let mut varied = hostile::varied(2);
+        varied.back_to("00000002-0000-4000-8000-000000000001").prompt("Something else instead.");
+        varied.answer("Gladly.");
+        home.add("/home/user/app", &varied);
+        let grown = export(&home, one.path(), &options).expect("exported again");
+        assert_eq!((grown.written, grown.unchanged, grown.removed), (3, 3, 1));
+        let lost = one.path().join(names(two.path()).last().expect("some"));
+        assert!(!lost.exists(), "{} is no longer made", lost.display());
+    }
+}
+
+#[test]
+fn foreign_files_stay_as_they_are() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    let out = tempfile::tempdir().expect("a directory");
+    fs::write(out.path().join("thesis.txt"), "years of work").expect("written");
+    let options = ExportOptions::default();
+    let refused = export(&home, out.path(), &options);
+    assert!(matches!(refused, Err(ExportError::ForeignDirectory { .. })), "{refused:?}");
+    assert_eq!(names(out.path()), ["thesis.txt"]);
+    // Even with force nothing is overwritten that is not ours.
+    let taken = out.path().join("transcript_00000001-0000-4000-8000-000000000000_path3.md");
+    fs::write(&taken, "mine").expect("written");
+    let force = ExportOptions { force: true, ..options.clone() };
+    let refused = export(&home, out.path(), &force);
+    assert!(matches!(refused, Err(ExportError::ForeignFile { .. })), "{refused:?}");
+    assert_eq!(fs::read(&taken).expect("read"), b"mine");
+    fs::remove_file(&taken).expect("removed");
+    export(&home, out.path(), &force).expect("exported");
+    assert_eq!(fs::read(out.path().join("thesis.txt")).expect("read"), b"years of work");
+    // What somebody wrote into a document of ours is theirs.
+    fs::write(&taken, "annotated").expect("written");
+    let changed = ExportOptions { thinking: false, ..options.clone() };
+    let refused = export(&home, out.path(), &changed);
+    assert!(matches!(refused, Err(ExportError::Changed { .. })), "{refused:?}");
+    assert_eq!(fs::read(&taken).expect("read"), b"annotated");
+    export(&home, out.path(), &ExportOptions { force: true, ..changed }).expect("exported");
+    assert!(text(out.path(), &taken.file_name().expect("a name").to_string_lossy()).contains("Turn 7 redo"));
+}
+
+#[test]
+fn a_run_that_was_killed_can_be_run_again() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    // Killed after the names were claimed: the note knows them, but not what is in them.
+    let note = out.path().join(".rethread-export.json");
+    let mut claimed: Value = serde_json::from_slice(&fs::read(&note).expect("read")).expect("JSON");
+    for (_, record) in claimed["files"].as_object_mut().expect("files") {
+        let record = record.as_object_mut().expect("a record");
+        record.remove("hash");
+        record.remove("made_of");
+    }
+    fs::write(&note, claimed.to_string()).expect("written");
+    fs::remove_file(out.path().join("index.html")).expect("removed");
+    let again = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    assert_eq!((again.written, again.errors.len()), (3, 0));
+    // A note that leads out of the directory is not followed.
+    claimed["files"]["../outside.md"] = json!({ "source": "x", "stem": "x" });
+    fs::write(&note, claimed.to_string()).expect("written");
+    let refused = export(&home, out.path(), &ExportOptions::default());
+    assert!(matches!(refused, Err(ExportError::BrokenNote { .. })), "{refused:?}");
+}
+
+#[test]
+fn paths_can_be_chosen_and_things_left_out() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    home.add("/home/user/app", &hostile::varied(2));
+    let written = |options: ExportOptions| {
+        let out = tempfile::tempdir().expect("a directory");
+        let exported = export(&home, out.path(), &options).expect("exported");
+        let names: Vec<String> = names(out.path()).iter().map(|n| short(n)).collect();
+        (names.join(" "), exported.errors.len())
+    };
+    let active = ExportOptions { paths: PathChoice::Active, pictures: false, ..ExportOptions::default() };
+    let (names, errors) = written(active);
+    assert_eq!(
+        (&*names, errors),
+        ("index.html subagents/00000002_1_inline.md transcript_00000001_path3.md transcript_00000002.md", 0)
+    );
+    let second = ExportOptions { paths: PathChoice::Number(2), ..ExportOptions::default() };
+    assert_eq!(written(second), ("transcript_00000001_path2_abandoned.md".to_owned(), 1));
+    let out = tempfile::tempdir().expect("a directory");
+    let options = ExportOptions { thinking: false, ..html() };
+    export(&home, out.path(), &options).expect("exported");
+    let page = text(out.path(), "transcript_00000002-0000-4000-8000-000000000000.html");
+    assert!(!page.contains("one</strong> call site"), "thinking is left out");
+}
+
+#[test]
+fn hostile_text_stays_in_its_place() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::hostile(4));
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let name = "transcript_00000004-0000-4000-8000-000000000000.md";
+    let markdown = text(out.path(), name);
+    assert!(!markdown.contains(['\u{1b}', '\u{202e}', '\0', '\r']));
+    // Read as Markdown, every message still has its own heading and nothing of a log is HTML.
+    let options = pulldown_cmark::Options::ENABLE_TABLES | pulldown_cmark::Options::ENABLE_STRIKETHROUGH;
+    let mut headings = 0;
+    for event in pulldown_cmark::Parser::new_ext(&markdown, options) {
+        match event {
+            pulldown_cmark::Event::Html(html) | pulldown_cmark::Event::InlineHtml(html) => {
+                let ours = ["<a id=", "</a>", "<details", "</details>", "<summary>", "<sub>", "</sub>"];
+                assert!(ours.iter().any(|tag| html.trim_start().starts_with(tag)), "{html}");
+                assert!(!html.contains("<script") && !html.contains("<img"), "{html}");
+            }
+            pulldown_cmark::Event::Text(text) if text.starts_with(" · #") || text.contains(" · #") => {
+                headings += 1
+            }
+            _ => {}
+        }
+    }
+    let messages = markdown.matches("\n### <a id=").count();
+    assert!(messages > 40 && headings >= messages, "{headings} of {messages} headings are read as such");
+    for i in 0..hostile::ATTACKS.len() {
+        for behind in ["prompt", "answer", "thinking"] {
+            assert!(markdown.contains(&format!("behind {behind} {i}")), "{behind} {i}");
+        }
+    }
+}
+
+#[test]
+fn a_log_with_defects_is_exported_with_a_note_of_them() {
+    let home = Home::default();
+    let mut bytes = hostile::redone(1).bytes();
+    bytes.extend_from_slice(b"not json\n\0\0\0\n{\"type\":\"us");
+    home.write("projects/-home-user-app/00000001-0000-4000-8000-000000000000.jsonl", &bytes);
+    home.write("projects/-home-user-app/empty.jsonl", b"");
+    let out = tempfile::tempdir().expect("a directory");
+    let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    assert_eq!((exported.errors.len(), exported.silent), (0, 1));
+    let text = text(out.path(), &names(out.path())[3]);
+    assert!(text.contains("The log has defects; what could be read is here"));
+    assert!(text.contains("- line 21: "), "{text}");
+}
+
+/// What was said in an item: by whom, when, each block. Of a message of the model the time is that of
+/// its first entry on the path, so it does not count.
+fn said(role: &str, time: Option<&str>, blocks: &[Value]) -> Vec<String> {
+    let time = if role == "user" { time.unwrap_or("") } else { "" };
+    blocks.iter().map(|block| format!("{role} {time} {block}")).collect()
+}
+
+/// What is no part of the conversation: placeholders and hidden notes.
+fn shown(row: &Value) -> bool {
+    row["type"] == "message" && row["model"] != "<synthetic>"
+}
+
+fn sets_of(path: &Path) -> BTreeSet<String> {
+    let document: Value = serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON");
+    assert_eq!((&document["type"], &document["version"]), (&json!("transcript"), &json!(1)));
+    let rows = document["items"].as_array().expect("items");
+    let of_row = |row: &Value| {
+        let blocks = row["blocks"].as_array().expect("blocks");
+        said(row["role"].as_str().expect("a role"), row["time"].as_str(), blocks)
+    };
+    rows.iter().filter(|row| shown(row)).flat_map(of_row).collect()
+}
+
+#[test]
+fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
+    let Some(corpus) = shared("corpus") else { return };
+    let library = Library::open(Vec::new());
+    let mut sources: Vec<Source> = library.find(&corpus.to_string_lossy()).expect("found");
+    sources.retain(|source| !source.file.path.ends_with("expected.jsonl"));
+    let n_sessions = sources.len();
+    let out = tempfile::tempdir().expect("a directory");
+    let write = |format: Format| {
+        let dir = out.path().join(format.ending());
+        let options = ExportOptions { format, ..ExportOptions::default() };
+        let exported = library.export(sources.clone(), &dir, &options, &|_| {}).expect("exported");
+        assert_eq!(exported.errors.len(), 0, "{:?}", exported.errors);
+        exported
+    };
+    let exported = write(Format::Json);
+    let documents: Vec<PathBuf> =
+        exported.transcripts.iter().filter_map(|r| r.file.as_ref()).map(PathBuf::from).collect();
+    let sets: Vec<BTreeSet<String>> = documents.iter().map(|path| sets_of(path)).collect();
+    let beside: Vec<BTreeSet<String>> =
+        exported.subagents.iter().map(|row| sets_of(Path::new(&row.file))).collect();
+
+    // Nothing is lost: every block that an independent reading finds stands in some document.
+    let all: HashSet<&str> = sets.iter().chain(&beside).flatten().map(|s| strip_time(s)).collect();
+    let (mut n_blocks, mut missing) = (0, Vec::new());
+    for source in &sources {
+        for block in blocks_in(&source.file.path) {
+            n_blocks += 1;
+            if !all.contains(&*block) && !grown(&block, &all) {
+                missing.push(format!("{}: {}", source.file.path.display(), block.len()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{} of {n_blocks} blocks are missing: {missing:#?}", missing.len());
+
+    // Nothing is there twice: no document holds another.
+    for (i, one) in sets.iter().enumerate() {
+        for (j, other) in sets.iter().enumerate() {
+            assert!(
+                i == j || one.is_empty() || !one.is_subset(other),
+                "{} is all in {}",
+                documents[i].display(),
+                documents[j].display()
+            );
+        }
+    }
+
+    // Every ending of every session is one of the documents or held by one.
+    let mut endings = 0;
+    for source in &sources {
+        let loaded = library.load(source).expect("readable");
+        for path in loaded.tree(Client::NEWEST) {
+            let items = loaded.reader().items(path.path.step);
+            let of_item = |item: &Item<'_>| {
+                let row = serde_json::to_value(rethread::Row::from(item)).expect("JSON");
+                if !shown(&row) || matches!(item, Item::Message(m) if m.meta) {
+                    return Vec::new();
+                }
+                said(
+                    row["role"].as_str().expect("a role"),
+                    row["time"].as_str(),
+                    row["blocks"].as_array().expect("blocks"),
+                )
+            };
+            let set: BTreeSet<String> = items.iter().flat_map(of_item).collect();
+            assert!(
+                sets.iter().chain(&beside).any(|document| set.is_subset(document)),
+                "path {} of {} is in no document",
+                path.n,
+                source.file.path.display()
+            );
+            endings += 1;
+        }
+    }
+    // As many in Markdown and in HTML.
+    for format in [Format::Md, Format::Html] {
+        write(format);
+        let dir = out.path().join(format.ending());
+        let ending = format!(".{}", format.ending());
+        let n = names(&dir).iter().filter(|n| n.starts_with("transcript_") && n.ends_with(&ending)).count();
+        assert_eq!(n, documents.len(), "{format:?}");
+    }
+    println!(
+        "{n_sessions} logs with {endings} endings: {} documents, {} of subagents, {n_blocks} blocks, none lost",
+        documents.len(),
+        beside.len()
+    );
+}
+
+/// Leaves the role and the block.
+fn strip_time(said: &str) -> &str {
+    said.splitn(3, ' ').nth(2).unwrap_or_default()
+}
+
+/// A text that was written while it grew is in the log more than once; the whole one is shown.
+fn grown(block: &str, all: &HashSet<&str>) -> bool {
+    let text = |block: &str| -> Option<String> {
+        let value: Value = serde_json::from_str(block).ok()?;
+        Some(value["text"].as_str()?.to_owned())
+    };
+    let Some(beginning) = text(block) else { return false };
+    all.iter().filter_map(|other| text(other)).any(|other| other.starts_with(&beginning))
+}
+
+/// The blocks of a log, read line by line without our own code.
+fn blocks_in(path: &Path) -> Vec<String> {
+    let bytes = fs::read(path).expect("read");
+    let mut found = Vec::new();
+    for line in bytes.split(|&b| b == b'\n') {
+        let Ok(entry) = serde_json::from_slice::<Value>(line) else { continue };
+        let is_message = entry["type"] == "user" || entry["type"] == "assistant";
+        let hidden = entry["isMeta"] == true || entry["message"]["model"] == "<synthetic>";
+        if !is_message || hidden || entry["uuid"].is_null() {
+            continue;
+        }
+        match &entry["message"]["content"] {
+            Value::String(text) => found.push(json!({ "type": "text", "text": text }).to_string()),
+            Value::Array(blocks) => found.extend(blocks.iter().map(ToString::to_string)),
+            _ => {}
+        }
+    }
+    found
+}
