@@ -23,15 +23,125 @@ struct Run {
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let quick = args.iter().any(|arg| arg == "--quick");
     let rounds = if quick { 2 } else { 7 };
+    let only = args.iter().find(|arg| !arg.starts_with("--")).map(String::as_str);
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
     cargo(&["build", "--release", "-p", "rethread-cli"], &[])?;
     let us = target_dir().join("release/rethread");
     let dir = target_dir().join("bench");
     fs::create_dir_all(&dir)?;
     println!("| what | rethread | reference | ratio | peak memory |");
     println!("|---|---|---|---|---|");
-    info(&us, &dir, rounds)?;
-    ls(&us, &dir, rounds)?;
-    growth(&us, &dir, rounds.min(3))
+    if wanted("info") {
+        info(&us, &dir, rounds)?;
+    }
+    if wanted("ls") {
+        ls(&us, &dir, rounds)?;
+    }
+    if wanted("growth") {
+        growth(&us, &dir, rounds.min(3))?;
+    }
+    if wanted("export") {
+        export(&us, &dir, rounds.min(3))?;
+    }
+    Ok(())
+}
+
+/// `export` of the corpus to HTML beside the two best known exporters, each as it comes from PyPI.
+fn export(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let projects = dir.join("projects");
+    if !projects.exists() {
+        let made = dir.join("projects.part");
+        let _ = fs::remove_dir_all(&made);
+        lay_out(&made)?;
+        fs::rename(&made, &projects)?;
+    }
+    let python = match python(dir, "exporters", &["claude-code-log", "claude-code-transcripts"]) {
+        Ok(python) => python,
+        Err(error) => {
+            println!("| `export`, HTML | - | no exporters: {error} | - | - |");
+            return Ok(());
+        }
+    };
+    let work = dir.join("export");
+    // Both of theirs keep caches; every run begins with fresh directories, and only the run is timed.
+    let fresh = |name: &str| -> PathBuf {
+        let path = work.join(name);
+        let _ = fs::remove_dir_all(&path);
+        let _ = fs::create_dir_all(&work);
+        path
+    };
+    let tool = |name: &str, args: &[&str]| {
+        let mut theirs = command(&python.with_file_name(name), args);
+        theirs.env("HOME", fresh("home")).env("CLAUDE_CONFIG_DIR", work.join("home")).stderr(Stdio::null());
+        theirs
+    };
+    let ours = |format: &str| {
+        let (projects, out) = (projects.to_string_lossy(), fresh("ours"));
+        command(us, &["export", &projects, "-q", "--json", "-f", format, "-o", &out.to_string_lossy()])
+    };
+    let log = |format: &str| {
+        let copy = fresh("copy");
+        copy_all(&projects, &copy).expect("the corpus can be copied");
+        tool("claude-code-log", &["convert", &copy.to_string_lossy(), "--all-projects", "--format", format])
+    };
+    let transcripts = || {
+        let out = fresh("theirs");
+        let (projects, out) = (projects.to_string_lossy(), out.to_string_lossy());
+        tool("claude-code-transcripts", &["all", "--source", &projects, "-o", &out])
+    };
+    row("`export` of the corpus, HTML; claude-code-log", &|| ours("html"), &|| log("html"), rounds)?;
+    row("`export` of the corpus, Markdown; claude-code-log", &|| ours("md"), &|| log("md"), rounds)?;
+    row("`export` of the corpus, HTML; claude-code-transcripts", &|| ours("html"), &transcripts, rounds)
+}
+
+/// Copies the corpus, or made-up logs, as a client lays them out: a directory for each project.
+fn lay_out(dir: &Path) -> Result<()> {
+    let corpus = workspace().join("../shared/corpus");
+    if !corpus.is_dir() {
+        for i in 0..60 {
+            let project = dir.join(format!("project-{}", i % 6));
+            fs::create_dir_all(&project)?;
+            generate::session(
+                &project.join(format!("{i:08x}-0000-4000-8000-000000000000.jsonl")),
+                1_000_000,
+                i,
+            )?;
+        }
+        return Ok(());
+    }
+    for log in logs_in(&corpus)? {
+        let parts: Vec<_> = log.strip_prefix(&corpus)?.iter().collect();
+        let [project, .., name] = parts[..] else { continue };
+        let beside = parts.iter().rposition(|part| *part == "subagents" || *part == "agents");
+        let mut to = dir.join(project);
+        if let Some(at) = beside.filter(|at| *at > 1) {
+            to = to.join(parts[at - 1]).join("subagents");
+        }
+        fs::create_dir_all(&to)?;
+        let mut path = to.join(name);
+        for n in 2.. {
+            if !path.exists() {
+                break;
+            }
+            path = to.join(format!("{n}-{}", name.to_string_lossy()));
+        }
+        fs::copy(&log, path)?;
+    }
+    Ok(())
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 /// `info` over the corpus, repeated to a gigabyte, beside `rg -c` over the same files.
@@ -111,7 +221,7 @@ fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         fs::write(project.join("done"), "")?;
     }
     let ours = || command(us, &["--config-dir", &config.to_string_lossy(), "ls", "--all", "--json", "-q"]);
-    match sdk(dir) {
+    match python(dir, "sdk", &["claude-agent-sdk"]) {
         Ok(python) => {
             let script = "from claude_agent_sdk import list_sessions; assert len(list_sessions()) == 1000";
             let theirs = || {
@@ -133,21 +243,21 @@ fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     }
 }
 
-/// Installs the SDK from PyPI into an environment of its own, once.
-fn sdk(dir: &Path) -> Result<PathBuf> {
-    let env = dir.join("sdk");
+/// Installs packages from PyPI into an environment of their own, once.
+fn python(dir: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let env = dir.join(name);
     let python = env.join("bin/python");
     if !env.join("installed").exists() {
         let python3 = which("python3")?;
         let quiet = |command: &mut Command| -> Result<()> {
             let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
             if !status.success() {
-                bail!("it cannot be installed");
+                bail!("they cannot be installed");
             }
             Ok(())
         };
         quiet(Command::new(python3).args(["-m", "venv"]).arg(&env))?;
-        quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet", "claude-agent-sdk"]))?;
+        quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
         fs::write(env.join("installed"), "")?;
     }
     Ok(python)

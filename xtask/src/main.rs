@@ -19,7 +19,9 @@ fn main() -> Result<()> {
         ["browser"] => browser::run(),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
-        _ => bail!("usage: cargo xtask ci | bench [--quick] | browser | fuzz [SECONDS]"),
+        _ => bail!(
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|export] | browser | fuzz [SECONDS]"
+        ),
     }
 }
 

@@ -282,8 +282,8 @@ impl<'a> Reader<'a> {
         let by_step = tree.nodes_by_step();
         let mut line = Line::default();
         let mut items = Vec::new();
-        for step in 0..tree.steps.len() {
-            if root.is_none_or(|root| roots[step] == Some(root)) {
+        for (step, &of) in roots.iter().enumerate() {
+            if root.is_none() || of == root {
                 self.step_items(by_step.of(step), &mut line, &mut items);
             }
         }

@@ -129,7 +129,7 @@ pub fn long(number: u32, turns: u32) -> Log {
 /// The example with two redos: three paths.
 pub fn redone(number: u32) -> Log {
     let mut log = Log::new(number);
-    let mut turn = |log: &mut Log, name: &str| {
+    let turn = |log: &mut Log, name: &str| {
         log.prompt(&format!("Turn {name}"));
         log.answer(&format!("Answer to {name}"))
     };

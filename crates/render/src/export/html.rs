@@ -144,9 +144,9 @@ impl Page<'_> {
         let out = &mut self.text;
         out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
         if head.index {
-            let _ = write!(
+            let _ = writeln!(
                 out,
-                "<p class=\"crumbs\"><a href=\"{}index.html\">All transcripts</a></p>\n",
+                "<p class=\"crumbs\"><a href=\"{}index.html\">All transcripts</a></p>",
                 head.up
             );
         }
@@ -186,7 +186,7 @@ impl Page<'_> {
             let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
                 (format!("{file}#m{n}"), format!("message #{n} of another path"))
             });
-            let _ = write!(out, "<p class=\"begins\">What came before: <a href=\"{to}\">{name}</a></p>\n");
+            let _ = writeln!(out, "<p class=\"begins\">What came before: <a href=\"{to}\">{name}</a></p>");
         }
         out.push_str(
             "</header>\n<div class=\"tools-bar\"><button id=\"unfold\" type=\"button\">Unfold all</button>\

@@ -122,13 +122,16 @@ pub struct Part<'a> {
     pub side: Side<'a>,
 }
 
+/// Finds the whole text of a result that was shortened.
+type WholeResult<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
 /// What belongs to the calls of a log.
 #[derive(Default)]
 pub struct Side<'a> {
     /// The subagents, by call: indexes of [`Document::agents`].
     pub agents: FxHashMap<usize, Vec<usize>>,
     /// Finds the whole text of a result that was shortened.
-    pub whole_result: Option<Box<dyn Fn(&str) -> Option<String> + 'a>>,
+    pub whole_result: Option<WholeResult<'a>>,
 }
 
 /// A subagent.

@@ -40,7 +40,7 @@ fn next_hidden(text: &str, mut from: usize) -> Option<usize> {
         |&b: &u8| b < 0x20 && b != b'\n' && b != b'\t' || matches!(b, 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xef);
     let hidden = |c: char| c.is_control() && c != '\n' && c != '\t' || turns_direction(c);
     loop {
-        from += text.as_bytes()[from..].iter().position(|b| suspicious(b))?;
+        from += text.as_bytes()[from..].iter().position(suspicious)?;
         let c = text[from..].chars().next()?;
         if hidden(c) {
             return Some(from);
