@@ -767,3 +767,135 @@ fn completions_and_manual_are_printed() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("rethread"));
     }
 }
+
+#[test]
+fn export_says_what_it_wrote_and_where() {
+    let home = Home::default();
+    home.add("/home/user/app", &rethread_testkit::hostile::redone(1));
+    let mut copy = Log::new(1);
+    copy.prompt("Turn 1");
+    copy.answer("Answer to 1");
+    home.write("projects/-home-user-app/copy of 1.jsonl", &copy.bytes());
+    assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
+    transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
+    transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
+    transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
+    left out: copy of 1, all of it is in transcript_00000001-0000-4000-8000-000000000000_path3.md
+    ----- stderr
+    3 transcripts in [home]/out; 1 copy left out
+    open [home]/out/index.html
+    ");
+    assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
+    transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
+    transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
+    transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
+    left out: copy of 1, all of it is in transcript_00000001-0000-4000-8000-000000000000_path3.md
+    ----- stderr
+    3 transcripts in [home]/out, 3 unchanged; 1 copy left out
+    open [home]/out/index.html
+    ");
+    assert_snapshot!(run(&home, &["export", "copy of 1", "0000000", "-o", "json", "--json"]), @r#"
+    {"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":1,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md","messages":10,"unchanged":false,"skipped_as":null}
+    {"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":2,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md","messages":14,"unchanged":false,"skipped_as":null}
+    {"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":3,"paths":3,"status":"active","title":"Turn 1","file":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path3.md","messages":14,"unchanged":false,"skipped_as":null}
+    {"type":"transcript","session":"copy of 1","path_n":1,"paths":1,"status":"active","title":"Turn 1","file":null,"messages":2,"unchanged":false,"skipped_as":"[home]/json/transcript_00000001-0000-4000-8000-000000000000_path3.md"}
+    "#);
+    assert_snapshot!(run(&home, &["export", "0000000", "-o", "data", "--path", "2", "-f", "json", "--json"]), @r#"{"type":"transcript","session":"00000001-0000-4000-8000-000000000000","path_n":2,"paths":3,"status":"abandoned","title":"Turn 1","file":"[home]/data/transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.json","messages":14,"unchanged":false,"skipped_as":null}"#);
+}
+
+#[test]
+fn export_refuses_with_a_hint() {
+    let home = Home::default();
+    home.add("/home/user/app", &rethread_testkit::hostile::redone(1));
+    home.write("mine/thesis.txt", b"years of work");
+    home.write("file", b"");
+    assert_snapshot!(run(&home, &["export", "-o", "mine"]), @"
+    ----- stderr
+    error: [home]/mine holds other files, such as thesis.txt
+    hint: choose a new or an empty directory, or one that an earlier export made
+    hint: --force writes beside what is there; no other file is overwritten
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["export", "-o", "file"]), @"
+    ----- stderr
+    error: cannot write [home]/file: not a directory
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["export", "nothing-like-it", "-o", "out"]), @"
+    ----- stderr
+    error: no session matches `nothing-like-it`
+    hint: looked in [home]
+    hint: `rethread ls --all` lists all sessions; a path to a .jsonl file works too
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["export", "0000", "--path", "9", "-o", "out"]), @"
+    ----- stderr
+    error: session 00000001-0000-4000-8000-000000000000 has no path 9
+    hint: `rethread tree` shows the paths of a session
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["export", "0000", "--path", "none", "-o", "out"]), @"
+    ----- stderr
+    error: invalid value 'none' for '--path <WHICH>': a path is `all`, `active` or its number, such as 2
+
+    For more information, try '--help'.
+    ----- exit Some(2)
+    ");
+    let empty = Home::default();
+    assert_snapshot!(run(&empty, &["export", "-o", "out"]), @"
+    ----- stderr
+    no sessions to export; `rethread ls --all` lists all that are found
+    ----- exit Some(1)
+    ");
+}
+
+/// The files of a directory that have their final names.
+fn finished(dir: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Default::default() };
+    let name = |e: std::io::Result<std::fs::DirEntry>| {
+        e.expect("an entry").file_name().to_string_lossy().into_owned()
+    };
+    let names = entries.map(name).filter(|name| !name.starts_with(".rethread-"));
+    names.map(|name| (name.clone(), std::fs::read(dir.join(&name)).expect("read"))).collect()
+}
+
+#[test]
+fn a_full_disk_or_a_kill_leaves_no_half_document() {
+    let home = Home::default();
+    for number in 1..=6 {
+        home.add("/home/user/app", &rethread_testkit::hostile::long(number, 300));
+    }
+    run(&home, &["export", "-q", "-f", "html", "-o", "whole"]);
+    let whole = finished(&home.path().join("whole"));
+    assert_eq!(whole.len(), 7);
+    let check = |out: &str| {
+        let found = finished(&home.path().join(out));
+        for (name, bytes) in &found {
+            assert!(whole.get(name) == Some(bytes), "{name} is not whole in {out}");
+        }
+        found.len()
+    };
+    // No file may be longer than a few blocks, as on a disk that is full.
+    let program = assert_cmd::cargo::cargo_bin!("rethread");
+    let limited = format!("ulimit -f 100; exec {} export -q -f html -o full", program.display());
+    let mut command = Command::new("sh");
+    command.env_clear().current_dir(home.path()).env("CLAUDE_CONFIG_DIR", home.path());
+    let status = command.args(["-c", &limited]).stderr(std::process::Stdio::null()).status().expect("sh");
+    assert!(!status.success());
+    assert_eq!(check("full"), 0);
+    for moment in 0..40 {
+        let out = format!("killed-{moment}");
+        let mut child = rethread(home.path())
+            .args(["export", "-q", "-f", "html", "-o", &out])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("started");
+        std::thread::sleep(std::time::Duration::from_micros(moment * 700));
+        child.kill().expect("ours to kill");
+        child.wait().expect("ended");
+        check(&out);
+        // And it can be run again.
+        run(&home, &["export", "-q", "-f", "html", "-o", &out]);
+        assert_eq!(check(&out), 7);
+    }
+}

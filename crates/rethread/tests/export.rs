@@ -289,6 +289,24 @@ fn the_same_input_gives_the_same_bytes_and_is_not_written_again() {
 }
 
 #[test]
+fn one_document_alone_has_no_index_and_is_not_written_again() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::long(3, 2));
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &html()).expect("exported");
+    let before = files(out.path());
+    assert_eq!(before.len(), 1);
+    let again = export(&home, out.path(), &html()).expect("exported");
+    assert_eq!((again.written, again.index, files(out.path())), (0, None, before));
+    // A second one brings an index for both.
+    let other = Home::default();
+    other.add("/home/user/app", &hostile::long(4, 2));
+    export(&other, out.path(), &html()).expect("exported");
+    let index = text(out.path(), "index.html");
+    assert_eq!((names(out.path()).len(), index.matches("<tr data-find=").count()), (3, 2));
+}
+
+#[test]
 fn foreign_files_stay_as_they_are() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));

@@ -135,7 +135,10 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let exported = library.export(sources, &args.output, &options, &|n| progress.advance(n));
     drop(progress);
     let mut exported = exported?;
-    let errors = std::mem::take(&mut exported.errors);
+    let mut errors = std::mem::take(&mut exported.errors);
+    if exported.transcripts.is_empty() && errors.len() == 1 {
+        return Err(errors.remove(0).into());
+    }
     let failed = errors.len();
     for error in errors {
         terminal.warn(&error.into());
@@ -153,9 +156,16 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     out.finish()?;
     if failed > 0 {
-        return Err(Failure::new(format!("{failed} of these could not be exported; the rest is written")));
+        return Err(Failure::new(format!(
+            "{} could not be exported; the rest is written",
+            count(failed, "thing")
+        )));
     }
     if exported.transcripts.is_empty() { Ok(Done::Nothing) } else { Ok(Done::Well) }
+}
+
+fn count(n: usize, word: &str) -> String {
+    format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" })
 }
 
 /// Says what was written, what was left out, and where to look.

@@ -731,11 +731,7 @@ fn branches(out: &mut String, head: &Head) {
         lanes(out, head);
     }
     out.push_str("<ol>");
-    // Of thousands the ones around this one are listed.
-    let here = head.branches.iter().position(|branch| branch.n == head.path.0).unwrap_or(0);
-    let first = here.saturating_sub(50);
-    let shown = &head.branches[first..head.branches.len().min(first + 101)];
-    for branch in shown {
+    for branch in &head.branches {
         let is_here = branch.n == head.path.0;
         let _ = write!(out, "<li{}>", if is_here { " class=\"here\"" } else { "" });
         let name = format!("path {}", branch.n);
@@ -754,7 +750,8 @@ fn branches(out: &mut String, head: &Head) {
             write!(out, "{} <span>{fork}{messages} · {}</span></li>", badge(branch.active), text(&prompt));
     }
     out.push_str("</ol>");
-    let left_out = head.branches.len() - shown.len();
+    // Of thousands only those around this one are at hand.
+    let left_out = head.path.1.saturating_sub(head.branches.len());
     if left_out > 0 {
         let _ = write!(out, "<p>and {} more</p>", count(left_out as u64));
     }

@@ -96,12 +96,11 @@ impl Page<'_> {
                 };
                 let here = if branch.n == head.path.0 { ", this one" } else { "" };
                 let fork = branch.fork.map(|n| format!(", leaves at #{n}")).unwrap_or_default();
-                let _ = writeln!(
-                    out,
-                    "  - {name} ({status}{here}{fork}): {}",
-                    inline(&crate::text::fit(&branch.last_prompt, 100))
-                );
+                let _ = writeln!(out, "  - {name} ({status}{here}{fork}): {}", inline(&branch.last_prompt));
             }
+        }
+        if head.path.1 > head.branches.len() && head.branches.len() > 1 {
+            let _ = writeln!(out, "  - and {} more", head.path.1 - head.branches.len());
         }
         if head.index {
             let _ = writeln!(out, "- [All transcripts]({}index.html)", head.up);

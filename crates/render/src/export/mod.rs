@@ -81,7 +81,7 @@ pub struct Head {
     pub git_branch: Option<String>,
     /// What it cost.
     pub usage: Usage,
-    /// The paths of the session.
+    /// The paths of the session; of very many, those around this one.
     pub branches: Vec<Branch>,
     /// What could not be read.
     pub defects: Vec<String>,

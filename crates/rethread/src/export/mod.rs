@@ -15,7 +15,7 @@ use rayon::prelude::*;
 use rethread_log::Json;
 use rethread_model::{Client, Item, MessageKind, PathId, Time, Usage, one_line};
 use rethread_render::{
-    Agent, Branch, Document, Format, Head, Part, Side, SubagentRow, TranscriptRow, index, write_document,
+    Agent, Branch, Document, Format, Head, Part, Side, SubagentRow, TranscriptRow, fit, index, write_document,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -31,6 +31,8 @@ const REVISION: u32 = 1;
 const SUBAGENTS: &str = "subagents";
 /// The directory of pictures.
 const IMAGES: &str = "images";
+/// How many paths before and after its own a document lists.
+const AROUND: usize = 50;
 
 /// What to write, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,10 +202,14 @@ impl Library {
         // One path of many sessions, or the active ones, are asked for by name: no copy is left out.
         let all_copies = options.all_copies || options.paths != PathChoice::All;
         let mut surveys = Surveys::new(self, sources, options.client, all_copies, progress);
-        let mut exported = Exported { dir: output.path(""), ..Exported::default() };
+        let mut exported = Exported { dir: output.dir().to_owned(), ..Exported::default() };
         exported.errors.extend(std::mem::take(&mut surveys.errors).into_iter().map(ExportError::from));
         let export = Export { library: self, options, surveys: &surveys };
-        let plans = export.plan(&output, &mut exported);
+        let mut plans = export.plan(&output, &mut exported);
+        let sources: FxHashSet<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
+        let files = Files::new(&plans, output.transcripts_of_others(&sources));
+        export.look_for_changes(&mut plans, &files, &output);
+        let plans = plans;
         let claims: Vec<(String, Record)> = plans
             .iter()
             .flat_map(|plan| plan.documents.iter().chain(&plan.agents).map(move |planned| (plan, planned)))
@@ -218,7 +224,7 @@ impl Library {
             .into_par_iter()
             .with_max_len(1)
             .map(|plan| {
-                let done = export.write(plan, &plans, &output);
+                let done = export.write(plan, &files, &output);
                 progress(surveys.sessions[plan.session].source.file.bytes);
                 done
             })
@@ -230,7 +236,7 @@ impl Library {
             output.written(done.records);
         }
         exported.removed = export.remove_others(&mut output, &plans);
-        export.report(&plans, &output, &mut exported);
+        export.report(&plans, &files, &output, &mut exported);
         let rows = output.rows();
         if rows.len() > 1 || output.path("index.html").exists() {
             self.write_index(&mut output, &rows, &mut exported)?;
@@ -317,18 +323,19 @@ impl Export<'_> {
             let agents = (0..agents.len()).map(agent).collect();
             plans.push(Plan { session, source, stem, documents, agents });
         }
-        let files = Files::new(&plans);
-        let with_index = files.n > 1 || !output.rows().is_empty();
-        let made_of: Vec<Vec<String>> =
-            plans.par_iter().map(|plan| self.made_of(plan, &files, with_index)).collect();
-        for (plan, made_of) in plans.iter_mut().zip(made_of) {
+        plans
+    }
+
+    /// Finds out which documents are there already as they would be written.
+    fn look_for_changes(&self, plans: &mut [Plan], files: &Files, output: &Output) {
+        plans.par_iter_mut().for_each(|plan| {
+            let made_of = self.made_of(plan, files);
             let planned = plan.documents.iter_mut().chain(&mut plan.agents);
             for (planned, made_of) in planned.zip(made_of) {
                 planned.current = output.is_current(&planned.file, &made_of);
                 planned.made_of = made_of;
             }
-        }
-        plans
+        });
     }
 
     /// Returns the paths of a session that are to be written.
@@ -350,9 +357,10 @@ impl Export<'_> {
     }
 
     /// Hashes everything that a document is made of.
-    fn made_of(&self, plan: &Plan, files: &Files, with_index: bool) -> Vec<String> {
+    fn made_of(&self, plan: &Plan, files: &Files) -> Vec<String> {
         let survey = &self.surveys.sessions[plan.session];
-        let options = format!("{REVISION} {} {:?} {with_index}", env!("CARGO_PKG_VERSION"), self.options);
+        let options =
+            format!("{REVISION} {} {:?} {}", env!("CARGO_PKG_VERSION"), self.options, files.with_index);
         let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
         let documents = plan.documents.iter().map(|planned| {
             let before: Vec<(u128, usize)> = self
@@ -361,7 +369,7 @@ impl Export<'_> {
                 .iter()
                 .map(|before| (self.surveys.sessions[before.session].hash, before.step))
                 .collect();
-            let branches = self.branches(plan.session, files);
+            let branches = self.branches(plan.session, planned.index, files);
             let title = &survey.titled.title.text;
             spell(format!("{options} {:x} {before:x?} {title} {} {branches:?}", survey.hash, planned.index))
         });
@@ -370,13 +378,14 @@ impl Export<'_> {
         documents.chain(agents).collect()
     }
 
-    /// Lists the paths of a session with their documents.
-    fn branches(&self, session: usize, files: &Files) -> Vec<Branch> {
+    /// Lists the paths of a session with their documents: of thousands those around `path`.
+    fn branches(&self, session: usize, path: usize, files: &Files) -> Vec<Branch> {
         let survey = &self.surveys.sessions[session];
         if survey.paths.len() < 2 {
             return Vec::new();
         }
-        let branch = |(i, row): (usize, &rethread_render::PathRow)| {
+        let branch = |i: usize| {
+            let row = &survey.paths[i];
             let branching = survey.branchings[i];
             let id = PathId { session, path: i };
             Branch {
@@ -386,14 +395,15 @@ impl Export<'_> {
                 fork: branching.and_then(|b| b.message),
                 from: branching.map(|b| survey.paths[b.of].n),
                 messages: (row.messages, branching.map_or(0, |b| b.messages_before)),
-                last_prompt: row.last_prompt.clone().unwrap_or_default(),
+                last_prompt: row.last_prompt.as_deref().map(|words| fit(words, 100)).unwrap_or_default(),
             }
         };
-        survey.paths.iter().enumerate().map(branch).collect()
+        let end = survey.paths.len().min(path + AROUND + 1);
+        (path.saturating_sub(AROUND)..end).map(branch).collect()
     }
 
     /// Writes what is not there yet of a session.
-    fn write(&self, plan: &Plan, plans: &[Plan], output: &Output) -> Done {
+    fn write(&self, plan: &Plan, files: &Files, output: &Output) -> Done {
         let mut done = Done::default();
         let survey = &self.surveys.sessions[plan.session];
         let all = || plan.documents.iter().chain(&plan.agents);
@@ -405,7 +415,7 @@ impl Export<'_> {
             return done;
         }
         let _turn = survey.source.turn();
-        if let Err(error) = self.write_session(plan, plans, output, &mut done) {
+        if let Err(error) = self.write_session(plan, files, output, &mut done) {
             done.errors.push(error);
         }
         done
@@ -414,7 +424,7 @@ impl Export<'_> {
     fn write_session(
         &self,
         plan: &Plan,
-        plans: &[Plan],
+        files: &Files,
         output: &Output,
         done: &mut Done,
     ) -> Result<(), ExportError> {
@@ -423,9 +433,6 @@ impl Export<'_> {
         let loaded = self.library.load(&survey.source)?;
         let gathered = Gathered::new(self.library, &survey.agents);
         let agents = gathered.agents(&loaded, plan);
-        let files = Files::new(plans);
-        let with_index = files.n > 1 || !output.rows().is_empty();
-        let branches = self.branches(plan.session, &files);
         let pictures = Pictures { output, plan, made: Mutex::default() };
         let mut earlier: FxHashMap<usize, Loaded> = FxHashMap::default();
         for planned in plan.documents.iter().filter(|planned| !planned.current) {
@@ -465,8 +472,8 @@ impl Export<'_> {
                 side: side(&loaded, gathered.calls_of(None)),
             });
             let mut head = facts.head(row, &parts);
-            head.index = with_index;
-            head.branches.clone_from(&branches);
+            head.index = files.with_index;
+            head.branches = self.branches(plan.session, planned.index, files);
             let holder = facts.cut.map(|of| PathId { session: plan.session, path: of });
             head.begins_in = holder.and_then(|of| files.of(self.surveys, of).cloned());
             let record = facts.record(&head);
@@ -476,7 +483,7 @@ impl Export<'_> {
         }
         for planned in plan.agents.iter().filter(|planned| !planned.current) {
             let agent = &agents[planned.index];
-            let head = agent_head(survey, agent, with_index);
+            let head = agent_head(survey, agent, files.with_index);
             let part = gathered.part(&loaded, planned.index, String::new());
             let parts = std::slice::from_ref(&part);
             let write =
@@ -519,18 +526,18 @@ impl Export<'_> {
             .map(|planned| planned.file.as_str())
             .collect();
         let ending = format!(".{}", self.options.format.ending());
-        let sources: Vec<String> = plans.iter().map(|plan| plan.source.clone()).collect();
+        let sources: FxHashSet<&str> = plans.iter().map(|plan| plan.source.as_str()).collect();
         output.remove_others(&sources, |file| made.contains(file) || !file.ends_with(&ending))
     }
 
     /// Says what became of each path.
-    fn report(&self, plans: &[Plan], output: &Output, exported: &mut Exported) {
-        let files = Files::new(plans);
+    fn report(&self, plans: &[Plan], files: &Files, output: &Output, exported: &mut Exported) {
         let show = |file: &str| output.path(file).to_string_lossy().into_owned();
         for plan in plans {
             let survey = &self.surveys.sessions[plan.session];
             for (i, row) in survey.paths.iter().enumerate() {
-                let planned = plan.documents.iter().find(|planned| planned.index == i);
+                let planned = plan.documents.binary_search_by_key(&i, |planned| planned.index);
+                let planned = planned.ok().map(|at| &plan.documents[at]);
                 let id = PathId { session: plan.session, path: i };
                 let skipped_as = self.surveys.held[plan.session].get(i).copied().flatten();
                 if planned.is_none() && skipped_as.is_none() {
@@ -576,18 +583,20 @@ struct Writing<'d> {
 /// The documents of paths.
 struct Files {
     by_path: FxHashMap<PathId, String>,
-    n: usize,
+    /// There is an index of them.
+    with_index: bool,
 }
 
 impl Files {
-    fn new(plans: &[Plan]) -> Self {
+    /// Names the documents; so many others are in the directory already.
+    fn new(plans: &[Plan], others: usize) -> Self {
         let mut by_path = FxHashMap::default();
         for plan in plans {
             for planned in &plan.documents {
                 by_path.insert(PathId { session: plan.session, path: planned.index }, planned.file.clone());
             }
         }
-        Self { n: by_path.len(), by_path }
+        Self { with_index: others + by_path.len() > 1, by_path }
     }
 
     /// Returns the document of a path: its own, or that of the path that holds it.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_render::IndexRow;
 use rethread_store::{Written, hash_of, holds_files, remove_stale_parts, write_whole};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
@@ -72,6 +72,9 @@ impl Output {
     /// Opens a directory that is empty, not there yet, or ours.
     pub(crate) fn open(dir: &Path, force: bool) -> Result<Self, ExportError> {
         let dir = std::path::absolute(dir).map_err(|e| ExportError::write(dir, e))?;
+        if dir.exists() && !dir.is_dir() {
+            return Err(ExportError::write(&dir, io::ErrorKind::NotADirectory.into()));
+        }
         let files = match fs::read(dir.join(NOTE)) {
             Ok(bytes) => match serde_json::from_slice::<Note>(&bytes) {
                 Ok(note) if note.r#type == "export" && note.version == VERSION => note.files,
@@ -91,6 +94,11 @@ impl Output {
             return Err(ExportError::BrokenNote { path: dir.join(name) });
         }
         Ok(Self { dir, files, force })
+    }
+
+    /// Returns the directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns where a file lies.
@@ -199,9 +207,9 @@ impl Output {
     }
 
     /// Removes documents of these sources that are no longer made, unless somebody changed them.
-    pub(crate) fn remove_others(&mut self, sources: &[String], keep: impl Fn(&str) -> bool) -> usize {
+    pub(crate) fn remove_others(&mut self, sources: &FxHashSet<&str>, keep: impl Fn(&str) -> bool) -> usize {
         let gone = |(file, record): (&String, &Record)| {
-            (sources.contains(&record.source) && !keep(file)).then(|| file.clone())
+            (sources.contains(record.source.as_str()) && !keep(file)).then(|| file.clone())
         };
         let gone: Vec<String> = self.files.iter().filter_map(gone).collect();
         let mut removed = 0;
@@ -215,6 +223,12 @@ impl Output {
             self.files.remove(file);
         }
         removed
+    }
+
+    /// Counts the transcripts of other sources.
+    pub(crate) fn transcripts_of_others(&self, sources: &FxHashSet<&str>) -> usize {
+        let other = |record: &&Record| record.row.is_some() && !sources.contains(record.source.as_str());
+        self.files.values().filter(other).count()
     }
 
     /// Returns what the index lists.

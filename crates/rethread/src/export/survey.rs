@@ -173,11 +173,13 @@ impl Surveys {
 
     /// The SDKs give the last message of a fork a new time. It is known by what it is a copy of.
     fn see_through_forks(&mut self, library: &Library) {
+        let by_id: FxHashMap<String, usize> =
+            self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         for fork in 0..self.sessions.len() {
             let Some(restamped) = self.sessions[fork].restamped else { continue };
             let Some(from) = self.sessions[fork].forked_from.clone() else { continue };
-            let of = self.sessions.iter().position(|s| s.source.file.id == from);
-            let Some(loaded) = of.and_then(|of| library.load(&self.sessions[of].source).ok()) else {
+            let of = by_id.get(&from);
+            let Some(loaded) = of.and_then(|&of| library.load(&self.sessions[of].source).ok()) else {
                 continue;
             };
             let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
