@@ -35,7 +35,7 @@ pub struct IndexRow {
     pub messages: u32,
 }
 
-/// Writes the index: projects by name, in each the newest first.
+/// Writes the index: projects and what was held in them, the newest first.
 pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
     let mut projects: std::collections::BTreeMap<&str, Vec<&IndexRow>> = std::collections::BTreeMap::new();
     for row in rows {
@@ -56,6 +56,9 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
         plural(sessions.len() as u64, "session"),
         plural(projects.len() as u64, "project")
     );
+    let mut projects: Vec<(&str, Vec<&IndexRow>)> = projects.into_iter().collect();
+    let newest = |rows: &[&IndexRow]| rows.iter().map(|row| row.time.clone()).max().flatten();
+    projects.sort_by_cached_key(|(_, rows)| std::cmp::Reverse(newest(rows)));
     for (project, mut rows) in projects {
         rows.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.file.cmp(&b.file)));
         let name = if project.is_empty() { "(no project)" } else { project };
@@ -74,13 +77,14 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
                 "<tr data-find=\"{}\"><td><a href=\"{}\">{}</a>",
                 escaped(&row.session),
                 escaped(&row.file),
-                escaped(&fit(&clean(title), 120))
+                escaped(&fit(&clean(title), 100))
             );
             if row.path.1 > 1 {
                 let status = if row.active { "active" } else { "abandoned" };
                 let _ = write!(text, " <span class=\"badge {status}\">{status}</span>");
             }
-            if !prompt.is_empty() && prompt != title {
+            // Without a title of its own a session is called by its first prompt.
+            if !prompt.is_empty() && !title.chars().zip(prompt.chars()).take(80).all(|(a, b)| a == b) {
                 let _ = write!(text, "<div class=\"prompt\">{}</div>", escaped(&prompt));
             }
             let time = row.time.as_deref().map_or_else(String::new, |time| {
