@@ -60,7 +60,6 @@ const onScreen = (page, selector) => becomes(page, `${selector} is on the screen
   if (!box?.height || box.top < -1 || box.top > innerHeight - 10) return false;
   return found.contains(document.elementFromPoint(box.left + Math.min(box.width, 20) / 2, box.top + Math.min(box.height, 16) / 2));
 }, selector);
-
 const saysPage = (page, n, last) => becomes(page, `page ${n} is shown`,
   text => document.querySelector('.pager').textContent.includes(text), `page ${n} of ${last}`);
 const pagesOf = page => page.evaluate(() => document.querySelectorAll('script.chunk').length + 1);
@@ -68,7 +67,6 @@ const count = (page, selector) => page.locator(selector).count();
 const visible = (page, selector) => page.$$eval(selector, all => all.filter(e => e.checkVisibility()).length);
 const background = (page, selector = 'body') => page.$eval(selector, e => getComputedStyle(e).backgroundColor);
 const hrefs = (page, selector) => page.$$eval(selector, all => all.map(a => a.getAttribute('href')));
-
 async function turnTo(page, n, last) {
   await page.evaluate(n => { location.hash = 'p' + n; }, n);
   if (last > 1) await saysPage(page, n, last);
@@ -143,8 +141,8 @@ function strangers() {
 
 async function hostileTextStaysText() {
   const title = '</title><script>window.owned=11</script>';
-  const whole = ['prompt #', 'answer #', 'thinking #', 'result #.0'].flatMap(
-    kind => Array.from({ length: 16 }, (_, i) => `behind ${kind.replace('#', i)}`));
+  const whole = ['prompt #', 'answer #', 'thinking #', 'result #.0']
+    .flatMap(kind => Array.from({ length: 16 }, (_, i) => `behind ${kind.replace('#', i)}`));
   for (const name of [HOSTILE, ...BROKEN]) {
     const page = await visit(name), last = await pagesOf(page), lines = new Set();
     assert.deepEqual([await page.title(), await page.innerText('h1')], [title, title]);
@@ -163,7 +161,7 @@ async function hostileTextStaysText() {
 
 async function partsFold() {
   const page = await visit(VARIED);
-  assert.ok(await page.getByText('3 passed').isHidden());
+  assert.ok(await page.getByText('3 passed').isHidden(), 'a tool is folded');
   await page.click('[data-tool=Bash] > summary');
   assert.ok(await page.getByText('3 passed').isVisible(), 'a tool opens by a click');
   for (const open of [true, false]) {
@@ -202,7 +200,6 @@ async function searchFinds() {
   for (const [words, go] of Object.entries(ways)) {
     assert.equal(await count(page, needle), 0, 'the needle is on another page');
     await search(page, words, '^1 message$');
-    assert.equal(await count(page, '#hits li'), 1);
     await go();
     await onScreen(page, `#${await page.locator(needle).getAttribute('id')}`);
     await saysPage(page, last, last);
@@ -330,15 +327,13 @@ async function screenshotsAreTaken() {
       if (view === 'unfolded') await readThrough(page, true);
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });
-        const file = path.join(SCREENSHOTS, `${view}-${device}-${colorScheme}.png`);
-        await page.screenshot({ path: file, fullPage: view === 'unfolded', animations: 'disabled' });
+        await page.screenshot({ path: path.join(SCREENSHOTS, `${view}-${device}-${colorScheme}.png`), fullPage: view === 'unfolded', animations: 'disabled' });
       }
     }
   }
 }
 
 setTimeout(() => process.exit(console.log('FAILED: not done after 90 s') ?? 1), 90_000).unref();
-
 let failed = 0;
 for (const check of [
   largeOpensAtOnce, everyFileIsQuietAndFits, hostileTextStaysText, partsFold, partsAreShown, searchFinds, linksLeadThere,
@@ -352,4 +347,4 @@ for (const check of [
   for (const said of told) console.log(said.replace(/^/gm, '       '));
 }
 await browser.close();
-process.exit(failed ? 1 : 0);
+process.exit(failed && 1);

@@ -171,6 +171,9 @@ pub fn describe_media(item: Json<'_>) -> String {
     let source = item.get("source");
     let media = text(source.and_then(|s| s.get("media_type")));
     let data = source.and_then(|s| s.get("data")).and_then(Json::inner).map_or(0, <[u8]>::len);
+    if let Some(name) = text(item.get("tool_name")) {
+        return format!("[{kind}: {name}]");
+    }
     match media {
         Some(media) => format!("[{kind}: {media}, {} KB]", (data * 3 / 4).div_ceil(1000)),
         None => format!("[{kind}]"),

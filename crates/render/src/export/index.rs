@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::html::page_start;
 use super::safe::{clean, escaped};
-use crate::text::{fit, plural};
+use crate::text::{count, fit, plural};
 
 const INDEX_CSS: &str = include_str!("assets/index.css");
 const INDEX_JS: &str = include_str!("assets/index.js");
@@ -81,7 +81,8 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             );
             if row.path.1 > 1 {
                 let status = if row.active { "active" } else { "abandoned" };
-                let _ = write!(text, " <span class=\"badge {status}\">{status}</span>");
+                let (n, of) = row.path;
+                let _ = write!(text, " <span class=\"badge {status}\">path {n} of {of}, {status}</span>");
             }
             // Without a title of its own a session is called by its first prompt.
             if !prompt.is_empty() && !title.chars().zip(prompt.chars()).take(80).all(|(a, b)| a == b) {
@@ -91,8 +92,12 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
                 let day = time.get(..10).unwrap_or(time);
                 format!("<time datetime=\"{}\">{}</time>", escaped(time), escaped(day))
             });
-            let _ =
-                writeln!(text, "</td><td>{time}</td><td>{}</td><td>{}</td></tr>", row.turns, row.messages);
+            let _ = writeln!(
+                text,
+                "</td><td>{time}</td><td>{}</td><td>{}</td></tr>",
+                count(u64::from(row.turns)),
+                count(u64::from(row.messages))
+            );
         }
         text.push_str("</tbody></table></section>\n");
     }

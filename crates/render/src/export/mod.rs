@@ -57,6 +57,8 @@ pub struct Head {
     pub project: String,
     /// The subagent, if this is what one did.
     pub agent: Option<String>,
+    /// The transcript that a subagent belongs to.
+    pub parent: Option<String>,
     /// The number of the path, and how many there are.
     pub path: (usize, usize),
     /// A client would resume it.

@@ -483,7 +483,7 @@ impl Export<'_> {
         }
         for planned in plan.agents.iter().filter(|planned| !planned.current) {
             let agent = &agents[planned.index];
-            let head = agent_head(survey, agent, files.with_index);
+            let head = agent_head(survey, agent, plan, files.with_index);
             let part = gathered.part(&loaded, planned.index, String::new());
             let parts = std::slice::from_ref(&part);
             let write =
@@ -718,6 +718,7 @@ impl Facts<'_> {
             title: survey.titled.title.text.clone(),
             project: survey.project.clone(),
             agent: None,
+            parent: None,
             path: (row.n, survey.paths.len()),
             active: row.path.active,
             fork: row.fork_point.clone().map(|uuid| (uuid, row.fork_message)),
@@ -752,7 +753,9 @@ impl Facts<'_> {
     }
 }
 
-fn agent_head(survey: &Survey, agent: &Agent<'_>, index: bool) -> Head {
+fn agent_head(survey: &Survey, agent: &Agent<'_>, plan: &Plan, index: bool) -> Head {
+    let active = |planned: &&Planned| survey.paths[planned.index].path.active;
+    let parent = plan.documents.iter().find(active).or(plan.documents.last());
     let sums = Sums::new(std::slice::from_ref(&agent.part));
     let first = agent.part.items.iter().find_map(|item| match item {
         Item::Message(message) if message.kind == MessageKind::Prompt => {
@@ -765,6 +768,7 @@ fn agent_head(survey: &Survey, agent: &Agent<'_>, index: bool) -> Head {
         title: first.unwrap_or_else(|| agent.name.clone()).chars().take(120).collect(),
         project: survey.project.clone(),
         agent: Some(agent.name.clone()),
+        parent: parent.map(|planned| planned.file.clone()),
         path: (1, 1),
         active: true,
         messages: sums.messages,

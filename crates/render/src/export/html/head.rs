@@ -1,0 +1,271 @@
+//! What stands above a conversation: outline, facts, the picture of the branches.
+
+use std::fmt::Write as _;
+
+use rethread_log::BlockKind;
+use rethread_model::{BlockView, Item, MessageKind, one_line};
+
+use super::page::start;
+use super::{badge, beginning, text, time};
+use crate::export::safe::{clean, escaped, html};
+use crate::export::{Branch, Document, Head, moment, sent};
+use crate::text::{count, fit, plural};
+
+/// Writes everything before the first message.
+pub(super) fn write_head(out: &mut String, document: &Document<'_>) {
+    let head = document.head;
+    let title = if head.title.is_empty() { "Untitled session" } else { &head.title };
+    let title = clean(title);
+    let (before, after) = start();
+    out.push_str(before);
+    html(out, &title);
+    out.push_str(after);
+    let _ = write!(
+        out,
+        "<body data-messages=\"{}\">\n<a class=\"skip\" href=\"#main\">Skip to the conversation</a>\n\
+         <div class=\"bar\"><button id=\"menu\" type=\"button\" aria-controls=\"side\" aria-expanded=\"false\">Outline</button>\
+         <span class=\"bar-title\">{}</span><button id=\"theme\" type=\"button\" aria-label=\"Colours\">◐</button></div>\n\
+         <aside id=\"side\">\n<div class=\"find\"><input id=\"find\" type=\"search\" placeholder=\"Search  ( / )\" \
+         aria-label=\"Search this transcript\" autocomplete=\"off\"><p id=\"found\" role=\"status\"></p></div>\n\
+         <ol id=\"hits\" hidden></ol>\n<nav id=\"outline\" aria-label=\"Prompts\"><ol>",
+        head.messages,
+        escaped(&title)
+    );
+    outline(out, document);
+    out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
+    if head.index || head.parent.is_some() {
+        out.push_str("<p class=\"crumbs\">");
+        if head.index {
+            let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", head.up);
+        }
+        if let Some(parent) = &head.parent {
+            let dot = if head.index { " · " } else { "" };
+            let _ = write!(out, "{dot}<a href=\"{}{}\">Its session</a>", head.up, escaped(parent));
+        }
+        out.push_str("</p>\n");
+    }
+    let _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
+    match &head.agent {
+        Some(agent) => {
+            let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", text(agent));
+        }
+        None => {
+            let _ = write!(out, "<p class=\"status\">{}", badge(head.active));
+            if head.path.1 > 1 {
+                let _ = write!(out, " path {} of {}", head.path.0, head.path.1);
+            }
+            out.push_str("</p>\n");
+        }
+    }
+    facts(out, head);
+    if head.branches.len() > 1 {
+        branches(out, head);
+    }
+    if !head.defects.is_empty() {
+        let n = head.defects.len();
+        let what =
+            if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
+        let _ = write!(
+            out,
+            "<details class=\"defects\"><summary>{what}; what could be read is here</summary><ul>"
+        );
+        for defect in &head.defects {
+            let _ = write!(out, "<li>{}</li>", text(defect));
+        }
+        out.push_str("</ul></details>\n");
+    }
+    if let Some(file) = &head.begins_in {
+        let file = escaped(file);
+        let n = head.fork.as_ref().and_then(|(_, n)| *n);
+        let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
+            (format!("{file}#m{n}"), format!("message #{n} of another path"))
+        });
+        let _ = writeln!(out, "<p class=\"begins\">What came before: <a href=\"{to}\">{name}</a></p>");
+    }
+    out.push_str(
+        "</header>\n<div class=\"tools-bar\"><button id=\"unfold\" type=\"button\">Unfold all</button>\
+         <button id=\"fold\" type=\"button\">Fold all</button>\
+         <label><input type=\"checkbox\" id=\"show-tools\" checked> tools</label>\
+         <label><input type=\"checkbox\" id=\"show-thinking\" checked> thinking</label></div>\n\
+         <main id=\"main\" tabindex=\"-1\">\n<section class=\"page\" data-page=\"1\">\n",
+    );
+}
+
+/// The prompts, with the compactions between them.
+fn outline(out: &mut String, document: &Document<'_>) {
+    let mut compactions = 0;
+    for part in document.parts {
+        for item in &part.items {
+            match item {
+                Item::Message(message) if message.kind == MessageKind::Prompt => {
+                    let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
+                    let words = words.map(BlockView::text).unwrap_or_default();
+                    let words = fit(&one_line(&clean(beginning(&words, 600))), 90);
+                    let words = if words.is_empty() { "(no words)" } else { &words };
+                    let _ = write!(
+                        out,
+                        "<li><a href=\"#{}m{n}\"><span>#{n}</span> {}</a></li>",
+                        part.prefix,
+                        escaped(words),
+                        n = message.n
+                    );
+                }
+                Item::Note(note) if note.kind == "compaction" => {
+                    compactions += 1;
+                    let _ = write!(out, "<li class=\"mark\"><a href=\"#c{compactions}\">compacted</a></li>");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn facts(out: &mut String, head: &Head) {
+    out.push_str("<dl class=\"facts\">");
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+        }
+    };
+    fact("Session", format!("<code>{}</code>", text(&head.session)));
+    fact("Project", text(&head.project));
+    let mut span = String::new();
+    time(&mut span, head.span.0);
+    if moment(head.span.0) != moment(head.span.1) {
+        span.push_str(" to ");
+        time(&mut span, head.span.1);
+    }
+    fact("Time", span);
+    let mut size = plural(u64::from(head.messages), "message").to_string();
+    if head.agent.is_none() {
+        size = format!("{}, {size}", plural(u64::from(head.turns), "turn"));
+    }
+    if head.compactions > 0 {
+        size = format!("{size}, {}", plural(u64::from(head.compactions), "compaction"));
+    }
+    fact("Length", size);
+    fact("Models", head.models.iter().map(|model| text(model)).collect::<Vec<_>>().join(", "));
+    fact("Client", head.versions.iter().map(|version| text(version)).collect::<Vec<_>>().join(", "));
+    fact("Git branch", head.git_branch.as_deref().map(text).unwrap_or_default());
+    if let Some((uuid, _)) = &head.fork {
+        fact("Fork point", format!("<code>{}</code>", text(uuid)));
+    }
+    out.push_str("</dl>\n");
+    let usage = &head.usage;
+    if *usage != rethread_model::Usage::default() {
+        let _ = write!(
+            out,
+            "<details class=\"tokens\"><summary>Tokens: {} in · {} out</summary><table>",
+            count(sent(usage)),
+            count(usage.output)
+        );
+        for (name, n) in [
+            ("input, not cached", usage.input),
+            ("written to the cache for 5 minutes", usage.cache_write_5m),
+            ("written to the cache for an hour", usage.cache_write_1h),
+            ("read from the cache", usage.cache_read),
+            ("output", usage.output),
+            ("web searches and fetches", usage.web),
+        ] {
+            if n > 0 {
+                let _ = write!(out, "<tr><td>{name}</td><td>{}</td></tr>", count(n));
+            }
+        }
+        out.push_str("</table></details>\n");
+    }
+}
+
+/// A picture of more paths than these would be a wall; the list below it has them all.
+const MAX_LANES: usize = 24;
+
+/// How wide a branch picture is, in its own units.
+const WIDTH: u32 = 640;
+
+/// How high a lane is.
+const LANE: u32 = 22;
+
+/// Draws the paths as lanes, each leaving the one that it forks from, and lists them.
+fn branches(out: &mut String, head: &Head) {
+    out.push_str("<section class=\"branches\"><h2>Branches</h2>");
+    if head.branches.len() <= MAX_LANES {
+        lanes(out, head);
+    }
+    out.push_str("<ol>");
+    for branch in &head.branches {
+        let is_here = branch.n == head.path.0;
+        let _ = write!(out, "<li{}>", if is_here { " class=\"here\"" } else { "" });
+        let name = format!("path {}", branch.n);
+        match &branch.file {
+            Some(file) if !is_here => {
+                let _ = write!(out, "<a href=\"{}\">{name}</a> ", escaped(file));
+            }
+            _ => {
+                let _ = write!(out, "{name} ");
+            }
+        }
+        let fork = branch.fork.map(|n| format!("from #{n} · ")).unwrap_or_default();
+        let messages = plural(u64::from(branch.messages.0), "message");
+        let prompt = fit(&branch.last_prompt, 80);
+        let _ =
+            write!(out, "{} <span>{fork}{messages} · {}</span></li>", badge(branch.active), text(&prompt));
+    }
+    out.push_str("</ol>");
+    // Of thousands only those around this one are at hand.
+    let left_out = head.path.1.saturating_sub(head.branches.len());
+    if left_out > 0 {
+        let _ = write!(out, "<p>and {} more</p>", count(left_out as u64));
+    }
+    out.push_str("</section>\n");
+}
+
+fn lanes(out: &mut String, head: &Head) {
+    let longest = head.branches.iter().map(|branch| branch.messages.0).max().unwrap_or(1).max(1);
+    let x = |messages: u32| 12 + u64::from(messages) * u64::from(WIDTH - 60) / u64::from(longest);
+    let y = |lane: usize| (lane as u64) * u64::from(LANE) + u64::from(LANE) / 2;
+    let height = head.branches.len() as u64 * u64::from(LANE);
+    let _ = write!(
+        out,
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} paths\">",
+        head.branches.len()
+    );
+    let lane_of = |n: usize| head.branches.iter().position(|branch| branch.n == n);
+    for (lane, branch) in head.branches.iter().enumerate() {
+        let class = class_of(branch, head);
+        let parent = branch.from.and_then(lane_of);
+        let start = if parent.is_some() { branch.messages.1 } else { 0 };
+        let (x0, x1, y1) = (x(start), x(branch.messages.0).max(x(start) + 8), y(lane));
+        let from = parent
+            .map(|parent| format!("M{x0} {} L{x0} {y1} ", y(parent)))
+            .unwrap_or_else(|| format!("M{x0} {y1} "));
+        let line = format!(
+            "<path d=\"{from}L{x1} {y1}\"/><circle cx=\"{x1}\" cy=\"{y1}\" r=\"5\"/>\
+            <text x=\"{}\" y=\"{}\">{}</text>",
+            x1 + 10,
+            y1 + 4,
+            branch.n
+        );
+        match &branch.file {
+            Some(file) if branch.n != head.path.0 => {
+                let _ = write!(
+                    out,
+                    "<a href=\"{}\" aria-label=\"path {}\"><g class=\"{class}\">{line}</g></a>",
+                    escaped(file),
+                    branch.n
+                );
+            }
+            _ => {
+                let _ = write!(out, "<g class=\"{class}\">{line}</g>");
+            }
+        }
+    }
+    out.push_str("</svg>");
+}
+
+fn class_of(branch: &Branch, head: &Head) -> &'static str {
+    match (branch.active, branch.n == head.path.0) {
+        (true, true) => "lane active here",
+        (true, false) => "lane active",
+        (false, true) => "lane here",
+        (false, false) => "lane",
+    }
+}

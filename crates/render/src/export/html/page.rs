@@ -1,0 +1,93 @@
+//! The frame of a page: its policy, its style and script, and how long conversations are split.
+
+use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use base64::Engine;
+use sha2::Digest;
+
+use super::text;
+
+const PAGE_CSS: &str = include_str!("../assets/page.css");
+
+const PAGE_JS: &str = include_str!("../assets/page.js");
+
+/// What is laid out at once: the first page is small, so that it is there at once.
+const FIRST_BYTES: usize = 200_000;
+
+const PAGE_BYTES: usize = 800_000;
+
+const PAGE_MESSAGES: usize = 200;
+
+/// Lays items out on pages.
+pub(super) struct Pages<'w> {
+    out: &'w mut dyn Write,
+    held: String,
+    n: usize,
+    messages: usize,
+}
+
+impl<'w> Pages<'w> {
+    /// Begins behind the head.
+    pub(super) fn new(out: &'w mut dyn Write) -> Self {
+        Self { out, held: String::new(), n: 1, messages: 0 }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(self.held.as_bytes())?;
+        self.held.clear();
+        Ok(())
+    }
+
+    /// Puts an item on the page, or on the next.
+    pub(super) fn take(&mut self, item: &mut String) -> io::Result<()> {
+        let room = if self.n == 1 { FIRST_BYTES } else { PAGE_BYTES };
+        let full = self.held.len() + item.len() > room || self.messages >= PAGE_MESSAGES;
+        if full && self.messages > 0 {
+            self.flush()?;
+            self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
+            self.n += 1;
+            self.messages = 0;
+            write!(self.out, "<script type=\"text/plain\" class=\"chunk\" data-page=\"{}\">", self.n)?;
+        }
+        self.messages += usize::from(!item.is_empty());
+        self.held.push_str(item);
+        item.clear();
+        Ok(())
+    }
+
+    /// Ends the last page.
+    pub(super) fn end(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
+        write!(self.out, "<script>{PAGE_JS}</script>\n</body></html>\n")
+    }
+}
+
+const FIRST_END: &str =
+    "</section>\n</main>\n<nav class=\"pager\" aria-label=\"Pages\" hidden></nav>\n</div>\n";
+
+/// The beginning of every page: nothing is loaded, and no script runs but the one with this hash.
+pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String {
+    let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(js));
+    let title = text(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; \
+         style-src 'unsafe-inline'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"generator\" content=\"rethread\">\n\
+         <title>{title}</title>\n<style>\n{css}</style>\n</head>\n"
+    )
+}
+
+/// Hashing the script for every document would cost more than most documents.
+static START: LazyLock<String> = LazyLock::new(|| page_start(TITLE, PAGE_CSS, PAGE_JS));
+
+/// Stands where the title goes.
+const TITLE: &str = "\u{2400}";
+
+/// Returns what stands before and behind the title at the beginning of a page.
+pub(super) fn start() -> (&'static str, &'static str) {
+    START.split_once(TITLE).unwrap_or((&START, ""))
+}
