@@ -46,7 +46,7 @@ pub struct Source {
     /// Its name and place.
     pub file: SessionFile,
     /// Its bytes, if it is no file.
-    pub(crate) bytes: Option<Arc<[u8]>>,
+    pub(crate) bytes: Option<Arc<Vec<u8>>>,
 }
 
 impl From<SessionFile> for Source {
@@ -65,7 +65,7 @@ impl Source {
             modified: None,
             agent: id.starts_with("agent-"),
         };
-        Self { file, bytes: Some(bytes.into()) }
+        Self { file, bytes: Some(Arc::new(bytes.to_vec())) }
     }
 
     fn error(&self, source: io::Error) -> Error {
@@ -177,7 +177,7 @@ impl Library {
 
     /// Reads a session with its texts.
     pub fn load(&self, source: &Source) -> Result<Loaded, Error> {
-        let bytes: Arc<[u8]> = match &source.bytes {
+        let bytes: Arc<Vec<u8>> = match &source.bytes {
             Some(bytes) => Arc::clone(bytes),
             None => read_whole(&source.file.path).map_err(|e| source.error(e))?.into(),
         };

@@ -17,7 +17,8 @@ pub struct Loaded {
     pub source: Source,
     /// What it is.
     pub session: Session,
-    pub(crate) bytes: Arc<[u8]>,
+    /// Shared as it was read: a slice of its own would be a copy.
+    pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) agents: Arc<rethread_store::Agents>,
 }
 
