@@ -67,6 +67,12 @@ impl Sketch {
         Self { parents, said, endings }
     }
 
+    /// Leaves these of its endings.
+    pub fn with_endings(mut self, kept: &[usize]) -> Self {
+        self.endings = kept.iter().filter_map(|&i| self.endings.get(i).copied()).collect();
+        self
+    }
+
     /// Says that something was said under another key.
     pub fn rename(&mut self, from: u64, to: u64) {
         for said in &mut self.said {

@@ -70,9 +70,4 @@ impl Session {
         }
         roots
     }
-
-    /// Returns the call that started the subagent with this id, if its result says so.
-    pub fn call_of_agent(&self, agent: &str) -> Option<usize> {
-        self.facts.calls.iter().position(|call| call.agent.as_deref() == Some(agent))
-    }
 }

@@ -13,7 +13,7 @@ mod show;
 mod tree;
 
 pub use export::{
-    Agent, Branch, Document, Format, Head, IndexRow, Part, Side, index, write as write_document,
+    Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
 };
 pub use info::{info, info_many};
 pub use ls::ls;

@@ -177,9 +177,18 @@ impl Library {
 
     /// Reads a session with its texts.
     pub fn load(&self, source: &Source) -> Result<Loaded, Error> {
+        self.load_to(source, u64::MAX)
+    }
+
+    /// Reads a session with its texts up to a length that it had before.
+    pub(crate) fn load_to(&self, source: &Source, len: u64) -> Result<Loaded, Error> {
         let bytes: Arc<Vec<u8>> = match &source.bytes {
             Some(bytes) => Arc::clone(bytes),
-            None => read_whole(&source.file.path).map_err(|e| source.error(e))?.into(),
+            None => {
+                let mut bytes = read_whole(&source.file.path).map_err(|e| source.error(e))?;
+                bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+                bytes.into()
+            }
         };
         let (facts, _) = read_facts_from(&mut &bytes[..], u64::MAX).map_err(|e| source.error(e))?;
         reject_other_files(source, &facts)?;

@@ -201,25 +201,14 @@ impl Loaded {
             .map(|inline| Subagent { call: inline.call, path: None, root: Some(inline.root) })
             .collect();
         if self.source.bytes.is_none() {
-            for file in self.agents.of(&self.source.file) {
-                let call = self.call_that_started(&file.path);
+            let files = self.agents.of(&self.source.file);
+            let calls = if files.is_empty() { Calls::default() } else { Calls::new(&self.session) };
+            for file in files {
+                let call = calls.that_started(&Started::new(&file.path));
                 found.push(Subagent { call, path: Some(file.path), root: None });
             }
         }
         found
-    }
-
-    /// Finds the call that started the subagent with this log: its result names the agent, and newer
-    /// clients write `toolUseId` into `agent-<id>.meta.json`.
-    pub(crate) fn call_that_started(&self, log: &std::path::Path) -> Option<usize> {
-        let name = log.file_stem()?.to_string_lossy();
-        let id = name.strip_prefix("agent-").unwrap_or(&name);
-        let named_beside = || {
-            let id = crate::export::tool_use_id_beside(log)?;
-            let facts = &self.session.facts;
-            facts.calls.iter().position(|call| facts.call_id(call) == id)
-        };
-        self.session.call_of_agent(id).or_else(named_beside)
     }
 
     /// Reads the file that a shortened result points to, if it lies beside the session.
@@ -230,16 +219,62 @@ impl Loaded {
         if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
             return None;
         }
-        let start = text.find("tool-results")? + "tool-results".len();
-        let name = text[start..].trim_start_matches(['/', '\\']);
-        let name: String =
-            name.chars().take_while(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).collect();
+        let start = text.find("tool-results")?;
+        let name = text[start + "tool-results".len()..].trim_start_matches(['/', '\\']);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name: String = name.chars().take_while(|&c| plain(c)).collect();
         let name = name.trim_end_matches('.');
         if name.is_empty() || name.starts_with('.') {
             return None;
         }
-        let path = self.source.file.side_dir().join("tool-results").join(name);
-        let bytes = std::fs::read(path).ok()?;
+        let own = self.source.file.side_dir();
+        // A copy of a session still names the directory of the original, which lies beside it.
+        let named = text[..start].trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
+        let named = named.filter(|dir| !dir.is_empty() && dir.chars().all(plain) && !dir.starts_with('.'));
+        let beside = named.map(|dir| own.with_file_name(dir));
+        let read = |dir: std::path::PathBuf| std::fs::read(dir.join("tool-results").join(name)).ok();
+        let bytes = read(own).or_else(|| read(beside?))?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The calls of a log, by what subagents know of the call that started them.
+#[derive(Default)]
+pub(crate) struct Calls<'s> {
+    by_agent: FxHashMap<&'s str, usize>,
+    by_id: FxHashMap<&'s str, usize>,
+}
+
+impl<'s> Calls<'s> {
+    pub(crate) fn new(session: &'s Session) -> Self {
+        let facts = &session.facts;
+        let calls = || facts.calls.iter().enumerate().rev();
+        Self {
+            by_agent: calls().filter_map(|(i, call)| Some((call.agent.as_deref()?, i))).collect(),
+            by_id: calls().map(|(i, call)| (facts.call_id(call), i)).collect(),
+        }
+    }
+
+    /// Finds the call that started a subagent: its result names the agent, or the agent names it.
+    pub(crate) fn that_started(&self, agent: &Started) -> Option<usize> {
+        let named = self.by_agent.get(agent.id.as_str());
+        named.or_else(|| self.by_id.get(agent.call_id.as_deref()?)).copied()
+    }
+}
+
+/// What is known of a subagent that has a log of its own.
+pub(crate) struct Started {
+    id: String,
+    /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
+    call_id: Option<String>,
+}
+
+impl Started {
+    pub(crate) fn new(log: &std::path::Path) -> Self {
+        let name = log.file_stem().unwrap_or_default().to_string_lossy();
+        let meta = std::fs::read(log.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20);
+        let call_id =
+            |meta: Vec<u8>| Some(rethread_log::Json::new(&meta).get("toolUseId")?.as_str()?.into_owned());
+        Self { id: name.strip_prefix("agent-").unwrap_or(&name).to_owned(), call_id: meta.and_then(call_id) }
     }
 }

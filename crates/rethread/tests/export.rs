@@ -320,20 +320,153 @@ fn foreign_files_stay_as_they_are() {
     let taken = out.path().join("transcript_00000001-0000-4000-8000-000000000000_path3.md");
     fs::write(&taken, "mine").expect("written");
     let force = ExportOptions { force: true, ..options.clone() };
-    let refused = export(&home, out.path(), &force);
-    assert!(matches!(refused, Err(ExportError::ForeignFile { .. })), "{refused:?}");
+    let refused = export(&home, out.path(), &force).expect("the others are written").errors;
+    assert!(matches!(refused[..], [ExportError::ForeignFile { .. }]), "{refused:?}");
     assert_eq!(fs::read(&taken).expect("read"), b"mine");
+    assert_eq!(names(out.path()).len(), 5);
     fs::remove_file(&taken).expect("removed");
-    export(&home, out.path(), &force).expect("exported");
+    assert_eq!(export(&home, out.path(), &force).expect("exported").written, 1);
     assert_eq!(fs::read(out.path().join("thesis.txt")).expect("read"), b"years of work");
     // What somebody wrote into a document of ours is theirs.
     fs::write(&taken, "annotated").expect("written");
     let changed = ExportOptions { thinking: false, ..options.clone() };
-    let refused = export(&home, out.path(), &changed);
-    assert!(matches!(refused, Err(ExportError::Changed { .. })), "{refused:?}");
-    assert_eq!(fs::read(&taken).expect("read"), b"annotated");
+    let refused = export(&home, out.path(), &changed).expect("the others are written");
+    assert!(matches!(refused.errors[..], [ExportError::Changed { .. }]), "{:?}", refused.errors);
+    assert_eq!((refused.written, fs::read(&taken).expect("read")), (2, b"annotated".to_vec()));
     export(&home, out.path(), &ExportOptions { force: true, ..changed }).expect("exported");
     assert!(text(out.path(), &taken.file_name().expect("a name").to_string_lossy()).contains("Turn 7 redo"));
+}
+
+#[test]
+fn an_index_that_is_not_ours_stays() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::redone(1));
+    let out = tempfile::tempdir().expect("a directory");
+    fs::write(out.path().join("index.html"), "my site").expect("written");
+    let force = ExportOptions { force: true, ..ExportOptions::default() };
+    let exported = export(&home, out.path(), &force).expect("exported");
+    assert!(matches!(exported.errors[..], [ExportError::ForeignFile { .. }]), "{:?}", exported.errors);
+    assert_eq!((exported.written, text(out.path(), "index.html")), (3, "my site".to_owned()));
+    // What was written is known the next time.
+    let again = export(&home, out.path(), &force).expect("exported");
+    assert_eq!((again.written, again.unchanged), (0, 3));
+    #[cfg(unix)]
+    {
+        let elsewhere = tempfile::tempdir().expect("a directory");
+        home.add("/home/user/app", &hostile::varied(2));
+        std::os::unix::fs::symlink(elsewhere.path(), out.path().join("subagents")).expect("linked");
+        export(&home, out.path(), &force).expect("exported");
+        assert_eq!(names(elsewhere.path()), [""; 0], "nothing is written through a link");
+    }
+}
+
+#[test]
+fn names_that_would_collide_are_told_apart() {
+    let home = Home::default();
+    home.write("projects/-a/x.jsonl", &hostile::redone(1).bytes());
+    home.write("projects/-a/x_path3.jsonl", &hostile::long(2, 1).bytes());
+    home.write("projects/-b/X_path3.jsonl", &hostile::long(3, 1).bytes());
+    let out = tempfile::tempdir().expect("a directory");
+    let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    assert_eq!(names(out.path()).len(), 6);
+    let distinct: BTreeSet<String> = names(out.path()).iter().map(|n| n.to_lowercase()).collect();
+    assert_eq!((distinct.len(), exported.written), (6, 5));
+    assert_eq!(export(&home, out.path(), &ExportOptions::default()).expect("exported").unchanged, 5);
+}
+
+#[test]
+fn a_picture_that_was_lost_is_written_again_and_one_that_nobody_shows_goes() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::varied(2));
+    let out = tempfile::tempdir().expect("a directory");
+    let options = ExportOptions::default();
+    export(&home, out.path(), &options).expect("exported");
+    let picture = names(out.path()).remove(0);
+    fs::remove_file(out.path().join(&picture)).expect("removed");
+    assert_eq!(export(&home, out.path(), &options).expect("exported").written, 1);
+    assert!(out.path().join(&picture).exists());
+    let without = ExportOptions { pictures: false, ..options };
+    export(&home, out.path(), &without).expect("exported");
+    assert!(!out.path().join(&picture).exists());
+}
+
+/// A session with a subagent and a large result beside it, and a copy of it that went on.
+fn copied_with_what_lies_beside(home: &Home) {
+    let mut log = Log::new(1);
+    log.prompt("Begin.");
+    let task = log.call("Task", &json!({ "description": "Look", "prompt": "Look around." }));
+    let stub =
+        format!("<persisted-output>\nFull output saved to: /elsewhere/{}/tool-results/r1.txt", log.session());
+    log.result_with(&task, &json!(stub), &json!({ "agentId": "abc" }));
+    log.answer("Done.");
+    home.add("/home/user/app", &log);
+    let mut agent = Log::new(7);
+    agent.sidechain(Some("abc"));
+    agent.prompt("Look around.");
+    agent.answer("words of the subagent");
+    let side = format!("projects/-home-user-app/{}", log.session());
+    home.write(&format!("{side}/subagents/agent-abc.jsonl"), &agent.bytes());
+    let mut orphan = Log::new(8);
+    orphan.sidechain(Some("lost"));
+    orphan.prompt("Who called?");
+    home.write(&format!("{side}/subagents/agent-lost.jsonl"), &orphan.bytes());
+    home.write(&format!("{side}/tool-results/r1.txt"), b"the whole of the result");
+    log.prompt("Go on.");
+    let other = Log::new(2).session();
+    let text = String::from_utf8(log.bytes()).expect("text");
+    let text =
+        text.replace(&format!("\"sessionId\":\"{}\"", log.session()), &format!("\"sessionId\":\"{other}\""));
+    home.write(&format!("projects/-home-user-app/{other}.jsonl"), text.as_bytes());
+}
+
+#[test]
+fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
+    let home = Home::default();
+    copied_with_what_lies_beside(&home);
+    for format in [Format::Md, Format::Html, Format::Json] {
+        let out = tempfile::tempdir().expect("a directory");
+        let options = ExportOptions { format, ..ExportOptions::default() };
+        let exported = export(&home, out.path(), &options).expect("exported");
+        let written: Vec<&str> = exported.transcripts.iter().filter_map(|r| r.file.as_deref()).collect();
+        assert_eq!((written.len(), exported.subagents.len()), (1, 2));
+        let document = fs::read_to_string(written[0]).expect("read");
+        assert!(document.contains("the whole of the result"), "{format:?}");
+        assert!(document.contains("subagents/00000001-"), "{format:?}");
+        if format != Format::Json {
+            assert!(document.contains("words of the subagent"), "{format:?}");
+        }
+        let beside = exported.subagents.iter().map(|row| fs::read_to_string(&row.file).expect("read"));
+        assert!(beside.collect::<String>().contains("words of the subagent"));
+    }
+    // What no call is known of is named where the session itself is written.
+    let out = tempfile::tempdir().expect("a directory");
+    let all = ExportOptions { all_copies: true, ..ExportOptions::default() };
+    export(&home, out.path(), &all).expect("exported");
+    let text = text(out.path(), "transcript_00000001-0000-4000-8000-000000000000.md");
+    assert!(text.contains("## Subagents whose call is not known"), "{text}");
+}
+
+#[test]
+fn data_leaves_out_what_is_asked_for() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::varied(2));
+    let out = tempfile::tempdir().expect("a directory");
+    let options =
+        ExportOptions { format: Format::Json, thinking: false, pictures: false, ..ExportOptions::default() };
+    export(&home, out.path(), &options).expect("exported");
+    let text = text(out.path(), "transcript_00000002-0000-4000-8000-000000000000.json");
+    assert!(!text.contains("call site") && !text.contains(hostile::PIXEL));
+    serde_json::from_str::<Value>(&text).expect("JSON");
+}
+
+#[test]
+fn only_active_paths_are_freed_of_copies_too() {
+    let home = Home::default();
+    copies(&home);
+    let out = tempfile::tempdir().expect("a directory");
+    let active = ExportOptions { paths: PathChoice::Active, ..ExportOptions::default() };
+    let exported = export(&home, out.path(), &active).expect("exported");
+    assert_eq!(exported.transcripts.iter().filter(|r| r.file.is_some()).count(), 2);
 }
 
 #[test]

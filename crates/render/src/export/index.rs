@@ -13,8 +13,8 @@ const INDEX_JS: &str = include_str!("assets/index.js");
 /// A document in the index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexRow {
-    /// Its file, from the index.
-    pub file: String,
+    /// Its files, from the index: one for each format.
+    pub files: Vec<String>,
     /// The session.
     pub session: String,
     /// What it is called.
@@ -60,7 +60,7 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
     let newest = |rows: &[&IndexRow]| rows.iter().map(|row| row.time.clone()).max().flatten();
     projects.sort_by_cached_key(|(_, rows)| std::cmp::Reverse(newest(rows)));
     for (project, mut rows) in projects {
-        rows.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.file.cmp(&b.file)));
+        rows.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.files.cmp(&b.files)));
         let name = if project.is_empty() { "(no project)" } else { project };
         let _ = write!(
             text,
@@ -70,19 +70,27 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             rows.len()
         );
         for row in rows {
+            // A page is the best to look at; the other formats stand behind the title.
+            let best = row.files.iter().find(|file| file.ends_with(".html")).or(row.files.first());
+            let best = best.map(String::as_str).unwrap_or_default();
             let title = if row.title.is_empty() { "Untitled session" } else { &row.title };
             let prompt = fit(&clean(&row.prompt), 160);
             let _ = write!(
                 text,
                 "<tr data-find=\"{}\"><td><a href=\"{}\">{}</a>",
                 escaped(&row.session),
-                escaped(&row.file),
+                escaped(best),
                 escaped(&fit(&clean(title), 100))
             );
             if row.path.1 > 1 {
                 let status = if row.active { "active" } else { "abandoned" };
                 let (n, of) = row.path;
                 let _ = write!(text, " <span class=\"badge {status}\">path {n} of {of}, {status}</span>");
+            }
+            for file in row.files.iter().filter(|file| *file != best) {
+                let format = file.rsplit('.').next().unwrap_or_default();
+                let _ =
+                    write!(text, " <a class=\"format\" href=\"{}\">{}</a>", escaped(file), escaped(format));
             }
             // Without a title of its own a session is called by its first prompt.
             if !prompt.is_empty() && !title.chars().zip(prompt.chars()).take(80).all(|(a, b)| a == b) {

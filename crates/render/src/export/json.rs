@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use rethread_model::{Item, Usage};
 use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Document, Head, Part};
 use crate::rows::Row;
@@ -27,6 +29,8 @@ struct HeadRow<'a> {
     fork_message: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     begins_in: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumes_at: Option<usize>,
     messages: u32,
     turns: u32,
     compactions: u32,
@@ -77,7 +81,8 @@ fn head_row(head: &Head) -> HeadRow<'_> {
         status: status(head.active),
         fork_point: head.fork.as_ref().map(|(uuid, _)| uuid.as_str()),
         fork_message: head.fork.as_ref().and_then(|(_, n)| *n),
-        begins_in: head.begins_in.as_deref(),
+        begins_in: head.begins_in.as_ref().map(|(file, _)| file.as_str()),
+        resumes_at: head.resumes_at,
         messages: head.messages,
         turns: head.turns,
         compactions: head.compactions,
@@ -113,14 +118,21 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
         for item in &part.items {
             let row = Row::from(item);
             let own = part.session == document.head.session;
-            let row = if own { row } else { row.of_session(part.session) };
+            let mut row = if own { row } else { row.of_session(part.session) };
+            if let Row::Message(message) = &mut row {
+                message.blocks = std::mem::take(&mut message.blocks)
+                    .into_iter()
+                    .filter_map(|block| shown(document, part, block))
+                    .collect();
+            }
             line(out, &row, &mut first)?;
         }
     }
     out.write_all(b"\n],\"subagents\":[")?;
     let mut first = true;
     for (index, agent) in document.agents.iter().enumerate() {
-        let Some(call) = called(document, index) else { continue };
+        let lost = document.head.lost_agents.contains(&index);
+        let Some(call) = called(document, index).or(lost.then_some(None)) else { continue };
         let row = AgentRow {
             r#type: "subagent",
             name: &agent.name,
@@ -131,6 +143,55 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
         line(out, &row, &mut first)?;
     }
     out.write_all(b"\n]}\n")
+}
+
+/// Takes out of a block what is not to be shown, and puts in what was shortened.
+fn shown(document: &Document<'_>, part: &Part<'_>, block: Box<RawValue>) -> Option<Box<RawValue>> {
+    let text = block.get();
+    // Most blocks stay as they are.
+    let thinks = !document.thinking && text.contains("thinking");
+    let pictured = !document.pictures && text.contains("\"data\"");
+    let shortened = text.contains("<persisted-output>");
+    if !thinks && !pictured && !shortened {
+        return Some(block);
+    }
+    let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Some(block) };
+    if thinks && matches!(value["type"].as_str(), Some("thinking" | "redacted_thinking")) {
+        return None;
+    }
+    if pictured {
+        leave_out_data(&mut value);
+    }
+    if let (true, Some(whole)) = (shortened, &part.side.whole_result) {
+        let make_whole = |text: &mut Value| {
+            if let Some(found) = text.as_str().and_then(whole) {
+                *text = found.into();
+            }
+        };
+        match value.get_mut("content") {
+            Some(Value::Array(items)) => {
+                items.iter_mut().filter_map(|item| item.get_mut("text")).for_each(make_whole);
+            }
+            Some(content) => make_whole(content),
+            None => {}
+        }
+    }
+    serde_json::value::to_raw_value(&value).ok()
+}
+
+/// Leaves the data of pictures and documents out of a block.
+fn leave_out_data(block: &mut Value) {
+    let of_source = |item: &mut Value| {
+        if let Some(source) = item.get_mut("source").and_then(Value::as_object_mut)
+            && source.get("type").is_some_and(|kind| kind == "base64")
+        {
+            source.insert("data".into(), "".into());
+        }
+    };
+    if let Some(items) = block.get_mut("content").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(of_source);
+    }
+    of_source(block);
 }
 
 fn line(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Result<()> {

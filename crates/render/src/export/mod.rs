@@ -16,11 +16,13 @@ mod markdown;
 use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageView, Time, Usage};
+use rethread_model::{BlockView, Item, MessageView, ResultPart, Time, Usage};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 pub use index::{IndexRow, index};
+
+use crate::text::plural;
 
 /// How a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -65,8 +67,13 @@ pub struct Head {
     pub active: bool,
     /// The uuid of the last entry that it shares with another path, and the number of its message.
     pub fork: Option<(String, Option<usize>)>,
-    /// Where it begins in the file if only what follows the fork is written: the other file.
-    pub begins_in: Option<String>,
+    /// The document that has what came before, if only what follows the fork is written, and the number
+    /// of the last message there.
+    pub begins_in: Option<(String, Option<usize>)>,
+    /// The message inside this path after which a client would go on.
+    pub resumes_at: Option<usize>,
+    /// Subagents of which no call is known: indexes of [`Document::agents`].
+    pub lost_agents: Vec<usize>,
     /// Compactions on it.
     pub compactions: u32,
     /// Messages on it.
@@ -156,8 +163,6 @@ pub struct Document<'a> {
     pub parts: &'a [Part<'a>],
     /// The subagents of its sessions.
     pub agents: &'a [Agent<'a>],
-    /// Writes a picture beside the document: takes its media type and its bytes, returns its name.
-    pub picture: &'a dyn Fn(&str, &[u8]) -> io::Result<String>,
     /// Show pictures.
     pub pictures: bool,
     /// Show thinking.
@@ -167,13 +172,68 @@ pub struct Document<'a> {
 /// How deep subagents of subagents are shown; deeper ones are linked.
 const MAX_NESTING: usize = 4;
 
+/// Writes a picture beside a document: takes its media type and its bytes, returns its name.
+pub type WritePicture<'w> = &'w dyn Fn(&str, &[u8]) -> io::Result<String>;
+
 /// Writes a document.
-pub fn write(out: &mut dyn Write, document: &Document<'_>, format: Format) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    document: &Document<'_>,
+    format: Format,
+    picture: WritePicture<'_>,
+) -> io::Result<()> {
     match format {
-        Format::Md => markdown::write(out, document),
+        Format::Md => markdown::write(out, document, picture),
         Format::Html => html::write(out, document),
         Format::Json => json::write(out, document),
     }
+}
+
+impl Document<'_> {
+    /// Tells whether anything of a block of an answer is shown.
+    fn shows(&self, block: &BlockView<'_>) -> bool {
+        match block.kind {
+            Some(BlockKind::Text) => !block.text().trim().is_empty(),
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
+                self.thinking && !block.text().trim().is_empty()
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The parts of a result, with the whole of a text that was shortened.
+fn whole_parts<'a>(part: &Part<'_>, block: &BlockView<'a>) -> Vec<ResultPart<'a>> {
+    let mut parts = block.parts();
+    if let Some(whole_result) = &part.side.whole_result {
+        for piece in &mut parts {
+            if let ResultPart::Text(said) = piece
+                && let Some(whole) = whole_result(said)
+            {
+                *said = whole.into();
+            }
+        }
+    }
+    parts
+}
+
+/// Tells how much a result says.
+fn extent(parts: &[ResultPart<'_>]) -> String {
+    let lines = |part: &ResultPart<'_>| match part {
+        ResultPart::Text(said) => said.lines().count() as u64,
+        ResultPart::Other(_) => 0,
+    };
+    let others = parts.iter().filter(|part| matches!(part, ResultPart::Other(_))).count() as u64;
+    match parts.iter().map(lines).sum::<u64>() {
+        0 if others > 0 => plural(others, "attachment").to_string(),
+        n => plural(n, "line").to_string(),
+    }
+}
+
+/// Tells whether a result is the first of its message: that one bears the message's number in links.
+fn is_first_result(message: &MessageView<'_>, block: &BlockView<'_>) -> bool {
+    let first = message.blocks.iter().find(|block| block.kind == Some(BlockKind::ToolResult));
+    first.is_some_and(|first| std::ptr::eq(first, block))
 }
 
 /// A result and the message that holds it.

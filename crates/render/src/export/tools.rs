@@ -45,6 +45,8 @@ pub(crate) struct Told {
 const SHORT_DIFF: usize = 40;
 /// Texts longer than these are not compared but shown one after the other.
 const MAX_COMPARED: usize = 200_000;
+/// And so are texts of more lines than these.
+const MAX_LINES: usize = 2_000;
 
 /// Tells what a call is about. `copy` is what the client kept of the result.
 pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
@@ -200,7 +202,7 @@ fn compare(old: &str, new: &str, out: &mut String) {
         out.push_str(text.strip_suffix('\n').unwrap_or(text));
         out.push('\n');
     };
-    if old.len() + new.len() > MAX_COMPARED {
+    if old.len() + new.len() > MAX_COMPARED || old.lines().count() + new.lines().count() > MAX_LINES {
         old.lines().for_each(|text| line('-', text));
         new.lines().for_each(|text| line('+', text));
         return;
@@ -297,6 +299,52 @@ pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
     match tool {
         "Read" => language(input.get("file_path").and_then(Json::as_str).as_deref()),
         _ => String::new(),
+    }
+}
+
+/// Shows a block of another sort than text, calls and pictures: its language and its text. Nothing if
+/// all it has is data that nobody can read.
+pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
+    let source = block.get("source");
+    let data = source.and_then(|source| source.get("data")).and_then(Json::as_str);
+    match source.and_then(|source| source.get("type")).and_then(Json::as_str).as_deref() {
+        Some("text") => return Some(("", clean(&data?).into_owned())),
+        Some("base64") => return None,
+        _ => {}
+    }
+    let mut members = 0;
+    block.each(|_, _| members += 1);
+    if members < 2 && !block.is_array() {
+        return None;
+    }
+    let text = String::from_utf8_lossy(block.raw());
+    let pretty = serde_json::from_str::<serde_json::Value>(&text).map(|mut value| {
+        shorten_data(&mut value);
+        serde_json::to_string_pretty(&value).unwrap_or_default()
+    });
+    Some(("json", clean(&pretty.unwrap_or_else(|_| text.into_owned())).into_owned()))
+}
+
+/// Leaves out encrypted and encoded data, which nobody reads.
+fn shorten_data(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(members) => {
+                for (key, value) in members.iter_mut() {
+                    let data = matches!(key.as_str(), "data" | "encrypted_content" | "signature");
+                    match value {
+                        Value::String(text) if data && text.len() > 200 => {
+                            *text = format!("({} bytes)", text.len());
+                        }
+                        _ => left.push(value),
+                    }
+                }
+            }
+            Value::Array(items) => left.extend(items),
+            _ => {}
+        }
     }
 }
 

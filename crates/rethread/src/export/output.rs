@@ -35,6 +35,9 @@ pub(crate) struct Record {
     /// What its bytes hash to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hash: Option<String>,
+    /// The pictures that it shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pictures: Vec<String>,
     /// Its row in the index, if it is a transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) row: Option<Row>,
@@ -106,39 +109,24 @@ impl Output {
         self.dir.join(file)
     }
 
-    /// Gives each source the beginning of its files' names: the one that it had before, or a free one.
-    pub(crate) fn stems(&self, sources: &[(String, String)]) -> Vec<String> {
-        let mut owner: FxHashMap<String, &str> = FxHashMap::default();
-        let mut known: FxHashMap<&str, &str> = FxHashMap::default();
-        for record in self.files.values().filter(|record| !record.stem.is_empty()) {
-            owner.insert(record.stem.to_lowercase(), &record.source);
-            known.insert(&record.source, &record.stem);
-        }
-        let mut stems = Vec::with_capacity(sources.len());
-        for (source, id) in sources {
-            if let Some(stem) = known.get(source.as_str()).filter(|stem| is_stem_of(stem, id)) {
-                stems.push((*stem).to_owned());
-                continue;
+    /// Returns the names that are taken.
+    pub(crate) fn names(&self) -> Names {
+        let mut names = Names::default();
+        for (file, record) in &self.files {
+            names.owner.insert(file.to_lowercase(), record.source.clone());
+            if !record.stem.is_empty() {
+                names.known.insert(record.source.clone(), record.stem.clone());
             }
-            let base = safe_name(id);
-            let mut n = 1;
-            let stem = loop {
-                let stem = if n == 1 { base.clone() } else { format!("{base}_copy{n}") };
-                if owner.get(&stem.to_lowercase()).is_none_or(|other| other == source) {
-                    break stem;
-                }
-                n += 1;
-            };
-            owner.insert(stem.to_lowercase(), source);
-            stems.push(stem);
         }
-        stems
+        names
     }
 
     /// Tells whether a document is there as it would be written.
     pub(crate) fn is_current(&self, file: &str, made_of: &str) -> bool {
         let Some(record) = self.files.get(file) else { return false };
+        let is_there = |picture: &String| self.path(picture).is_file();
         record.made_of.as_deref() == Some(made_of)
+            && record.pictures.iter().all(is_there)
             && hash_of(&self.path(file)).is_ok_and(|found| record.hash == Some(spell(found)))
     }
 
@@ -158,20 +146,26 @@ impl Output {
         }
     }
 
-    /// Claims the names that are to be written. Fails if a foreign file has one of them.
-    pub(crate) fn claim(&mut self, files: &[(String, Record)]) -> Result<(), ExportError> {
-        for (file, _) in files {
-            self.check(file)?;
-        }
+    /// Claims the names that are to be written.
+    pub(crate) fn claim(
+        &mut self,
+        files: impl IntoIterator<Item = (String, Record)>,
+    ) -> Result<(), ExportError> {
         fs::create_dir_all(&self.dir).map_err(|e| ExportError::write(&self.dir, e))?;
         remove_stale_parts(&self.dir);
         for (file, record) in files {
-            self.files.insert(file.clone(), Record { made_of: None, hash: None, ..record.clone() });
+            self.files.insert(file, Record { made_of: None, hash: None, ..record });
         }
         self.save()
     }
 
-    fn check(&self, file: &str) -> Result<(), ExportError> {
+    /// Tells whether a file is one of ours.
+    pub(crate) fn knows(&self, file: &str) -> bool {
+        self.files.contains_key(file)
+    }
+
+    /// Fails if a foreign file has this name, or somebody changed ours.
+    pub(crate) fn check(&self, file: &str) -> Result<(), ExportError> {
         let path = self.path(file);
         let found = match path.symlink_metadata() {
             Ok(found) => found,
@@ -195,8 +189,12 @@ impl Output {
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<String, ExportError> {
         let path = self.path(file);
-        if let Some(dir) = path.parent() {
+        if let Some(dir) = path.parent().filter(|dir| *dir != self.dir) {
             fs::create_dir_all(dir).map_err(|e| ExportError::write(dir, e))?;
+            // A link would lead out of the directory.
+            if dir.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+                return Err(ExportError::ForeignFile { path: dir.to_owned() });
+            }
         }
         write_whole(&path, write).map(spell).map_err(|e| ExportError::write(&path, e))
     }
@@ -206,37 +204,52 @@ impl Output {
         self.files.extend(files);
     }
 
-    /// Removes documents of these sources that are no longer made, unless somebody changed them.
-    pub(crate) fn remove_others(&mut self, sources: &FxHashSet<&str>, keep: impl Fn(&str) -> bool) -> usize {
+    /// Removes documents of these sources that are no longer made, and pictures that no document
+    /// shows; not what somebody changed.
+    pub(crate) fn remove_others(
+        &mut self,
+        sources: &FxHashSet<String>,
+        ending: &str,
+        keep: impl Fn(&str) -> bool,
+    ) -> usize {
+        let ending = format!(".{ending}");
         let gone = |(file, record): (&String, &Record)| {
-            (sources.contains(record.source.as_str()) && !keep(file)).then(|| file.clone())
+            let ours = sources.contains(&record.source) && file.ends_with(&ending);
+            (ours && !keep(file)).then(|| file.clone())
         };
         let gone: Vec<String> = self.files.iter().filter_map(gone).collect();
-        let mut removed = 0;
-        for file in &gone {
-            let path = self.path(file);
-            let ours = self.files.get(file).and_then(|record| record.hash.clone());
-            let as_written = hash_of(&path).is_ok_and(|found| ours.is_none() || ours == Some(spell(found)));
-            if as_written && fs::remove_file(&path).is_ok() {
-                removed += 1;
-            }
-            self.files.remove(file);
+        let removed = gone.iter().filter(|file| self.remove(file)).count();
+        let shown: FxHashSet<String> =
+            self.files.values().flat_map(|record| record.pictures.iter().cloned()).collect();
+        let unseen = |file: &&String| file.starts_with("images/") && !shown.contains(*file);
+        let unseen: Vec<String> = self.files.keys().filter(unseen).cloned().collect();
+        for file in &unseen {
+            self.remove(file);
         }
         removed
     }
 
+    fn remove(&mut self, file: &str) -> bool {
+        let path = self.path(file);
+        let Some(record) = self.files.remove(file) else { return false };
+        let as_written =
+            hash_of(&path).is_ok_and(|found| record.hash.is_none_or(|hash| hash == spell(found)));
+        as_written && fs::remove_file(&path).is_ok()
+    }
+
     /// Counts the transcripts of other sources.
-    pub(crate) fn transcripts_of_others(&self, sources: &FxHashSet<&str>) -> usize {
-        let other = |record: &&Record| record.row.is_some() && !sources.contains(record.source.as_str());
+    pub(crate) fn transcripts_of_others(&self, sources: &FxHashSet<String>) -> usize {
+        let other = |record: &&Record| record.row.is_some() && !sources.contains(&record.source);
         self.files.values().filter(other).count()
     }
 
-    /// Returns what the index lists.
+    /// Returns what the index lists: a path once, in whatever formats it is there.
     pub(crate) fn rows(&self) -> Vec<IndexRow> {
-        let row = |(file, record): (&String, &Record)| {
-            let row = record.row.clone()?;
-            Some(IndexRow {
-                file: file.clone(),
+        let mut rows: BTreeMap<(&str, usize), IndexRow> = BTreeMap::new();
+        for (file, record) in &self.files {
+            let Some(row) = record.row.clone() else { continue };
+            let listed = rows.entry((&record.source, row.path.0)).or_insert_with(|| IndexRow {
+                files: Vec::new(),
                 session: row.session,
                 title: row.title,
                 project: row.project,
@@ -246,9 +259,10 @@ impl Output {
                 time: row.time,
                 turns: row.turns,
                 messages: row.messages,
-            })
-        };
-        self.files.iter().filter_map(row).collect()
+            });
+            listed.files.push(file.clone());
+        }
+        rows.into_values().collect()
     }
 
     /// Writes the note.
@@ -265,8 +279,34 @@ fn spell(written: Written) -> String {
 
 /// Tells whether a name leads to a file in the directory or in one of its own directories.
 fn is_plain(name: &str) -> bool {
-    let parts: Vec<&str> = name.split('/').collect();
-    parts.len() <= 2 && parts.iter().all(|part| safe_name(part) == **part)
+    name.matches('/').count() <= 1 && name.split('/').all(|part| safe_name(part) == part)
+}
+
+/// The names in a directory, and the sources that they belong to.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// The source of each file, by its name in small letters.
+    owner: FxHashMap<String, String>,
+    /// The stems that sources had before.
+    known: FxHashMap<String, String>,
+}
+
+impl Names {
+    /// Gives a source the beginning of its files' names: the one that it had before, or one with which
+    /// no file of it (`files_of` lists them) has the name of another's.
+    pub(crate) fn stem(&mut self, source: &str, id: &str, files_of: impl Fn(&str) -> Vec<String>) -> String {
+        let base = safe_name(id);
+        let known = self.known.get(source).filter(|stem| is_stem_of(stem, id)).cloned();
+        let numbered = (2..).map(|n| format!("{base}_copy{n}"));
+        for stem in known.into_iter().chain([base.clone()]).chain(numbered) {
+            let files: Vec<String> = files_of(&stem).iter().map(|file| file.to_lowercase()).collect();
+            if files.iter().all(|file| self.owner.get(file).is_none_or(|owner| owner == source)) {
+                self.owner.extend(files.into_iter().map(|file| (file, source.to_owned())));
+                return stem;
+            }
+        }
+        unreachable!("there is always a higher number")
+    }
 }
 
 /// Tells whether a stem could have been made for this session.
@@ -309,13 +349,18 @@ mod tests {
     fn sources_keep_their_names_and_never_share_them() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut output = Output::open(dir.path(), false).expect("opened");
-        let source = |s: &str, id: &str| (s.to_owned(), id.to_owned());
-        let both = [source("1", "x"), source("2", "X")];
-        assert_eq!(output.stems(&both), ["x", "X_copy2"]);
+        let mut names = output.names();
+        let one = |stem: &str| vec![format!("transcript_{stem}.md")];
+        let two =
+            |stem: &str| vec![format!("transcript_{stem}_path1.md"), format!("transcript_{stem}_path2.md")];
+        assert_eq!(names.stem("1", "x", one), "x");
+        assert_eq!(names.stem("2", "X", one), "X_copy2");
+        assert_eq!(names.stem("3", "y", two), "y");
+        assert_eq!(names.stem("4", "y_path2", one), "y_path2_copy2");
         let record = Record { source: "2".into(), stem: "X_copy2".into(), ..Record::default() };
-        output.claim(&[("transcript_X_copy2.md".into(), record)]).expect("claimed");
+        output.claim([("transcript_X_copy2.md".to_owned(), record)]).expect("claimed");
         let again = Output::open(dir.path(), false).expect("opened again");
-        assert_eq!(again.stems(&both[1..]), ["X_copy2"]);
-        assert_eq!(again.stems(&[source("3", "x_copy2")]), ["x_copy2_copy2"]);
+        assert_eq!(again.names().stem("2", "X", one), "X_copy2");
+        assert_eq!(again.names().stem("5", "x_copy2", one), "x_copy2_copy2");
     }
 }

@@ -12,6 +12,7 @@ use rethread_store::{SessionFile, Store, uuids_in};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use super::{ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, Source};
 use crate::session::{Loaded, Subagent};
@@ -23,7 +24,12 @@ const MAX_ROUNDS: usize = 50;
 /// What is kept of a session while others are read.
 pub(crate) struct Survey {
     pub(crate) source: Source,
-    /// What its bytes hash to, with those of everything beside it.
+    /// Its id; of a log that was piped in, the one that it says it has.
+    pub(crate) name: String,
+    /// How long its log is, and what that hashes to.
+    pub(crate) bytes: u64,
+    pub(crate) log_hash: u128,
+    /// What everything hashes to that its documents show: the log, and what lies beside it.
     pub(crate) hash: u128,
     /// Its own documents are not asked for; it is read for what others go on from.
     pub(crate) auxiliary: bool,
@@ -39,6 +45,10 @@ pub(crate) struct Survey {
     pub(crate) defects: Vec<String>,
     pub(crate) span: Option<(Time, Time)>,
     pub(crate) agents: Vec<Subagent>,
+    /// The ids of the calls that started them.
+    pub(crate) agent_calls: Vec<Option<String>>,
+    /// The calls that the log has itself, as hashes.
+    calls: Vec<u64>,
     forked_from: Option<String>,
     restamped: Option<Restamped>,
     sketch: Sketch,
@@ -49,8 +59,10 @@ pub(crate) struct Survey {
 /// All sessions of an export.
 pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
-    /// For each path the one that holds it, if it is left out.
-    pub(crate) held: Vec<Vec<Option<PathId>>>,
+    /// For paths that are left out the ones that hold them.
+    held: FxHashMap<PathId, PathId>,
+    /// The sessions that have subagents that the calls with these ids started.
+    pub(crate) started: FxHashMap<String, Vec<usize>>,
     joints: FxHashMap<(usize, usize), Before>,
     pub(crate) errors: Vec<Error>,
 }
@@ -69,10 +81,10 @@ impl Surveys {
     pub(crate) fn new(
         library: &Library,
         sources: Vec<Source>,
-        client: Client,
-        all_copies: bool,
+        options: &ExportOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Self {
+        let client = options.client;
         let sources = without_owned_agents(library, sources);
         let read: Vec<Result<Survey, Error>> = sources
             .par_iter()
@@ -82,8 +94,13 @@ impl Surveys {
                 survey
             })
             .collect();
-        let mut surveys =
-            Self { sessions: Vec::new(), held: Vec::new(), joints: FxHashMap::default(), errors: Vec::new() };
+        let mut surveys = Self {
+            sessions: Vec::new(),
+            held: FxHashMap::default(),
+            started: FxHashMap::default(),
+            joints: FxHashMap::default(),
+            errors: Vec::new(),
+        };
         for survey in read {
             match survey {
                 Ok(survey) => surveys.sessions.push(survey),
@@ -95,8 +112,37 @@ impl Surveys {
         surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
         surveys.follow(library, client);
         surveys.see_through_forks(library);
-        surveys.hold(all_copies);
+        surveys.hold(options);
+        for (session, survey) in surveys.sessions.iter().enumerate() {
+            for id in survey.agent_calls.iter().flatten() {
+                surveys.started.entry(id.clone()).or_default().push(session);
+            }
+        }
         surveys
+    }
+
+    /// Returns the path that holds a path which is left out.
+    pub(crate) fn holder(&self, path: PathId) -> Option<PathId> {
+        self.held.get(&path).copied()
+    }
+
+    /// Returns what other sessions hash to whose subagents a session shows under copies of their calls.
+    pub(crate) fn starters(&self, session: usize) -> Vec<u128> {
+        let own = &self.sessions[session];
+        if self.started.is_empty() || own.calls.is_empty() {
+            return Vec::new();
+        }
+        let has = |id: &str| own.calls.binary_search(&xxh3_64(id.as_bytes())).is_ok();
+        let mut others: Vec<usize> = self
+            .started
+            .iter()
+            .filter(|(id, _)| has(id))
+            .flat_map(|(_, sessions)| sessions.iter().copied())
+            .filter(|&other| other != session)
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        others.into_iter().map(|other| self.sessions[other].hash).collect()
     }
 
     /// Finds in other files what roots go on from.
@@ -143,6 +189,8 @@ impl Surveys {
             .filter(|(_, uids)| !uids.is_empty())
             .collect();
         let mut known: FxHashSet<Uid> = FxHashSet::default();
+        let mut by_path: FxHashMap<PathBuf, usize> =
+            self.sessions.iter().enumerate().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
             let Ok(loaded) = library.load(&file.clone().into()) else { continue };
@@ -150,16 +198,12 @@ impl Surveys {
                 let facts = &loaded.session.facts;
                 let step = facts.node_of(uid).and_then(|node| loaded.session.tree.step(node));
                 let Some(step) = step else { continue };
-                let at = self.sessions.iter().position(|s| s.source.file.path == file.path);
-                let at = match at {
-                    Some(at) => at,
-                    None => {
-                        let Ok(mut survey) = survey_of(library, &loaded, client) else { continue };
-                        survey.auxiliary = true;
-                        self.sessions.push(survey);
-                        self.sessions.len() - 1
-                    }
-                };
+                let at = *by_path.entry(file.path.clone()).or_insert_with(|| {
+                    let mut survey = survey_of(library, &loaded, client);
+                    survey.auxiliary = true;
+                    self.sessions.push(survey);
+                    self.sessions.len() - 1
+                });
                 let root = loaded.session.roots()[step];
                 let before = Before { session: at, step, counts: loaded.session.counts_to(step), root };
                 for &(session, from) in &wanted[&uid] {
@@ -190,19 +234,33 @@ impl Surveys {
         }
     }
 
-    fn hold(&mut self, all_copies: bool) {
-        let none = |s: &Survey| vec![None; if s.auxiliary { 0 } else { s.paths.len() }];
-        if all_copies {
-            self.held = self.sessions.iter().map(none).collect();
+    fn hold(&mut self, options: &ExportOptions) {
+        let sketches: Vec<Sketch> = self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
+        // A path that is asked for by its number is meant, whatever holds it.
+        if options.all_copies || matches!(options.paths, PathChoice::Number(_)) {
             return;
         }
+        let only_active = options.paths == PathChoice::Active;
+        let asked = |survey: &Survey| -> Vec<usize> {
+            let all = 0..if survey.auxiliary { 0 } else { survey.paths.len() };
+            all.filter(|&i| !only_active || survey.paths[i].path.active).collect()
+        };
+        let asked: Vec<Vec<usize>> = self.sessions.iter().map(asked).collect();
+        let sketches: Vec<Sketch> =
+            sketches.into_iter().zip(&asked).map(|(sketch, asked)| sketch.with_endings(asked)).collect();
         let joints: Vec<Joint> = self
             .joints
             .iter()
             .map(|(&(session, root), before)| Joint { session, root, before: (before.session, before.step) })
             .collect();
-        let sketches: Vec<Sketch> = self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
-        self.held = holders(&sketches, &joints);
+        let real = |id: PathId| PathId { session: id.session, path: asked[id.session][id.path] };
+        for (session, held) in holders(&sketches, &joints).into_iter().enumerate() {
+            for (path, by) in held.into_iter().enumerate() {
+                if let Some(by) = by {
+                    self.held.insert(real(PathId { session, path }), real(by));
+                }
+            }
+        }
     }
 
     /// Returns what a path goes on from in other files, the oldest first.
@@ -244,10 +302,10 @@ fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Sour
 
 fn survey(library: &Library, source: &Source, client: Client) -> Result<Survey, Error> {
     let _turn = source.turn();
-    survey_of(library, &library.load(source)?, client)
+    Ok(survey_of(library, &library.load(source)?, client))
 }
 
-fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Result<Survey, Error> {
+fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
     let paths = loaded.tree(client);
     let reader = loaded.reader();
     let session = &loaded.session;
@@ -261,8 +319,18 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Result<Surve
     wanted.dedup();
     let agents = loaded.subagents();
     let titled = Titled::new(&session.facts, &loaded.source.file.path);
-    Ok(Survey {
-        hash: hash_all(library, loaded),
+    let facts = &session.facts;
+    let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
+    let mut calls: Vec<u64> = facts.calls.iter().map(|c| xxh3_64(facts.call_id(c).as_bytes())).collect();
+    calls.sort_unstable();
+    let log_hash = xxh3_128(&loaded.bytes);
+    Survey {
+        name: name_of(loaded),
+        bytes: loaded.bytes.len() as u64,
+        log_hash,
+        hash: hash_all(library, loaded, log_hash),
+        agent_calls: agents.iter().map(call_id).collect(),
+        calls,
         auxiliary: false,
         branchings: session.branchings(&of_paths),
         roots: paths.iter().map(|row| roots[row.path.step]).collect(),
@@ -280,7 +348,14 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Result<Surve
         wanted,
         paths,
         source: loaded.source.clone(),
-    })
+    }
+}
+
+fn name_of(loaded: &Loaded) -> String {
+    let file = &loaded.source.file;
+    let piped = file.path == Path::new("-");
+    let own = loaded.session.facts.session_ids.first().filter(|id| piped && !id.is_empty());
+    own.map_or_else(|| file.id.clone(), str::to_owned)
 }
 
 fn project_of(facts: &Facts, file: &SessionFile) -> String {
@@ -305,8 +380,8 @@ fn defects_of(loaded: &Loaded) -> Vec<String> {
 }
 
 /// Hashes a session with everything beside it that a document shows.
-fn hash_all(library: &Library, loaded: &Loaded) -> u128 {
-    let mut hashes: Vec<u8> = xxh3_128(&loaded.bytes).to_le_bytes().to_vec();
+fn hash_all(library: &Library, loaded: &Loaded, log_hash: u128) -> u128 {
+    let mut hashes: Vec<u8> = log_hash.to_le_bytes().to_vec();
     let mut look = |path: &Path, whole: bool| {
         hashes.extend_from_slice(
             &xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes(),

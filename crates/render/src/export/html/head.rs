@@ -74,9 +74,8 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) {
         }
         out.push_str("</ul></details>\n");
     }
-    if let Some(file) = &head.begins_in {
+    if let Some((file, n)) = &head.begins_in {
         let file = escaped(file);
-        let n = head.fork.as_ref().and_then(|(_, n)| *n);
         let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
             (format!("{file}#m{n}"), format!("message #{n} of another path"))
         });
@@ -147,6 +146,9 @@ fn facts(out: &mut String, head: &Head) {
     fact("Models", head.models.iter().map(|model| text(model)).collect::<Vec<_>>().join(", "));
     fact("Client", head.versions.iter().map(|version| text(version)).collect::<Vec<_>>().join(", "));
     fact("Git branch", head.git_branch.as_deref().map(text).unwrap_or_default());
+    if let Some(n) = head.resumes_at {
+        fact("Resumes", format!("the client would go on after <a href=\"#m{n}\">#{n}</a>"));
+    }
     if let Some((uuid, _)) = &head.fork {
         fact("Fork point", format!("<code>{}</code>", text(uuid)));
     }

@@ -20,8 +20,11 @@ use rethread_model::{
 use self::page::Pages;
 use self::prose::markdown;
 use super::safe::{clean, escaped, html};
-use super::tools::{Piece, State, result_language, tell, words};
-use super::{Answers, Document, MAX_NESTING, Part, moment, picture_of, sent, tokens};
+use super::tools::{Piece, State, other, result_language, tell, words};
+use super::{
+    Answers, Document, MAX_NESTING, Part, extent, is_first_result, moment, picture_of, sent, tokens,
+    whole_parts,
+};
 use crate::text::{count, fit, plural};
 
 pub(super) use self::page::page_start;
@@ -45,6 +48,8 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
             pages.take(&mut page.text)?;
         }
     }
+    page.lost_agents();
+    pages.take(&mut page.text)?;
     pages.end()
 }
 
@@ -114,7 +119,7 @@ impl Page<'_> {
                 self.text.push_str("</article>\n");
             }
             MessageKind::Answer => {
-                if !message.blocks.iter().any(|block| self.shows(block)) {
+                if !message.blocks.iter().any(|block| self.document.shows(block)) {
                     return Ok(());
                 }
                 self.open(part, message, "answer", "Claude");
@@ -142,16 +147,6 @@ impl Page<'_> {
             }
         }
         Ok(())
-    }
-
-    fn shows(&self, block: &BlockView<'_>) -> bool {
-        match block.kind {
-            Some(BlockKind::Text) => !block.text().trim().is_empty(),
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                self.document.thinking && !block.text().trim().is_empty()
-            }
-            _ => true,
-        }
     }
 
     fn words(&mut self, message: &MessageView<'_>, markdown: bool) {
@@ -188,9 +183,19 @@ impl Page<'_> {
                     picture.media, picture.base64
                 );
             }
-            None => {
-                let _ = write!(self.text, "<p class=\"media\">{name}</p>");
-            }
+            None => match other(block) {
+                Some((language, said)) => {
+                    let _ = write!(
+                        self.text,
+                        "<details class=\"tool\"><summary><b>{name}</b></summary><div class=\"body\">"
+                    );
+                    pre(&mut self.text, "result", language, &said);
+                    self.text.push_str("</div></details>");
+                }
+                None => {
+                    let _ = write!(self.text, "<p class=\"media\">{name}</p>");
+                }
+            },
         }
     }
 
@@ -201,7 +206,7 @@ impl Page<'_> {
         block: &BlockView<'_>,
         depth: usize,
     ) -> io::Result<()> {
-        if !self.shows(block) {
+        if !self.document.shows(block) {
             return Ok(());
         }
         match block.kind {
@@ -249,7 +254,11 @@ impl Page<'_> {
         }
         let language = result_language(&tool, block.input());
         for ((message, block), parts) in results.iter().zip(&wholes) {
-            let _ = write!(self.text, "<h4 id=\"{}m{}\">Result</h4>", part.prefix, message.n);
+            if is_first_result(message, block) {
+                let _ = write!(self.text, "<h4 id=\"{}m{}\">Result</h4>", part.prefix, message.n);
+            } else {
+                self.text.push_str("<h4>Result</h4>");
+            }
             self.result(block, parts, &language);
         }
         for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
@@ -339,6 +348,27 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Subagents that nobody is known to have started.
+    fn lost_agents(&mut self) {
+        let head = self.document.head;
+        if head.lost_agents.is_empty() {
+            return;
+        }
+        self.text.push_str("<section class=\"lost\"><h3>Subagents whose call is not known</h3><ul>");
+        for &index in &head.lost_agents {
+            let agent = &self.document.agents[index];
+            let _ = write!(
+                self.text,
+                "<li><a href=\"{}{}\">{}</a>, {}</li>",
+                head.up,
+                escaped(&agent.file),
+                text(&agent.name),
+                plural(agent.messages as u64, "message")
+            );
+        }
+        self.text.push_str("</ul></section>\n");
+    }
+
     fn loose_results(&mut self, part: &Part<'_>, answers: &Answers<'_, '_>, message: &MessageView<'_>) {
         let mut opened = false;
         for block in message.blocks.iter().filter(|block| !answers.has(block)) {
@@ -422,38 +452,12 @@ impl Page<'_> {
     }
 }
 
-/// The parts of a result, with the whole of a text that was shortened.
-fn whole_parts<'a>(part: &Part<'_>, block: &BlockView<'a>) -> Vec<ResultPart<'a>> {
-    let mut parts = block.parts();
-    if let Some(whole_result) = &part.side.whole_result {
-        for piece in &mut parts {
-            if let ResultPart::Text(said) = piece
-                && let Some(whole) = whole_result(said)
-            {
-                *said = whole.into();
-            }
-        }
-    }
-    parts
-}
-
 fn outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
     if block.is_error() {
         out.push_str("<span class=\"outcome error\">error</span>");
-        return;
-    }
-    let lines = |part: &ResultPart<'_>| match part {
-        ResultPart::Text(said) => said.lines().count() as u64,
-        ResultPart::Other(_) => 0,
-    };
-    let pictures = parts.iter().filter(|part| matches!(part, ResultPart::Other(_))).count() as u64;
-    let n = parts.iter().map(lines).sum::<u64>();
-    let told = if n == 0 && pictures > 0 {
-        plural(pictures, "attachment").to_string()
     } else {
-        plural(n, "line").to_string()
-    };
-    let _ = write!(out, "<span class=\"outcome\">{told}</span>");
+        let _ = write!(out, "<span class=\"outcome\">{}</span>", extent(parts));
+    }
 }
 
 /// The beginning of a text that may be very long.

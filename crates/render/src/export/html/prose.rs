@@ -3,16 +3,17 @@
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Parser, Tag, TagEnd};
 
 use super::beginning;
-use crate::export::markdown::markdown_options;
+use crate::export::markdown::{markdown_options, undefined};
 use crate::export::safe::{escaped, safe_link};
 
 /// Writes Markdown as HTML: elements of Markdown only, text for everything else.
 pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
     scratch.clear();
+    let said = undefined(said);
     let mut image = None;
     let mut unsafe_link: Option<CowStr<'_>> = None;
     let raw = |text: String| Event::Html(CowStr::from(text));
-    let events = Parser::new_ext(said, markdown_options()).filter_map(|event| {
+    let events = Parser::new_ext(&said, markdown_options()).filter_map(|event| {
         Some(match event {
             Event::Html(text) | Event::InlineHtml(text) => Event::Text(text),
             Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => return None,

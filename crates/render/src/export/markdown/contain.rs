@@ -1,6 +1,8 @@
 //! Text from a log that stays where it is put, whatever Markdown it holds.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 use rethread_model::one_line;
@@ -22,60 +24,100 @@ pub(super) fn fence(out: &mut String, language: &str, text: &str) {
 
 /// Quotes a text line by line, keeping its line ends. Nothing in it reaches beyond the quote.
 pub(super) fn quote(out: &mut String, text: &str) {
-    let text = contain(text);
-    let mut lines = text.trim_end_matches('\n').split('\n').peekable();
-    let mut fenced = false;
-    while let Some(line) = lines.next() {
-        out.push('>');
-        if !line.is_empty() {
-            out.push(' ');
-            out.push_str(line);
+    let quoted = |text: &str| -> String {
+        let mut quoted = String::with_capacity(text.len() + 16);
+        for line in text.trim_end_matches('\n').split('\n') {
+            quoted.push_str(if line.is_empty() { ">" } else { "> " });
+            quoted.push_str(line);
+            quoted.push('\n');
         }
-        let bare = line.trim_start();
-        fenced ^= bare.starts_with("```") || bare.starts_with("~~~");
-        let goes_on = lines.peek().is_some_and(|next| !next.trim().is_empty());
-        if goes_on && !fenced && !line.trim().is_empty() && !line.ends_with("  ") {
+        quoted
+    };
+    // Read as it will stand: behind the mark of a quote a tab is narrower than alone.
+    let safe = mend(quoted(&undefined(text))).unwrap_or_else(|| {
+        let mut fenced = String::new();
+        fence(&mut fenced, "", text);
+        quoted(&fenced)
+    });
+    let mut in_code = inside(if is_plain(text) { Vec::new() } else { code_ranges(&safe) });
+    let mut at = 0;
+    let mut lines = safe.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let words = line.trim_end_matches('\n');
+        out.push_str(words);
+        let is_text = |line: &str| !line.trim_start_matches('>').trim().is_empty();
+        let goes_on = lines.peek().is_some_and(|next| is_text(next)) && is_text(words);
+        if goes_on && !words.ends_with("  ") && !in_code(at) {
             out.push_str("  ");
         }
         out.push('\n');
+        at += line.len();
     }
 }
 
-/// Makes Markdown from a log safe to stand among other Markdown: HTML is shown as text, a fence that
-/// is never closed is closed.
+/// Tells of places, asked for one after the other, whether they are in one of the ranges.
+fn inside(ranges: Vec<Range<usize>>) -> impl FnMut(usize) -> bool {
+    let mut ranges = ranges.into_iter().peekable();
+    move |at| {
+        while ranges.next_if(|range| range.end <= at).is_some() {}
+        ranges.peek().is_some_and(|range| range.contains(&at))
+    }
+}
+
+/// Tells whether a text can hold no code.
+fn is_plain(text: &str) -> bool {
+    !["```", "~~~", "    ", "\t"].iter().any(|mark| text.contains(mark))
+}
+
+/// Finds the code blocks of a text, each from the beginning of its first line.
+fn code_ranges(text: &str) -> Vec<Range<usize>> {
+    let block = |(event, range): (Event<'_>, Range<usize>)| {
+        let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+        matches!(event, Event::Start(Tag::CodeBlock(_))).then_some(start..range.end)
+    };
+    Parser::new_ext(text, markdown_options()).into_offset_iter().filter_map(block).collect()
+}
+
+/// Makes Markdown from a log safe to stand among other Markdown: HTML and definitions are shown as
+/// text, a fence that is never closed is closed.
 pub(super) fn contain(text: &str) -> String {
-    let mut text = text.to_owned();
+    let mut safe = mend(undefined(text).into_owned()).unwrap_or_else(|| {
+        let mut fenced = String::new();
+        fence(&mut fenced, "", text);
+        fenced
+    });
+    if !safe.ends_with('\n') {
+        safe.push('\n');
+    }
+    safe
+}
+
+/// Mends a text until nothing in it reaches out; gives up on one that is made to resist.
+fn mend(mut text: String) -> Option<String> {
     // What was hidden inside HTML becomes Markdown when the HTML is escaped, so look again.
-    for _ in 0..4 {
+    for _ in 0..6 {
         match mended(&text) {
             Some(better) => text = better,
-            None => {
-                if !text.ends_with('\n') {
-                    text.push('\n');
-                }
-                return text;
-            }
+            None => return Some(text),
         }
     }
-    let mut out = String::new();
-    fence(&mut out, "", &text);
-    out
+    None
 }
 
 fn mended(text: &str) -> Option<String> {
-    // Most texts hold neither.
-    if !text.contains('<') && !text.contains("```") && !text.contains("~~~") {
+    // Most texts hold none of it.
+    if !["<", "```", "~~~", "]:"].iter().any(|mark| text.contains(mark)) {
         return None;
     }
-    let mut cuts: Vec<usize> = Vec::new();
+    let mut cuts: Vec<(usize, &str)> = Vec::new();
     let mut open_fence = None;
     let mut depth = 0usize;
-    for (event, range) in Parser::new_ext(text, markdown_options()).into_offset_iter() {
+    let mut events = Parser::new_ext(text, markdown_options()).into_offset_iter();
+    for (event, range) in events.by_ref() {
         match event {
             Event::Html(_) | Event::InlineHtml(_) => {
-                cuts.extend(
-                    memchr::memchr_iter(b'<', text[range.clone()].as_bytes()).map(|i| range.start + i),
-                );
+                let found = memchr::memchr_iter(b'<', text[range.clone()].as_bytes());
+                cuts.extend(found.map(|i| (range.start + i, "&lt;")));
             }
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
                 if depth == 0 {
@@ -88,6 +130,11 @@ fn mended(text: &str) -> Option<String> {
             _ => {}
         }
     }
+    let definitions = events.reference_definitions().iter();
+    cuts.extend(definitions.filter_map(|(_, found)| {
+        let at = found.span.start + text.get(found.span.clone())?.find('[')?;
+        Some((at, "\\["))
+    }));
     if cuts.is_empty() && open_fence.is_none() {
         return None;
     }
@@ -95,9 +142,9 @@ fn mended(text: &str) -> Option<String> {
     cuts.dedup();
     let mut out = String::with_capacity(text.len() + cuts.len() * 3 + 8);
     let mut at = 0;
-    for cut in cuts {
+    for (cut, instead) in cuts {
         out.push_str(&text[at..cut]);
-        out.push_str("&lt;");
+        out.push_str(instead);
         at = cut + 1;
     }
     out.push_str(&text[at..]);
@@ -109,6 +156,32 @@ fn mended(text: &str) -> Option<String> {
         out.push('\n');
     }
     Some(out)
+}
+
+/// Shows definitions of links and footnotes as the text that they are: in a document of many messages
+/// they would be in force everywhere, and where they stand nothing would be seen.
+pub(in crate::export) fn undefined(text: &str) -> Cow<'_, str> {
+    if !text.contains("]:") {
+        return text.into();
+    }
+    let mut in_code = inside(code_ranges(text));
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_start_matches(|c: char| c.is_whitespace() || "->*+".contains(c));
+        let bare = bare.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['.', ')', ' ']);
+        let defines = bare.starts_with('[') && bare.contains("]:");
+        let place = at + (line.len() - bare.len());
+        if defines && !in_code(place) {
+            out.push_str(&line[..line.len() - bare.len()]);
+            out.push('\\');
+            out.push_str(bare);
+        } else {
+            out.push_str(line);
+        }
+        at += line.len();
+    }
+    out.into()
 }
 
 /// Returns the fence that a fenced block lacks at its end.
@@ -158,6 +231,12 @@ pub(super) fn one_cell(text: &str) -> String {
     out
 }
 
+/// Escapes what would become a tag or a link, and nothing that stands in an ordinary name.
+pub(super) fn header(text: &str) -> String {
+    let text = one_line(&clean(text));
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('[', "\\[").replace('`', "\\`")
+}
+
 /// A code span, whatever the text holds.
 pub(super) fn code(text: &str) -> String {
     let text = one_line(&clean(text));
@@ -165,4 +244,31 @@ pub(super) fn code(text: &str) -> String {
         return text;
     }
     if text.contains('`') { inline(&text) } else { format!("`{text}`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quoted(text: &str) -> String {
+        let mut out = String::new();
+        quote(&mut out, text);
+        out
+    }
+
+    #[test]
+    fn nothing_reaches_beyond_a_quote() {
+        assert_eq!(quoted("\t<!-- x\ny"), "> \t&lt;!-- x  \n> y\n");
+        assert_eq!(quoted("a\n\n```\n\t<b>\n  c\n```"), "> a\n>\n> ```\n> \t<b>\n>   c\n> ```\n");
+        assert_eq!(quoted("[foo]: http://x.y\n[^1]: note"), "> \\[foo]: http://x.y  \n> \\[^1]: note\n");
+    }
+
+    #[test]
+    fn an_answer_ends_where_it_ends() {
+        assert_eq!(contain("```rs\ncode"), "```rs\ncode\n```\n");
+        assert_eq!(contain("- a\n  ```\n  code"), "- a\n  ```\n  code\n");
+        assert_eq!(contain("<!-- a\n\n```\nb"), "&lt;!-- a\n\n```\nb\n```\n");
+        assert_eq!(contain("plain `<b>` and ``` `` ```"), "plain `<b>` and ``` `` ```\n");
+        assert_eq!(contain("see [a]\n\n[a]: b\n[a]: c"), "see [a]\n\n\\[a]: b\n\\[a]: c\n");
+    }
 }

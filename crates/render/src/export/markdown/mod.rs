@@ -15,16 +15,23 @@ use rethread_model::{
     BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line,
 };
 
-use self::contain::{code, contain, fence, inline, one_cell, quote};
+use self::contain::{code, contain, fence, header, inline, one_cell, quote};
 use super::safe::{clean, escaped};
-use super::tools::{Piece, State, result_language, tell, words};
-use super::{Answers, Document, MAX_NESTING, Part, moment, picture_of, sent, tokens};
+use super::tools::{Piece, State, other, result_language, tell, words};
+use super::{
+    Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_first_result, moment, picture_of, sent,
+    tokens, whole_parts,
+};
 use crate::text::{count, plural};
 
-pub(super) use self::contain::markdown_options;
+pub(super) use self::contain::{markdown_options, undefined};
 
-pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
-    let mut page = Page { document, text: String::new(), turn: 0 };
+pub(crate) fn write(
+    out: &mut dyn Write,
+    document: &Document<'_>,
+    picture: WritePicture<'_>,
+) -> io::Result<()> {
+    let mut page = Page { document, picture, text: String::new(), turn: 0 };
     page.head();
     out.write_all(page.text.as_bytes())?;
     for (i, part) in document.parts.iter().enumerate() {
@@ -36,11 +43,14 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
         out.write_all(page.text.as_bytes())?;
         page.part(part, 0, &mut |text| out.write_all(text.as_bytes()))?;
     }
-    Ok(())
+    page.text.clear();
+    page.lost_agents();
+    out.write_all(page.text.as_bytes())
 }
 
 struct Page<'a> {
     document: &'a Document<'a>,
+    picture: WritePicture<'a>,
     text: String,
     turn: usize,
 }
@@ -53,14 +63,14 @@ impl Page<'_> {
         let head = self.document.head;
         let out = &mut self.text;
         out.push_str("# CLAUDE CODE SESSION TRANSCRIPT\n\n");
-        let _ = writeln!(out, "Session ID: {}", one_line(&clean(&head.session)));
+        let _ = writeln!(out, "Session ID: {}", header(&head.session));
         if let Some(agent) = &head.agent {
             let _ = writeln!(out, "Subagent: {}", inline(agent));
         } else {
             let _ = writeln!(out, "Path: {} of {}", head.path.0, head.path.1);
             let _ = writeln!(out, "Status: {}", if head.active { "ACTIVE" } else { "ABANDONED" });
             if let Some((uuid, _)) = head.fork.as_ref().filter(|_| !head.active) {
-                let _ = writeln!(out, "Fork Point: {}", one_line(&clean(uuid)));
+                let _ = writeln!(out, "Fork Point: {}", header(uuid));
             }
         }
         if head.compactions > 0 {
@@ -106,6 +116,9 @@ impl Page<'_> {
         if head.path.1 > head.branches.len() && head.branches.len() > 1 {
             let _ = writeln!(out, "  - and {} more", head.path.1 - head.branches.len());
         }
+        if let Some(n) = head.resumes_at {
+            let _ = writeln!(out, "- **Resumes:** the client would go on after message #{n}");
+        }
         if let Some(parent) = &head.parent {
             let _ = writeln!(out, "- [Its session]({}{parent})", head.up);
         }
@@ -123,8 +136,7 @@ impl Page<'_> {
             }
             out.push_str("\n</details>\n");
         }
-        if let Some(file) = &head.begins_in {
-            let n = head.fork.as_ref().and_then(|(_, n)| *n);
+        if let Some((file, n)) = &head.begins_in {
             let link =
                 n.map_or(format!("[{file}]({file})"), |n| format!("[message #{n} of {file}]({file}#m{n})"));
             let _ = write!(out, "\n*What came before is in {link}.*\n");
@@ -137,7 +149,7 @@ impl Page<'_> {
             self.text.clear();
             match item {
                 Item::Message(message) => self.message(part, &answers, message, depth)?,
-                Item::Note(note) => self.note(note, part, depth),
+                Item::Note(note) => self.note(note, depth),
             }
             let text = std::mem::take(&mut self.text);
             take(&text)?;
@@ -168,10 +180,10 @@ impl Page<'_> {
                 }
                 let who = if self.document.head.agent.is_some() || depth > 0 { "Prompt" } else { "User" };
                 self.heading(part, message, depth, who);
-                self.words(message, true)
+                self.words(message)
             }
             MessageKind::Answer => {
-                let shown = message.blocks.iter().any(|block| self.shows(block));
+                let shown = message.blocks.iter().any(|block| self.document.shows(block));
                 if shown {
                     let model = message.model.map(|m| format!(" · {}", inline(m))).unwrap_or_default();
                     let usage = message.usage.map(|usage| {
@@ -191,7 +203,7 @@ impl Page<'_> {
                 self.text.push_str(
                     "<details>\n<summary>What came before, as the client summed it up</summary>\n\n",
                 );
-                self.words(message, true)?;
+                self.words(message)?;
                 self.text.push_str("</details>\n");
                 Ok(())
             }
@@ -206,28 +218,14 @@ impl Page<'_> {
         }
     }
 
-    fn shows(&self, block: &BlockView<'_>) -> bool {
-        match block.kind {
-            Some(BlockKind::Text) => !block.text().trim().is_empty(),
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                self.document.thinking && !block.text().trim().is_empty()
-            }
-            _ => true,
-        }
-    }
-
     /// Words of a message that is not an answer.
-    fn words(&mut self, message: &MessageView<'_>, quoted: bool) -> io::Result<()> {
+    fn words(&mut self, message: &MessageView<'_>) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.text();
                     let text = clean(text.trim_matches('\n'));
-                    if quoted {
-                        quote(&mut self.text, &text)
-                    } else {
-                        self.text.push_str(&contain(&text))
-                    }
+                    quote(&mut self.text, &text);
                     self.text.push('\n');
                 }
                 _ => self.media(block.json())?,
@@ -242,7 +240,7 @@ impl Page<'_> {
             && let Ok(bytes) =
                 base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture.base64)
         {
-            let file = (self.document.picture)(picture.media, &bytes)?;
+            let file = (self.picture)(picture.media, &bytes)?;
             let _ = write!(
                 self.text,
                 "![{}]({}{file})\n\n",
@@ -251,7 +249,17 @@ impl Page<'_> {
             );
             return Ok(());
         }
-        let _ = write!(self.text, "*{}*\n\n", inline(&name));
+        match other(block) {
+            Some((language, text)) => {
+                let name = one_cell(name.trim_matches(['[', ']']));
+                let _ = write!(self.text, "<details>\n<summary>{name}</summary>\n\n");
+                fence(&mut self.text, language, &text);
+                self.text.push_str("</details>\n\n");
+            }
+            None => {
+                let _ = write!(self.text, "*{}*\n\n", inline(&name));
+            }
+        }
         Ok(())
     }
 
@@ -262,7 +270,7 @@ impl Page<'_> {
         block: &BlockView<'_>,
         depth: usize,
     ) -> io::Result<()> {
-        if !self.shows(block) {
+        if !self.document.shows(block) {
             return Ok(());
         }
         match block.kind {
@@ -293,7 +301,9 @@ impl Page<'_> {
         let results = answers.of(block.call);
         let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
         let told = tell(&tool, block.input(), copy);
-        let outcome = outcome(part, results.iter().map(|(_, block)| *block));
+        let wholes: Vec<Vec<ResultPart<'_>>> =
+            results.iter().map(|(_, block)| whole_parts(part, block)).collect();
+        let outcome = outcome(results.iter().map(|(_, block)| *block).zip(&wholes));
         let gist = if told.gist.is_empty() {
             String::new()
         } else {
@@ -309,10 +319,12 @@ impl Page<'_> {
             self.piece(piece);
         }
         let language = result_language(&tool, block.input());
-        for (message, block) in results {
-            let _ = write!(self.text, "<a id=\"{}m{}\"></a>Result", part.prefix, message.n);
-            self.text.push_str(if block.is_error() { " (error)\n\n" } else { "\n\n" });
-            self.result(part, block, &language)?;
+        for ((message, block), parts) in results.iter().zip(&wholes) {
+            if is_first_result(message, block) {
+                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, message.n);
+            }
+            self.text.push_str(if block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
+            self.result(parts, &language)?;
         }
         for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
             self.agent(agent, depth)?;
@@ -347,20 +359,29 @@ impl Page<'_> {
         }
     }
 
-    fn result(&mut self, part: &Part<'_>, block: &BlockView<'_>, language: &str) -> io::Result<()> {
-        for piece in block.parts() {
+    fn result(&mut self, parts: &[ResultPart<'_>], language: &str) -> io::Result<()> {
+        for piece in parts {
             match piece {
-                ResultPart::Text(text) => {
-                    let whole = part.side.whole_result.as_ref().and_then(|whole| whole(&text));
-                    let text = clean(whole.as_deref().unwrap_or(&text)).into_owned();
-                    if !text.is_empty() {
-                        fence(&mut self.text, language, &text);
-                    }
-                }
-                ResultPart::Other(item) => self.media(item)?,
+                ResultPart::Text(text) if text.is_empty() => {}
+                ResultPart::Text(text) => fence(&mut self.text, language, &clean(text)),
+                ResultPart::Other(item) => self.media(*item)?,
             }
         }
         Ok(())
+    }
+
+    /// Subagents that nobody is known to have started.
+    fn lost_agents(&mut self) {
+        let head = self.document.head;
+        if head.lost_agents.is_empty() {
+            return;
+        }
+        self.text.push_str("\n---\n\n## Subagents whose call is not known\n\n");
+        for &index in &head.lost_agents {
+            let agent = &self.document.agents[index];
+            let messages = plural(agent.messages as u64, "message");
+            let _ = writeln!(self.text, "- [{}]({}{}): {messages}", inline(&agent.name), head.up, agent.file);
+        }
     }
 
     /// A subagent under the call that started it.
@@ -406,11 +427,12 @@ impl Page<'_> {
                         self.heading(part, message, depth, "Result without a call");
                         headed = true;
                     }
-                    let outcome = outcome(part, std::iter::once(block));
+                    let parts = whole_parts(part, block);
+                    let outcome = outcome(std::iter::once((block, &parts)));
                     let id = one_cell(&clean(&block.id()));
                     let _ =
                         write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
-                    self.result(part, block, "")?;
+                    self.result(&parts, "")?;
                     self.text.push_str("</details>\n\n");
                 }
                 _ => self.media(block.json())?,
@@ -437,7 +459,7 @@ impl Page<'_> {
         self.text.push_str("</details>\n\n");
     }
 
-    fn note(&mut self, note: &NoteView<'_>, _part: &Part<'_>, depth: usize) {
+    fn note(&mut self, note: &NoteView<'_>, depth: usize) {
         let time = moment(note.time).map(|time| format!(" · {time}")).unwrap_or_default();
         match &*note.kind {
             "compaction" => {
@@ -462,13 +484,12 @@ impl Page<'_> {
 }
 
 /// Tells how a call ended.
-fn outcome<'b, 'a: 'b>(part: &Part<'_>, results: impl Iterator<Item = &'b BlockView<'a>>) -> String {
-    let mut told = Vec::new();
-    for block in results {
-        let text = block.result_text();
-        let whole = part.side.whole_result.as_ref().and_then(|whole| whole(&text));
-        let lines = whole.as_deref().unwrap_or(&text).lines().count() as u64;
-        told.push(if block.is_error() { "error".to_owned() } else { plural(lines, "line").to_string() });
-    }
+fn outcome<'b, 'a: 'b>(
+    results: impl Iterator<Item = (&'b BlockView<'a>, &'b Vec<ResultPart<'a>>)>,
+) -> String {
+    let told = |(block, parts): (&BlockView<'a>, &Vec<ResultPart<'a>>)| {
+        if block.is_error() { "error".to_owned() } else { extent(parts) }
+    };
+    let told: Vec<String> = results.map(told).collect();
     if told.is_empty() { "— no result".into() } else { format!("— {}", told.join(", ")) }
 }

@@ -1,0 +1,136 @@
+//! What a document says of its path above the conversation.
+
+use rethread_model::{Item, MessageKind, PathId, Time, Usage, one_line};
+use rethread_render::{Agent, Head, Part, PathRow};
+
+use super::output::Row;
+use super::plan::{Plan, Planned};
+use super::survey::{Before, Survey, Surveys};
+
+/// Sums over the items of a document, each message once.
+#[derive(Default)]
+struct Sums {
+    messages: u32,
+    turns: u32,
+    compactions: u32,
+    span: (Time, Time),
+    models: Vec<String>,
+    usage: Usage,
+}
+
+impl Sums {
+    fn new(parts: &[Part<'_>]) -> Self {
+        let mut sums = Self::default();
+        for item in parts.iter().flat_map(|part| &part.items) {
+            let time = match item {
+                Item::Message(message) => {
+                    sums.messages += 1;
+                    sums.turns += u32::from(message.kind == MessageKind::Prompt);
+                    if let Some(usage) = message.usage {
+                        sums.usage += usage;
+                    }
+                    let model = message.model.filter(|model| *model != "<synthetic>");
+                    if let Some(model) = model.filter(|model| !sums.models.iter().any(|known| known == model))
+                    {
+                        sums.models.push(model.to_owned());
+                    }
+                    message.time
+                }
+                Item::Note(note) => {
+                    sums.compactions += u32::from(note.kind == "compaction");
+                    note.time
+                }
+            };
+            if !time.is_none() {
+                sums.span.0 = if sums.span.0.is_none() { time } else { sums.span.0.min(time) };
+                sums.span.1 = sums.span.1.max(time);
+            }
+        }
+        sums
+    }
+}
+
+/// Describes a path. With `cut` only what follows its fork is written.
+pub(super) fn path_head(
+    survey: &Survey,
+    row: &PathRow,
+    parts: &[Part<'_>],
+    before: &[Before],
+    cut: bool,
+) -> Head {
+    let sums = Sums::new(parts);
+    let sum = |of: fn(&Before) -> u32| before.iter().map(of).sum::<u32>();
+    Head {
+        session: survey.name.clone(),
+        title: survey.titled.title.text.clone(),
+        project: survey.project.clone(),
+        path: (row.n, survey.paths.len()),
+        active: row.path.active,
+        fork: row.fork_point.clone().map(|uuid| (uuid, row.fork_message)),
+        compactions: if cut { sums.compactions } else { row.compactions + sum(|b| b.counts.2) },
+        messages: if cut { sums.messages } else { row.messages + sum(|b| b.counts.0) },
+        turns: if cut { sums.turns } else { row.turns + sum(|b| b.counts.1) },
+        span: sums.span,
+        models: sums.models,
+        versions: survey.versions.clone(),
+        git_branch: survey.git_branch.clone(),
+        usage: sums.usage,
+        defects: survey.defects.clone(),
+        ..Head::default()
+    }
+}
+
+/// Finds the message after which the client would go on, if that is inside this path.
+pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<usize> {
+    let survey = &surveys.sessions[session];
+    let active = survey.paths.iter().position(|row| row.path.active)?;
+    let holder = surveys.holder(PathId { session, path: active })?;
+    (holder == PathId { session, path }).then_some(survey.paths[active].tip_message)?
+}
+
+/// Says in the index what a document is.
+pub(super) fn index_row(survey: &Survey, head: &Head) -> Row {
+    Row {
+        session: head.session.clone(),
+        title: head.title.clone(),
+        project: head.project.clone(),
+        prompt: one_line(&survey.first_prompt).chars().take(200).collect(),
+        path: head.path,
+        active: head.active,
+        time: head.span.1.to_iso().or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
+        turns: head.turns,
+        messages: head.messages,
+    }
+}
+
+/// Describes a subagent.
+pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, plan: &Plan, index: bool) -> Head {
+    let sums = Sums::new(std::slice::from_ref(&agent.part));
+    let active = |planned: &&Planned| survey.paths[planned.index].path.active;
+    let parent = plan.documents.iter().find(active).or(plan.documents.last());
+    let first = agent.part.items.iter().find_map(|item| match item {
+        Item::Message(message) if message.kind == MessageKind::Prompt => {
+            message.blocks.first().map(|block| one_line(&block.text().chars().take(400).collect::<String>()))
+        }
+        _ => None,
+    });
+    Head {
+        session: survey.name.clone(),
+        title: first.unwrap_or_else(|| agent.name.clone()).chars().take(120).collect(),
+        project: survey.project.clone(),
+        agent: Some(agent.name.clone()),
+        parent: parent.map(|planned| planned.file.clone()),
+        path: (1, 1),
+        active: true,
+        messages: sums.messages,
+        turns: sums.turns,
+        compactions: sums.compactions,
+        span: sums.span,
+        models: sums.models,
+        versions: survey.versions.clone(),
+        usage: sums.usage,
+        up: "../",
+        index,
+        ..Head::default()
+    }
+}
