@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{target_dir, workspace};
 
-const TARGETS: [&str; 2] = ["read", "model"];
+const TARGETS: [&str; 3] = ["read", "model", "document"];
 
 /// Instruments the code for coverage, as the fuzzer needs it.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -42,6 +42,7 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
         let output = Command::new(target.join(TRIPLE).join("release").join(name))
             .arg(&corpus)
             .arg(fuzz.join("seeds"))
+            .arg(format!("-dict={}", fuzz.join("markdown.dict").display()))
             .arg(format!("-max_total_time={seconds}"))
             .arg(format!("-artifact_prefix={}/", crashes.display()))
             .args([
