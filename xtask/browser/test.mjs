@@ -143,7 +143,7 @@ function strangers() {
 async function hostileTextStaysText() {
   const title = '</title><script>window.owned=11</script>';
   const whole = ['prompt #', 'answer #', 'thinking #', 'result #.0']
-    .flatMap(kind => Array.from({ length: 18 }, (_, i) => `behind ${kind.replace('#', i)}`));
+    .flatMap(kind => Array.from({ length: 19 }, (_, i) => `behind ${kind.replace('#', i)}`));
   for (const name of [HOSTILE, ...BROKEN]) {
     const page = await visit(name), last = await pagesOf(page), lines = new Set();
     assert.deepEqual([await page.title(), await page.innerText('h1')], [title, title]);

@@ -130,6 +130,8 @@ struct Forest {
     size: Vec<u32>,
     /// The first step of each step's tree.
     root: Vec<u32>,
+    /// The first step of each step's tree in its own file.
+    file_root: Vec<u32>,
     /// What was said on each step.
     keys: Groups,
     /// The keys, by the numbers that `keys` gives.
@@ -152,6 +154,7 @@ impl Forest {
             first.push(start);
             parent.extend(sketch.parents.iter().map(|&p| if p == NONE { NONE } else { start + p }));
         }
+        let alone = parent.clone();
         for joint in joints {
             let (session, step) = joint.before;
             let (root, before) = (first[joint.session] as usize + joint.root, first[session] + number(step));
@@ -164,6 +167,7 @@ impl Forest {
             place: vec![NONE; parent.len()],
             size: vec![1; parent.len()],
             root: vec![NONE; parent.len()],
+            file_root: vec![NONE; parent.len()],
             keys: Groups::default(),
             key: Vec::new(),
             count: vec![0; parent.len()],
@@ -172,6 +176,11 @@ impl Forest {
             parent,
         };
         forest.walk();
+        for &step in &forest.order {
+            let above = alone[step as usize];
+            forest.file_root[step as usize] =
+                if above == NONE { step } else { forest.file_root[above as usize] };
+        }
         let mut step_of = Vec::new();
         for (sketch, &start) in sessions.iter().zip(&first) {
             step_of.extend(sketch.said.iter().map(|said| start + said.step));
@@ -278,30 +287,36 @@ impl Forest {
             let above = spoke.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
             spoke[step as usize] = if self.keys.of(step as usize).is_empty() { above } else { step };
         }
-        let mut by_tree: FxHashMap<u32, Vec<(u32, Ranked)>> = FxHashMap::default();
+        let mut by_tree: FxHashMap<(u32, u32), Vec<(u32, Ranked)>> = FxHashMap::default();
         for &(step, ranked) in self.ends.iter().filter(|(_, ranked)| !held.contains_key(&id_of(*ranked))) {
-            by_tree.entry(self.root[step as usize]).or_default().push((step, ranked));
+            let (root, file_root) = (self.root[step as usize], self.file_root[step as usize]);
+            by_tree.entry((root, file_root)).or_default().push((step, ranked));
         }
-        for (&tree, ends) in &by_tree {
-            let mut candidates: FxHashMap<u32, usize> = FxHashMap::default();
+        for (&(tree, file_tree), ends) in &by_tree {
+            // Where copies can be: in other trees, or in other files that are joined to this one.
+            let mut candidates: FxHashMap<(u32, u32), usize> = FxHashMap::default();
             for &(step, _) in ends {
                 let Some(last) = self.keys_of(spoke[step as usize]).next() else { continue };
-                for &(_, other, _) in self.places(last, None).iter().take(MAX_PLACES) {
-                    if other != tree && largest[other as usize].is_some() {
-                        *candidates.entry(other).or_default() += 1;
+                for &(_, other, place) in self.places(last, None).iter().take(MAX_PLACES) {
+                    let beside = self.file_root[place as usize];
+                    let pair = if other != tree { (tree, other) } else { (file_tree, beside) };
+                    let known =
+                        other == tree && (beside == file_tree || !self.follows_same(file_tree, beside));
+                    if !known && largest[pair.1 as usize].is_some() {
+                        *candidates.entry(pair).or_default() += 1;
                     }
                 }
             }
-            let mut candidates: Vec<(usize, u32)> =
-                candidates.into_iter().map(|(other, n)| (n, other)).collect();
-            candidates.sort_unstable_by_key(|&(n, other)| (Reverse(n), other));
+            let mut candidates: Vec<(usize, (u32, u32))> =
+                candidates.into_iter().map(|(pair, n)| (n, pair)).collect();
+            candidates.sort_unstable_by_key(|&(n, pair)| (Reverse(n), pair));
             let mut left: Vec<(u32, Ranked)> = ends.clone();
-            for &(_, other) in candidates.iter().take(MAX_TREES) {
+            for &(_, (from, to)) in candidates.iter().take(MAX_TREES) {
                 if left.is_empty() {
                     break;
                 }
-                let found = self.copies_in(tree, other);
-                let start = self.place[tree as usize];
+                let found = self.copies_in(from, to);
+                let start = self.place[from as usize];
                 left.retain(|&(step, ranked)| {
                     let at = found[(self.place[step as usize] - start) as usize];
                     let by = at.and_then(|at| largest[at as usize]).filter(|&by| by > ranked);
@@ -312,6 +327,12 @@ impl Forest {
                 });
             }
         }
+    }
+
+    /// Tells whether what a file's tree goes on from is on the way to another's too.
+    fn follows_same(&self, file_tree: u32, other: u32) -> bool {
+        let before = self.parent[file_tree as usize];
+        before == NONE || self.leads_through(before, other)
     }
 
     fn keys_of(&self, step: u32) -> impl Iterator<Item = u64> {
@@ -328,9 +349,10 @@ impl Forest {
         &self.index[start..start + len]
     }
 
-    /// Finds for each step of `tree`, in order, a step of `other` on whose way everything was said that
-    /// was said on the way to the step.
+    /// Finds for each step from `tree` on, in order, a step from `other` on, on whose way everything was
+    /// said that was said on the way from `tree` to the step.
     fn copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
+        let in_tree = self.root[other as usize];
         let start = self.place[tree as usize] as usize;
         let steps = &self.order[start..start + self.size[tree as usize] as usize];
         // Nothing said yet is everywhere: at the root.
@@ -349,7 +371,7 @@ impl Forest {
                             self.leads_through(at, place).then_some(place)
                         }
                     };
-                    self.places(key, Some(other)).iter().find_map(|&(_, _, place)| deeper(place))
+                    self.places(key, Some(in_tree)).iter().find_map(|&(_, _, place)| deeper(place))
                 });
             }
             found.push(at);
@@ -441,6 +463,11 @@ mod tests {
         let second = sketch(&[(None, C)], 0);
         let joint = Joint { session: 1, root: 0, before: (0, 1) };
         insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[joint]), @"0.0 in 1.0, 1.0");
+        // Copies of what goes on in another file are copies.
+        let copy = Joint { session: 2, root: 0, before: (0, 1) };
+        let longer = sketch(&[(None, C), (Some(0), D)], 1);
+        insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[joint, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
+        insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[joint, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
         // A circle of files is cut somewhere.
         let back = Joint { session: 0, root: 0, before: (1, 0) };
         insta::assert_snapshot!(check(&[first, second], &[joint, back]), @"0.0 in 1.0, 1.0");

@@ -20,7 +20,7 @@ pub struct Said {
     pub key: u64,
 }
 
-/// The entry that a fork gave a new time to: the last one of its file.
+/// The entry that a fork gave a new time to: the last one that it copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restamped {
     /// What it would be known by.
@@ -41,7 +41,8 @@ impl Reader<'_> {
         for (i, node) in facts.nodes.iter().enumerate() {
             let step = self.session.tree.step(i).and_then(|step| self.session.home_of(step));
             let (Some(step), Some(message)) = (step, node.message()) else { continue };
-            if node.flags.is_meta() || node.flags.is_synthetic() {
+            let placeholder = node.flags.is_synthetic() && !node.flags.is_api_error();
+            if node.flags.is_meta() || placeholder {
                 continue;
             }
             let step = u32::try_from(step).unwrap_or(u32::MAX);
@@ -77,12 +78,16 @@ impl Reader<'_> {
         said
     }
 
-    /// Returns the last message if a fork has given it a new time, as the SDKs do.
+    /// Returns the last message that a fork copied, which the SDKs give a new time.
     pub fn restamped(&self) -> Option<Restamped> {
         let facts = &self.session.facts;
         facts.forked_from.as_ref()?;
-        let last = facts.nodes.iter().rposition(|node| node.message().is_some())?;
         let mut line = Line::default();
+        let copied = |&node: &usize| {
+            let raw = self.parse(node, &mut line);
+            facts.nodes[node].message().is_some() && !line.field(Key::ForkedFrom).is_empty()
+        };
+        let last = (0..facts.nodes.len()).rev().find(copied)?;
         let raw = self.parse(last, &mut line);
         let origin = Json::new(line.field(Key::ForkedFrom).of(raw)).get("messageUuid")?.inner()?;
         let mut spelled = Vec::new();

@@ -111,6 +111,8 @@ pub struct TranscriptRow {
     pub file: Option<String>,
     pub messages: u32,
     pub unchanged: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     pub skipped_as: Option<String>,
 }
 

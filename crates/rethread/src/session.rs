@@ -219,23 +219,65 @@ impl Loaded {
         if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
             return None;
         }
-        let start = text.find("tool-results")?;
-        let name = text[start + "tool-results".len()..].trim_start_matches(['/', '\\']);
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let name: String = name.chars().take_while(|&c| plain(c)).collect();
+        // The line that names the file; the words can stand in the path before it too.
+        let line = text.lines().find(|line| line.contains(RESULTS))?;
+        let start = line.rfind(RESULTS)?;
+        let name = line[start + RESULTS.len()..].trim_start_matches(['/', '\\']);
+        let name: String = name.chars().take_while(|&c| is_plain(c)).collect();
         let name = name.trim_end_matches('.');
         if name.is_empty() || name.starts_with('.') {
             return None;
         }
-        let own = self.source.file.side_dir();
-        // A copy of a session still names the directory of the original, which lies beside it.
-        let named = text[..start].trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next();
-        let named = named.filter(|dir| !dir.is_empty() && dir.chars().all(plain) && !dir.starts_with('.'));
-        let beside = named.map(|dir| own.with_file_name(dir));
-        let read = |dir: std::path::PathBuf| std::fs::read(dir.join("tool-results").join(name)).ok();
-        let bytes = read(own).or_else(|| read(beside?))?;
+        let named = last_name(&line[..start]);
+        let bytes =
+            self.result_dirs_of(named).into_iter().find_map(|dir| std::fs::read(dir.join(name)).ok())?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
+
+    /// Returns where large results of this log can lie: beside it, or where `named` lies beside it. A
+    /// copy of a session still names the directory of the original, and a subagent that of its session.
+    fn result_dirs_of(&self, named: Option<&str>) -> Vec<PathBuf> {
+        let file = &self.source.file;
+        let mut dirs = vec![file.side_dir().join(RESULTS)];
+        if let Some(named) = named {
+            let above = file.path.ancestors().skip(1).take(5);
+            dirs.extend(above.map(|dir| dir.join(named).join(RESULTS)));
+        }
+        dirs
+    }
+
+    /// Returns all directories that hold large results of this log.
+    pub(crate) fn result_dirs(&self) -> Vec<PathBuf> {
+        if self.source.bytes.is_some() {
+            return Vec::new();
+        }
+        let mut dirs = self.result_dirs_of(None);
+        let mut names = rustc_hash::FxHashSet::default();
+        for at in memchr::memmem::find_iter(&self.bytes[..], RESULTS) {
+            let before = String::from_utf8_lossy(&self.bytes[at.saturating_sub(100)..at]);
+            if let Some(name) = last_name(&before)
+                && names.insert(name.to_owned())
+            {
+                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(|dir| dir.is_dir()));
+            }
+        }
+        dirs.sort();
+        dirs.dedup();
+        dirs
+    }
+}
+
+/// The directory of results that were too large for the log.
+const RESULTS: &str = "tool-results";
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-".contains(c)
+}
+
+/// Returns the last name of a path, if it is one that leads nowhere else.
+fn last_name(path: &str) -> Option<&str> {
+    let name = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next()?;
+    (!name.is_empty() && name.chars().all(is_plain) && !name.starts_with('.')).then_some(name)
 }
 
 /// The calls of a log, by what subagents know of the call that started them.

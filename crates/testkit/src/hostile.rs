@@ -9,7 +9,7 @@ pub const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// Texts that would run, load or break something if they were taken for markup.
-pub const ATTACKS: [&str; 18] = [
+pub const ATTACKS: [&str; 19] = [
     "<script>window.owned = 1</script>",
     "<img src=x onerror=\"window.owned = 2\">",
     "[click](javascript:window.owned=3) and [this](JaVaScRiPt:window.owned=3)",
@@ -27,6 +27,7 @@ pub const ATTACKS: [&str; 18] = [
     "<?php ?> <![CDATA[ x ]]> &lt;b&gt; &#60;script&#62; &amp;amp; \" ' onmouseover=window.owned=6 x='",
     "| a | b |\n|---|---|\n| <script>window.owned=7</script> | `</code><script>window.owned=8</script>` |",
     "\t<!-- behind a tab",
+    "a <![CDATA[] > <!-- ]]> x[0]",
     "[x]: http://127.0.0.1:9/ \"t\"\n[open]: javascript:window.owned=13\n\n[^1]: a footnote",
 ];
 

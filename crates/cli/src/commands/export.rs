@@ -161,7 +161,8 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             count(failed, "thing")
         )));
     }
-    if exported.transcripts.is_empty() { Ok(Done::Nothing) } else { Ok(Done::Well) }
+    let nothing = exported.transcripts.is_empty() && exported.subagents.is_empty();
+    if nothing { Ok(Done::Nothing) } else { Ok(Done::Well) }
 }
 
 fn count(n: usize, word: &str) -> String {

@@ -225,11 +225,14 @@ impl Library {
     }
 }
 
-/// Writes the index if there is more than one document, or was.
+/// Writes the index if there is more than one document.
 fn write_index(output: &mut Output, exported: &mut Exported) {
     const INDEX: &str = "index.html";
     let rows = output.rows();
-    if rows.len() < 2 && !output.knows(INDEX) {
+    if rows.len() < 2 {
+        if output.knows(INDEX) && output.remove(INDEX) {
+            exported.errors.extend(output.save().err());
+        }
         return;
     }
     let mut write = || -> Result<(), ExportError> {
@@ -412,6 +415,7 @@ impl Export<'_> {
                     file: planned.map(|planned| show(&planned.file)),
                     messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
                     unchanged: planned.is_some_and(|planned| planned.current),
+                    refused: planned.is_some_and(|planned| planned.refused),
                     skipped_as: holder.and_then(|by| self.files.own(by)).map(|file| show(file)),
                 });
             }

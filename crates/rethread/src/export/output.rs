@@ -229,12 +229,21 @@ impl Output {
         removed
     }
 
-    fn remove(&mut self, file: &str) -> bool {
+    /// Removes a file of ours; one that somebody changed stays, and is still known as ours.
+    pub(crate) fn remove(&mut self, file: &str) -> bool {
         let path = self.path(file);
-        let Some(record) = self.files.remove(file) else { return false };
-        let as_written =
-            hash_of(&path).is_ok_and(|found| record.hash.is_none_or(|hash| hash == spell(found)));
-        as_written && fs::remove_file(&path).is_ok()
+        let Some(record) = self.files.get_mut(file) else { return false };
+        match hash_of(&path) {
+            Ok(found) if record.hash.as_ref().is_some_and(|hash| *hash != spell(found)) => {
+                record.row = None;
+                record.made_of = None;
+                false
+            }
+            found => {
+                self.files.remove(file);
+                found.is_ok() && fs::remove_file(&path).is_ok()
+            }
+        }
     }
 
     /// Counts the transcripts of other sources.

@@ -111,8 +111,9 @@ pub(super) fn plan(
         let ending = options.format.ending();
         let chosen = chosen(surveys, options, session, exported);
         let held = (0..survey.paths.len()).any(|path| surveys.holder(PathId { session, path }).is_some());
-        // What was started from a copy is found through the path that holds it.
-        let with_agents = !chosen.is_empty() || held;
+        // What was started from a copy is found through the path that holds it; where nothing was said,
+        // what subagents did is all there is.
+        let with_agents = !chosen.is_empty() || held || survey.paths.is_empty();
         let document = |index: usize| Planned::new(index, document_name(&stem, survey, index, ending));
         let agent = |index: usize| Planned::new(index, agent_file(&stem, survey, index, ending));
         let agents = if with_agents { 0..survey.agents.len() } else { 0..0 };
@@ -220,7 +221,11 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
             .iter()
             .map(|before| (surveys.sessions[before.session].hash, before.step))
             .collect();
-        let others: Vec<u128> = surveys.starters(plan.session);
+        let others: Vec<(u128, bool)> = surveys
+            .starters(plan.session)
+            .into_iter()
+            .map(|other| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0))))
+            .collect();
         let branches = branches(surveys, plan.session, planned.index, files);
         let (title, hash) = (&survey.titled.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);

@@ -126,8 +126,8 @@ impl Surveys {
         self.held.get(&path).copied()
     }
 
-    /// Returns what other sessions hash to whose subagents a session shows under copies of their calls.
-    pub(crate) fn starters(&self, session: usize) -> Vec<u128> {
+    /// Returns the other sessions whose subagents a session shows under copies of their calls.
+    pub(crate) fn starters(&self, session: usize) -> Vec<usize> {
         let own = &self.sessions[session];
         if self.started.is_empty() || own.calls.is_empty() {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Surveys {
             .collect();
         others.sort_unstable();
         others.dedup();
-        others.into_iter().map(|other| self.sessions[other].hash).collect()
+        others
     }
 
     /// Finds in other files what roots go on from.
@@ -219,18 +219,30 @@ impl Surveys {
     fn see_through_forks(&mut self, library: &Library) {
         let by_id: FxHashMap<String, usize> =
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
-        for fork in 0..self.sessions.len() {
-            let Some(restamped) = self.sessions[fork].restamped else { continue };
-            let Some(from) = self.sessions[fork].forked_from.clone() else { continue };
-            let of = by_id.get(&from);
+        // What each is known by instead; a fork of a fork leads on.
+        let mut known_as: FxHashMap<u64, u64> = FxHashMap::default();
+        for fork in &self.sessions {
+            let Some((restamped, from)) = fork.restamped.zip(fork.forked_from.as_ref()) else { continue };
+            let of = by_id.get(from);
             let Some(loaded) = of.and_then(|&of| library.load(&self.sessions[of].source).ok()) else {
                 continue;
             };
             let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
             let (key, words) = loaded.reader().key_of_entry(node);
-            if words == restamped.words {
-                self.sessions[fork].sketch.rename(restamped.key, key);
+            if words == restamped.words && key != restamped.key {
+                known_as.insert(restamped.key, key);
             }
+        }
+        for fork in &mut self.sessions {
+            let Some(restamped) = fork.restamped else { continue };
+            let mut key = restamped.key;
+            for _ in 0..MAX_ROUNDS {
+                match known_as.get(&key) {
+                    Some(&origin) => key = origin,
+                    None => break,
+                }
+            }
+            fork.sketch.rename(restamped.key, key);
         }
     }
 
@@ -398,8 +410,8 @@ fn hash_all(library: &Library, loaded: &Loaded, log_hash: u128) -> u128 {
         look(&file.path, true);
         look(&file.path.with_extension("meta.json"), false);
     }
-    if loaded.source.bytes.is_none() {
-        let results = std::fs::read_dir(loaded.source.file.side_dir().join("tool-results"));
+    for dir in loaded.result_dirs() {
+        let results = std::fs::read_dir(dir);
         let mut results: Vec<PathBuf> =
             results.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
         results.sort();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use rethread_model::one_line;
 
 use crate::export::safe::clean;
@@ -112,6 +112,7 @@ fn mended(text: &str) -> Option<String> {
     let mut cuts: Vec<(usize, &str)> = Vec::new();
     let mut open_fence = None;
     let mut depth = 0usize;
+    let mut in_code = false;
     let mut events = Parser::new_ext(text, markdown_options()).into_offset_iter();
     for (event, range) in events.by_ref() {
         match event {
@@ -119,11 +120,22 @@ fn mended(text: &str) -> Option<String> {
                 let found = memchr::memchr_iter(b'<', text[range.clone()].as_bytes());
                 cuts.extend(found.map(|i| (range.start + i, "&lt;")));
             }
-            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => {
-                if depth == 0 {
+            Event::Start(Tag::CodeBlock(kind)) => {
+                if depth == 0 && matches!(kind, CodeBlockKind::Fenced(_)) {
                     open_fence = unclosed(&text[range.clone()]);
                 }
+                in_code = true;
                 depth += 1;
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                in_code = false;
+                depth = depth.saturating_sub(1);
+            }
+            // Readers of Markdown do not agree on what is HTML; what could be is escaped.
+            Event::Text(_) if !in_code => {
+                let found = memchr::memchr_iter(b'<', text[range.clone()].as_bytes());
+                let places = found.map(|i| range.start + i).filter(|&at| could_open(text.as_bytes(), at));
+                cuts.extend(places.map(|at| (at, "&lt;")));
             }
             Event::Start(_) => depth += 1,
             Event::End(_) => depth = depth.saturating_sub(1),
@@ -182,6 +194,12 @@ pub(in crate::export) fn undefined(text: &str) -> Cow<'_, str> {
         at += line.len();
     }
     out.into()
+}
+
+/// Tells whether a `<` could be the beginning of HTML.
+fn could_open(text: &[u8], at: usize) -> bool {
+    let escaped = text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1;
+    !escaped && text.get(at + 1).is_some_and(|&b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'!' | b'?'))
 }
 
 /// Returns the fence that a fenced block lacks at its end.
@@ -268,6 +286,8 @@ mod tests {
         assert_eq!(contain("```rs\ncode"), "```rs\ncode\n```\n");
         assert_eq!(contain("- a\n  ```\n  code"), "- a\n  ```\n  code\n");
         assert_eq!(contain("<!-- a\n\n```\nb"), "&lt;!-- a\n\n```\nb\n```\n");
+        assert_eq!(contain("a <![CDATA[] > <!-- ]]>"), "a &lt;![CDATA[] > &lt;!-- ]]>\n");
+        assert_eq!(contain("a < b \\<c 1<2"), "a < b \\<c 1<2\n");
         assert_eq!(contain("plain `<b>` and ``` `` ```"), "plain `<b>` and ``` `` ```\n");
         assert_eq!(contain("see [a]\n\n[a]: b\n[a]: c"), "see [a]\n\n\\[a]: b\n\\[a]: c\n");
     }
