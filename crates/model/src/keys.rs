@@ -84,7 +84,7 @@ impl Reader<'_> {
         facts.forked_from.as_ref()?;
         let mut line = Line::default();
         let copied = |&node: &usize| {
-            let raw = self.parse(node, &mut line);
+            self.parse(node, &mut line);
             facts.nodes[node].message().is_some() && !line.field(Key::ForkedFrom).is_empty()
         };
         let last = (0..facts.nodes.len()).rev().find(copied)?;

@@ -438,6 +438,15 @@ fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
         let beside = exported.subagents.iter().map(|row| fs::read_to_string(&row.file).expect("read"));
         assert!(beside.collect::<String>().contains("words of the subagent"));
     }
+    // Asked for without the original, and then with it: what it started is added.
+    let library = Library::open(vec![home.path().to_owned()]);
+    let out = tempfile::tempdir().expect("a directory");
+    let alone = library.find("00000002").expect("found");
+    library.export(alone, out.path(), &ExportOptions::default(), &|_| {}).expect("exported");
+    let name = "transcript_00000002-0000-4000-8000-000000000000.md";
+    assert!(!text(out.path(), name).contains("words of the subagent"));
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    assert!(text(out.path(), name).contains("words of the subagent"));
     // What no call is known of is named where the session itself is written.
     let out = tempfile::tempdir().expect("a directory");
     let all = ExportOptions { all_copies: true, ..ExportOptions::default() };

@@ -216,16 +216,11 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
     );
     let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
     let documents = plan.documents.iter().map(|planned| {
-        let before: Vec<(u128, usize)> = surveys
-            .before(plan.session, planned.index)
-            .iter()
-            .map(|before| (surveys.sessions[before.session].hash, before.step))
-            .collect();
-        let others: Vec<(u128, bool)> = surveys
-            .starters(plan.session)
-            .into_iter()
-            .map(|other| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0))))
-            .collect();
+        // Subagents of another session are shown if they have documents.
+        let of = |other: usize| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
+        let before = surveys.before(plan.session, planned.index);
+        let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
+        let others: Vec<_> = surveys.starters(plan.session).into_iter().map(of).collect();
         let branches = branches(surveys, plan.session, planned.index, files);
         let (title, hash) = (&survey.titled.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);
