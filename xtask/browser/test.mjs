@@ -19,7 +19,10 @@ const urlOf = name => pathToFileURL(path.join(PAGES, name)).href;
 const [VARIED, LONG, HOSTILE, LARGE] = ['00000002', '00000003', '00000004', '00000005'].map(part => transcripts(part)[0]);
 const PATHS = transcripts('00000001'), BROKEN = transcripts('00000006');
 
-const browser = await chromium.launch({ executablePath: CHROMIUM, headless: true, args: ['--no-sandbox', '--disable-gpu'] });
+// Where no browser starts at all, that is told apart from a page that fails in it.
+const browser = await chromium.launch({
+  executablePath: CHROMIUM, headless: true, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+}).catch(error => { console.log(`${error}`.slice(0, 2000)); process.exit(77); });
 const visits = new Set();
 
 /** Opens a file in a profile of its own. What no page may do is noted in `faults`. */
