@@ -163,9 +163,9 @@ impl Session {
         found
     }
 
-    /// Counts the messages, the prompts and the compactions on the way to a step.
-    pub fn counts_to(&self, step: usize) -> (u32, u32, u32) {
-        self.sums().get(step).map_or((0, 0, 0), |sum| (sum.messages, sum.turns, sum.compactions))
+    /// Counts the messages, the prompts and the compactions on the way to each step.
+    pub fn counts(&self) -> Vec<(u32, u32, u32)> {
+        self.sums().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
     /// Returns the steps that are shown on the way to `step`, with what hangs beside the way; if a step

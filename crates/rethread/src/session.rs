@@ -149,9 +149,13 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
 }
 
 impl Loaded {
-    /// Returns the id that the root of a path goes on from, if it is not in this file.
-    pub(crate) fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
-        let root = *self.session.tree.path_to(step).first()?;
+    /// Returns the id that the way to a step goes on from, if it is not in this file.
+    fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
+        self.root_elsewhere(*self.session.tree.path_to(step).first()?)
+    }
+
+    /// Returns the id that a root goes on from, if it is not in this file.
+    pub(crate) fn root_elsewhere(&self, root: usize) -> Option<Uid> {
         let uid = self.session.parent_of_root(root)?;
         (!self.source.file.agent && self.session.facts.node_of(uid).is_none()).then_some(uid)
     }

@@ -3,7 +3,7 @@
 
 use rethread_model::Item;
 use rethread_render::{Agent, Part, Side};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::plan::Files;
 use super::survey::Surveys;
@@ -36,29 +36,22 @@ struct Member {
 }
 
 impl Cast {
-    /// Reads the subagents that `sessions` started, the first of which is the one that is written, and
-    /// those of other sessions whose calls stand in one of `loaded` too.
+    /// Reads the subagents of the session that is written, of those that it goes on from, and of those
+    /// whose calls stand in one of these too.
     pub(super) fn new(
         library: &Library,
         surveys: &Surveys,
         files: &Files,
         own: usize,
-        loaded: &[&Loaded],
+        earlier: impl Iterator<Item = usize>,
     ) -> Self {
         let mut cast = Self { logs: Vec::new(), members: Vec::new(), by_call_id: FxHashMap::default() };
-        let mut sessions = vec![own];
-        if !surveys.started.is_empty() {
-            let ids = loaded.iter().flat_map(|loaded| {
-                loaded.session.facts.calls.iter().map(|call| loaded.session.facts.call_id(call))
-            });
-            let mut known: FxHashSet<usize> = sessions.iter().copied().collect();
-            for session in ids.filter_map(|id| surveys.started.get(id)).flatten() {
-                if known.insert(*session) {
-                    sessions.push(*session);
-                }
-            }
-        }
-        for session in sessions {
+        let mut others: Vec<usize> = surveys.starters(own);
+        others.extend(earlier.flat_map(|before| surveys.starters(before).into_iter().chain([before])));
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|&other| other != own);
+        for session in std::iter::once(own).chain(others) {
             cast.add(library, surveys, files, session, session == own);
         }
         cast.find_nested();

@@ -310,8 +310,7 @@ impl Export<'_> {
                 place.insert(self.load(before.session)?);
             }
         }
-        let logs: Vec<&Loaded> = std::iter::once(&loaded).chain(earlier.values()).collect();
-        let cast = Cast::new(self.library, surveys, self.files, plan.session, &logs);
+        let cast = Cast::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
         let agents = cast.agents(&loaded);
         let pictures = Pictures::new(self.output);
         for planned in due() {

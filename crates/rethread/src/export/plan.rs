@@ -215,12 +215,12 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
         files.with_index
     );
     let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
+    // Subagents of another session are shown if they have documents.
+    let of = |other: usize| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
+    let others: Vec<_> = surveys.starters(plan.session).into_iter().map(of).collect();
     let documents = plan.documents.iter().map(|planned| {
-        // Subagents of another session are shown if they have documents.
-        let of = |other: usize| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
         let before = surveys.before(plan.session, planned.index);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
-        let others: Vec<_> = surveys.starters(plan.session).into_iter().map(of).collect();
         let branches = branches(surveys, plan.session, planned.index, files);
         let (title, hash) = (&survey.titled.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);

@@ -61,8 +61,8 @@ pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
     /// For paths that are left out the ones that hold them.
     held: FxHashMap<PathId, PathId>,
-    /// The sessions that have subagents that the calls with these ids started.
-    pub(crate) started: FxHashMap<String, Vec<usize>>,
+    /// The sessions that have subagents, by the hashes of the ids of the calls that started them.
+    started: FxHashMap<u64, Vec<usize>>,
     joints: FxHashMap<(usize, usize), Before>,
     pub(crate) errors: Vec<Error>,
 }
@@ -115,7 +115,7 @@ impl Surveys {
         surveys.hold(options);
         for (session, survey) in surveys.sessions.iter().enumerate() {
             for id in survey.agent_calls.iter().flatten() {
-                surveys.started.entry(id.clone()).or_default().push(session);
+                surveys.started.entry(hash_of_id(id)).or_default().push(session);
             }
         }
         surveys
@@ -128,18 +128,9 @@ impl Surveys {
 
     /// Returns the other sessions whose subagents a session shows under copies of their calls.
     pub(crate) fn starters(&self, session: usize) -> Vec<usize> {
-        let own = &self.sessions[session];
-        if self.started.is_empty() || own.calls.is_empty() {
-            return Vec::new();
-        }
-        let has = |id: &str| own.calls.binary_search(&xxh3_64(id.as_bytes())).is_ok();
-        let mut others: Vec<usize> = self
-            .started
-            .iter()
-            .filter(|(id, _)| has(id))
-            .flat_map(|(_, sessions)| sessions.iter().copied())
-            .filter(|&other| other != session)
-            .collect();
+        let calls = self.sessions[session].calls.iter();
+        let started = calls.filter_map(|call| self.started.get(call)).flatten().copied();
+        let mut others: Vec<usize> = started.filter(|&other| other != session).collect();
         others.sort_unstable();
         others.dedup();
         others
@@ -194,6 +185,7 @@ impl Surveys {
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
             let Ok(loaded) = library.load(&file.clone().into()) else { continue };
+            let (roots, counts) = (loaded.session.roots(), loaded.session.counts());
             for uid in uids {
                 let facts = &loaded.session.facts;
                 let step = facts.node_of(uid).and_then(|node| loaded.session.tree.step(node));
@@ -204,8 +196,7 @@ impl Surveys {
                     self.sessions.push(survey);
                     self.sessions.len() - 1
                 });
-                let root = loaded.session.roots()[step];
-                let before = Before { session: at, step, counts: loaded.session.counts_to(step), root };
+                let before = Before { session: at, step, counts: counts[step], root: roots[step] };
                 for &(session, from) in &wanted[&uid] {
                     if session != at {
                         self.joints.insert((session, from), before);
@@ -221,16 +212,21 @@ impl Surveys {
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         // What each is known by instead; a fork of a fork leads on.
         let mut known_as: FxHashMap<u64, u64> = FxHashMap::default();
+        let mut by_origin: FxHashMap<usize, Vec<Restamped>> = FxHashMap::default();
         for fork in &self.sessions {
-            let Some((restamped, from)) = fork.restamped.zip(fork.forked_from.as_ref()) else { continue };
-            let of = by_id.get(from);
-            let Some(loaded) = of.and_then(|&of| library.load(&self.sessions[of].source).ok()) else {
-                continue;
-            };
-            let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
-            let (key, words) = loaded.reader().key_of_entry(node);
-            if words == restamped.words && key != restamped.key {
-                known_as.insert(restamped.key, key);
+            let of = fork.forked_from.as_ref().and_then(|from| by_id.get(from));
+            if let Some((restamped, &of)) = fork.restamped.zip(of) {
+                by_origin.entry(of).or_default().push(restamped);
+            }
+        }
+        for (of, forks) in by_origin {
+            let Ok(loaded) = library.load(&self.sessions[of].source) else { continue };
+            for restamped in forks {
+                let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
+                let (key, words) = loaded.reader().key_of_entry(node);
+                if words == restamped.words && key != restamped.key {
+                    known_as.insert(restamped.key, key);
+                }
             }
         }
         for fork in &mut self.sessions {
@@ -324,17 +320,15 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
     let roots = session.roots();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
     let ending = |row: &PathRow| Ending { step: row.path.step, active: row.path.active };
-    let mut wanted: Vec<(usize, Uid)> = paths
-        .iter()
-        .filter_map(|row| Some((roots[row.path.step], loaded.parent_elsewhere(row.path.step)?)))
-        .collect();
-    wanted.dedup();
+    let of_paths_roots: Vec<usize> = paths.iter().map(|row| roots[row.path.step]).collect();
+    let distinct: FxHashSet<usize> = of_paths_roots.iter().copied().collect();
+    let wanted = |root: usize| Some((root, loaded.root_elsewhere(root)?));
+    let wanted: Vec<(usize, Uid)> = distinct.into_iter().filter_map(wanted).collect();
     let agents = loaded.subagents();
     let titled = Titled::new(&session.facts, &loaded.source.file.path);
     let facts = &session.facts;
     let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
-    let mut calls: Vec<u64> = facts.calls.iter().map(|c| xxh3_64(facts.call_id(c).as_bytes())).collect();
-    calls.sort_unstable();
+    let calls = facts.calls.iter().map(|call| hash_of_id(facts.call_id(call))).collect();
     let log_hash = xxh3_128(&loaded.bytes);
     Survey {
         name: name_of(loaded),
@@ -345,7 +339,7 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
         calls,
         auxiliary: false,
         branchings: session.branchings(&of_paths),
-        roots: paths.iter().map(|row| roots[row.path.step]).collect(),
+        roots: of_paths_roots,
         sketch: Sketch::new(session, reader.said(), paths.iter().map(ending).collect()),
         restamped: reader.restamped(),
         titled,
@@ -368,6 +362,10 @@ fn name_of(loaded: &Loaded) -> String {
     let piped = file.path == Path::new("-");
     let own = loaded.session.facts.session_ids.first().filter(|id| piped && !id.is_empty());
     own.map_or_else(|| file.id.clone(), str::to_owned)
+}
+
+fn hash_of_id(id: &str) -> u64 {
+    xxh3_64(id.as_bytes())
 }
 
 fn project_of(facts: &Facts, file: &SessionFile) -> String {

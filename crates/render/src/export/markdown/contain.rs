@@ -71,9 +71,9 @@ fn is_plain(text: &str) -> bool {
 
 /// Finds the code blocks of a text, each from the beginning of its first line.
 fn code_ranges(text: &str) -> Vec<Range<usize>> {
+    let line_start = |at: usize| text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let block = |(event, range): (Event<'_>, Range<usize>)| {
-        let start = text[..range.start].rfind('\n').map_or(0, |at| at + 1);
-        matches!(event, Event::Start(Tag::CodeBlock(_))).then_some(start..range.end)
+        matches!(event, Event::Start(Tag::CodeBlock(_))).then(|| line_start(range.start)..range.end)
     };
     Parser::new_ext(text, markdown_options()).into_offset_iter().filter_map(block).collect()
 }
