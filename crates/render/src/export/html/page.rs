@@ -8,6 +8,8 @@ use sha2::Digest;
 
 use super::text;
 
+const BASE_CSS: &str = include_str!("../assets/base.css");
+
 const PAGE_CSS: &str = include_str!("../assets/page.css");
 
 const PAGE_JS: &str = include_str!("../assets/page.js");
@@ -77,7 +79,7 @@ pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String 
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; \
          style-src 'unsafe-inline'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n<meta name=\"generator\" content=\"rethread\">\n\
-         <title>{title}</title>\n<style>\n{css}</style>\n</head>\n"
+         <title>{title}</title>\n<style>\n{BASE_CSS}{css}</style>\n</head>\n"
     )
 }
 
