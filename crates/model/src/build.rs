@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 use rethread_log::{
-    BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, unescape,
+    BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, Span, unescape,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::facts::{Call, Checkpoint, Facts, Message, NONE, Node, Place, Preserved, Role};
+use crate::attachment;
+use crate::facts::{Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, Role, Sort};
 use crate::flags::Flags;
 use crate::id::{Time, Uid, fingerprint};
-use crate::prompt::{Author, author_of_entry, is_blank};
+use crate::prompt::{Author, author_of_entry, is_blank, trim};
 use crate::usage::Usage;
 
 /// How many defects are told one by one; a file full of junk is told by their number.
@@ -36,8 +37,8 @@ pub struct Builder {
     messages_by_content: FxHashMap<(Time, u64), u32>,
     /// Calls: their numbers, found by the hash of the id.
     calls_by_id: HashTable<u32>,
-    /// Results whose call has not come yet: the node, and the id of the call.
-    waiting: Vec<(u32, Box<str>)>,
+    /// Results whose call has not come yet: the node, the block, and the id of the call.
+    waiting: Vec<(u32, u32, Box<str>)>,
     /// The blocks of messages seen so far, to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
@@ -230,6 +231,11 @@ impl Builder {
                 },
                 null: line.field(Key::LeafUuid).of(raw) == b"null",
                 explicit: line.flag(Key::Explicit, raw),
+                rewound: line.flag(Key::Rewound, raw),
+                cut: match line.field(Key::CutUuid).of(raw) {
+                    b"" => None,
+                    _ => Some(line.string(Key::CutUuid, raw).map_or(Uid::NONE, named_id)),
+                },
                 after,
             }),
             Some(Kind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
@@ -245,6 +251,8 @@ impl Builder {
             self.facts.span = Some((first.min(time), last.max(time)));
         }
         let index = self.next_node();
+        let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(NONE);
+        self.facts.block_starts.push(first_block);
         let parent = line.string(Key::ParentUuid, raw).map_or(Uid::NONE, |parent| self.parent_id(parent));
         if let Some(uuid) = line.string(Key::Uuid, raw) {
             self.last_uuid.0.clear();
@@ -258,6 +266,7 @@ impl Builder {
             entry: entry.number,
             message: NONE,
             flags: Flags::default(),
+            model: u16::MAX,
             role: match line.kind {
                 Some(Kind::User) => Role::User,
                 Some(Kind::Assistant) => Role::Assistant,
@@ -287,9 +296,12 @@ impl Builder {
             Role::System => self.system_entry(line, raw, index, &mut node),
             Role::Attachment => {
                 let attachment = Json::new(line.field(Key::Attachment).of(raw));
-                let kind = attachment.get("type").and_then(Json::inner);
-                node.flags.set_if(kind == Some(b"queued_command"), Flags::QUEUED);
-                node.flags.set_if(kind == Some(b"fork_briefing"), Flags::BRIEFING);
+                node.flags.set(attachment::flags_of(attachment));
+                if let Some(id) = attachment.get("toolUseID").and_then(Json::inner)
+                    && let Some(call) = self.call_of(&call_id(id))
+                {
+                    self.facts.attached.insert(index, call);
+                }
             }
             Role::Progress => {
                 // The type is the first key of `data` in every version that writes these.
@@ -303,6 +315,11 @@ impl Builder {
             let from = Json::new(line.field(Key::ForkedFrom).of(raw));
             self.facts.forked_from =
                 from.get("sessionId").and_then(Json::as_str).map(std::borrow::Cow::into_owned);
+        }
+        if !line.field(Key::RetractedMessageUuids).is_empty() {
+            let uuids = Json::new(line.field(Key::RetractedMessageUuids).of(raw));
+            let uuids = uuids.items().filter_map(Json::inner).map(Uid::new).collect();
+            self.facts.retracted.insert(index, uuids);
         }
         if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
             let source = Uid::new(source);
@@ -377,9 +394,15 @@ impl Builder {
             })
         });
 
-        for block in line.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
-            let Some(id) = block.id.string_in(raw) else { continue };
-            self.result(index, id, line, raw);
+        self.plain_block(message.content, raw);
+        for block in &line.blocks {
+            let at = self.facts.blocks.len();
+            self.facts.blocks.push(block_fact(block, raw));
+            if block.kind == Some(BlockKind::ToolResult)
+                && let Some(id) = block.id.string_in(raw)
+            {
+                self.result(index, at, id, line, raw);
+            }
         }
         if replayed.is_none() {
             if message.content.string_in(raw).is_some() {
@@ -391,6 +414,7 @@ impl Builder {
         }
 
         node.flags.set_if(line.flag(Key::IsCompactSummary, raw), Flags::SUMMARY);
+        note_user(line, raw, &mut node.flags);
         if node.flags.has_result() {
             return;
         }
@@ -432,6 +456,10 @@ impl Builder {
         }
         let model = message.model.string_in(raw).map(|model| self.facts.models.count(model));
         node.flags.set_if(model.is_none(), Flags::NO_MODEL);
+        node.model = model.unwrap_or(u16::MAX);
+        let refused = message.stop_reason.of(raw) == br#""refusal""#;
+        node.flags.set_if(refused, Flags::REFUSAL);
+        node.flags.set_if(matches!(line.field(Key::RequestId).of(raw), b"" | b"null"), Flags::NO_REQUEST_ID);
         if message.model.of(raw) == b"null" {
             self.facts.models.count(b"None");
         }
@@ -474,10 +502,13 @@ impl Builder {
                 new_blocks += 1;
                 self.count_block(true, block, raw);
             }
+            let mut fact = block_fact(block, raw);
             if block.kind == Some(BlockKind::ToolUse) {
-                self.call(index, block, raw);
+                fact.call = self.call(index, block, raw);
             }
+            self.facts.blocks.push(fact);
         }
+        self.plain_block(message.content, raw);
         if message.content.string_in(raw).is_some() {
             self.block_kinds[1][BlockKind::Text as usize] += 1;
         }
@@ -489,7 +520,11 @@ impl Builder {
         match line.string(Key::Subtype, raw) {
             Some(b"compact_boundary") => node.flags.set(Flags::BOUNDARY),
             Some(b"file_snapshot") => return node.flags.set(Flags::SNAPSHOT),
-            Some(b"local_command") => return node.flags.set(Flags::LOCAL_COMMAND),
+            Some(b"local_command") => {
+                node.flags.set_if(line.flag(Key::IsDisplayOnly, raw), Flags::DISPLAY_ONLY);
+                return node.flags.set(Flags::LOCAL_COMMAND);
+            }
+            Some(b"model_refusal_fallback") => return node.flags.set(Flags::FALLBACK),
             _ => return,
         }
         if let Some(parent) = line.string(Key::LogicalParentUuid, raw) {
@@ -497,16 +532,17 @@ impl Builder {
         }
         let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
         let uid = |json: Option<Json<'_>>| json.and_then(Json::inner).map_or(Uid::NONE, Uid::new);
-        let listed = metadata.get("preservedMessages").filter(|p| p.is_object());
-        let segment = metadata.get("preservedSegment").filter(|p| p.is_object());
-        if let Some(kept) = listed.or(segment) {
-            let uuids = listed.and_then(|l| l.get("uuids"));
-            let preserved = Preserved {
-                anchor: uid(kept.get("anchorUuid")),
-                uuids: uuids.map_or(Vec::new(), |u| u.items().map(|u| uid(Some(u))).collect()),
-                segment: segment.map(|s| (uid(s.get("headUuid")), uid(s.get("tailUuid")))),
-            };
-            self.facts.preserved.insert(index, preserved);
+        let object = |name| metadata.get(name).filter(|p| p.is_object());
+        let listed = object("preservedMessages").map(|list| Kept {
+            anchor: uid(list.get("anchorUuid")),
+            uuids: list.get("uuids").map_or(Vec::new(), |u| u.items().map(|u| uid(Some(u))).collect()),
+        });
+        let segment = object("preservedSegment").map(|ends| Kept {
+            anchor: uid(ends.get("anchorUuid")),
+            uuids: vec![uid(ends.get("headUuid")), uid(ends.get("tailUuid"))],
+        });
+        if listed.is_some() || segment.is_some() {
+            self.facts.preserved.insert(index, Preserved { listed, segment });
         }
     }
 
@@ -530,7 +566,7 @@ impl Builder {
             None => {
                 let role = if assistant { "assistant" } else { "user" };
                 let name = block.kind_name.string_in(raw).map_or("(none)".into(), unescape);
-                count_bounded(&mut self.facts.blocks, &format!("{role}:{name}"));
+                count_bounded(&mut self.facts.block_counts, &format!("{role}:{name}"));
             }
         }
     }
@@ -563,14 +599,23 @@ impl Builder {
         !grown
     }
 
-    fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) {
-        let Some(id) = block.id.string_in(raw) else { return };
+    /// Notes a content that is a string as the one block that it is sent as.
+    fn plain_block(&mut self, content: Span, raw: &[u8]) {
+        if let Some(text) = content.string_in(raw) {
+            let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
+            self.facts.blocks.push(Block { call: NONE, len, media: 0, plain: false, sort: sort_of_text(Some(text)) });
+        }
+    }
+
+    /// Notes a call; returns its index.
+    fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) -> u32 {
+        let Some(id) = block.id.string_in(raw) else { return NONE };
         let id = call_id(id);
         let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
         let known = self.call_of(&id);
         self.facts.uses.push((index, known.unwrap_or(next)));
-        if known.is_some() {
-            return;
+        if let Some(known) = known {
+            return known;
         }
         let name = block.name.string_in(raw).unwrap_or_default();
         let prompt = starts_agents(name)
@@ -592,6 +637,7 @@ impl Builder {
         let facts = &self.facts;
         let hash = |&call: &u32| hash_of(facts.call_id(&facts.calls[call as usize]));
         self.calls_by_id.insert_unique(hash_of(&id), next, hash);
+        next
     }
 
     fn call_of(&self, id: &str) -> Option<u32> {
@@ -600,14 +646,15 @@ impl Builder {
     }
 
     /// Notes a result: with its call if that is known, to wait for it otherwise.
-    fn result(&mut self, index: u32, id: &[u8], line: &Line, raw: &[u8]) {
+    fn result(&mut self, index: u32, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
         let id = call_id(id);
         match self.call_of(&id) {
             Some(call) => {
+                self.facts.blocks[block].call = call;
                 let agent = self.started_agent(call, line, raw);
                 self.facts.answer(call, index, agent);
             }
-            None => self.waiting.push((index, id.into())),
+            None => self.waiting.push((index, u32::try_from(block).unwrap_or(NONE), id.into())),
         }
     }
 
@@ -620,9 +667,12 @@ impl Builder {
 
     /// Returns the facts of all that was taken.
     pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
-        for (node, id) in std::mem::take(&mut self.waiting) {
+        for (node, block, id) in std::mem::take(&mut self.waiting) {
             match self.call_of(&id) {
-                Some(call) => self.facts.answer(call, node, None),
+                Some(call) => {
+                    self.facts.blocks[block as usize].call = call;
+                    self.facts.answer(call, node, None);
+                }
                 None => self.facts.orphan_results.push((id, node)),
             }
         }
@@ -637,7 +687,7 @@ impl Builder {
         for (role, counts) in ["user", "assistant"].iter().zip(self.block_kinds) {
             for (kind, n) in BlockKind::ALL.iter().zip(counts) {
                 if n > 0 {
-                    *facts.blocks.entry(format!("{role}:{}", kind.name())).or_default() += u64::from(n);
+                    *facts.block_counts.entry(format!("{role}:{}", kind.name())).or_default() += u64::from(n);
                 }
             }
         }
@@ -688,6 +738,86 @@ fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
             flags.set_if(line.blocks.is_empty() && !empty, Flags::ODD_CONTENT);
         }
         _ => flags.set(Flags::ODD_CONTENT),
+    }
+}
+
+/// Notes what else clients ask of a user entry.
+fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
+    let copy = line.field(Key::ToolUseResult).of(raw);
+    flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), Flags::RESULT_COPY);
+    flags.set_if(line.flag(Key::InterruptedByShutdown, raw), Flags::SHUTDOWN);
+    let companion =
+        line.flag(Key::TurnCompanion, raw) || line.string(Key::SourceToolUseId, raw).is_some();
+    flags.set_if(companion, Flags::COMPANION);
+    let whole = line.message.and_then(|m| m.content.string_in(raw));
+    let only = match &line.blocks[..] {
+        [block] if block.kind == Some(BlockKind::Text) => block.text.string_in(raw),
+        _ => whole,
+    };
+    let stopped: [&[u8]; 2] =
+        [b"[Request interrupted by user]", b"[Request interrupted by user for tool use]"];
+    flags.set_if(only.is_some_and(|text| stopped.contains(&text)), Flags::STOPPED);
+    if !matches!(line.field(Key::PromptSource).of(raw), b"" | b"null") {
+        return;
+    }
+    let texts = line.blocks.iter().filter(|b| b.kind == Some(BlockKind::Text));
+    let last_text = whole.or_else(|| texts.last().and_then(|b| b.text.string_in(raw)));
+    let starts = [
+        ("<local-command-caveat>", Flags::CAVEAT),
+        ("<command-name>", Flags::RECORD),
+        ("<command-message>", Flags::RECORD),
+        ("<local-command-stdout>", Flags::OUTPUT),
+        ("<local-command-stderr>", Flags::OUTPUT),
+    ];
+    let begins = |text: &[u8], start: &str| text.starts_with(start.as_bytes());
+    match starts.iter().find(|(start, _)| last_text.is_some_and(|text| begins(text, start))) {
+        Some(&(_, Flags::CAVEAT)) if !flags.is_meta() => {}
+        Some(&(_, flag)) => return flags.set(flag),
+        None => {}
+    }
+    let last = line.blocks.last().filter(|b| b.kind == Some(BlockKind::Text));
+    let last = whole.or_else(|| last.and_then(|b| b.text.string_in(raw)));
+    let slash = last.is_some_and(|text| trim(text).first() == Some(&b'/'));
+    flags.set_if(slash && !flags.is_meta(), Flags::SLASH);
+}
+
+fn sort_of_text(inner: Option<&[u8]>) -> Sort {
+    match inner {
+        None => Sort::NoText,
+        Some(b"") => Sort::Empty,
+        Some(text) if is_blank(text) => Sort::Blank,
+        Some(text) => match trim(text) {
+            rest @ [b'(' | b'[', ..] if rest.len() < 64 => match &*unescape(rest).trim_end() {
+                "(no content)" => Sort::NoContent,
+                "[Empty text removed]" => Sort::EmptyRemoved,
+                _ => Sort::Text,
+            },
+            _ => Sort::Text,
+        },
+    }
+}
+
+fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
+    let sort = match block.kind {
+        _ if block.kind_name.string_in(raw).is_none() => Sort::Odd,
+        Some(BlockKind::Text) => sort_of_text(block.text.string_in(raw)),
+        Some(BlockKind::Thinking) if block.signature.string_in(raw).is_none_or(<[u8]>::is_empty) => {
+            Sort::Unsigned
+        }
+        Some(BlockKind::Thinking) => Sort::Thinking,
+        Some(BlockKind::RedactedThinking) => Sort::Redacted,
+        Some(BlockKind::ToolUse) => Sort::Call,
+        Some(BlockKind::ToolResult) => Sort::Result,
+        Some(BlockKind::Image | BlockKind::Document) => Sort::Media,
+        _ => Sort::Other,
+    };
+    let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media);
+    Block {
+        call: NONE,
+        len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
+        media,
+        plain: sort == Sort::Result && block.content.string_in(raw).is_some(),
+        sort,
     }
 }
 

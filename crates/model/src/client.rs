@@ -71,6 +71,20 @@ impl Client {
         self >= Self::V2_1_200
     }
 
+    /// The model that it asks when nothing else is said, where that decides what is sent.
+    pub(crate) fn default_model(self) -> Option<&'static str> {
+        match self {
+            Self::V2_1_200 => Some("claude-opus-4-8"),
+            Self::V2_1_325 => Some("claude-opus-5-5"),
+            _ => None,
+        }
+    }
+
+    /// Knows the list of rows that a compaction kept, not only their ends.
+    pub(crate) fn lists_kept(self) -> bool {
+        self >= Self::V2_1_200
+    }
+
     /// Reads no further than a line that is `null`.
     pub(crate) fn stops_at_null(self) -> bool {
         matches!(self, Self::V2_1_20 | Self::V2_1_76 | Self::V2_1_112)

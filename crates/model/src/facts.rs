@@ -49,6 +49,8 @@ pub struct Node {
     pub(crate) message: u32,
     /// What is true of it.
     pub flags: Flags,
+    /// The model, as an index of [`Facts::models`], or `u16::MAX`.
+    pub(crate) model: u16,
     /// What it is.
     pub role: Role,
 }
@@ -93,6 +95,78 @@ pub struct Message {
     pub(crate) usage: u32,
 }
 
+/// What a content block is, as far as the rules of clients ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// Words.
+    Text,
+    /// White space.
+    Blank,
+    /// A text of no length.
+    Empty,
+    /// A text block without a text.
+    NoText,
+    /// The text `(no content)`, which clients put in where there is none.
+    NoContent,
+    /// The text `[Empty text removed]`, another of these.
+    EmptyRemoved,
+    /// Thinking with its signature.
+    Thinking,
+    /// Thinking without a signature.
+    Unsigned,
+    /// Thinking that only the API can read.
+    Redacted,
+    /// A call of a tool.
+    Call,
+    /// The result of a call.
+    Result,
+    /// A picture or document.
+    Media,
+    /// A block of another sort.
+    Other,
+    /// No block at all: nothing with a type.
+    Odd,
+}
+
+impl Sort {
+    /// Tells whether it is thinking of any form.
+    pub fn is_thinking(self) -> bool {
+        matches!(self, Self::Thinking | Self::Unsigned | Self::Redacted)
+    }
+
+    /// Tells whether it is text without any words.
+    pub fn is_blank(self) -> bool {
+        matches!(self, Self::Blank | Self::Empty | Self::NoText)
+    }
+
+    /// Tells whether it is a text block.
+    pub fn is_text(self) -> bool {
+        self.is_blank() || matches!(self, Self::Text | Self::NoContent | Self::EmptyRemoved)
+    }
+}
+
+/// A content block of an entry; a content that is a string is one block of text.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// The call that it makes or answers, as an index of [`Facts::calls`], or none.
+    pub(crate) call: u32,
+    /// Its length in the file.
+    pub len: u32,
+    /// How much of that are pictures and documents.
+    pub media: u32,
+    /// A result whose content is a string.
+    pub(crate) plain: bool,
+    /// What it is.
+    pub sort: Sort,
+}
+
+impl Block {
+    /// Returns the call that it makes or answers.
+    pub fn call(&self) -> Option<usize> {
+        (self.call != NONE).then_some(self.call as usize)
+    }
+}
+
 /// A call of a tool.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -128,6 +202,10 @@ pub struct Checkpoint {
     pub null: bool,
     /// `explicit`
     pub explicit: bool,
+    /// `rewound`
+    pub(crate) rewound: bool,
+    /// `cutUuid`, if the key is there.
+    pub(crate) cut: Option<Uid>,
     /// How many nodes stand before it in the file.
     pub after: u32,
 }
@@ -161,6 +239,10 @@ pub struct Facts {
     pub(crate) logical_parents: FxHashMap<u32, Uid>,
     /// `preservedMessages` and `preservedSegment` of boundaries, by node.
     pub(crate) preserved: FxHashMap<u32, Preserved>,
+    /// `retractedMessageUuids`, by node.
+    pub(crate) retracted: FxHashMap<u32, Vec<Uid>>,
+    /// Attachments that belong to a call in the file: the node and the index of the call.
+    pub(crate) attached: FxHashMap<u32, u32>,
     /// `sourceToolAssistantUUID`, where it is not the parent.
     pub(crate) sources: FxHashMap<u32, Uid>,
     /// The first entries of subagents inside this file, with what their prompts hash to.
@@ -190,7 +272,11 @@ pub struct Facts {
     /// Fields that no client we know writes, by name.
     pub unknown_fields: BTreeMap<String, u64>,
     /// Content blocks by `role:type`, each block of a message once.
-    pub blocks: BTreeMap<String, u64>,
+    pub block_counts: BTreeMap<String, u64>,
+    /// The content blocks of user and assistant entries, as they stand in the file.
+    pub(crate) blocks: Vec<Block>,
+    /// Where the blocks of each node begin.
+    pub(crate) block_starts: Vec<u32>,
     /// Bytes by what they hold.
     pub bytes: Bytes,
     /// The first prompt that somebody typed.
@@ -221,15 +307,20 @@ pub struct Facts {
     pub(crate) duplicates: FxHashMap<u32, u32>,
 }
 
-/// Which rows a compaction kept.
+/// Which rows a compaction kept: listed, as newer clients write it, or by the ends of a chain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Preserved {
-    /// The row behind which the kept ones follow.
+    pub(crate) listed: Option<Kept>,
+    pub(crate) segment: Option<Kept>,
+}
+
+/// Rows that a compaction kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kept {
+    /// The row behind which they follow.
     pub(crate) anchor: Uid,
-    /// The kept rows, if they are listed.
+    /// All of them, or the first and the last.
     pub(crate) uuids: Vec<Uid>,
-    /// The first and the last kept row, if they are given as a segment.
-    pub(crate) segment: Option<(Uid, Uid)>,
 }
 
 /// Bytes of a file by what they hold; the sum is the file.
@@ -257,6 +348,13 @@ impl Facts {
     pub fn node_of(&self, uid: Uid) -> Option<usize> {
         let same = |&node: &u32| self.nodes[node as usize].uid == uid;
         self.by_uid.find(uid.hash(), same).map(|&node| node as usize)
+    }
+
+    /// Returns the content blocks of a node.
+    pub fn blocks_of(&self, node: usize) -> &[Block] {
+        let start = self.block_starts.get(node).map_or(0, |&start| start as usize);
+        let end = self.block_starts.get(node + 1).map_or(self.blocks.len(), |&end| end as usize);
+        self.blocks.get(start..end).unwrap_or_default()
     }
 
     /// Returns the first node with the same uuid as `node`.

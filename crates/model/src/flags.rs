@@ -84,6 +84,36 @@ flags! {
     NO_UUID lacks_uuid,
     /// Its content is neither a string nor a list of blocks.
     ODD_CONTENT has_odd_content,
+    /// The note that a local command precedes.
+    CAVEAT is_caveat,
+    /// What was typed as a local command, with its name.
+    RECORD is_command_record,
+    /// The output of a local command.
+    OUTPUT is_command_output,
+    /// A text that begins with a slash.
+    SLASH begins_with_slash,
+    /// It says nothing but that the user interrupted.
+    STOPPED is_stopped,
+    /// The client kept a copy of a result in it.
+    RESULT_COPY has_result_copy,
+    /// The model refused: `stop_reason` is `refusal`.
+    REFUSAL is_refusal,
+    /// A system entry that only the user sees.
+    DISPLAY_ONLY is_display_only,
+    /// It has no `requestId`.
+    NO_REQUEST_ID lacks_request_id,
+    /// An attachment whose payload is not what its type asks for.
+    ODD_ATTACHMENT is_odd_attachment,
+    /// An attachment that is not sent any more.
+    DEAD_ATTACHMENT is_dead_attachment,
+    /// A queued prompt with pictures, as a list of blocks.
+    QUEUED_BLOCKS has_queued_blocks,
+    /// A prompt that the end of the client cut off.
+    SHUTDOWN is_shutdown,
+    /// A user entry that only accompanies a turn.
+    COMPANION is_companion,
+    /// A system entry of subtype `model_refusal_fallback`.
+    FALLBACK is_refusal_fallback,
 }
 
 impl Flags {
@@ -94,6 +124,10 @@ impl Flags {
 
     pub(crate) fn set(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+
+    pub(crate) fn clear(&mut self, other: Self) {
+        self.0 &= !other.0;
     }
 
     pub(crate) fn set_if(&mut self, condition: bool, other: Self) {

@@ -24,6 +24,11 @@ impl Uid {
         self == Self::NONE
     }
 
+    /// Returns the first 24 characters of a UUID, as a number.
+    pub(crate) fn prefix(self) -> u128 {
+        self.0 >> 48
+    }
+
     /// Returns the number as bytes.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         self.0.to_le_bytes()

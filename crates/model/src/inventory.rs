@@ -137,7 +137,7 @@ impl Inventory {
             system: facts.subtypes.counts(),
             bad_lines: facts.bad_lines.into(),
             messages: messages(facts),
-            blocks: facts.blocks.clone(),
+            blocks: facts.block_counts.clone(),
             tool_calls: tool_calls(facts),
             turns: session.turns() as u64,
             stop_reasons: facts.stop_reasons.counts(),
@@ -226,6 +226,11 @@ add_fields!(Bytes: text thinking signatures tool_input tool_result tool_use_resu
     attachments snapshots requests metadata envelope junk);
 
 impl Bytes {
+    /// Returns the length of the file.
+    pub fn total(&self) -> u64 {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
     /// Returns the parts with their names, in the order of their declaration.
     pub fn parts(&self) -> [(&'static str, u64); 14] {
         [

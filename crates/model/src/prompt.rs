@@ -82,7 +82,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// Drops white space, spelled plainly or as an escape.
-fn trim(mut text: &[u8]) -> &[u8] {
+pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
             [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] | [b'\\', b'n' | b't' | b'r', rest @ ..] => rest,
@@ -93,7 +93,17 @@ fn trim(mut text: &[u8]) -> &[u8] {
 
 /// Tells whether a text has anything to read in it.
 pub(crate) fn is_blank(text: &[u8]) -> bool {
-    trim(text).is_empty()
+    match trim(text) {
+        [] => true,
+        // An escape or a letter beyond ASCII may be a space of another sort.
+        rest @ [b'\\' | 0x80.. | 0x0b | 0x0c, ..] => rethread_log::unescape(rest).chars().all(is_space),
+        _ => false,
+    }
+}
+
+/// What the clients' language takes for white space.
+pub(crate) fn is_space(c: char) -> bool {
+    c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
 }
 
 /// Tells who wrote a user entry that holds no tool result, and gives its words: the inner bytes of

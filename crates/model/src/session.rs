@@ -90,7 +90,7 @@ impl Session {
         let sums = self.sums();
         let last = self.last_entries();
         let tips = self.tree.tips();
-        let active = resumed.tip.and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
+        let active = resumed.tip().and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
         let mut ends: Vec<(usize, bool)> = tips.iter().map(|&step| (step, false)).collect();
         if let Some(step) = active.filter(|&step| step != NONE) {
             let step = step as usize;
@@ -106,7 +106,7 @@ impl Session {
             .map(|(i, &(step, inner))| {
                 let sums = &sums[step];
                 let is_active = active.is_some_and(|a| a as usize == step);
-                let tip = match resumed.tip {
+                let tip = match resumed.tip() {
                     Some(tip) if is_active => tip,
                     _ => last[step].unwrap_or(self.tree.steps[step].head) as usize,
                 };

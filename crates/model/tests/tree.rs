@@ -232,8 +232,8 @@ fn blocks_stand_once_however_often_they_were_written() {
     log.block("m1", &text("Hello"));
     assert_snapshot!(paths(&log.bytes()), @"* 1. go | hm+Hello");
     let session = session(&log.bytes());
-    assert_eq!(session.facts.blocks["assistant:text"], 1);
-    assert_eq!(session.facts.blocks["assistant:thinking"], 1);
+    assert_eq!(session.facts.block_counts["assistant:text"], 1);
+    assert_eq!(session.facts.block_counts["assistant:thinking"], 1);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod text;
 mod export;
 mod info;
 mod ls;
+mod preview;
 mod show;
 mod tree;
 
@@ -17,6 +18,7 @@ pub use export::{
 };
 pub use info::{info, info_many};
 pub use ls::ls;
+pub use preview::{Preview, refusal};
 pub use rows::{
     Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow, SubagentRow,
     TranscriptRow,

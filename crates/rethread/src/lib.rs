@@ -35,7 +35,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Format, InventoryRow, MessageRow, NoteRow, PathRow, Row, SessionKind, SessionRow, SubagentRow,
+    Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind, SessionRow, SubagentRow,
     TranscriptRow,
 };
 pub use rethread_store as store;

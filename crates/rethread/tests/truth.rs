@@ -141,6 +141,78 @@ fn last_received(received: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// What was recorded of a real client, and what we say it would send.
+#[test]
+fn preview_is_what_the_real_client_sent() {
+    let cases = match std::env::var_os("RETHREAD_CASES") {
+        Some(dir) => dir.into(),
+        None => match shared("oracle/cases") {
+            Some(dir) => dir,
+            None => return,
+        },
+    };
+    let library = library();
+    let mut wrong = Vec::new();
+    let mut n_right: BTreeMap<String, usize> = BTreeMap::new();
+    for recorded in files_under(&cases, "received.json") {
+        let name = recorded.to_string_lossy().replace(".received.json", "");
+        // A record of a session that lies elsewhere says where.
+        let path = match std::fs::read_to_string(format!("{name}.source")) {
+            Ok(path) => path.trim().to_owned(),
+            Err(_) => format!("{name}.jsonl"),
+        };
+        let received: Value =
+            serde_json::from_slice(&std::fs::read(&recorded).expect("readable")).expect("JSON");
+        let version = recorded.parent().and_then(Path::file_name).expect("a version").to_string_lossy();
+        let client = Client::for_version(&version).expect("a known version");
+        let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
+        let preview = loaded.preview(client, "@@do:text ORACLE-PROMPT");
+        let preview = serde_json::to_value(&preview).expect("JSON");
+        let same = received["accepted"] == preview["accepted"] && received["messages"] == preview["messages"];
+        if same {
+            *n_right.entry(version.into_owned()).or_default() += 1;
+            continue;
+        }
+        let first = first_difference(&received["messages"], &preview["messages"]);
+        wrong.push(format!(
+            "{version} {}: accepted {} and {}\n{first}",
+            name.rsplit('/').next().unwrap_or_default(),
+            received["accepted"],
+            preview["accepted"]
+        ));
+    }
+    println!("the same: {n_right:?}");
+    assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn first_difference(theirs: &Value, ours: &Value) -> String {
+    let empty = Vec::new();
+    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
+    let (theirs, ours) = (list(theirs), list(ours));
+    let cut = |value: Option<&Value>| -> String {
+        value.map_or("nothing".to_owned(), ToString::to_string).chars().take(700).collect()
+    };
+    let at = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
+    format!("   message {at}\n   client: {}\n   we:     {}", cut(theirs.get(at)), cut(ours.get(at)))
+}
+
+fn files_under(dir: &Path, ending: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in std::fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.to_string_lossy().ends_with(ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The directory of cases can be another one of the same form: `RETHREAD_CASES`.
 #[test]
 fn the_active_tip_is_where_the_real_client_went_on() {
@@ -177,7 +249,8 @@ fn the_active_tip_is_where_the_real_client_went_on() {
         });
         let expected = last_received(&received);
         let resumed = rethread::model::resume(&loaded.session.facts, client);
-        let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != resumed.tip).chain(&resumed.tip);
+        let tip_node = resumed.tip();
+        let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != tip_node).chain(&tip_node);
         let prompt = prompt
             .filter_map(|&node| {
                 let raw = loaded.reader().entry(loaded.session.facts.nodes[node].entry);

@@ -3,7 +3,6 @@
 use rustc_hash::FxHashSet;
 
 use super::Rows;
-use crate::client::Client;
 use crate::facts::NONE;
 use crate::id::Uid;
 
@@ -11,7 +10,7 @@ impl Rows<'_> {
     /// Lays the messages that the last compaction kept behind its summary and drops the rest before
     /// it; tells whether anything was kept.
     pub(super) fn relink_preserved(&mut self) -> bool {
-        let lists = self.client >= Client::V2_1_200;
+        let lists = self.client.lists_kept();
         let mut last_boundary = None;
         let mut with_kept = None;
         for slot in self.live() {
@@ -19,8 +18,7 @@ impl Rows<'_> {
                 continue;
             }
             last_boundary = Some(slot);
-            let kept = self.facts.preserved.get(&self.slots[slot as usize].node);
-            if kept.is_some_and(|k| k.segment.is_some() || lists && !k.uuids.is_empty()) {
+            if self.keeps_rows(self.slots[slot as usize].node as usize) {
                 with_kept = Some(slot);
             }
         }
@@ -28,12 +26,16 @@ impl Rows<'_> {
         let mut kept: Vec<u32> = Vec::new();
         if with_kept == boundary {
             let preserved = &self.facts.preserved[&self.slots[boundary as usize].node];
-            if lists && !preserved.uuids.is_empty() {
-                for &uid in &preserved.uuids {
+            let listed = preserved.listed.as_ref().filter(|_| lists);
+            if let Some(listed) = listed {
+                for &uid in &listed.uuids {
                     let Some(slot) = self.slot(uid) else { return false };
                     kept.push(slot);
                 }
-            } else if let Some((head, tail)) = preserved.segment {
+                self.relink(&kept, listed.anchor, lists);
+            } else if let Some(segment) = &preserved.segment
+                && let [head, tail] = segment.uuids[..]
+            {
                 let mut seen = FxHashSet::default();
                 let mut at = self.slot(tail);
                 loop {
@@ -45,8 +47,8 @@ impl Rows<'_> {
                     at = self.parent(slot);
                 }
                 kept.reverse();
+                self.relink(&kept, segment.anchor, lists);
             }
-            self.relink(&kept, preserved.anchor, lists);
         }
         let keep: FxHashSet<u32> = kept.iter().copied().collect();
         for slot in 0..boundary {

@@ -19,6 +19,42 @@ impl Rows<'_> {
         best.map(|(_, slot)| slot)
     }
 
+    /// Finds what comes first when the newest are sorted to the front. A row without a time compares
+    /// as equal to every other, so with some such rows it depends on how the client's engine sorts:
+    /// short lists by binary insertion, behind the run that the list begins with.
+    fn first_when_sorted(&self, mut rows: Vec<u32>) -> Option<u32> {
+        const SHORT: usize = 64;
+        let time = |slot: u32| self.node(slot).time;
+        let n_timed = rows.iter().filter(|&&slot| !time(slot).is_none()).count();
+        if n_timed == 0 {
+            return rows.first().copied();
+        }
+        if n_timed == rows.len() || rows.len() > SHORT {
+            return self.newest_of(rows.into_iter());
+        }
+        let before = |a: u32, b: u32| !time(a).is_none() && !time(b).is_none() && time(a) > time(b);
+        let falls = before(rows[1], rows[0]);
+        let run = 1 + rows.windows(2).take_while(|pair| before(pair[1], pair[0]) == falls).count();
+        if falls {
+            rows[..run].reverse();
+        }
+        for i in run..rows.len() {
+            let pivot = rows[i];
+            let (mut low, mut high) = (0, i);
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                if before(pivot, rows[middle]) {
+                    high = middle;
+                } else {
+                    low = middle + 1;
+                }
+            }
+            rows.copy_within(low..i, low + 1);
+            rows[low] = pivot;
+        }
+        rows.first().copied()
+    }
+
     /// Finds the nearest user or assistant entry at or above.
     fn said_at(&self, slot: u32) -> Option<u32> {
         let mut seen = FxHashSet::default();
@@ -71,10 +107,11 @@ impl Rows<'_> {
                 self.relink_preserved();
             }
             let sides = self.client < Client::V2_0_36;
-            return match self.newest_of(self.live().filter(|s| sides || main(self, s))) {
-                // Without any time the first entry stays where it is.
-                None if self.client < Client::V2_1_76 => self.live().find(|s| sides || main(self, s)),
-                newest => newest,
+            let rows = self.live().filter(|s| sides || main(self, s));
+            return if self.client < Client::V2_1_76 {
+                self.first_when_sorted(rows.collect())
+            } else {
+                self.newest_of(rows)
             };
         }
         let kept = self.relink_preserved();
@@ -85,6 +122,9 @@ impl Rows<'_> {
         let leaves = chosen.map_or_else(|| self.leaves(), |leaf| vec![leaf]);
         let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
         let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
+        if leaf.is_none() {
+            self.untimed_leaf = leaves.first().copied();
+        }
         if leaf.is_none() && leaves.is_empty() && self.client.checkpoints() {
             return self
                 .newest_of(self.live().filter(|s| main(self, s) && !self.node(*s).flags.is_snapshot()));
@@ -185,7 +225,7 @@ impl Rows<'_> {
     }
 
     /// An entry that may stand between rows of the message `id`.
-    fn same_reply(&self, slot: u32, id: Uid) -> bool {
+    pub(super) fn same_reply(&self, slot: u32, id: Uid) -> bool {
         let node = self.node(slot);
         match node.role {
             Role::Assistant => self.message_id(slot) == id,
@@ -207,7 +247,7 @@ impl Rows<'_> {
     }
 
     /// A note that may hang between an answer and what follows it.
-    fn is_note(&self, slot: u32) -> bool {
+    pub(super) fn is_note(&self, slot: u32) -> bool {
         let node = self.node(slot);
         match node.role {
             Role::Attachment => true,
@@ -220,18 +260,28 @@ impl Rows<'_> {
     /// Tells whether `last` hangs on another call of the batch that the checkpoint belongs to.
     fn in_same_batch(&self, last: u32, checkpoint: u32) -> bool {
         let mut seen = FxHashSet::default();
-        let mut at = Some(checkpoint);
+        let (mut at, mut top) = (Some(checkpoint), None);
         while let Some(slot) = at.filter(|&s| self.is_note(s) && seen.insert(s)) {
+            top = Some(slot);
             at = self.parent(slot);
         }
         let Some(base) = at else { return false };
+        // A hook's note names the call that it is about.
+        let by_note = top.and_then(|top| self.facts.attached.get(&self.slots[top as usize].node));
         let (call, wanted): (Option<u32>, Vec<u32>) = if self.node(base).flags.has_result() {
             (self.parent(base), self.answers_in(base).collect())
-        } else if seen.is_empty() {
+        } else if top.is_none() {
             (Some(base), Vec::new())
+        } else if let Some(&named) = by_note
+            && !self.message_id(base).is_none()
+        {
+            let above = self.reply_above(base, self.message_id(base));
+            let makes = |slot: &u32| self.calls_in(*slot).any(|call| call == named);
+            (std::iter::once(base).chain(above).find(makes), vec![named])
         } else {
             return false;
         };
+        let by_note = top.is_some() && !self.node(base).flags.has_result();
         let Some(call) = call else { return false };
         let calls: Vec<u32> = self.calls_in(call).collect();
         let id = if calls.is_empty() { Uid::NONE } else { self.message_id(call) };
@@ -260,7 +310,10 @@ impl Rows<'_> {
             if slot == call
                 && wanted.iter().any(|w| calls.contains(w))
                 && let Some(previous) = previous
-                && self.answers_in(previous).any(|a| calls.contains(&a) && !wanted.contains(&a))
+                && self.answers_in(previous).any(|answered| {
+                    let other = if by_note { calls.len() > 1 } else { !wanted.contains(&answered) };
+                    calls.contains(&answered) && other
+                })
             {
                 return true;
             }

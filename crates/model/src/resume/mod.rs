@@ -1,40 +1,128 @@
-//! What a client would resume: which entry it takes for the last one, and the chain above it.
+//! What a client would resume: which entry it takes for the last one, and what it sends.
 //!
-//! Reading the rows is here, choosing the leaf in `leaf`, what a compaction kept in `kept`, the walk
-//! to the root in `walk`, and what of it is sent in `sent`.
+//! The way of the data is the client's own. Reading the rows is here, choosing the leaf in `leaf`,
+//! what a compaction kept in `kept`, the walk to the root in `walk`, what it missed beside the way in
+//! `recover`. Then the rows of that chain become messages: what is dropped and added in `settle`,
+//! what is joined in `merge`, calls brought together with their results in `pair`.
 
 mod kept;
 mod leaf;
-mod sent;
+mod merge;
+mod pair;
+mod recover;
+mod request;
+mod settle;
 mod walk;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
-use crate::facts::{Checkpoint, Facts, NONE, Node, Role};
+use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
 use crate::id::{Time, Uid};
+
+pub use request::{Part, Sent, What};
+use request::{Row, RowKind};
+
+/// Why a client does not resume a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is nothing to resume.
+    NoConversation,
+    /// The entry that it would go on from has no time that can be read.
+    NoTime(usize),
+    /// A line is `null`.
+    NullLine,
+    /// An entry is its own ancestor; the client does not come back.
+    Cycle(usize),
+    /// An entry has no message.
+    NoMessage(usize),
+    /// The content of an entry is no list of blocks.
+    OddContent(usize),
+    /// An answer does not say its model; the client does not come back.
+    NoModel(usize),
+    /// The payload of an attachment is not what its type asks for.
+    OddAttachment(usize),
+}
 
 /// What a client makes of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Resume {
+    /// Why it does not resume it.
+    pub refusal: Option<Refusal>,
     /// The entry that it takes for the last one, as an index of a node.
     pub leaf: Option<usize>,
-    /// The last entry that it sends before the next prompt; what it drops at the end is not sent.
-    pub tip: Option<usize>,
     /// The entries that it takes into the conversation, from the first on.
     pub chain: Vec<usize>,
+    /// What it sends, the new prompt included; nothing if it does not resume.
+    pub messages: Vec<Sent>,
+}
+
+impl Resume {
+    fn refused(refusal: Refusal) -> Self {
+        Self { refusal: Some(refusal), ..Self::default() }
+    }
+
+    /// Returns the last entry of the conversation that it sends before the new prompt, as an index of
+    /// a node: what it drops at the end is not sent.
+    pub fn tip(&self) -> Option<usize> {
+        let nodes = |sent: &Sent| sent.parts.iter().filter_map(|part| part.what.node()).collect::<Vec<_>>();
+        let last = self.messages.iter().rev().map(nodes).find(|nodes| !nodes.is_empty())?;
+        self.chain.iter().rev().copied().find(|node| last.contains(node))
+    }
 }
 
 /// Applies a client's rules to a session.
 pub fn resume(facts: &Facts, client: Client) -> Resume {
     let mut rows = Rows::load(facts, client);
-    let Some(leaf) = rows.leaf() else {
-        return Resume::default();
+    if client == Client::V2_1_200 && facts.null_line.is_some() {
+        return Resume::refused(Refusal::NullLine);
+    }
+    let (leaf, chain) = match rows.leaf() {
+        Some(leaf) => (Some(leaf), rows.walk(leaf)),
+        None if rows.empty && client.checkpoints() => (None, Vec::new()),
+        None => {
+            let untimed = rows.untimed_leaf.map(|slot| rows.slots[slot as usize].node as usize);
+            return Resume::refused(untimed.map_or(Refusal::NoConversation, Refusal::NoTime));
+        }
     };
-    let chain = rows.walk(leaf);
-    let node = |slot: &u32| rows.slots[*slot as usize].node as usize;
-    let tip = rows.sent(&chain).last().map(node);
-    Resume { leaf: Some(node(&leaf)), tip, chain: chain.iter().map(node).collect() }
+    let node = |slot: &u32| rows.slots[*slot as usize].node;
+    let nodes: Vec<u32> = chain.iter().map(node).collect();
+    let leaf = leaf.map(|leaf| node(&leaf) as usize);
+    let chain = nodes.iter().map(|&node| node as usize).collect();
+    if let Some(refusal) = rows.refusal(&nodes) {
+        return Resume { refusal: Some(refusal), leaf, chain, messages: Vec::new() };
+    }
+    Resume { refusal: None, leaf, chain, messages: request(facts, client, &nodes) }
+}
+
+/// Makes the messages that are sent of a chain.
+fn request(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Sent> {
+    let model = client.default_model();
+    let mut rows = settle::resumed(facts, client, chain);
+    rows.push(Row::prompt());
+    rows.push(Row::put_in(RowKind::Attachment, Vec::new()));
+    if let Some(boundary) = rows.iter().rposition(|row| row.flags.is_boundary()) {
+        rows.drain(..boundary);
+    }
+    rows.insert(0, Row::hidden());
+    let rows = merge::messages(facts, client, rows, model);
+    let rows = pair::pair(client, rows);
+    let mut sent = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        if row.kind == RowKind::Turn {
+            continue;
+        }
+        let user = row.is_user();
+        if user && !row.plain && client >= Client::V2_1_200 {
+            let before = row.parts.len();
+            row.parts.retain(|part| !part.sort.is_blank());
+            if row.parts.is_empty() && before > 0 {
+                row.parts.push(Part::words(request::words::NO_CONTENT));
+            }
+        }
+        sent.push(Sent { assistant: !user, parts: row.parts });
+    }
+    sent
 }
 
 /// An entry as the client holds it: of several with one uuid the last, at the place of the first.
@@ -73,7 +161,18 @@ struct Rows<'f> {
     unseen: Vec<usize>,
     /// The parents of progress entries, which are joined over.
     progress: FxHashMap<Uid, Uid>,
+    /// The slot of what has no uuid: a client holds one such entry, the last.
+    nameless: Option<u32>,
+    /// A leaf that was not taken because it has no time.
+    untimed_leaf: Option<u32>,
+    /// A row that is its own ancestor, where the client goes round and round.
+    endless: Option<u32>,
+    /// Notes that a rewind cut off.
+    hidden: FxHashSet<Uid>,
 }
+
+/// Files over this size are read by other rules since 2.1.112.
+const BIG_FILE: u64 = 5 * 1024 * 1024;
 
 impl<'f> Rows<'f> {
     fn load(facts: &'f Facts, client: Client) -> Self {
@@ -94,7 +193,12 @@ impl<'f> Rows<'f> {
             by_time: Vec::new(),
             unseen: Vec::new(),
             progress: FxHashMap::default(),
+            nameless: None,
+            untimed_leaf: None,
+            endless: None,
+            hidden: FxHashSet::default(),
         };
+        let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112;
         let end = match facts.null_line {
             Some(at) if client.stops_at_null() => at as usize,
             _ => facts.nodes.len(),
@@ -106,6 +210,10 @@ impl<'f> Rows<'f> {
             while let Some(checkpoint) = checkpoints.next_if(|c| c.after as usize <= i) {
                 rows.take_checkpoint(checkpoint);
             }
+            if big && node.flags.is_boundary() && !rows.keeps_rows(i) {
+                rows.forget();
+                left_out.clear();
+            }
             rows.take(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
         }
         for checkpoint in checkpoints {
@@ -114,7 +222,44 @@ impl<'f> Rows<'f> {
         if !left_out.is_empty() {
             rows.join_over(&left_out);
         }
+        if big && client == Client::V2_1_200 {
+            rows.keep_chains();
+        }
         rows
+    }
+
+    /// Tells whether a boundary says which rows before it are kept.
+    fn keeps_rows(&self, boundary: usize) -> bool {
+        let kept = u32::try_from(boundary).ok().and_then(|at| self.facts.preserved.get(&at));
+        kept.is_some_and(|k| k.segment.is_some() || self.client.lists_kept() && k.listed.is_some())
+    }
+
+    /// Forgets all rows so far: of a big file only what follows the last compaction is loaded.
+    fn forget(&mut self) {
+        self.slots.clear();
+        self.moved.clear();
+        self.progress.clear();
+        self.slot_at.fill(NONE);
+        self.nameless = None;
+        self.last = None;
+        self.newest = self.newest.map(|(time, _)| (time, NONE));
+    }
+
+    /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint.
+    fn keep_chains(&mut self) {
+        let mut keep = vec![false; self.slots.len()];
+        for start in [self.last, self.checkpoint.and_then(|uid| self.slot(uid))] {
+            let mut at = start;
+            while let Some(slot) = at.filter(|&slot| !keep[slot as usize]) {
+                keep[slot as usize] = true;
+                at = self.parent(slot);
+            }
+        }
+        if self.last.is_some() {
+            for (slot, keep) in self.slots.iter_mut().zip(keep) {
+                slot.gone |= !keep;
+            }
+        }
     }
 
     /// Joins the children of what was left out to the nearest entry above that was not.
@@ -186,7 +331,7 @@ impl<'f> Rows<'f> {
             }
             _ => {}
         }
-        if client >= Client::V2_1_325 && node.is_conversation() && !admitted(node) {
+        if client >= Client::V2_1_325 && node.is_conversation() && !admitted(self.facts, index, node) {
             if self.slot(node.uid).is_none() {
                 left_out.insert(node.uid, node.parent);
             }
@@ -200,15 +345,22 @@ impl<'f> Rows<'f> {
             parent = above;
         }
         let first = self.facts.first_of(index as usize);
-        let slot = if self.slot_at[first] == NONE {
-            self.slots.push(Slot { node: index, gone: false });
-            self.slot_at[first] = u32::try_from(self.slots.len() - 1).unwrap_or(NONE);
-            self.slot_at[first]
-        } else {
-            let slot = self.slot_at[first];
-            self.slots[slot as usize] = Slot { node: index, gone: false };
-            slot
+        let known = if node.flags.lacks_uuid() { self.nameless } else { Some(self.slot_at[first]) };
+        let new = Slot { node: index, gone: false };
+        let slot = match known.filter(|&slot| slot != NONE) {
+            Some(slot) => {
+                self.slots[slot as usize] = new;
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
+            }
         };
+        self.slot_at[first] = slot;
+        if node.flags.lacks_uuid() {
+            self.nameless = Some(slot);
+        }
         if parent == node.parent {
             self.moved.remove(&slot);
         } else {
@@ -225,8 +377,12 @@ impl<'f> Rows<'f> {
             }
             self.pinned = false;
             self.empty = false;
+            if !self.hidden.is_empty() {
+                self.unhide_above(parent);
+            }
         }
         if node.flags.is_boundary() && client.checkpoints() {
+            self.hidden.clear();
             self.checkpoint = None;
             self.pinned = false;
             self.explicit = false;
@@ -236,6 +392,9 @@ impl<'f> Rows<'f> {
     fn take_checkpoint(&mut self, checkpoint: &Checkpoint) {
         if !self.client.checkpoints() {
             return;
+        }
+        if checkpoint.explicit && self.client >= Client::V2_1_325 {
+            self.take_cut(checkpoint);
         }
         let Some(leaf) = checkpoint.leaf else { return };
         self.any_checkpoint = true;
@@ -251,6 +410,79 @@ impl<'f> Rows<'f> {
             self.pinned = false;
             self.explicit = false;
         }
+    }
+
+    /// A rewind may name a note that it cut off; that one stays out of sight.
+    fn take_cut(&mut self, checkpoint: &Checkpoint) {
+        match checkpoint.cut {
+            Some(cut) if checkpoint.rewound => {
+                if let Some(slot) = self.slot(cut) {
+                    self.unhide_above(self.parent_id(slot));
+                    if !self.node(slot).is_conversation() {
+                        self.hidden.insert(cut);
+                    }
+                }
+            }
+            _ => self.hidden.clear(),
+        }
+    }
+
+    fn unhide_above(&mut self, parent: Uid) {
+        let mut at = self.slot(parent);
+        for _ in 0..64 {
+            let Some(slot) = at.filter(|&slot| !self.node(slot).is_conversation()) else { break };
+            self.hidden.remove(&self.node(slot).uid);
+            at = self.parent(slot);
+        }
+    }
+
+    /// Tells why the client fails on the rows of a chain.
+    fn refusal(&self, chain: &[u32]) -> Option<Refusal> {
+        let client = self.client;
+        if let Some(slot) = self.endless {
+            return Some(Refusal::Cycle(self.slots[slot as usize].node as usize));
+        }
+        if client >= Client::V2_1_325 {
+            return None;
+        }
+        let node = |index: u32| &self.facts.nodes[index as usize];
+        let is_answer = |index: u32| node(index).role == Role::Assistant;
+        if client == Client::V2_0_77 {
+            // Its statistics need the time of the first row.
+            let first = self.live().find(|&slot| !self.node(slot).flags.is_sidechain());
+            if let Some(slot) = first.filter(|&slot| self.node(slot).time.is_none()) {
+                return Some(Refusal::NoTime(self.slots[slot as usize].node as usize));
+            }
+        }
+        if client >= Client::V2_1_112 && chain.iter().any(|&index| is_answer(index)) {
+            let bad = self.live().map(|slot| self.slots[slot as usize].node).find(|&index| {
+                let lacks = node(index).is_conversation() && node(index).flags.lacks_message();
+                lacks && (is_answer(index) || !node(index).parent.is_none())
+            });
+            if let Some(index) = bad {
+                return Some(Refusal::NoMessage(index as usize));
+            }
+        }
+        for &index in chain {
+            let flags = node(index).flags;
+            let at = index as usize;
+            if node(index).is_conversation() {
+                if flags.lacks_message() {
+                    return Some(Refusal::NoMessage(at));
+                }
+                if flags.has_odd_content() || is_answer(index) && flags.has_string_content() {
+                    return Some(Refusal::OddContent(at));
+                }
+                let no_text = || self.facts.blocks_of(at).iter().any(|block| block.sort == Sort::NoText);
+                if client == Client::V2_1_112 && no_text() {
+                    return Some(Refusal::OddContent(at));
+                }
+                if client == Client::V2_1_200 && is_answer(index) && flags.lacks_model() {
+                    return Some(Refusal::NoModel(at));
+                }
+            }
+        }
+        None
     }
 
     fn live(&self) -> impl Iterator<Item = u32> + '_ {
@@ -275,10 +507,14 @@ impl<'f> Rows<'f> {
 }
 
 /// 2.1.325 leaves out entries that it could not send.
-fn admitted(node: &Node) -> bool {
+fn admitted(facts: &Facts, index: u32, node: &Node) -> bool {
     let flags = node.flags;
-    let blank_string = node.role == Role::Assistant && flags.has_string_content() && flags.has_blank_text();
-    !flags.lacks_message() && !flags.has_odd_content() && !blank_string
+    let blocks = facts.blocks_of(index as usize);
+    let blank_string = node.role == Role::Assistant
+        && flags.has_string_content()
+        && blocks.iter().all(|block| block.sort.is_blank());
+    let all_odd = !blocks.is_empty() && blocks.iter().all(|block| block.sort == Sort::Odd);
+    !flags.lacks_message() && !flags.has_odd_content() && !blank_string && !all_odd
 }
 
 /// Returns the second numbers of the pairs that begin with `node`; the pairs are sorted by it.

@@ -1,0 +1,319 @@
+//! From rows to messages: what is joined, and in which order the parts stand.
+
+use super::request::{MessageId, Part, Row, RowKind, words};
+use super::settle::{drop_blank, drop_lone_thinking, settle};
+use crate::client::Client;
+use crate::facts::{Facts, Sort};
+
+/// Makes messages of the rows of a request.
+pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model: Option<&str>) -> Vec<Row> {
+    let turns = takes_turns(client, model);
+    if client >= Client::V2_1_200 {
+        strip_thinking(facts, &mut rows, model);
+    }
+    if client >= Client::V2_1_325 {
+        settle(client, &mut rows);
+    }
+    let rows = move_attachments_up(client, rows);
+    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    let mut turn_waits = false;
+    for mut row in rows {
+        match row.kind {
+            RowKind::System => {
+                let sent = client >= Client::V2_1_76
+                    && row.flags.is_local_command()
+                    && !row.flags.is_display_only();
+                if sent {
+                    add_user(client, &mut out, Row::command(row.node));
+                }
+            }
+            RowKind::User => {
+                if row.parts.is_empty() {
+                    if client >= Client::V2_1_325 {
+                        continue;
+                    }
+                }
+                add_user(client, &mut out, row);
+            }
+            RowKind::Assistant if row.is_api_error() => {}
+            RowKind::Assistant => match same_message(client, &out, row.id) {
+                Some(at) => join_answers(client, &mut out[at], row),
+                None => {
+                    flush_turn(&mut out, &mut turn_waits);
+                    if client >= Client::V2_1_200 {
+                        calls_last(&mut row.parts);
+                    }
+                    out.push(row);
+                }
+            },
+            RowKind::Attachment => {
+                let queued_blocks = row.flags.has_queued_blocks();
+                if turns && !queued_blocks {
+                    turn_waits = true;
+                    continue;
+                }
+                let mut user = Row::hidden();
+                user.parts = vec![Part::note(Some(row.node))];
+                if queued_blocks {
+                    user.parts.push(Row::pictures(row.node));
+                }
+                match out.last_mut().filter(|last| last.is_user()) {
+                    Some(last) => join_note(client, last, user),
+                    None => out.push(user),
+                }
+            }
+            RowKind::Turn => out.push(row),
+        }
+    }
+    flush_turn(&mut out, &mut turn_waits);
+    if client >= Client::V2_1_325 {
+        out = drop_empty_text(client, out);
+    }
+    if client >= Client::V2_1_20 {
+        drop_lone_thinking(&mut out);
+    }
+    if client >= Client::V2_1_325 {
+        out = join_neighbours(client, out);
+    }
+    if client >= Client::V2_1_76 {
+        out = drop_blank(client, out);
+        let last = out.len().saturating_sub(1);
+        for row in out[..last].iter_mut().filter(|row| row.is_assistant() && row.parts.is_empty()) {
+            row.parts.push(Part::words(words::NO_CONTENT));
+        }
+    }
+    if turns { place_turns(client, out) } else { out }
+}
+
+/// Newer models take messages of the client between two turns.
+fn takes_turns(client: Client, model: Option<&str>) -> bool {
+    const WITHOUT: [&str; 10] = [
+        "claude-3-",
+        "claude-opus-4-0",
+        "claude-opus-4-1",
+        "claude-opus-4-5",
+        "claude-opus-4-6",
+        "claude-opus-4-7",
+        "claude-opus-4-2025",
+        "claude-sonnet-4",
+        "claude-haiku-4-5",
+        "claude-opus-4-20",
+    ];
+    client >= Client::V2_1_200 && model.is_some_and(|m| !WITHOUT.iter().any(|old| m.starts_with(old)))
+}
+
+/// Thinking of another model is not sent.
+fn strip_thinking(facts: &Facts, rows: &mut [Row], model: Option<&str>) {
+    for row in rows.iter_mut().filter(|row| row.is_assistant() && !row.flags.is_synthetic()) {
+        let own = (row.model != u16::MAX).then(|| facts.models.name(row.model));
+        if own != model || own.is_none() {
+            row.parts.retain(|part| !matches!(part.sort, Sort::Thinking | Sort::Redacted));
+        }
+    }
+}
+
+/// Moves attachments up to just behind the nearest answer or result; what is virtual is left out.
+fn move_attachments_up(client: Client, rows: Vec<Row>) -> Vec<Row> {
+    let mut moved = Vec::with_capacity(rows.len());
+    let mut waiting = Vec::new();
+    for row in rows.into_iter().rev() {
+        if row.kind == RowKind::Attachment {
+            waiting.push(row);
+            continue;
+        }
+        if row.is_assistant() || row.begins_with_result() {
+            moved.append(&mut waiting);
+        }
+        let said = row.is_user() || row.is_assistant();
+        if !(client >= Client::V2_1_112 && said && row.flags.is_virtual()) {
+            moved.push(row);
+        }
+    }
+    moved.append(&mut waiting);
+    moved.reverse();
+    moved
+}
+
+/// Finds the message that a row of an answer belongs to.
+fn same_message(client: Client, out: &[Row], id: MessageId) -> Option<usize> {
+    for (at, row) in out.iter().enumerate().rev() {
+        match row.kind {
+            RowKind::Turn => {}
+            RowKind::User if client >= Client::V2_0_77 && row.has(Sort::Result) => {}
+            RowKind::Assistant if row.id == id => return Some(at),
+            RowKind::Assistant if client >= Client::V2_1_76 => {}
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn add_user(client: Client, out: &mut Vec<Row>, row: Row) {
+    match out.last_mut().filter(|last| last.is_user()) {
+        Some(last) => join_users(client, last, row),
+        None => out.push(row),
+    }
+}
+
+fn flush_turn(out: &mut Vec<Row>, waits: &mut bool) {
+    if !std::mem::take(waits) {
+        return;
+    }
+    match out.last().map(|row| row.kind) {
+        Some(RowKind::Turn) => {}
+        Some(RowKind::User) => out.push(Row::put_in(RowKind::Turn, Vec::new())),
+        _ => out.push(Row::hidden()),
+    }
+}
+
+/// Joins two user rows into one message.
+pub(super) fn join_users(client: Client, into: &mut Row, mut row: Row) {
+    if client >= Client::V2_1_112
+        && let (Some(last), Some(next)) = (into.parts.last_mut(), row.parts.first())
+        && last.sort.is_text()
+        && next.sort.is_text()
+    {
+        last.broken = true;
+    }
+    into.plain = false;
+    into.parts.append(&mut row.parts);
+    results_first(client, &mut into.parts);
+}
+
+fn results_first(client: Client, parts: &mut [Part]) {
+    if client >= Client::V2_0_36 {
+        parts.sort_by_key(|part| part.sort != Sort::Result);
+    }
+}
+
+/// Joins what is said about an attachment: into the result before it, if that is plain text.
+fn join_note(client: Client, into: &mut Row, mut row: Row) {
+    into.plain = false;
+    if let Some(last) = into.parts.last_mut()
+        && last.sort == Sort::Result
+        && last.plain
+        && row.parts.len() == 1
+    {
+        last.notes.push(row.parts[0].what.note().unwrap_or(crate::facts::NONE));
+    } else {
+        into.parts.append(&mut row.parts);
+    }
+    results_first(client, &mut into.parts);
+}
+
+fn join_answers(client: Client, into: &mut Row, mut row: Row) {
+    into.parts.append(&mut row.parts);
+    let parts = &mut into.parts;
+    if client >= Client::V2_1_112 {
+        let thinking = |at: usize| parts.get(at).is_some_and(|part| part.sort.is_thinking());
+        let keeps: Vec<bool> = (0..parts.len())
+            .map(|at| {
+                let parts_them = client >= Client::V2_1_200 && at > 0 && thinking(at - 1) && thinking(at + 1);
+                parts[at].sort != Sort::Blank || parts_them
+            })
+            .collect();
+        if parts.iter().zip(&keeps).any(|(part, &keep)| keep && !part.sort.is_thinking()) {
+            let mut keeps = keeps.into_iter();
+            parts.retain(|_| keeps.next().unwrap_or(true));
+        }
+    }
+    if client >= Client::V2_1_200 {
+        calls_last(parts);
+    }
+}
+
+/// Moves calls to the end, unless that would bring two thinking blocks together.
+fn calls_last(parts: &mut [Part]) {
+    let (mut called, mut after, mut clash) = (false, false, false);
+    let (mut was_thinking, mut between) = (false, false);
+    for part in parts.iter() {
+        if part.sort == Sort::Call {
+            called = true;
+            between = true;
+        } else {
+            after |= called;
+            let thinking = part.sort.is_thinking();
+            clash |= thinking && was_thinking && between;
+            was_thinking = thinking;
+            between = false;
+        }
+    }
+    if after && !clash {
+        parts.sort_by_key(|part| part.sort == Sort::Call);
+    }
+}
+
+fn join_neighbours(client: Client, rows: Vec<Row>) -> Vec<Row> {
+    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    for row in rows {
+        if row.is_user() {
+            add_user(client, &mut out, row);
+        } else {
+            out.push(row);
+        }
+    }
+    out
+}
+
+/// 2.1.325 drops texts of no length from answers; between two thinking blocks a word takes its place.
+fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
+    let empty = |part: &Part| part.sort == Sort::Empty;
+    let concerned = |row: &Row| row.is_assistant() && row.parts.iter().any(empty);
+    if !rows.iter().any(concerned) {
+        return rows;
+    }
+    let mut n_rows: rustc_hash::FxHashMap<MessageId, u32> = rustc_hash::FxHashMap::default();
+    let mut full = rustc_hash::FxHashSet::default();
+    for row in rows.iter().filter(|row| row.is_assistant()) {
+        *n_rows.entry(row.id).or_default() += 1;
+        if row.parts.iter().any(|part| !part.sort.is_thinking() && !empty(part)) {
+            full.insert(row.id);
+        }
+    }
+    let n_before = rows.len();
+    let mut out = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        if !concerned(&row) || row.is_blank(client) && n_rows[&row.id] == 1 {
+            out.push(row);
+            continue;
+        }
+        let parts = std::mem::take(&mut row.parts);
+        let thinking = |part: Option<&Part>| part.is_some_and(|part| part.sort.is_thinking());
+        for (at, part) in parts.iter().enumerate() {
+            if !empty(part) {
+                row.parts.push(part.clone());
+                continue;
+            }
+            let next = parts[at + 1..].iter().find(|part| !empty(part));
+            let before = at.checked_sub(1).and_then(|before| parts.get(before));
+            if full.contains(&row.id) && thinking(before) && thinking(next) {
+                row.parts.push(Part::words(words::EMPTY_REMOVED));
+            }
+        }
+        if !row.parts.is_empty() {
+            out.push(row);
+        }
+    }
+    if out.len() == n_before { out } else { join_neighbours(client, out) }
+}
+
+/// A turn of the client follows a user and precedes an answer or the end; anywhere else it becomes
+/// a hidden text.
+fn place_turns(client: Client, rows: Vec<Row>) -> Vec<Row> {
+    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    let kinds: Vec<RowKind> = rows.iter().map(|row| row.kind).collect();
+    for (at, row) in rows.into_iter().enumerate() {
+        if row.kind != RowKind::Turn {
+            out.push(row);
+            continue;
+        }
+        let before = out.last().map(|row| row.kind);
+        let fits = matches!(kinds.get(at + 1), None | Some(RowKind::Assistant | RowKind::Turn));
+        match before {
+            Some(RowKind::Turn) => {}
+            Some(RowKind::User) if fits => out.push(row),
+            _ => out.push(Row::hidden()),
+        }
+    }
+    join_neighbours(client, out)
+}

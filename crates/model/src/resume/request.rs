@@ -1,0 +1,249 @@
+//! What is sent: rows with their blocks, the messages they become, and the words a client puts in.
+
+use crate::client::Client;
+use crate::facts::{Block, Facts, NONE, Node, Role, Sort};
+use crate::flags::Flags;
+use crate::id::Uid;
+
+/// Words that clients put into a conversation.
+pub(super) mod words {
+    pub(crate) const NO_REPLY: &str = "No response requested.";
+    pub(crate) const CONTINUE: &str = "Continue from where you left off.";
+    pub(crate) const NO_CONTENT: &str = "(no content)";
+    pub(crate) const EMPTY_REMOVED: &str = "[Empty text removed]";
+    pub(crate) const USE_REMOVED: &str = "[Tool use removed]";
+    pub(crate) const USE_INTERRUPTED: &str = "[Tool use interrupted]";
+    pub(crate) const ORPHAN_REMOVED: &str = "[Orphaned tool result removed due to conversation resume]";
+    pub(crate) const RESULT_MISSING: &str = "[Tool result missing due to internal error]";
+    pub(crate) const CALL_CUT_OFF: &str = "[Tool call interrupted: the session ended before this call's result was recorded, so the result is unknown. The user did not reject this call.]";
+}
+
+/// A message as it is sent.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    /// Whether it stands for the model.
+    pub assistant: bool,
+    /// What it is made of.
+    pub parts: Vec<Part>,
+}
+
+/// A block of a message as it is sent.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Where it comes from.
+    pub what: What,
+    /// What it is.
+    pub sort: Sort,
+    pub(super) call: u32,
+    /// A result whose content is a string.
+    pub(super) plain: bool,
+    /// Ends with a line break that the client put in before the next text.
+    pub broken: bool,
+    /// Attachments whose text was put into this result.
+    pub notes: Vec<u32>,
+}
+
+/// Where a part comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A block of an entry: the node, and the place among its blocks.
+    Block(u32, u32),
+    /// The content of a system entry.
+    Command(u32),
+    /// What the client writes about an attachment, or tells the model anew with every prompt.
+    Note(Option<u32>),
+    /// The pictures of a prompt that was queued.
+    Pictures(u32),
+    /// The new prompt.
+    Prompt,
+    /// Words of the client.
+    Words(&'static str),
+    /// A result that the client made up for a call, by the index of the call.
+    NoResult(u32, &'static str),
+}
+
+impl What {
+    /// Returns the entry that it comes from, as an index of a node.
+    pub fn node(self) -> Option<usize> {
+        match self {
+            Self::Block(node, _) | Self::Command(node) | Self::Pictures(node) => Some(node as usize),
+            Self::Note(_) | Self::Prompt | Self::Words(_) | Self::NoResult(..) => None,
+        }
+    }
+}
+
+impl What {
+    pub(super) fn note(self) -> Option<u32> {
+        match self {
+            Self::Note(node) => node,
+            _ => None,
+        }
+    }
+}
+
+impl Part {
+    fn new(what: What, sort: Sort) -> Self {
+        Self { what, sort, call: NONE, plain: false, broken: false, notes: Vec::new() }
+    }
+
+    pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
+        let what = What::Block(node, u32::try_from(at).unwrap_or(NONE));
+        Self { call: block.call, plain: block.plain, ..Self::new(what, block.sort) }
+    }
+
+    pub(super) fn words(words: &'static str) -> Self {
+        let sort = if words == words::NO_CONTENT { Sort::NoContent } else { Sort::Text };
+        Self::new(What::Words(words), sort)
+    }
+
+    pub(super) fn no_result(call: u32, words: &'static str) -> Self {
+        Self { call, plain: true, ..Self::new(What::NoResult(call, words), Sort::Result) }
+    }
+
+    pub(super) fn note(node: Option<u32>) -> Self {
+        Self::new(What::Note(node), Sort::Text)
+    }
+
+    /// Returns the call that it makes or answers, as an index of the session's calls.
+    pub fn call(&self) -> Option<usize> {
+        (self.call != NONE).then_some(self.call as usize)
+    }
+
+    /// Text that counts as nothing.
+    pub(super) fn is_blank(&self, client: Client) -> bool {
+        match self.sort {
+            Sort::NoContent => client >= Client::V2_1_200,
+            Sort::EmptyRemoved => client >= Client::V2_1_325,
+            sort => sort.is_blank(),
+        }
+    }
+}
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowKind {
+    User,
+    Assistant,
+    Attachment,
+    System,
+    /// A message of the client between two turns, which newer models take.
+    Turn,
+}
+
+/// What the rows of one message have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum MessageId {
+    None,
+    Of(Uid),
+    /// Rows without an id that are kept apart.
+    Own(u32),
+}
+
+/// A row on its way to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    /// Its entry, or none for what the client put in.
+    pub(super) node: u32,
+    pub(super) kind: RowKind,
+    pub(super) id: MessageId,
+    pub(super) flags: Flags,
+    pub(super) model: u16,
+    /// Its content is a string.
+    pub(super) plain: bool,
+    pub(super) parts: Vec<Part>,
+}
+
+impl Row {
+    pub(super) fn of(facts: &Facts, index: u32, node: &Node) -> Self {
+        let kind = match node.role {
+            Role::User => RowKind::User,
+            Role::Assistant => RowKind::Assistant,
+            Role::Attachment => RowKind::Attachment,
+            Role::System | Role::Progress | Role::Other => RowKind::System,
+        };
+        let id = match node.message().map(|message| facts.messages[message].id) {
+            Some(id) if kind == RowKind::Assistant && !id.is_none() => MessageId::Of(id),
+            _ => MessageId::None,
+        };
+        let blocks = facts.blocks_of(index as usize).iter().enumerate();
+        let parts = blocks.map(|(at, block)| Part::block(index, at, block)).collect();
+        let plain = node.flags.has_string_content();
+        Self { node: index, kind, id, flags: node.flags, model: node.model, plain, parts }
+    }
+
+    /// A row that the client puts in.
+    pub(super) fn put_in(kind: RowKind, parts: Vec<Part>) -> Self {
+        let (id, flags) = (MessageId::None, Flags::default());
+        Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, parts }
+    }
+
+    /// An answer that the client puts in.
+    pub(super) fn answer(words: &'static str) -> Self {
+        let mut row = Self::put_in(RowKind::Assistant, vec![Part::words(words)]);
+        row.id = MessageId::Own(NONE);
+        row.flags.set(Flags::SYNTHETIC);
+        row
+    }
+
+    pub(super) fn prompt() -> Self {
+        Self::put_in(RowKind::User, vec![Part::new(What::Prompt, Sort::Text)])
+    }
+
+    /// What the client tells the model anew: the user does not see it.
+    pub(super) fn hidden() -> Self {
+        let mut row = Self::put_in(RowKind::User, vec![Part::note(None)]);
+        row.flags.set(Flags::META);
+        row
+    }
+
+    pub(super) fn command(node: u32) -> Self {
+        let mut row = Self::put_in(RowKind::User, vec![Part::new(What::Command(node), Sort::Text)]);
+        row.node = node;
+        row
+    }
+
+    pub(super) fn pictures(node: u32) -> Part {
+        Part::new(What::Pictures(node), Sort::Media)
+    }
+
+    pub(super) fn is_user(&self) -> bool {
+        self.kind == RowKind::User
+    }
+
+    pub(super) fn is_assistant(&self) -> bool {
+        self.kind == RowKind::Assistant
+    }
+
+    pub(super) fn has(&self, sort: Sort) -> bool {
+        self.parts.iter().any(|part| part.sort == sort)
+    }
+
+    pub(super) fn begins_with_result(&self) -> bool {
+        self.is_user() && self.parts.first().is_some_and(|part| part.sort == Sort::Result)
+    }
+
+    /// A result, or a row that carries the client's copy of one.
+    pub(super) fn is_result(&self) -> bool {
+        self.begins_with_result() || self.is_user() && self.flags.has_result_copy()
+    }
+
+    /// A report of a failure that is never sent again.
+    pub(super) fn is_api_error(&self) -> bool {
+        self.is_assistant() && self.flags.is_api_error() && self.flags.is_synthetic()
+    }
+
+    pub(super) fn is_only_thinking(&self) -> bool {
+        !self.parts.is_empty() && self.parts.iter().all(|part| part.sort.is_thinking())
+    }
+
+    /// Nothing but blank text; for 2.1.325 thinking may stand before it.
+    pub(super) fn is_blank(&self, client: Client) -> bool {
+        let skipped = if client >= Client::V2_1_325 {
+            self.parts.iter().take_while(|part| part.sort.is_thinking()).count()
+        } else {
+            0
+        };
+        let rest = &self.parts[skipped..];
+        !rest.is_empty() && rest.iter().all(|part| part.is_blank(client))
+    }
+}

@@ -1,0 +1,307 @@
+//! A request in the words of the API: the blocks of its messages as JSON.
+//!
+//! What the client tells the model anew with every prompt (reminders, its own turns) is left out, and
+//! so are marks for the cache: what is left is the conversation, the same in every run.
+
+use std::borrow::Cow;
+
+use rethread_log::{Json, Key, Line};
+
+use crate::client::Client;
+use crate::facts::Sort;
+use crate::prompt::is_space;
+use crate::resume::{Part, Resume, What};
+use crate::view::Reader;
+
+/// A message as the API receives it.
+#[derive(Debug, Clone)]
+pub struct WireMessage<'a> {
+    /// Whether it stands for the model.
+    pub assistant: bool,
+    /// Its blocks, each as JSON.
+    pub blocks: Vec<WireBlock<'a>>,
+}
+
+/// A block as the API receives it.
+#[derive(Debug, Clone)]
+pub struct WireBlock<'a> {
+    json: Cow<'a, [u8]>,
+    /// The entry that it comes from, as an index of a node.
+    pub node: Option<usize>,
+}
+
+impl WireBlock<'_> {
+    /// Returns the block.
+    pub fn json(&self) -> Json<'_> {
+        Json::new(&self.json)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Puts what a client would send into the words of the API.
+    pub fn wire(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
+        let mut wire = Wire { reader: *self, client, prompt, line: Line::default(), parsed: None, raw: &[] };
+        let mut messages = Vec::with_capacity(resume.messages.len());
+        for sent in &resume.messages {
+            let blocks: Vec<_> = sent.parts.iter().flat_map(|part| wire.blocks(part)).collect();
+            if !blocks.is_empty() {
+                messages.push(WireMessage { assistant: sent.assistant, blocks });
+            }
+        }
+        messages
+    }
+}
+
+struct Wire<'a, 'p> {
+    reader: Reader<'a>,
+    client: Client,
+    prompt: &'p str,
+    line: Line,
+    /// The node whose entry `line` and `raw` are.
+    parsed: Option<u32>,
+    raw: &'a [u8],
+}
+
+impl<'a> Wire<'a, '_> {
+    fn load(&mut self, node: u32) {
+        if self.parsed != Some(node) {
+            self.raw = self.reader.parse(node as usize, &mut self.line);
+            self.parsed = Some(node);
+        }
+    }
+
+    fn blocks(&mut self, part: &Part) -> Vec<WireBlock<'a>> {
+        let node = part.what.node();
+        let one = |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
+        match part.what {
+            What::Note(_) => Vec::new(),
+            What::Prompt => one(text_block(self.prompt.into(), part.broken)),
+            What::Words(words) => one(text_block(words.into(), part.broken)),
+            What::NoResult(call, words) => {
+                let facts = &self.reader.session.facts;
+                let id = facts.calls.get(call as usize).map_or("", |call| facts.call_id(call));
+                let mut object = Object::new();
+                object.text("type", "tool_result");
+                object.text("content", words);
+                object.raw("is_error", b"true");
+                object.text("tool_use_id", id);
+                one(Some(object.finish()))
+            }
+            What::Command(node) => {
+                self.load(node);
+                let content = Json::new(self.line.field(Key::Content).of(self.raw));
+                one(text_block(content.as_str().unwrap_or_default(), part.broken))
+            }
+            What::Pictures(node) => {
+                self.load(node);
+                let attachment = Json::new(self.line.field(Key::Attachment).of(self.raw));
+                let prompt = attachment.get("prompt").map(Json::items).into_iter().flatten();
+                let pictures = prompt.filter(|item| kind_of(*item) == b"image");
+                let node = Some(node as usize);
+                pictures.map(|picture| WireBlock { json: picture.raw().into(), node }).collect()
+            }
+            What::Block(node, at) => {
+                self.load(node);
+                one(self.block(part, at as usize))
+            }
+        }
+    }
+
+    fn block(&self, part: &Part, at: usize) -> Option<Cow<'a, [u8]>> {
+        let plain = self.line.message.and_then(|m| m.content.string_in(self.raw));
+        if let Some(text) = plain {
+            return text_block(rethread_log::unescape(text), part.broken);
+        }
+        let spans = self.line.blocks.get(at)?;
+        let block = Json::new(spans.whole.of(self.raw));
+        match part.sort {
+            sort if sort.is_text() => {
+                let text = block.get("text").and_then(Json::as_str).unwrap_or_default();
+                let marked = text.contains(REMINDER_START);
+                if !part.broken && !marked {
+                    return Some(without(block, &[]));
+                }
+                let text = told(text.into_owned(), part.broken)?;
+                let mut object = Object::new();
+                object.all(block, &["text"]);
+                object.text("text", &text);
+                Some(object.finish())
+            }
+            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block)),
+            Sort::Result => Some(self.result(block, part)),
+            _ => Some(without(block, &[])),
+        }
+    }
+
+    /// Since 2.0.77 a call is sent with what the API asks for, and nothing else.
+    fn call(&self, block: Json<'a>) -> Cow<'a, [u8]> {
+        let name = block.get("name").and_then(Json::inner).unwrap_or_default();
+        let input = block.get("input");
+        let dropped: &[&str] = match name {
+            b"ExitPlanMode" if self.client >= Client::V2_1_20 => &["plan", "planFilePath"],
+            b"Edit" if input.is_some_and(|input| input.get("edits").is_some()) => {
+                &["old_string", "new_string", "replace_all"]
+            }
+            _ => &[],
+        };
+        let mut object = Object::new();
+        object.text("type", "tool_use");
+        for key in ["id", "name"] {
+            object.raw(key, block.get(key).map_or(b"null", Json::raw));
+        }
+        let has_any = |input: Json<'_>| dropped.iter().any(|key| input.get(key).is_some());
+        match input {
+            Some(input) if has_any(input) => {
+                let mut left = Object::new();
+                left.all(input, dropped);
+                object.raw("input", &left.finish());
+            }
+            Some(input) => object.raw("input", input.raw()),
+            None => {}
+        }
+        object.finish()
+    }
+
+    fn result(&self, block: Json<'a>, part: &Part) -> Cow<'a, [u8]> {
+        let content = block.get("content");
+        let changed = content.and_then(|content| self.result_content(block, content));
+        let changed = match content.and_then(Json::as_str) {
+            Some(text) if !part.notes.is_empty() => Some(string(text.trim_matches(is_space))),
+            _ => changed,
+        };
+        let Some(changed) = changed else { return without(block, &[]) };
+        let mut object = Object::new();
+        object.all(block, &["content"]);
+        object.raw("content", &changed);
+        object.finish()
+    }
+
+    /// References to tools are not sent, and an error holds nothing but text.
+    fn result_content(&self, block: Json<'a>, content: Json<'a>) -> Option<Vec<u8>> {
+        let mut items: Vec<Cow<'a, [u8]>> = content.items().map(|item| item.raw().into()).collect();
+        let of_kind = |item: &Cow<'a, [u8]>, kind: &[u8]| kind_of(Json::new(item)) == kind;
+        let before = items.len();
+        let mut changed = false;
+        if self.client >= Client::V2_0_77 {
+            items.retain(|item| !of_kind(item, b"tool_reference"));
+            changed = items.len() != before;
+            if changed && items.is_empty() {
+                items.push(text_block(NO_REFERENCES.into(), false)?);
+            }
+        }
+        let error = block.get("is_error").is_some_and(|e| e.raw() == b"true");
+        if self.client >= Client::V2_1_112 && error && !items.iter().all(|item| of_kind(item, b"text")) {
+            let texts: Vec<String> = items
+                .iter()
+                .filter(|item| of_kind(item, b"text"))
+                .filter_map(|item| Some(Json::new(item).get("text")?.as_str()?.into_owned()))
+                .collect();
+            items.clear();
+            if !texts.is_empty() {
+                let mut object = Object::new();
+                object.text("type", "text");
+                object.text("text", &texts.join("\n\n"));
+                items.push(object.finish());
+            }
+            changed = true;
+        }
+        changed.then(|| {
+            let mut list = vec![b'['];
+            list.extend(items.join(&b","[..]));
+            list.push(b']');
+            list
+        })
+    }
+}
+
+const NO_REFERENCES: &str = "[Tool references removed - tool search not enabled]";
+const REMINDER_START: &str = "<system-reminder>";
+const REMINDER_END: &str = "</system-reminder>";
+
+fn kind_of(item: Json<'_>) -> &[u8] {
+    item.get("type").and_then(Json::inner).unwrap_or_default()
+}
+
+/// What is left of a text without the client's reminders; nothing if it was nothing else.
+fn told(text: String, broken: bool) -> Option<String> {
+    let mut text = text;
+    if broken {
+        text.push('\n');
+    }
+    if !text.contains(REMINDER_START) {
+        return Some(text);
+    }
+    let mut left = String::with_capacity(text.len());
+    let mut rest = &text[..];
+    while let Some(start) = rest.find(REMINDER_START) {
+        let Some(end) = rest[start..].find(REMINDER_END) else { break };
+        left.push_str(&rest[..start]);
+        rest = rest[start + end + REMINDER_END.len()..].trim_start();
+    }
+    left.push_str(rest);
+    (!left.trim().is_empty()).then_some(left)
+}
+
+fn text_block<'a>(text: Cow<'_, str>, broken: bool) -> Option<Cow<'a, [u8]>> {
+    let text = told(text.into_owned(), broken)?;
+    let mut object = Object::new();
+    object.text("type", "text");
+    object.text("text", &text);
+    Some(object.finish())
+}
+
+/// A block without marks for the cache, citations and these keys.
+fn without<'a>(block: Json<'a>, keys: &[&str]) -> Cow<'a, [u8]> {
+    let mut drops = false;
+    block.each(|name, _| drops |= is_dropped(name, keys));
+    if !drops {
+        return block.raw().into();
+    }
+    let mut object = Object::new();
+    object.all(block, keys);
+    object.finish()
+}
+
+fn is_dropped(name: &[u8], keys: &[&str]) -> bool {
+    matches!(name, b"cache_control" | b"citations") || keys.iter().any(|key| key.as_bytes() == name)
+}
+
+fn string(text: &str) -> Vec<u8> {
+    serde_json::to_vec(text).unwrap_or_default()
+}
+
+/// An object in the making.
+struct Object(Vec<u8>);
+
+impl Object {
+    fn new() -> Self {
+        Self(vec![b'{'])
+    }
+
+    fn raw(&mut self, key: &str, value: &[u8]) {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        self.0.extend(string(key));
+        self.0.push(b':');
+        self.0.extend_from_slice(value);
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        self.raw(key, &string(text));
+    }
+
+    /// Takes over the members of an object but these.
+    fn all(&mut self, object: Json<'_>, but: &[&str]) {
+        object.each(|name, value| {
+            if !is_dropped(name, but) {
+                self.raw(&String::from_utf8_lossy(name), value.raw());
+            }
+        });
+    }
+
+    fn finish<'a>(mut self) -> Cow<'a, [u8]> {
+        self.0.push(b'}');
+        self.0.into()
+    }
+}

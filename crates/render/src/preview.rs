@@ -1,0 +1,96 @@
+//! What a client would send on resume.
+
+use std::borrow::Cow;
+
+use rethread_log::Json;
+use rethread_model::{Client, Refusal, Resume, WireMessage};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use serde_json::value::RawValue;
+
+/// What a client would send to the API on resume.
+#[derive(Debug, Clone)]
+pub struct Preview<'a> {
+    /// The session's id.
+    pub session: &'a str,
+    /// Whose rules were applied.
+    pub client: Client,
+    /// The uuid of the entry that it takes for the last one.
+    pub leaf: Option<String>,
+    /// The messages, the new prompt included; none if it does not resume.
+    pub messages: Vec<WireMessage<'a>>,
+    /// How it came to that.
+    pub resume: Resume,
+}
+
+impl Preview<'_> {
+    /// Tells whether the client resumes the session at all.
+    pub fn accepted(&self) -> bool {
+        self.resume.refusal.is_none()
+    }
+}
+
+/// Says why a client does not resume a session.
+pub fn refusal(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::NoConversation => "it finds no conversation",
+        Refusal::NoTime(_) => "the entry it would go on from has no time",
+        Refusal::NullLine => "a line is `null`",
+        Refusal::Cycle(_) => "an entry is its own ancestor, and the client never comes back",
+        Refusal::NoMessage(_) => "an entry has no message",
+        Refusal::OddContent(_) => "the content of an entry is no list of blocks",
+        Refusal::NoModel(_) => "an answer does not name its model, and the client never comes back",
+        Refusal::OddAttachment(_) => "an attachment is not what its type says",
+    }
+}
+
+impl Serialize for Preview<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Preview", 7)?;
+        out.serialize_field("type", "preview")?;
+        out.serialize_field("session", self.session)?;
+        out.serialize_field("client", self.client.version())?;
+        out.serialize_field("accepted", &self.accepted())?;
+        out.serialize_field("leaf", &self.leaf)?;
+        out.serialize_field("reason", &self.resume.refusal.map(refusal))?;
+        let messages = self.accepted().then(|| Messages(&self.messages));
+        out.serialize_field("messages", &messages)?;
+        out.end()
+    }
+}
+
+struct Messages<'a>(&'a [WireMessage<'a>]);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_seq(Some(self.0.len()))?;
+        for message in self.0 {
+            out.serialize_element(&Message(message))?;
+        }
+        out.end()
+    }
+}
+
+struct Message<'a>(&'a WireMessage<'a>);
+
+impl Serialize for Message<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_map(Some(2))?;
+        out.serialize_entry("role", if self.0.assistant { "assistant" } else { "user" })?;
+        let blocks: Vec<Value<'_>> = self.0.blocks.iter().map(|block| Value(block.json())).collect();
+        out.serialize_entry("content", &blocks)?;
+        out.end()
+    }
+}
+
+/// A value as it is spelled in the log; what is not UTF-8 becomes U+FFFD, as in the client.
+struct Value<'a>(Json<'a>);
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text: Cow<'_, str> = String::from_utf8_lossy(self.0.raw());
+        match serde_json::from_str::<&RawValue>(&text) {
+            Ok(raw) => raw.serialize(serializer),
+            Err(_) => serializer.serialize_str(&text),
+        }
+    }
+}
