@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Read, untangle and export Claude Code sessions.
+/// Read, untangle, check and mend Claude Code sessions.
 ///
 /// Without a command it shows the sessions of this directory's project and what to do next.
 #[derive(Debug, Parser)]
@@ -23,7 +23,7 @@ const AFTER: &str = "\
 A SESSION is an id or the beginning of one, a path to a .jsonl file or to a directory of them,
 `last` for the newest session of this directory's project, or `-` for standard input.
 
-Exit status: 0 done, 1 nothing found, 2 an error.
+Exit status: 0 done, 1 nothing found or a check found something, 2 an error.
 
 Try it without any sessions of your own: rethread --demo ls";
 
@@ -76,5 +76,7 @@ pub(crate) enum Command {
     Tree(commands::tree::Args),
     Show(commands::show::Args),
     Export(commands::export::Args),
+    Preview(commands::preview::Args),
+    Check(commands::check::Args),
     Util(commands::util::Args),
 }

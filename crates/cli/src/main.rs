@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 pub(crate) enum Done {
     /// It did what it was asked.
     Well,
-    /// There was nothing to find.
+    /// There was nothing to find, or a check found something.
     Nothing,
 }
 
@@ -47,6 +47,8 @@ fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
         Some(Command::Tree(args)) => commands::tree::run(args, global, terminal),
         Some(Command::Show(args)) => commands::show::run(args, global, terminal),
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),
+        Some(Command::Preview(args)) => commands::preview::run(args, global, terminal),
+        Some(Command::Check(args)) => commands::check::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
     }
 }

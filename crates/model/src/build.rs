@@ -67,6 +67,7 @@ impl Sink for Builder {
                 self.facts.bytes.junk += entry.raw.len() as u64;
                 if entry.raw.trim_ascii() == b"null" && self.facts.null_line.is_none() {
                     self.facts.null_line = Some(self.next_node());
+                    self.facts.null_at = Some(entry.line);
                 }
             }
             Content::Junk => self.facts.bytes.junk += entry.raw.len() as u64,

@@ -235,6 +235,8 @@ pub struct Facts {
     pub checkpoints: Vec<Checkpoint>,
     /// The number of nodes before the first line that is `null`; some clients read no further.
     pub null_line: Option<u32>,
+    /// That line.
+    pub null_at: Option<u32>,
     /// `logicalParentUuid` of boundaries, by node.
     pub(crate) logical_parents: FxHashMap<u32, Uid>,
     /// `preservedMessages` and `preservedSegment` of boundaries, by node.

@@ -24,6 +24,7 @@ mod resume;
 mod session;
 mod side;
 
+mod check;
 mod copies;
 mod inventory;
 mod keys;
@@ -32,6 +33,7 @@ mod view;
 mod wire;
 
 pub use build::Builder;
+pub use check::{Finding, Kind, Severity, check};
 pub use client::Client;
 pub use copies::{Ending, Joint, PathId, Sketch, holders};
 pub use facts::{Block, Bytes, Call, Checkpoint, Facts, Message, Node, Place, Role, Sort};
@@ -40,7 +42,7 @@ pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
 pub use keys::{Restamped, Said};
 pub use names::Names;
-pub use resume::{Part, Refusal, Resume, Sent, What, resume};
+pub use resume::{Break, Intended, Part, Refusal, Resume, Sent, What, intended, resume};
 pub use session::{Branching, Path, Session};
 pub use side::Inline;
 pub use title::{Title, TitleSource, one_line, title};

@@ -54,6 +54,11 @@ impl Names {
         self.names.iter().map(|(name, n)| (&**name, *n))
     }
 
+    /// Returns how many names there are.
+    pub fn n_names(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns the names with their counts, sorted by name.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.iter().filter(|&(_, n)| n > 0).map(|(name, n)| (name.to_owned(), n.into())).collect()

@@ -424,7 +424,7 @@ fn bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32> {
 
 /// Returns one node of each cycle of a graph in which every node has at most one successor: the
 /// smallest.
-fn cycles(next: &[u32]) -> Vec<u32> {
+pub(crate) fn cycles(next: &[u32]) -> Vec<u32> {
     let mut found = Vec::new();
     // 0: not seen; otherwise the number of the walk that saw it first.
     let mut seen = vec![0u32; next.len()];

@@ -6,6 +6,7 @@
 mod rows;
 mod text;
 
+mod check;
 mod export;
 mod info;
 mod ls;
@@ -13,14 +14,15 @@ mod preview;
 mod show;
 mod tree;
 
+pub use check::{Checked, check};
 pub use export::{
     Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
 };
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use preview::{Preview, refusal};
+pub use preview::{Preview, preview, refusal};
 pub use rows::{
-    Continues, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow, SubagentRow,
+    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow, SubagentRow,
     TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};

@@ -1,11 +1,14 @@
 //! What a client would send on resume.
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use rethread_log::Json;
-use rethread_model::{Client, Refusal, Resume, WireMessage};
+use rethread_model::{Client, Refusal, Resume, WireMessage, describe_media, one_line};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 use serde_json::value::RawValue;
+
+use crate::text::{Look, Style, plural};
 
 /// What a client would send to the API on resume.
 #[derive(Debug, Clone)]
@@ -40,6 +43,56 @@ pub fn refusal(refusal: Refusal) -> &'static str {
         Refusal::OddContent(_) => "the content of an entry is no list of blocks",
         Refusal::NoModel(_) => "an answer does not name its model, and the client never comes back",
         Refusal::OddAttachment(_) => "an attachment is not what its type says",
+    }
+}
+
+/// Writes what a client would send, a line for each block.
+pub fn preview(out: &mut dyn Write, preview: &Preview<'_>, look: &Look) -> io::Result<()> {
+    let client = preview.client.version();
+    if let Some(why) = preview.resume.refusal {
+        let told = format!("{client} does not resume it: {}", refusal(why));
+        return writeln!(out, "{}", look.paint(Style::Bad, told));
+    }
+    let n = preview.messages.len() as u64;
+    let told = format!("{client} sends {}, the new prompt included", plural(n, "message"));
+    writeln!(out, "{}", look.paint(Style::Dim, told))?;
+    for message in &preview.messages {
+        let (role, style) =
+            if message.assistant { ("assistant", Style::Model) } else { ("user", Style::Human) };
+        let mut name = role;
+        for block in &message.blocks {
+            let (style, text) = describe(block.json(), style);
+            let text = look.fit(&look.line(&text), 11);
+            writeln!(out, "{}  {}", look.paint(Style::Dim, format!("{name:<9}")), look.paint(style, text))?;
+            name = "";
+        }
+    }
+    Ok(())
+}
+
+/// A block in a few words.
+fn describe(block: Json<'_>, said: Style) -> (Style, String) {
+    let text = |key: &str| block.get(key).and_then(Json::as_str).unwrap_or_default();
+    let kind = text("type");
+    match &*kind {
+        "text" => (said, one_line(&text("text"))),
+        "thinking" => (Style::Dim, format!("thinking: {}", one_line(&text("thinking")))),
+        "redacted_thinking" => (Style::Dim, "thinking, encrypted".to_owned()),
+        "tool_use" => {
+            let input = block.get("input").map_or(Cow::Borrowed(""), |input| String::from_utf8_lossy(input.raw()));
+            (Style::Tool, format!("{} {}", text("name"), one_line(&input)))
+        }
+        "tool_result" => {
+            let content = block.get("content");
+            let words = content.and_then(Json::as_str).or_else(|| {
+                let items = content.map(Json::items).into_iter().flatten();
+                items.into_iter().find_map(|item| item.get("text")?.as_str())
+            });
+            let failed = block.get("is_error").is_some_and(|error| error.raw() == b"true");
+            let mark = if failed { "error: " } else { "result: " };
+            (Style::Tool, format!("{mark}{}", one_line(&words.unwrap_or_default())))
+        }
+        _ => (Style::Tool, describe_media(block)),
     }
 }
 

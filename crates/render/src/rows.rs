@@ -1,6 +1,6 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
-use rethread_model::{
+use rethread_model::{Finding, 
     BlockView, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
 };
 use serde::Serialize;
@@ -96,6 +96,39 @@ pub struct PathRow {
     pub continues: Option<Continues>,
     #[serde(skip)]
     pub path: Path,
+}
+
+/// Something to know before a session is resumed, as `check --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct FindingRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub line: Option<u32>,
+    pub kind: &'static str,
+    pub severity: &'static str,
+    pub detail: String,
+    pub hint: &'static str,
+    pub clients: Vec<&'static str>,
+    #[serde(skip)]
+    pub finding: Finding,
+}
+
+impl FindingRow {
+    /// Makes the row of a finding.
+    pub fn new(session: &str, finding: Finding) -> Self {
+        Self {
+            r#type: "finding",
+            session: session.to_owned(),
+            line: finding.line,
+            kind: finding.kind.name(),
+            severity: finding.severity.name(),
+            detail: finding.detail.clone(),
+            hint: finding.kind.hint(),
+            clients: finding.clients.iter().map(|client| client.version()).collect(),
+            finding,
+        }
+    }
 }
 
 /// A path of an export, as `export --json` prints it.

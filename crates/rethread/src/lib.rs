@@ -18,6 +18,7 @@
 //! Each command of the `rethread` program is a function here with the same name and gives the values
 //! that `--json` prints.
 
+mod check;
 mod demo;
 mod export;
 mod library;
@@ -25,6 +26,7 @@ mod ls;
 mod session;
 mod titles;
 
+pub use check::CheckOptions;
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
@@ -35,7 +37,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind, SessionRow, SubagentRow,
+    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind, SessionRow, SubagentRow,
     TranscriptRow,
 };
 pub use rethread_store as store;

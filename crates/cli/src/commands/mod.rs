@@ -1,9 +1,11 @@
 //! The commands, a module each.
 
+pub(crate) mod check;
 pub(crate) mod export;
 pub(crate) mod home;
 pub(crate) mod info;
 pub(crate) mod ls;
+pub(crate) mod preview;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;

@@ -8,7 +8,7 @@ use crate::facts::{NONE, Role};
 use crate::id::{Time, Uid};
 
 impl Rows<'_> {
-    fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
+    pub(super) fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
         let mut best: Option<(Time, u32)> = None;
         for slot in slots {
             let time = self.node(slot).time;
@@ -212,7 +212,7 @@ impl Rows<'_> {
             || self.beside_split_reply(last, checkpoint)
     }
 
-    fn is_below(&self, slot: u32, ancestor: u32) -> bool {
+    pub(super) fn is_below(&self, slot: u32, ancestor: u32) -> bool {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
         while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {

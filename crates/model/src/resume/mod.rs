@@ -5,6 +5,7 @@
 //! `recover`. Then the rows of that chain become messages: what is dropped and added in `settle`,
 //! what is joined in `merge`, calls brought together with their results in `pair`.
 
+mod intended;
 mod kept;
 mod leaf;
 mod merge;
@@ -20,6 +21,7 @@ use crate::client::Client;
 use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
 use crate::id::{Time, Uid};
 
+pub use intended::{Break, Intended, intended};
 pub use request::{Part, Sent, What};
 use request::{Row, RowKind};
 
@@ -137,6 +139,8 @@ struct Slot {
 struct Rows<'f> {
     facts: &'f Facts,
     client: Client,
+    /// Also rows that no client reads.
+    all: bool,
     slots: Vec<Slot>,
     /// Parents that are not those of the file.
     moved: FxHashMap<u32, Uid>,
@@ -176,7 +180,13 @@ const BIG_FILE: u64 = 5 * 1024 * 1024;
 
 impl<'f> Rows<'f> {
     fn load(facts: &'f Facts, client: Client) -> Self {
+        Self::load_rows(facts, client, false)
+    }
+
+    /// Loads the rows that a client reads, or all that are in the file.
+    fn load_rows(facts: &'f Facts, client: Client, all: bool) -> Self {
         let mut rows = Self {
+            all,
             facts,
             client,
             slots: Vec::new(),
@@ -198,7 +208,7 @@ impl<'f> Rows<'f> {
             endless: None,
             hidden: FxHashSet::default(),
         };
-        let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112;
+        let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112 && !all;
         let end = match facts.null_line {
             Some(at) if client.stops_at_null() => at as usize,
             _ => facts.nodes.len(),
@@ -307,7 +317,8 @@ impl<'f> Rows<'f> {
     fn take(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
         let client = self.client;
         // A line that holds more than an object is lost; since 2.1.200 what it begins with is read.
-        if node.flags.stands_behind() || node.flags.stands_before() && client < Client::V2_1_200 {
+        let glued = node.flags.stands_behind() || node.flags.stands_before() && client < Client::V2_1_200;
+        if glued && !self.all {
             return;
         }
         match node.role {

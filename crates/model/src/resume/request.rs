@@ -34,7 +34,7 @@ pub struct Part {
     pub what: What,
     /// What it is.
     pub sort: Sort,
-    pub(super) call: u32,
+    pub(crate) call: u32,
     /// A result whose content is a string.
     pub(super) plain: bool,
     /// Ends with a line break that the client put in before the next text.

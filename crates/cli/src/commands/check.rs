@@ -1,0 +1,122 @@
+//! `check`: will it resume.
+
+use std::io::Write;
+
+use rayon::prelude::*;
+use rethread::render::{self, Style};
+use rethread::{CheckOptions, Checked};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{client, json_line, library, ls};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Tell whether sessions will resume, and what would be lost
+///
+/// Checks a session against the rules of every known version of the client: what of the conversation
+/// would not reach the model (loses), what the client or the API would not take (refuses), and what
+/// is not as it should be (odd), each with its line, the versions concerned and what can be done.
+///
+/// How older clients are is no fault of a session: that they do not find the results of parallel
+/// calls, or choose another branch, is told only when --client asks about them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct Args {
+    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    #[arg(value_name = "SESSION|PATH")]
+    sessions: Vec<String>,
+
+    /// Take all projects, also where this directory is one
+    #[arg(long, short)]
+    all: bool,
+
+    /// Only by the rules of this version of the client
+    #[arg(long, value_name = "VERSION")]
+    client: Option<String>,
+}
+
+const AFTER: &str = "\
+Exit status: 0 nothing is lost or refused, 1 something is, 2 an error.
+
+Examples:
+  rethread check last
+  rethread check --all --json | jq 'select(.severity != \"odd\")'
+  rethread check 3f2a --client 2.1.76";
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let (client, note) = match &args.client {
+        Some(version) => {
+            let (client, note) = client(Some(version))?;
+            (Some(client), note)
+        }
+        None => (None, None),
+    };
+    if let Some(note) = note {
+        terminal.say(&note);
+    }
+    let library = library(global);
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let mut sources = library.select(&args.sessions, here)?;
+    if sources.len() > 1 {
+        // Subagents have logs of their own, which no client resumes.
+        sources.retain(|source| !source.file.agent);
+    }
+    if sources.is_empty() {
+        terminal.say("no sessions to check; `rethread ls --all` lists all that are found");
+        return Ok(Done::Nothing);
+    }
+    let options = CheckOptions { client, now: Some(crate::terminal::now().into()) };
+    let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
+    let results: Vec<Result<Checked, rethread::Error>> = sources
+        .par_iter()
+        .map(|source| {
+            let checked = library.check(source, &options);
+            progress.advance(source.file.bytes);
+            checked
+        })
+        .collect();
+    drop(progress);
+    let mut out = terminal.output();
+    let mut failed = None;
+    let mut harmed = 0;
+    let (mut n_odd, mut n_whole) = (0, 0);
+    for result in results {
+        let checked = match result {
+            Ok(checked) => checked,
+            Err(error) if sources.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                terminal.warn(&error.into());
+                failed = Some(Failure::new("some sessions could not be read"));
+                continue;
+            }
+        };
+        if checked.is_harmed() {
+            harmed += 1;
+        } else if checked.findings.is_empty() {
+            n_whole += 1;
+        } else {
+            n_odd += 1;
+        }
+        if global.json {
+            for row in &checked.findings {
+                json_line(&mut out, row)?;
+            }
+        } else if sources.len() == 1 || checked.is_harmed() {
+            render::check(&mut out, &checked, &terminal.look)?;
+        }
+    }
+    if !global.json && sources.len() > 1 {
+        let told = format!(
+            "{} sessions: {n_whole} whole, {n_odd} with something odd, {harmed} with losses",
+            sources.len()
+        );
+        writeln!(out, "{}", terminal.look.paint(Style::Dim, told))?;
+    }
+    out.finish()?;
+    match failed {
+        Some(failure) => Err(failure),
+        None if harmed > 0 => Ok(Done::Nothing),
+        None => Ok(Done::Well),
+    }
+}

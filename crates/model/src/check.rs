@@ -1,0 +1,196 @@
+//! Will it resume: what a client would lose of a session, what the API would refuse, what is odd.
+//!
+//! The measure is the conversation as it was meant ([`crate::intended`]): what of it a client does
+//! not send is lost, and each loss is told with its cause. Everything is decided on the facts, so a
+//! library is checked about as fast as it is counted.
+
+mod kinds;
+mod losses;
+mod request;
+
+use rethread_log::DefectKind;
+use rustc_hash::FxHashMap;
+
+use crate::client::Client;
+use crate::facts::{Facts, NONE, Role, Sort};
+use crate::resume::{Break, Intended, Refusal, Resume, intended, resume};
+use crate::session::Session;
+
+pub use kinds::{Kind, Severity};
+
+/// Something about a session that a user should know before resuming it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The line that it is about, from 1; none if it is about the whole session.
+    pub line: Option<u32>,
+    /// What it is.
+    pub kind: Kind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The same in words, with figures.
+    pub detail: String,
+    /// The clients that it concerns, oldest first; none if it does nothing to any of them.
+    pub clients: Vec<Client>,
+}
+
+impl Finding {
+    /// Tells whether it is how older clients are and not a fault of the session.
+    pub fn is_by_design(&self) -> bool {
+        self.kind.is_by_design()
+    }
+
+    /// Tells whether something of the session does not reach the model.
+    pub fn is_harmful(&self) -> bool {
+        self.severity != Severity::Odd
+    }
+}
+
+/// Checks a session against the rules of some clients.
+pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
+    let facts = &session.facts;
+    let meant = intended(facts);
+    let mut findings = Findings::default();
+    findings.odd(session, &meant);
+    for &client in clients {
+        let resumed = resume(facts, client);
+        findings.of_client(facts, &meant, client, &resumed);
+    }
+    findings.finish()
+}
+
+/// Findings in the making: the same one for several clients is one.
+#[derive(Default)]
+struct Findings {
+    all: Vec<Finding>,
+    at: FxHashMap<(Option<u32>, Kind), usize>,
+}
+
+impl Findings {
+    fn add(&mut self, line: Option<u32>, kind: Kind, severity: Severity, detail: &dyn Fn() -> String) -> &mut Finding {
+        let next = self.all.len();
+        let at = *self.at.entry((line, kind)).or_insert(next);
+        if at == next {
+            self.all.push(Finding { line, kind, severity, detail: detail(), clients: Vec::new() });
+        }
+        let finding = &mut self.all[at];
+        if severity > finding.severity {
+            finding.severity = severity;
+            finding.detail = detail();
+        }
+        finding
+    }
+
+    fn add_for(&mut self, client: Client, line: Option<u32>, kind: Kind, severity: Severity, detail: &dyn Fn() -> String) {
+        let finding = self.add(line, kind, severity, detail);
+        if finding.clients.last() != Some(&client) {
+            finding.clients.push(client);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Finding> {
+        self.all.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind.is_by_design(), f.line));
+        self.all
+    }
+
+    /// What is odd about a file, whoever reads it.
+    fn odd(&mut self, session: &Session, meant: &Intended) {
+        let facts = &session.facts;
+        for defect in facts.defects.iter().chain(&session.tree.defects) {
+            let kind = match defect.kind {
+                DefectKind::CutShort => Kind::CutShort,
+                DefectKind::NotJson => Kind::NotJson,
+                DefectKind::NotObject if defect.detail.contains("`null`") => Kind::NullLine,
+                DefectKind::NotObject => Kind::NotObject,
+                DefectKind::NulBytes => Kind::NulBytes,
+                DefectKind::SeveralObjects => Kind::SeveralObjects,
+                DefectKind::InvalidUtf8 => Kind::InvalidUtf8,
+                DefectKind::TooLong => Kind::TooLong,
+                DefectKind::DuplicateUuid => Kind::DuplicateUuid,
+                DefectKind::Incomplete => Kind::Incomplete,
+                // Told with what is meant.
+                _ => continue,
+            };
+            self.add(Some(defect.line), kind, Severity::Odd, &|| defect.detail.clone());
+        }
+        for &(node, broken) in &meant.breaks {
+            let line = Some(facts.place(node).line);
+            let (kind, detail) = match broken {
+                Break::Dangling => (Kind::DanglingParent, "its parent is not in the file"),
+                Break::NoParent => (Kind::NoParent, "it has no parent, although it answers something"),
+                Break::Cycle => (Kind::Cycle, "it is its own ancestor"),
+            };
+            self.add(line, kind, Severity::Odd, &|| detail.to_owned());
+        }
+        if meant.scrambled {
+            let detail = "most entries stand before their parents";
+            self.add(None, Kind::OutOfOrder, Severity::Odd, &|| detail.to_owned());
+        }
+        self.odd_names(facts);
+    }
+
+    fn odd_names(&mut self, facts: &Facts) {
+        let unknown: Vec<&str> = facts
+            .types
+            .keys()
+            .map(String::as_str)
+            .filter(|name| rethread_log::Kind::from_name(name.as_bytes()).is_none())
+            .collect();
+        if !unknown.is_empty() {
+            let detail = || format!("entries of a type that no client we know writes: {}", unknown.join(", "));
+            self.add(None, Kind::UnknownType, Severity::Odd, &detail);
+        }
+        if facts.session_ids.n_names() > 1 {
+            let detail = || format!("the entries name {} sessions", facts.session_ids.n_names());
+            self.add(None, Kind::SeveralSessions, Severity::Odd, &detail);
+        }
+        let foreign = facts.summaries.iter().filter(|(leaf, _)| facts.node_of(*leaf).is_none()).count();
+        if foreign > 0 && !facts.nodes.is_empty() {
+            let detail = || format!("{foreign} summaries are about entries of other files");
+            self.add(None, Kind::ForeignSummary, Severity::Odd, &detail);
+        }
+    }
+
+    fn of_client(&mut self, facts: &Facts, meant: &Intended, client: Client, resumed: &Resume) {
+        if let Some(refusal) = resumed.refusal {
+            return self.refused(facts, client, refusal);
+        }
+        self.losses(facts, meant, client, resumed);
+        self.request(facts, client, resumed);
+    }
+
+    fn refused(&mut self, facts: &Facts, client: Client, refusal: Refusal) {
+        let line = |node: usize| Some(facts.place(node).line);
+        let (at, kind, detail) = match refusal {
+            // A file without any conversation is no broken session.
+            Refusal::NoConversation if facts.nodes.is_empty() => {
+                let detail = || "there is nothing to resume in it".to_owned();
+                return self.add_for(client, None, Kind::NoConversation, Severity::Odd, &detail);
+            }
+            Refusal::NoConversation => (None, Kind::NoConversation, "the client finds no conversation in it"),
+            Refusal::NoTime(node) => (line(node), Kind::NoTime, "the client needs its time and does not resume"),
+            Refusal::NullLine => (facts.null_at, Kind::NullLine, "the client does not resume"),
+            Refusal::Cycle(node) => (line(node), Kind::Cycle, "the client goes round for ever"),
+            Refusal::NoMessage(node) => (line(node), Kind::Incomplete, "the client does not resume"),
+            Refusal::OddContent(node) => (line(node), Kind::OddContent, "the client does not resume"),
+            Refusal::NoModel(node) => (line(node), Kind::NoModel, "the client never comes back"),
+            Refusal::OddAttachment(node) => (line(node), Kind::OddAttachment, "the client does not resume"),
+        };
+        self.add_for(client, at, kind, Severity::Refuses, &|| detail.to_owned());
+    }
+}
+
+/// What of a node's blocks says anything: words, calls, results, pictures.
+fn says_something(facts: &Facts, node: usize) -> bool {
+    let fact = &facts.nodes[node];
+    let flags = fact.flags;
+    fact.is_conversation()
+        && !flags.is_virtual()
+        && !(fact.role == Role::Assistant && flags.is_synthetic())
+        && facts.blocks_of(node).iter().any(|block| {
+            matches!(block.sort, Sort::Text | Sort::Call | Sort::Result | Sort::Media | Sort::Other)
+        })
+}
+
+fn index(node: usize) -> u32 {
+    u32::try_from(node).unwrap_or(NONE)
+}

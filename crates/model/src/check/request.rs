@@ -1,0 +1,108 @@
+//! What the API would refuse of the messages that a client sends.
+
+use rustc_hash::FxHashSet;
+
+use super::{Findings, Kind, Severity};
+use crate::client::Client;
+use crate::facts::{Facts, Sort};
+use crate::resume::{Part, Resume, Sent, What};
+
+/// The API takes pictures up to 5 MB, as base64.
+const MAX_IMAGE: u32 = 5 * 1024 * 1024;
+/// And so many of them in one request.
+const MAX_IMAGES: usize = 100;
+/// The largest window of any model, in tokens.
+const MAX_TOKENS: u64 = 1_000_000;
+
+impl Findings {
+    pub(super) fn request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
+        let told = |part: &Part| !matches!(part.what, What::Note(_));
+        let first = resumed.messages.iter().find(|message| message.parts.iter().any(told));
+        if let Some(part) = first.filter(|m| m.assistant).and_then(|m| m.parts.first()) {
+            let detail = "the API asks for a user's message first";
+            self.refused_part(facts, client, part, Kind::BeginsWithAnswer, detail);
+        }
+        self.pairing(facts, client, &resumed.messages);
+        let mut n_images = 0;
+        let mut n_bytes = 0;
+        for part in resumed.messages.iter().flat_map(|message| &message.parts) {
+            let What::Block(node, at) = part.what else { continue };
+            let Some(block) = facts.blocks_of(node as usize).get(at as usize) else { continue };
+            n_bytes += u64::from(block.len - block.media.min(block.len));
+            match part.sort {
+                Sort::Unsigned if is_of_claude(facts, node) => {
+                    let detail = "the API asks for the signature of thinking";
+                    self.refused_part(facts, client, part, Kind::UnsignedThinking, detail);
+                }
+                Sort::Blank | Sort::Empty => {
+                    let detail = "the API refuses a text without words";
+                    self.refused_part(facts, client, part, Kind::BlankText, detail);
+                }
+                Sort::Media => {
+                    n_images += 1;
+                    if block.media > MAX_IMAGE {
+                        let detail = "the API takes pictures of up to 5 MB";
+                        self.refused_part(facts, client, part, Kind::ImageTooLarge, detail);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if n_images > MAX_IMAGES {
+            let detail = || format!("{n_images} pictures; the API takes {MAX_IMAGES} in one request");
+            self.add_for(client, None, Kind::TooManyImages, Severity::Refuses, &detail);
+        }
+        // Four bytes to a token is few for any text: what is over the limit even so is over it.
+        let n_tokens = n_bytes / 4;
+        if n_tokens > MAX_TOKENS {
+            let detail = || format!("about {} thousand tokens; no model takes more than {} thousand", n_tokens / 1000, MAX_TOKENS / 1000);
+            self.add_for(client, None, Kind::ContextTooLong, Severity::Refuses, &detail);
+        }
+    }
+
+    fn refused_part(&mut self, facts: &Facts, client: Client, part: &Part, kind: Kind, detail: &'static str) {
+        let line = part.what.node().map(|node| facts.place(node).line);
+        self.add_for(client, line, kind, Severity::Refuses, &|| detail.to_owned());
+    }
+
+    /// Every call is answered once in the message behind it, and nothing else is.
+    fn pairing(&mut self, facts: &Facts, client: Client, messages: &[Sent]) {
+        let mut made: FxHashSet<u32> = FxHashSet::default();
+        for (at, message) in messages.iter().enumerate() {
+            let next = messages.get(at + 1).filter(|next| !next.assistant);
+            if message.assistant {
+                for part in message.parts.iter().filter(|part| part.sort == Sort::Call) {
+                    let answered = |p: &Part| p.sort == Sort::Result && p.call == part.call;
+                    if !next.is_some_and(|next| next.parts.iter().any(answered)) {
+                        let detail = "the API asks for a result behind each call";
+                        self.refused_part(facts, client, part, Kind::OpenCall, detail);
+                    }
+                    if !made.insert(part.call) {
+                        let detail = "the API takes a call's id once";
+                        self.refused_part(facts, client, part, Kind::RepeatedCall, detail);
+                    }
+                }
+                continue;
+            }
+            let before = at.checked_sub(1).map(|before| &messages[before]).filter(|m| m.assistant);
+            let mut answered = FxHashSet::default();
+            for part in message.parts.iter().filter(|part| part.sort == Sort::Result) {
+                let makes = |p: &Part| p.sort == Sort::Call && p.call == part.call && part.call().is_some();
+                if !before.is_some_and(|before| before.parts.iter().any(makes)) {
+                    let kind = if part.call().is_some() { Kind::MisplacedResult } else { Kind::OrphanResult };
+                    let detail = "the API asks for the call right before its result";
+                    self.refused_part(facts, client, part, kind, detail);
+                } else if !answered.insert(part.call) {
+                    let detail = "the API takes one result for a call";
+                    self.refused_part(facts, client, part, Kind::SeveralResults, detail);
+                }
+            }
+        }
+    }
+}
+
+/// Other models do without signatures.
+fn is_of_claude(facts: &Facts, node: u32) -> bool {
+    let model = facts.nodes[node as usize].model;
+    model == u16::MAX || facts.models.name(model).starts_with("claude")
+}

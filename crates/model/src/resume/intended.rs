@@ -1,0 +1,142 @@
+//! The conversation as it was meant: what the newest client would go on with, were no link broken.
+//!
+//! Where a parent is lost, the entry before it in time stands in for it, else the one before it in the
+//! file. An answer or a result never begins a conversation, so one without a parent has lost it; a
+//! prompt may, unless answers of the same file have lost theirs too.
+
+use super::Rows;
+use crate::client::Client;
+use crate::facts::{Facts, NONE, Role};
+use crate::id::Uid;
+use crate::tree::{BRIDGE_MILLIS, cycles};
+
+/// How the link from an entry to the one before it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// Its parent is not in the file, or is nothing that a conversation is made of.
+    Dangling,
+    /// It has no parent, and should have.
+    NoParent,
+    /// It is its own ancestor.
+    Cycle,
+}
+
+/// The conversation as it was meant.
+#[derive(Debug, Clone, Default)]
+pub struct Intended {
+    /// The entry that it ends with, as an index of a node.
+    pub leaf: Option<usize>,
+    /// Its entries from the last compaction or the first on, as indices of nodes.
+    pub chain: Vec<usize>,
+    /// Entries of the main conversation whose link is broken, in the order of the file.
+    pub breaks: Vec<(usize, Break)>,
+    /// Most entries stand before their parents.
+    pub scrambled: bool,
+}
+
+/// How far back a parent is looked for among entries that cannot be it.
+const MAX_CANDIDATES: usize = 64;
+
+/// Finds the conversation that a session holds, whatever its links.
+pub fn intended(facts: &Facts) -> Intended {
+    let mut rows = Rows::load_whole(facts);
+    let node = |rows: &Rows<'_>, slot: u32| rows.slots[slot as usize].node as usize;
+    let (breaks, scrambled) = rows.mend_links();
+    let breaks = breaks.into_iter().map(|(slot, broken)| (node(&rows, slot), broken)).collect();
+    let Some(mut leaf) = rows.leaf().or(rows.untimed_leaf) else {
+        return Intended { breaks, scrambled, ..Intended::default() };
+    };
+    if scrambled {
+        let said = |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
+        leaf = rows.newest_of(rows.live().filter(said)).unwrap_or(leaf);
+    }
+    let chain = rows.walk(leaf);
+    let boundary = chain.iter().rposition(|&slot| rows.node(slot).flags.is_boundary());
+    let chain = chain[boundary.unwrap_or(0)..].iter().map(|&slot| node(&rows, slot)).collect();
+    Intended { leaf: Some(node(&rows, leaf)), chain, breaks, scrambled }
+}
+
+impl<'f> Rows<'f> {
+    fn load_whole(facts: &'f Facts) -> Self {
+        Self::load_rows(facts, Client::NEWEST, true)
+    }
+
+    /// Gives every entry of the main conversation whose link is broken a parent.
+    fn mend_links(&mut self) -> (Vec<(u32, Break)>, bool) {
+        let main: Vec<u32> = self.live().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
+        let forward = |s: &&u32| self.parent(**s).is_some_and(|parent| parent >= **s);
+        let n_forward = main.iter().filter(forward).count();
+        let mut broken: Vec<(u32, Break)> = Vec::new();
+        if n_forward > 0 {
+            let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
+            let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
+            broken.extend(cycles(&next).into_iter().map(|slot| (slot, Break::Cycle)));
+            for &(slot, _) in &broken {
+                self.moved.insert(slot, Uid::NONE);
+            }
+        }
+        let answers = |s: u32| {
+            let node = self.node(s);
+            node.role == Role::Assistant || node.role == Role::User && node.flags.has_result()
+        };
+        let is_root = |s: u32| self.parent_id(s).is_none();
+        let links_lost = main.iter().skip(1).any(|&s| answers(s) && is_root(s) && !self.is_cut(&broken, s));
+        for &slot in main.iter().skip(1) {
+            let flags = self.node(slot).flags;
+            if is_root(slot) {
+                let begins = flags.is_boundary() || flags.is_summary();
+                if !self.is_cut(&broken, slot) && (answers(slot) || links_lost && !begins) {
+                    broken.push((slot, Break::NoParent));
+                }
+            } else if self.parent(slot).is_none() {
+                broken.push((slot, Break::Dangling));
+            }
+        }
+        broken.sort_unstable_by_key(|&(slot, _)| slot);
+        let by_time = if broken.is_empty() { Vec::new() } else { self.times(&main) };
+        for &(slot, why) in &broken {
+            let before = main.partition_point(|&s| s < slot);
+            let parent = (why == Break::Dangling)
+                .then(|| self.before_in_time(slot, &by_time, n_forward > 0))
+                .flatten()
+                .or_else(|| self.before_in_file(slot, &main[..before], n_forward > 0));
+            let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
+            self.moved.insert(slot, uid);
+        }
+        (broken, n_forward * 2 > main.len())
+    }
+
+    fn is_cut(&self, broken: &[(u32, Break)], slot: u32) -> bool {
+        broken.iter().any(|&(cut, why)| cut == slot && why == Break::Cycle)
+    }
+
+    fn times(&self, main: &[u32]) -> Vec<(i64, u32)> {
+        let mut times: Vec<(i64, u32)> =
+            main.iter().filter_map(|&s| Some((self.node(s).time.millis()?, s))).collect();
+        times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
+        times
+    }
+
+    /// The entry before one in time, as the newest client looks for it.
+    fn before_in_time(&self, slot: u32, by_time: &[(i64, u32)], forward: bool) -> Option<u32> {
+        let now = self.node(slot).time.millis()?;
+        let end = by_time.partition_point(|&(time, _)| time <= now);
+        let near = by_time[..end].iter().rev().take_while(|&&(time, _)| now - time <= BRIDGE_MILLIS);
+        let mut near = near.map(|&(_, s)| s).take(MAX_CANDIDATES);
+        near.find(|&s| !self.node(s).flags.is_snapshot() && self.may_precede(s, slot, forward))
+    }
+
+    fn before_in_file(&self, slot: u32, before: &[u32], forward: bool) -> Option<u32> {
+        let mut before = before.iter().rev().copied().take(MAX_CANDIDATES);
+        before.find(|&s| self.may_precede(s, slot, forward))
+    }
+
+    /// Nothing below an entry can be above it. Where every parent stands before its children, nothing
+    /// before it is below it.
+    fn may_precede(&self, candidate: u32, slot: u32, forward: bool) -> bool {
+        if !forward {
+            return candidate < slot;
+        }
+        candidate != slot && !self.is_below(candidate, slot)
+    }
+}

@@ -1,0 +1,93 @@
+//! What was found about sessions, for a terminal.
+
+use std::io::{self, Write};
+
+use rethread_model::{Client, Severity};
+
+use crate::rows::FindingRow;
+use crate::text::{Look, Style, plural};
+
+/// A session and what was found about it.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// What it is called by.
+    pub session: String,
+    /// Its title, if there is one.
+    pub title: String,
+    /// What was found, the worst first.
+    pub findings: Vec<FindingRow>,
+}
+
+impl Checked {
+    /// Tells whether something of it does not reach the model.
+    pub fn is_harmed(&self) -> bool {
+        self.findings.iter().any(|row| row.finding.is_harmful())
+    }
+}
+
+/// How many findings of one kind are shown one by one.
+const MAX_OF_KIND: usize = 3;
+
+/// Writes what was found about a session.
+pub fn check(out: &mut dyn Write, checked: &Checked, look: &Look) -> io::Result<()> {
+    let worst = checked.findings.iter().map(|row| row.finding.severity).max();
+    let (style, verdict) = match worst {
+        Some(Severity::Refuses) => (Style::Bad, "does not resume everywhere"),
+        Some(Severity::Loses) => (Style::Bad, "resumes, but loses something"),
+        Some(Severity::Odd) => (Style::Active, "resumes; something is odd"),
+        None => (Style::Active, "resumes whole"),
+    };
+    let id = look.paint(Style::Id, look.line(&checked.session));
+    write!(out, "{id}  {}", look.paint(style, verdict))?;
+    if !checked.title.is_empty() {
+        let used = checked.session.chars().count() + verdict.len() + 4;
+        write!(out, "  {}", look.paint(Style::Dim, look.fit(&look.line(&checked.title), used)))?;
+    }
+    writeln!(out)?;
+    let mut rest = &checked.findings[..];
+    while let Some(first) = rest.first() {
+        let same = |row: &&FindingRow| {
+            (row.kind, row.severity, &row.clients) == (first.kind, first.severity, &first.clients)
+        };
+        let n = rest.iter().take_while(same).count();
+        for row in &rest[..n.min(MAX_OF_KIND)] {
+            finding(out, row, look)?;
+        }
+        if n > MAX_OF_KIND {
+            let more = plural((n - MAX_OF_KIND) as u64, "more like it");
+            writeln!(out, "           {}", look.paint(Style::Dim, format!("… and {more}")))?;
+        }
+        writeln!(out, "           {}", look.paint(Style::Dim, first.hint))?;
+        rest = &rest[n..];
+    }
+    Ok(())
+}
+
+fn finding(out: &mut dyn Write, row: &FindingRow, look: &Look) -> io::Result<()> {
+    let style = if row.finding.is_harmful() { Style::Bad } else { Style::Dim };
+    let severity = look.paint(style, format!("{:<7}", row.severity));
+    let line = row.line.map_or(String::new(), |line| format!("line {line}: "));
+    let clients = concerned(&row.finding.clients);
+    let clients = if clients.is_empty() { clients } else { format!("  [{clients}]") };
+    let text = look.line(&format!("{line}{}", row.detail));
+    writeln!(out, "  {severity}  {text}{}", look.paint(Style::Dim, clients))
+}
+
+/// Names clients: all, a stretch of versions, or one by one.
+fn concerned(clients: &[Client]) -> String {
+    let all = Client::ALL;
+    let place = |client: &Client| all.iter().position(|c| c == client);
+    match clients {
+        [] => String::new(),
+        [one] => one.version().to_owned(),
+        _ if clients.len() == all.len() => "all clients".to_owned(),
+        [first, .., last] => {
+            let (from, to) = (place(first).unwrap_or(0), place(last).unwrap_or(0));
+            if to - from + 1 == clients.len() {
+                format!("{} to {}", first.version(), last.version())
+            } else {
+                clients.iter().map(|client| client.version()).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+}

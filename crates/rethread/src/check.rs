@@ -1,0 +1,65 @@
+//! Will it resume: findings about a session, and about its file.
+
+use std::time::{Duration, SystemTime};
+
+use rethread_model::{Client, Finding, Kind, Session, Severity, check, title};
+use rethread_render::{Checked, FindingRow};
+
+use crate::library::{Library, Source};
+
+/// What is checked.
+#[derive(Debug, Clone, Default)]
+pub struct CheckOptions {
+    /// Against the rules of this client only; without one, all of them, and what is only the way of
+    /// older clients is left out.
+    pub client: Option<Client>,
+    /// Now, to know what the client's clean-up will delete; without it, files do not age.
+    pub now: Option<SystemTime>,
+}
+
+/// After how long the client deletes a session, unless its settings say otherwise.
+const CLEANUP: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Library {
+    /// Checks whether a session will resume, and what of it would be lost or refused.
+    pub fn check(&self, source: &Source, options: &CheckOptions) -> Result<Checked, crate::Error> {
+        let _turn = source.turn();
+        let (session, _) = self.read(source)?;
+        let mut findings = findings(&session, options);
+        if let Some(stale) = options.now.and_then(|now| stale(source, now)) {
+            findings.push(stale);
+        }
+        Ok(Checked {
+            session: source.file.id.clone(),
+            title: title(&session.facts, None).text,
+            findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
+        })
+    }
+}
+
+/// Checks a session without its file.
+pub(crate) fn findings(session: &Session, options: &CheckOptions) -> Vec<Finding> {
+    match options.client {
+        Some(client) => check(session, &[client]),
+        None => {
+            let mut findings = check(session, &Client::ALL);
+            findings.retain(|finding| !finding.is_by_design());
+            findings
+        }
+    }
+}
+
+/// The client deletes sessions whose file was not written to for a month.
+fn stale(source: &Source, now: SystemTime) -> Option<Finding> {
+    let age = now.duration_since(source.file.modified?).ok()?;
+    (age >= CLEANUP).then(|| Finding {
+        line: None,
+        kind: Kind::Stale,
+        severity: Severity::Odd,
+        detail: format!(
+            "not written to for {} days; the client deletes sessions after 30 days",
+            age.as_secs() / (24 * 3600)
+        ),
+        clients: Vec::new(),
+    })
+}
