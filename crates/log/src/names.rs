@@ -84,6 +84,12 @@ spelled! {
         TurnCompanion b"turnCompanion",
         InterruptedByShutdown b"interruptedByShutdown",
         IsDisplayOnly b"isDisplayOnly",
+        ApiError b"apiError",
+        QueueTranscriptOnly b"queueTranscriptOnly",
+        ToolDenialEndsTurn b"toolDenialEndsTurn",
+        Rendered b"rendered",
+        RenderedRole b"renderedRole",
+        FallbackModel b"fallbackModel",
     }
 }
 
@@ -94,7 +100,6 @@ const ALSO_KNOWN: &[&str] = &[
     "agentName",
     "agentSetting",
     "apiBlockIndex",
-    "apiError",
     "apiErrorParams",
     "apiErrorStatus",
     "apiErrorType",
@@ -121,7 +126,6 @@ const ALSO_KNOWN: &[&str] = &[
     "error",
     "errorDetails",
     "failedResponseHadNoToolCall",
-    "fallbackModel",
     "frameUrl",
     "hasOutput",
     "hasUnknownModelCost",
@@ -165,9 +169,7 @@ const ALSO_KNOWN: &[&str] = &[
     "refusedUserMessageUuid",
     "refusingModel",
     "relocatedCwd",
-    "rendered",
     "renderedBesideToolResult",
-    "renderedRole",
     "replacements",
     "requestDigest",
     "requestRef",

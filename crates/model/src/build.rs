@@ -13,7 +13,7 @@ use rethread_log::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attachment;
+use crate::attachment::Attached;
 use crate::facts::{Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, Role, Sort};
 use crate::flags::Flags;
 use crate::id::{Time, Uid, fingerprint};
@@ -297,7 +297,9 @@ impl Builder {
             Role::System => self.system_entry(line, raw, index, &mut node),
             Role::Attachment => {
                 let attachment = Json::new(line.field(Key::Attachment).of(raw));
-                node.flags.set(attachment::flags_of(attachment));
+                let (attached, flags) = Attached::of(line, raw);
+                node.flags.set(flags);
+                self.facts.attachments.insert(index, attached);
                 if let Some(id) = attachment.get("toolUseID").and_then(Json::inner)
                     && let Some(call) = self.call_of(&call_id(id))
                 {
@@ -460,6 +462,9 @@ impl Builder {
         node.model = model.unwrap_or(u16::MAX);
         let refused = message.stop_reason.of(raw) == br#""refusal""#;
         node.flags.set_if(refused, Flags::REFUSAL);
+        let last_word: Option<&[u8]> = line.string(Key::ApiError, raw);
+        let last_word = last_word.is_some_and(|error| FINAL_ERRORS.iter().any(|e| e.as_bytes() == error));
+        node.flags.set_if(refused || last_word, Flags::FINAL_ERROR);
         node.flags.set_if(matches!(line.field(Key::RequestId).of(raw), b"" | b"null"), Flags::NO_REQUEST_ID);
         if message.model.of(raw) == b"null" {
             self.facts.models.count(b"None");
@@ -525,7 +530,11 @@ impl Builder {
                 node.flags.set_if(line.flag(Key::IsDisplayOnly, raw), Flags::DISPLAY_ONLY);
                 return node.flags.set(Flags::LOCAL_COMMAND);
             }
-            Some(b"model_refusal_fallback") => return node.flags.set(Flags::FALLBACK),
+            Some(b"model_refusal_fallback") => {
+                let nameless = line.string(Key::FallbackModel, raw).is_none();
+                node.flags.set_if(nameless, Flags::NO_FALLBACK_MODEL);
+                return node.flags.set(Flags::FALLBACK);
+            }
             _ => return,
         }
         if let Some(parent) = line.string(Key::LogicalParentUuid, raw) {
@@ -604,7 +613,7 @@ impl Builder {
     fn plain_block(&mut self, content: Span, raw: &[u8]) {
         if let Some(text) = content.string_in(raw) {
             let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
-            self.facts.blocks.push(Block { call: NONE, len, media: 0, plain: false, sort: sort_of_text(Some(text)) });
+            self.facts.blocks.push(Block { call: NONE, len, media: 0, plain: false, references: false, sort: sort_of_text(Some(text)) });
         }
     }
 
@@ -742,6 +751,42 @@ fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
     }
 }
 
+/// Failures after which a turn is not taken up again.
+const FINAL_ERRORS: [&str; 3] = ["dlp_request_denied", "safety_monitor_blocked", "unattended_start_limit"];
+
+/// How hidden user entries begin that belong to the running turn.
+const COMPANIONS: [&str; 13] = [
+    "[structured-output-enforce]",
+    "[projects-reply-gate]",
+    "You ended the turn without calling",
+    "Linked in your reply but not sent:",
+    "Goal check-in: «",
+    "The previous response failed to produce a valid tool call",
+    "Your tool call was malformed",
+    "[Your previous response had no visible output",
+    "The PermissionDenied hook indicated",
+    "Stop hook feedback:",
+    "TeammateIdle hook feedback:",
+    "TaskCreated hook feedback:",
+    "TaskCompleted hook feedback:",
+];
+
+/// How a result begins of a call that gave way to a message.
+const GAVE_WAY: &[u8] = b"[Tool call did not complete: the turn was ended to deliver the message";
+
+/// Notes whether a result is the end of its turn.
+fn note_turn_end(line: &Line, raw: &[u8], flags: &mut Flags) {
+    let gave_way = !line.blocks.is_empty()
+        && line.blocks.iter().all(|block| {
+            block.kind == Some(BlockKind::ToolResult)
+                && block.content.string_in(raw).is_some_and(|text| text.starts_with(GAVE_WAY))
+        });
+    let copy = Json::new(line.field(Key::ToolUseResult).of(raw));
+    let aborted = || copy.get("backgroundedByTurnAbort").is_some_and(|value| value.raw() == b"true");
+    flags.set_if(gave_way || flags.has_result() && aborted(), Flags::ENDS_TURN);
+    flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), Flags::DENIAL);
+}
+
 /// Notes what else clients ask of a user entry.
 fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     let copy = line.field(Key::ToolUseResult).of(raw);
@@ -758,6 +803,22 @@ fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     let stopped: [&[u8]; 2] =
         [b"[Request interrupted by user]", b"[Request interrupted by user for tool use]"];
     flags.set_if(only.is_some_and(|text| stopped.contains(&text)), Flags::STOPPED);
+    note_turn_end(line, raw, flags);
+    if flags.is_meta() {
+        let rescue = only == Some(b"Continue from where you left off.");
+        flags.set_if(rescue, Flags::RESCUE);
+        let begins = |text: &[u8]| COMPANIONS.iter().any(|start| text.starts_with(start.as_bytes()));
+        flags.set_if(only.is_some_and(begins), Flags::COMPANION);
+    }
+    let origin = Json::new(line.field(Key::Origin).of(raw));
+    if origin.get("kind").and_then(Json::inner) == Some(b"task-notification") {
+        let subkind = origin.get("subkind").and_then(Json::inner);
+        let own = matches!(subkind, Some(b"scheduled-trigger" | b"projects-relay"));
+        flags.set_if(!own, Flags::NOTIFICATION);
+        let report = only.is_some_and(|text| text.starts_with(b"<task-notification>"));
+        flags.set_if(report, Flags::TASK_REPORT);
+        flags.set_if(report && line.flag(Key::QueueTranscriptOnly, raw), Flags::RECORD_ONLY);
+    }
     if !matches!(line.field(Key::PromptSource).of(raw), b"" | b"null") {
         return;
     }
@@ -766,9 +827,11 @@ fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     let starts = [
         ("<local-command-caveat>", Flags::CAVEAT),
         ("<command-name>", Flags::RECORD),
-        ("<command-message>", Flags::RECORD),
         ("<local-command-stdout>", Flags::OUTPUT),
         ("<local-command-stderr>", Flags::OUTPUT),
+        ("<bash-input>", Flags::BASH_INPUT),
+        ("<bash-stdout>", Flags::BASH_OUTPUT),
+        ("<bash-stderr>", Flags::BASH_OUTPUT),
     ];
     let begins = |text: &[u8], start: &str| text.starts_with(start.as_bytes());
     match starts.iter().find(|(start, _)| last_text.is_some_and(|text| begins(text, start))) {
@@ -800,6 +863,7 @@ fn sort_of_text(inner: Option<&[u8]>) -> Sort {
 
 fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
     let sort = match block.kind {
+        _ if block.whole.of(raw) == b"null" => Sort::Null,
         _ if block.kind_name.string_in(raw).is_none() => Sort::Odd,
         Some(BlockKind::Text) => sort_of_text(block.text.string_in(raw)),
         Some(BlockKind::Thinking) if block.signature.string_in(raw).is_none_or(<[u8]>::is_empty) => {
@@ -810,16 +874,32 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
         Some(BlockKind::ToolUse) => Sort::Call,
         Some(BlockKind::ToolResult) => Sort::Result,
         Some(BlockKind::Image | BlockKind::Document) => Sort::Media,
+        Some(BlockKind::ServerToolUse | BlockKind::McpToolUse) => Sort::ServerCall,
+        Some(BlockKind::Fallback) => Sort::Fallback,
+        _ if block.id.string_in(raw).is_some() => Sort::ServerResult,
         _ => Sort::Other,
+    };
+    let call = match sort {
+        #[expect(clippy::cast_possible_truncation, reason = "a hash")]
+        Sort::ServerCall | Sort::ServerResult => fingerprint(&[block.id.of(raw)]) as u32,
+        _ => NONE,
     };
     let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media);
     Block {
-        call: NONE,
+        call,
         len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
         media,
         plain: sort == Sort::Result && block.content.string_in(raw).is_some(),
+        references: sort == Sort::Result && refers_to_tools(block.content.of(raw)),
         sort,
     }
+}
+
+fn refers_to_tools(content: &[u8]) -> bool {
+    // Such a result is a short list; a long text is not searched.
+    content.first() == Some(&b'[')
+        && content.len() < 1 << 16
+        && memchr::memmem::find(content, b"\"tool_reference\"").is_some()
 }
 
 fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {

@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
+use crate::attachment::Attached;
 use crate::flags::Flags;
 use crate::id::{Time, Uid};
 use crate::names::Names;
@@ -122,10 +123,18 @@ pub enum Sort {
     Result,
     /// A picture or document.
     Media,
+    /// A call that the API itself answers.
+    ServerCall,
+    /// The API's answer to one.
+    ServerResult,
+    /// A mark that another model answered.
+    Fallback,
     /// A block of another sort.
     Other,
     /// No block at all: nothing with a type.
     Odd,
+    /// `null` in place of a block.
+    Null,
 }
 
 impl Sort {
@@ -148,7 +157,8 @@ impl Sort {
 /// A content block of an entry; a content that is a string is one block of text.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
-    /// The call that it makes or answers, as an index of [`Facts::calls`], or none.
+    /// The call that it makes or answers, as an index of [`Facts::calls`], or none; of calls that the
+    /// API answers, a hash of the id.
     pub(crate) call: u32,
     /// Its length in the file.
     pub len: u32,
@@ -156,6 +166,8 @@ pub struct Block {
     pub media: u32,
     /// A result whose content is a string.
     pub(crate) plain: bool,
+    /// A result that refers to tools.
+    pub(crate) references: bool,
     /// What it is.
     pub sort: Sort,
 }
@@ -243,6 +255,8 @@ pub struct Facts {
     pub(crate) preserved: FxHashMap<u32, Preserved>,
     /// `retractedMessageUuids`, by node.
     pub(crate) retracted: FxHashMap<u32, Vec<Uid>>,
+    /// What clients make of attachments, by node.
+    pub(crate) attachments: FxHashMap<u32, Attached>,
     /// Attachments that belong to a call in the file: the node and the index of the call.
     pub(crate) attached: FxHashMap<u32, u32>,
     /// `sourceToolAssistantUUID`, where it is not the parent.

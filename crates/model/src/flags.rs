@@ -104,16 +104,34 @@ flags! {
     NO_REQUEST_ID lacks_request_id,
     /// An attachment whose payload is not what its type asks for.
     ODD_ATTACHMENT is_odd_attachment,
-    /// An attachment that is not sent any more.
-    DEAD_ATTACHMENT is_dead_attachment,
-    /// A queued prompt with pictures, as a list of blocks.
-    QUEUED_BLOCKS has_queued_blocks,
+    /// An attachment that stops clients which do not look before they read it.
+    FATAL_ATTACHMENT is_fatal_attachment,
     /// A prompt that the end of the client cut off.
     SHUTDOWN is_shutdown,
     /// A user entry that only accompanies a turn.
     COMPANION is_companion,
     /// A system entry of subtype `model_refusal_fallback`.
     FALLBACK is_refusal_fallback,
+    /// Such an entry that names no model.
+    NO_FALLBACK_MODEL lacks_fallback_model,
+    /// The client's request to go on after an interruption.
+    RESCUE is_rescue,
+    /// Sent by a background task in the user's place.
+    NOTIFICATION is_notification,
+    /// The report of a background task.
+    TASK_REPORT is_task_report,
+    /// Such a report that was only kept for the record.
+    RECORD_ONLY is_record_only,
+    /// A shell command that the user typed.
+    BASH_INPUT is_bash_input,
+    /// The output of one.
+    BASH_OUTPUT is_bash_output,
+    /// A result after which the client does not go on by itself.
+    ENDS_TURN ends_turn,
+    /// A denial that ended the turn.
+    DENIAL ends_turn_by_denial,
+    /// A failure after which a turn is not taken up again.
+    FINAL_ERROR is_final_error,
 }
 
 impl Flags {

@@ -127,37 +127,45 @@ impl<'a> Wire<'a, '_> {
                 object.text("text", &text);
                 Some(object.finish())
             }
-            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block)),
+            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block, false)),
             Sort::Result => Some(self.result(block, part)),
             _ => Some(without(block, &[])),
         }
     }
 
-    /// Since 2.0.77 a call is sent with what the API asks for, and nothing else.
-    fn call(&self, block: Json<'a>) -> Cow<'a, [u8]> {
-        let name = block.get("name").and_then(Json::inner).unwrap_or_default();
-        let input = block.get("input");
+    /// Since 2.0.77 tools that were renamed are sent with their new names and some inputs are trimmed;
+    /// most clients send nothing but what the API asks for.
+    fn call(&self, block: Json<'a>, bare: bool) -> Cow<'a, [u8]> {
+        let client = self.client;
+        let name = block.get("name").and_then(Json::as_str).unwrap_or_default();
+        let name = renamed(client, &name);
+        let input = block.get("input").filter(|input| input.is_object());
         let dropped: &[&str] = match name {
-            b"ExitPlanMode" if self.client >= Client::V2_1_20 => &["plan", "planFilePath"],
-            b"Edit" if input.is_some_and(|input| input.get("edits").is_some()) => {
+            "ExitPlanMode" if client < Client::V2_1_76 => &["plan"],
+            "ExitPlanMode" if client < Client::V2_1_200 => &["plan", "planFilePath"],
+            "Edit" if client >= Client::V2_1_76 && input.is_some_and(|i| i.get("edits").is_some()) => {
                 &["old_string", "new_string", "replace_all"]
             }
             _ => &[],
         };
         let mut object = Object::new();
-        object.text("type", "tool_use");
-        for key in ["id", "name"] {
-            object.raw(key, block.get(key).map_or(b"null", Json::raw));
+        let keeps_fields = client >= Client::V2_1_325 || client == Client::V2_1_20 && !bare;
+        if keeps_fields {
+            object.all(block, &["name", "input"]);
+        } else {
+            object.text("type", "tool_use");
+            object.raw("id", block.get("id").map_or(b"null", Json::raw));
         }
-        let has_any = |input: Json<'_>| dropped.iter().any(|key| input.get(key).is_some());
-        match input {
-            Some(input) if has_any(input) => {
+        object.text("name", name);
+        let trimmed = input.filter(|input| dropped.iter().any(|key| input.get(key).is_some()));
+        match (trimmed, block.get("input")) {
+            (Some(input), _) => {
                 let mut left = Object::new();
                 left.all(input, dropped);
                 object.raw("input", &left.finish());
             }
-            Some(input) => object.raw("input", input.raw()),
-            None => {}
+            (None, Some(input)) => object.raw("input", input.raw()),
+            (None, None) => {}
         }
         object.finish()
     }
@@ -211,6 +219,22 @@ impl<'a> Wire<'a, '_> {
             list.push(b']');
             list
         })
+    }
+}
+
+/// The name that a client knows a tool by.
+fn renamed(client: Client, name: &str) -> &str {
+    let old = client < Client::V2_1_325;
+    match name {
+        _ if client < Client::V2_1_76 => name,
+        "Task" => "Agent",
+        "KillShell" if old => "TaskStop",
+        "AgentOutputTool" | "BashOutputTool" if old => "TaskOutput",
+        _ if client < Client::V2_1_200 => name,
+        "RunWorkflow" => "Workflow",
+        "KillBash" if old => "TaskStop",
+        "AgentOutput" | "BashOutput" if old => "TaskOutput",
+        _ => name,
     }
 }
 

@@ -2,14 +2,15 @@
 
 use super::request::{MessageId, Part, Row, RowKind, words};
 use super::settle::{drop_blank, drop_lone_thinking, settle};
+use crate::attachment::Voice;
 use crate::client::Client;
-use crate::facts::{Facts, Sort};
+use crate::facts::{Facts, NONE, Sort};
 
 /// Makes messages of the rows of a request.
 pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model: Option<&str>) -> Vec<Row> {
     let turns = takes_turns(client, model);
     if client >= Client::V2_1_200 {
-        strip_thinking(facts, &mut rows, model);
+        strip_thinking(facts, client, &mut rows, model);
     }
     if client >= Client::V2_1_325 {
         settle(client, &mut rows);
@@ -28,9 +29,12 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                 }
             }
             RowKind::User => {
-                if row.parts.is_empty() {
-                    if client >= Client::V2_1_325 {
+                if client >= Client::V2_1_325 {
+                    if row.parts.is_empty() && row.node != NONE {
                         continue;
+                    }
+                    if row.flags.is_notification() {
+                        hide_words(&mut row);
                     }
                 }
                 add_user(client, &mut out, row);
@@ -47,15 +51,17 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                 }
             },
             RowKind::Attachment => {
-                let queued_blocks = row.flags.has_queued_blocks();
-                if turns && !queued_blocks {
+                let known = facts.attachments.get(&row.node);
+                let saying = known.map_or(Some(row.saying), |attached| attached.said_by(client));
+                let Some(saying) = saying else { continue };
+                if turns && saying.voice == Voice::System {
                     turn_waits = true;
                     continue;
                 }
                 let mut user = Row::hidden();
                 user.parts = vec![Part::note(Some(row.node))];
-                if queued_blocks {
-                    user.parts.push(Row::pictures(row.node));
+                if saying.pictures {
+                    user.parts.push(Part::pictures(row.node));
                 }
                 match out.last_mut().filter(|last| last.is_user()) {
                     Some(last) => join_note(client, last, user),
@@ -70,10 +76,11 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
         out = drop_empty_text(client, out);
     }
     if client >= Client::V2_1_20 {
+        let before = out.len();
         drop_lone_thinking(&mut out);
-    }
-    if client >= Client::V2_1_325 {
-        out = join_neighbours(client, out);
+        if client >= Client::V2_1_325 && out.len() != before {
+            out = join_neighbours(client, out);
+        }
     }
     if client >= Client::V2_1_76 {
         out = drop_blank(client, out);
@@ -87,7 +94,7 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
 
 /// Newer models take messages of the client between two turns.
 fn takes_turns(client: Client, model: Option<&str>) -> bool {
-    const WITHOUT: [&str; 10] = [
+    const WITHOUT: [&str; 9] = [
         "claude-3-",
         "claude-opus-4-0",
         "claude-opus-4-1",
@@ -95,21 +102,39 @@ fn takes_turns(client: Client, model: Option<&str>) -> bool {
         "claude-opus-4-6",
         "claude-opus-4-7",
         "claude-opus-4-2025",
-        "claude-sonnet-4",
+        "claude-sonnet-4-",
         "claude-haiku-4-5",
-        "claude-opus-4-20",
     ];
     client >= Client::V2_1_200 && model.is_some_and(|m| !WITHOUT.iter().any(|old| m.starts_with(old)))
 }
 
-/// Thinking of another model is not sent.
-fn strip_thinking(facts: &Facts, rows: &mut [Row], model: Option<&str>) {
+/// Thinking of another model is not sent; 2.1.325 does not look at the date in a model's name.
+fn strip_thinking(facts: &Facts, client: Client, rows: &mut [Row], model: Option<&str>) {
+    let family = |name: &str| -> String {
+        if client >= Client::V2_1_325 { without_date(name).to_owned() } else { name.to_owned() }
+    };
+    let wanted = model.map(family);
     for row in rows.iter_mut().filter(|row| row.is_assistant() && !row.flags.is_synthetic()) {
-        let own = (row.model != u16::MAX).then(|| facts.models.name(row.model));
-        if own != model || own.is_none() {
+        let own = (row.model != u16::MAX).then(|| family(facts.models.name(row.model)));
+        if own != wanted || own.is_none() {
             row.parts.retain(|part| !matches!(part.sort, Sort::Thinking | Sort::Redacted));
         }
     }
+}
+
+/// The name of a model without its date.
+pub(super) fn without_date(name: &str) -> &str {
+    match name.rsplit_once("-20") {
+        Some((family, date)) if date.len() == 6 && date.bytes().all(|b| b.is_ascii_digit()) => family,
+        _ => name,
+    }
+}
+
+/// What a background task said in the user's place is told as a reminder.
+fn hide_words(row: &mut Row) {
+    row.plain = false;
+    row.parts.retain(|part| !part.sort.is_text());
+    row.parts.insert(0, Part::note(None));
 }
 
 /// Moves attachments up to just behind the nearest answer or result; what is virtual is left out.
@@ -191,10 +216,10 @@ fn join_note(client: Client, into: &mut Row, mut row: Row) {
     into.plain = false;
     if let Some(last) = into.parts.last_mut()
         && last.sort == Sort::Result
-        && last.plain
+        && (last.plain || client >= Client::V2_1_325 && !last.references)
         && row.parts.len() == 1
     {
-        last.notes.push(row.parts[0].what.note().unwrap_or(crate::facts::NONE));
+        last.notes.push(row.parts[0].what.note().unwrap_or(NONE));
     } else {
         into.parts.append(&mut row.parts);
     }
@@ -301,6 +326,7 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
 /// a hidden text.
 fn place_turns(client: Client, rows: Vec<Row>) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    let mut changed = false;
     let kinds: Vec<RowKind> = rows.iter().map(|row| row.kind).collect();
     for (at, row) in rows.into_iter().enumerate() {
         if row.kind != RowKind::Turn {
@@ -310,10 +336,13 @@ fn place_turns(client: Client, rows: Vec<Row>) -> Vec<Row> {
         let before = out.last().map(|row| row.kind);
         let fits = matches!(kinds.get(at + 1), None | Some(RowKind::Assistant | RowKind::Turn));
         match before {
-            Some(RowKind::Turn) => {}
+            Some(RowKind::Turn) => changed = true,
             Some(RowKind::User) if fits => out.push(row),
-            _ => out.push(Row::hidden()),
+            _ => {
+                changed = true;
+                out.push(Row::hidden());
+            }
         }
     }
-    join_neighbours(client, out)
+    if changed { join_neighbours(client, out) } else { out }
 }

@@ -9,6 +9,7 @@ mod intended;
 mod kept;
 mod leaf;
 mod merge;
+mod newest;
 mod pair;
 mod recover;
 mod request;
@@ -17,6 +18,7 @@ mod walk;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::attachment::Voice;
 use crate::client::Client;
 use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
 use crate::id::{Time, Uid};
@@ -94,19 +96,34 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
     if let Some(refusal) = rows.refusal(&nodes) {
         return Resume { refusal: Some(refusal), leaf, chain, messages: Vec::new() };
     }
-    Resume { refusal: None, leaf, chain, messages: request(facts, client, &nodes) }
+    match request(facts, client, &nodes, rows.rewound) {
+        Ok(messages) => Resume { refusal: None, leaf, chain, messages },
+        Err(refusal) => Resume { refusal: Some(refusal), leaf, chain, messages: Vec::new() },
+    }
 }
 
 /// Makes the messages that are sent of a chain.
-fn request(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Sent> {
-    let model = client.default_model();
-    let mut rows = settle::resumed(facts, client, chain);
+fn request(
+    facts: &Facts,
+    client: Client,
+    chain: &[u32],
+    rewound: Option<Uid>,
+) -> Result<Vec<Sent>, Refusal> {
+    let mut rows = settle::resumed(facts, client, chain, rewound);
+    let model = request_model(facts, client, &rows)?;
     rows.push(Row::prompt());
-    rows.push(Row::put_in(RowKind::Attachment, Vec::new()));
     if let Some(boundary) = rows.iter().rposition(|row| row.flags.is_boundary()) {
         rows.drain(..boundary);
     }
-    rows.insert(0, Row::hidden());
+    // What the client tells the model anew with the prompt.
+    if client >= Client::V2_1_76 {
+        rows.push(Row::new_attachment(Voice::System));
+    }
+    if client >= Client::V2_1_325 {
+        rows.push(Row::new_attachment(Voice::User));
+    } else {
+        rows.insert(0, Row::hidden());
+    }
     let rows = merge::messages(facts, client, rows, model);
     let rows = pair::pair(client, rows);
     let mut sent = Vec::with_capacity(rows.len());
@@ -122,9 +139,41 @@ fn request(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Sent> {
                 row.parts.push(Part::words(request::words::NO_CONTENT));
             }
         }
+        if client >= Client::V2_1_325 && row.is_assistant() && row.has(Sort::Fallback) {
+            row.parts.retain(|part| part.sort != Sort::Fallback);
+            if row.parts.is_empty() {
+                row.parts.push(Part::words(request::words::NO_CONTENT));
+            }
+        }
         sent.push(Sent { assistant: !user, parts: row.parts });
     }
-    sent
+    Ok(sent)
+}
+
+/// Finds the model that is asked: that of the newest answer, if the client still offers it.
+fn request_model<'f>(facts: &'f Facts, client: Client, rows: &[Row]) -> Result<Option<&'f str>, Refusal> {
+    let Some(default) = client.default_model() else { return Ok(None) };
+    let newest = rows.iter().rev().filter(|row| row.is_assistant() && !row.flags.is_meta());
+    let newest = newest.into_iter().find(|row| {
+        let nameless = row.model == u16::MAX && client >= Client::V2_1_325;
+        !row.flags.is_synthetic() && !nameless
+    });
+    let Some(row) = newest else { return Ok(Some(default)) };
+    if client == Client::V2_1_200 {
+        let fallback = rows.iter().rev().find(|row| row.flags.is_refusal_fallback());
+        let endless = fallback.filter(|row| row.flags.lacks_fallback_model());
+        if row.model == u16::MAX {
+            return Err(Refusal::NoModel(row.node as usize));
+        }
+        if let Some(row) = endless {
+            return Err(Refusal::NoModel(row.node as usize));
+        }
+    }
+    let own = facts.models.name(row.model);
+    let offered = own
+        .strip_prefix("claude-")
+        .is_some_and(|name| client.offered_models().contains(&merge::without_date(name)));
+    Ok(Some(if offered { own } else { default }))
 }
 
 /// An entry as the client holds it: of several with one uuid the last, at the place of the first.
@@ -171,6 +220,8 @@ struct Rows<'f> {
     untimed_leaf: Option<u32>,
     /// A row that is its own ancestor, where the client goes round and round.
     endless: Option<u32>,
+    /// The entry that a rewind went back to, if nothing was said since.
+    rewound: Option<Uid>,
     /// Notes that a rewind cut off.
     hidden: FxHashSet<Uid>,
 }
@@ -206,6 +257,7 @@ impl<'f> Rows<'f> {
             nameless: None,
             untimed_leaf: None,
             endless: None,
+            rewound: None,
             hidden: FxHashSet::default(),
         };
         let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112 && !all;
@@ -213,6 +265,7 @@ impl<'f> Rows<'f> {
             Some(at) if client.stops_at_null() => at as usize,
             _ => facts.nodes.len(),
         };
+        let mut forgot = false;
         // Entries that are left out, with the parent that their children get instead.
         let mut left_out: FxHashMap<Uid, Uid> = FxHashMap::default();
         let mut checkpoints = facts.checkpoints.iter().peekable();
@@ -222,6 +275,7 @@ impl<'f> Rows<'f> {
             }
             if big && node.flags.is_boundary() && !rows.keeps_rows(i) {
                 rows.forget();
+                forgot = true;
                 left_out.clear();
             }
             rows.take(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
@@ -232,7 +286,7 @@ impl<'f> Rows<'f> {
         if !left_out.is_empty() {
             rows.join_over(&left_out);
         }
-        if big && client == Client::V2_1_200 {
+        if big && client == Client::V2_1_200 && !forgot {
             rows.keep_chains();
         }
         rows
@@ -258,14 +312,16 @@ impl<'f> Rows<'f> {
     /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint.
     fn keep_chains(&mut self) {
         let mut keep = vec![false; self.slots.len()];
+        let mut whole = self.last.is_some();
         for start in [self.last, self.checkpoint.and_then(|uid| self.slot(uid))] {
             let mut at = start;
             while let Some(slot) = at.filter(|&slot| !keep[slot as usize]) {
                 keep[slot as usize] = true;
                 at = self.parent(slot);
+                whole &= at.is_some() || self.parent_id(slot).is_none();
             }
         }
-        if self.last.is_some() {
+        if whole {
             for (slot, keep) in self.slots.iter_mut().zip(keep) {
                 slot.gone |= !keep;
             }
@@ -388,6 +444,7 @@ impl<'f> Rows<'f> {
             }
             self.pinned = false;
             self.empty = false;
+            self.rewound = None;
             if !self.hidden.is_empty() {
                 self.unhide_above(parent);
             }
@@ -411,12 +468,15 @@ impl<'f> Rows<'f> {
         self.any_checkpoint = true;
         if !leaf.is_none() {
             let same = self.checkpoint == Some(leaf);
+            let still = self.rewound.is_some() && same;
+            self.rewound = (checkpoint.rewound || still).then_some(leaf);
             self.pinned = checkpoint.explicit || self.pinned && same;
             self.explicit = checkpoint.explicit || self.explicit && same;
             self.checkpoint = Some(leaf);
             self.empty = false;
         } else if checkpoint.explicit && checkpoint.null {
             self.empty = true;
+            self.rewound = None;
             self.checkpoint = None;
             self.pinned = false;
             self.explicit = false;
@@ -484,13 +544,20 @@ impl<'f> Rows<'f> {
                 if flags.has_odd_content() || is_answer(index) && flags.has_string_content() {
                     return Some(Refusal::OddContent(at));
                 }
-                let no_text = || self.facts.blocks_of(at).iter().any(|block| block.sort == Sort::NoText);
-                if client == Client::V2_1_112 && no_text() {
+                let blocks = self.facts.blocks_of(at);
+                let judged = (Client::V2_1_76..=Client::V2_1_112).contains(&client) && is_answer(index);
+                let no_text = || {
+                    let mut rest = blocks.iter().skip_while(|b| matches!(b.sort, Sort::Blank | Sort::Empty));
+                    rest.next().is_some_and(|block| block.sort == Sort::NoText)
+                };
+                if blocks.iter().any(|block| block.sort == Sort::Null) || judged && no_text() {
                     return Some(Refusal::OddContent(at));
                 }
                 if client == Client::V2_1_200 && is_answer(index) && flags.lacks_model() {
                     return Some(Refusal::NoModel(at));
                 }
+            } else if node(index).role == Role::Attachment && flags.is_fatal_attachment() {
+                return Some(Refusal::OddAttachment(at));
             }
         }
         None

@@ -74,6 +74,8 @@ fn keep_new_calls(client: Client, row: &mut Row, seen: &mut FxHashSet<u32>) -> V
     let mut own = Vec::new();
     let parts = std::mem::take(&mut row.parts);
     let thinking = |at: usize| parts.get(at).is_some_and(|part| part.sort.is_thinking());
+    let server_results = |part: &Part| part.sort == Sort::ServerResult;
+    let answered: FxHashSet<u32> = parts.iter().filter(|p| server_results(p)).map(|p| p.call).collect();
     for (at, part) in parts.iter().enumerate() {
         let again = match part.sort {
             Sort::Call if client >= Client::V2_1_76 && part.call != NONE => {
@@ -88,6 +90,7 @@ fn keep_new_calls(client: Client, row: &mut Row, seen: &mut FxHashSet<u32>) -> V
                 false
             }
             Sort::Result => client >= Client::V2_1_325,
+            Sort::ServerCall => client >= Client::V2_1_112 && !answered.contains(&part.call),
             _ => false,
         };
         if !again {

@@ -1,5 +1,6 @@
 //! What is sent: rows with their blocks, the messages they become, and the words a client puts in.
 
+use crate::attachment::{Saying, Voice};
 use crate::client::Client;
 use crate::facts::{Block, Facts, NONE, Node, Role, Sort};
 use crate::flags::Flags;
@@ -15,7 +16,7 @@ pub(super) mod words {
     pub(crate) const USE_INTERRUPTED: &str = "[Tool use interrupted]";
     pub(crate) const ORPHAN_REMOVED: &str = "[Orphaned tool result removed due to conversation resume]";
     pub(crate) const RESULT_MISSING: &str = "[Tool result missing due to internal error]";
-    pub(crate) const CALL_CUT_OFF: &str = "[Tool call interrupted: the session ended before this call's result was recorded, so the result is unknown. The user did not reject this call.]";
+    pub(crate) const CALL_CUT_OFF: &str = "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown. Check whether it took effect before relying on it or running it again.]";
 }
 
 /// A message as it is sent.
@@ -37,6 +38,8 @@ pub struct Part {
     pub(crate) call: u32,
     /// A result whose content is a string.
     pub(super) plain: bool,
+    /// A result that refers to tools.
+    pub(super) references: bool,
     /// Ends with a line break that the client put in before the next text.
     pub broken: bool,
     /// Attachments whose text was put into this result.
@@ -83,12 +86,13 @@ impl What {
 
 impl Part {
     fn new(what: What, sort: Sort) -> Self {
-        Self { what, sort, call: NONE, plain: false, broken: false, notes: Vec::new() }
+        Self { what, sort, call: NONE, plain: false, references: false, broken: false, notes: Vec::new() }
     }
 
     pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
         let what = What::Block(node, u32::try_from(at).unwrap_or(NONE));
-        Self { call: block.call, plain: block.plain, ..Self::new(what, block.sort) }
+        let (call, plain, references) = (block.call, block.plain, block.references);
+        Self { call, plain, references, ..Self::new(what, block.sort) }
     }
 
     pub(super) fn words(words: &'static str) -> Self {
@@ -102,6 +106,10 @@ impl Part {
 
     pub(super) fn note(node: Option<u32>) -> Self {
         Self::new(What::Note(node), Sort::Text)
+    }
+
+    pub(super) fn pictures(node: u32) -> Self {
+        Self::new(What::Pictures(node), Sort::Media)
     }
 
     /// Returns the call that it makes or answers, as an index of the session's calls.
@@ -150,6 +158,8 @@ pub(super) struct Row {
     pub(super) model: u16,
     /// Its content is a string.
     pub(super) plain: bool,
+    /// How an attachment is told that the client makes anew.
+    pub(super) saying: Saying,
     pub(super) parts: Vec<Part>,
 }
 
@@ -168,13 +178,15 @@ impl Row {
         let blocks = facts.blocks_of(index as usize).iter().enumerate();
         let parts = blocks.map(|(at, block)| Part::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
-        Self { node: index, kind, id, flags: node.flags, model: node.model, plain, parts }
+        let saying = Saying { voice: Voice::System, pictures: false };
+        Self { node: index, kind, id, flags: node.flags, model: node.model, plain, saying, parts }
     }
 
     /// A row that the client puts in.
     pub(super) fn put_in(kind: RowKind, parts: Vec<Part>) -> Self {
         let (id, flags) = (MessageId::None, Flags::default());
-        Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, parts }
+        let saying = Saying { voice: Voice::System, pictures: false };
+        Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, saying, parts }
     }
 
     /// An answer that the client puts in.
@@ -196,14 +208,17 @@ impl Row {
         row
     }
 
+    /// An attachment that the client makes for the new prompt.
+    pub(super) fn new_attachment(voice: Voice) -> Self {
+        let mut row = Self::put_in(RowKind::Attachment, Vec::new());
+        row.saying.voice = voice;
+        row
+    }
+
     pub(super) fn command(node: u32) -> Self {
         let mut row = Self::put_in(RowKind::User, vec![Part::new(What::Command(node), Sort::Text)]);
         row.node = node;
         row
-    }
-
-    pub(super) fn pictures(node: u32) -> Part {
-        Part::new(What::Pictures(node), Sort::Media)
     }
 
     pub(super) fn is_user(&self) -> bool {

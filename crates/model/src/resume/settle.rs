@@ -3,14 +3,17 @@
 use rustc_hash::FxHashSet;
 
 use super::merge::join_users;
+use super::newest;
 use super::request::{MessageId, Part, Row, RowKind, words};
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Sort};
 use crate::flags::Flags;
-use crate::id::Time;
+use crate::id::Uid;
 
 /// Makes the rows that are sent before the next prompt out of those of the chain.
-pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Row> {
+///
+/// `rewound` is the entry that a rewind went back to, if nothing was said since.
+pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32], rewound: Option<Uid>) -> Vec<Row> {
     let mut rows: Vec<Row> =
         chain.iter().map(|&node| Row::of(facts, node, &facts.nodes[node as usize])).collect();
     if client >= Client::V2_1_200 {
@@ -20,11 +23,8 @@ pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Row> 
         rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_odd_attachment());
         give_own_ids(&mut rows);
         for row in &mut rows {
-            row.parts.retain(|part| part.sort != Sort::Odd);
+            row.parts.retain(|part| !matches!(part.sort, Sort::Odd | Sort::Null));
         }
-    }
-    if client >= Client::V2_1_112 {
-        rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_dead_attachment());
     }
     if client >= Client::V2_1_200 {
         rows.retain_mut(|row| {
@@ -36,18 +36,19 @@ pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32]) -> Vec<Row> 
     if client <= Client::V2_1_20 {
         resumed_by_blocks(client, rows)
     } else if client <= Client::V2_1_200 {
-        resumed_by_rows(facts, client, rows)
+        resumed_by_rows(facts, client, rows, rewound)
     } else {
-        resumed_by_newest(facts, client, rows)
+        newest::resumed(facts, rows, rewound)
     }
 }
 
 /// From 2.1.76 to 2.1.200 whole rows are judged, and a turn that was cut is to be continued.
-fn resumed_by_rows(facts: &Facts, client: Client, mut rows: Vec<Row>) -> Vec<Row> {
+fn resumed_by_rows(facts: &Facts, client: Client, mut rows: Vec<Row>, rewound: Option<Uid>) -> Vec<Row> {
     drop_open_rows(&mut rows, &FxHashSet::default());
     drop_lone_thinking(&mut rows);
     let mut rows = drop_blank(client, rows);
-    if is_interrupted(facts, client, &rows) {
+    let went_back = rewound.is_some() && rewound == last_talk(facts, &rows);
+    if is_interrupted(facts, client, &rows) && !went_back {
         let mut row = Row::put_in(RowKind::User, vec![Part::words(words::CONTINUE)]);
         row.flags.set(Flags::META);
         rows.push(row);
@@ -60,8 +61,14 @@ fn resumed_by_rows(facts: &Facts, client: Client, mut rows: Vec<Row>) -> Vec<Row
     rows
 }
 
+/// The id of the last entry in which anything was said.
+pub(super) fn last_talk(facts: &Facts, rows: &[Row]) -> Option<Uid> {
+    let last = rows.iter().rev().find(|row| row.is_user() || row.is_assistant())?;
+    facts.nodes.get(last.node as usize).map(|node| node.uid)
+}
+
 /// The last row that is no note of the system.
-fn last_said(rows: &[Row]) -> Option<usize> {
+pub(super) fn last_said(rows: &[Row]) -> Option<usize> {
     rows.iter().rposition(|row| row.kind != RowKind::System)
 }
 
@@ -97,7 +104,7 @@ fn resumed_by_blocks(client: Client, rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// The calls that rows make or answer.
-fn called<'r>(rows: impl Iterator<Item = &'r Row>, sort: Sort) -> FxHashSet<u32> {
+pub(super) fn called<'r>(rows: impl Iterator<Item = &'r Row>, sort: Sort) -> FxHashSet<u32> {
     let parts = rows.flat_map(|row| &row.parts).filter(|part| part.sort == sort);
     parts.map(|part| part.call).filter(|&call| call != NONE || sort == Sort::Call).collect()
 }
@@ -237,168 +244,8 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
 }
 
 /// Some tools are the last word of a turn: they speak to the user.
-fn ends_with_message_tool(facts: &Facts, row: &Row) -> bool {
+pub(super) fn ends_with_message_tool(facts: &Facts, row: &Row) -> bool {
     let first = row.parts.first().filter(|part| part.sort == Sort::Result);
     let call = first.and_then(Part::call).map(|call| &facts.calls[call]);
     call.is_some_and(|call| matches!(facts.tools.name(call.tool), "SendUserMessage" | "Brief" | "SendUserFile"))
-}
-
-fn resumed_by_newest(facts: &Facts, client: Client, mut rows: Vec<Row>) -> Vec<Row> {
-    let open = open_at_the_end(&rows);
-    let kept = if open.is_empty() {
-        open
-    } else {
-        let mut settled = rows.clone();
-        settle(client, &mut settled);
-        calls_of_newest(&settled, &open)
-    };
-    drop_open_rows(&mut rows, &kept);
-    settle(client, &mut rows);
-    let cut = is_cut(facts, &rows);
-    // Each call that was cut off gets a result that says so.
-    let mut made_up = Vec::new();
-    for part in rows.iter().filter(|row| row.is_assistant()).flat_map(|row| &row.parts) {
-        if part.sort == Sort::Call && kept.contains(&part.call) {
-            let result = Part::no_result(part.call, words::CALL_CUT_OFF);
-            made_up.push(Row::put_in(RowKind::User, vec![result]));
-        }
-    }
-    rows.append(&mut made_up);
-    if let Some(last) = last_said(&rows) {
-        let asks = rows[last].is_user() || cut && rows[last].kind == RowKind::Attachment;
-        if asks && !ends_with_local_command(facts, &rows, last) {
-            rows.insert(last + 1, Row::answer(words::NO_REPLY));
-        }
-    }
-    rows
-}
-
-/// Open calls of the last turn.
-fn open_at_the_end(rows: &[Row]) -> FxHashSet<u32> {
-    let said = || rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = called(said(), Sort::Result);
-    let mut start = 0;
-    let mut answer_seen = false;
-    for (at, row) in rows.iter().enumerate().rev() {
-        if row.is_assistant() {
-            answer_seen = true;
-        } else if row.is_user()
-            && !row.has(Sort::Result)
-            && !row.flags.is_shutdown()
-            && (answer_seen || !row.flags.is_companion())
-        {
-            start = at + 1;
-            break;
-        }
-    }
-    let made = called(rows[start..].iter().filter(|row| row.is_assistant()), Sort::Call);
-    made.difference(&answered).copied().collect()
-}
-
-/// Of these open calls, those of the newest message; a failure after it ends it.
-fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>) -> FxHashSet<u32> {
-    #[derive(PartialEq)]
-    enum Gap {
-        None,
-        Open,
-        Passed,
-    }
-    let mut known: FxHashSet<MessageId> = FxHashSet::default();
-    let mut current: Option<MessageId> = None;
-    let mut calls: FxHashSet<u32> = FxHashSet::default();
-    let mut gap = Gap::Open;
-    let mut gap_has_result = false;
-    for row in rows {
-        let made = || row.parts.iter().filter(|p| p.sort == Sort::Call && open.contains(&p.call)).map(|p| p.call);
-        match row.kind {
-            RowKind::Assistant if row.flags.is_virtual() => {}
-            RowKind::Assistant if row.is_api_error() => {
-                current = None;
-                calls.clear();
-            }
-            RowKind::Assistant => {
-                if gap == Gap::Open {
-                    if !gap_has_result {
-                        known.clear();
-                    }
-                    gap = Gap::Passed;
-                }
-                if !known.insert(row.id) {
-                    if current == Some(row.id) {
-                        calls.extend(made());
-                    }
-                    continue;
-                }
-                current = Some(row.id);
-                calls = made().collect();
-                gap = Gap::None;
-                gap_has_result = false;
-            }
-            RowKind::User | RowKind::System
-                if row.is_user() && !row.flags.is_virtual() || row.flags.is_local_command() =>
-            {
-                if gap == Gap::None {
-                    gap = Gap::Open;
-                    gap_has_result = false;
-                }
-                gap_has_result |= row.has(Sort::Result);
-            }
-            RowKind::System if row.flags.is_refusal_fallback() => {
-                current = None;
-                calls.clear();
-            }
-            _ => {}
-        }
-    }
-    calls
-}
-
-/// Tells whether the end is a turn that was cut; asked only where it ends with attachments.
-fn is_cut(facts: &Facts, rows: &[Row]) -> bool {
-    let passed_over = |row: &Row| is_passed_over(Client::V2_1_325, row);
-    let Some(last) = rows.iter().rposition(|row| !passed_over(row)) else { return false };
-    if rows[last].kind != RowKind::Attachment {
-        return false;
-    }
-    let before =
-        rows[..last].iter().rposition(|row| row.kind != RowKind::Attachment && !passed_over(row));
-    let Some(before) = before else { return true };
-    let row = &rows[before];
-    let ended = row.flags.is_summary() || row.flags.is_stopped();
-    row.is_user() && !ended && !ends_with_local_command(facts, rows, before)
-}
-
-fn is_of_command(row: &Row) -> bool {
-    let flags = row.flags;
-    row.is_user()
-        && (flags.is_caveat()
-            || flags.is_command_record()
-            || flags.is_command_output()
-            || flags.begins_with_slash())
-}
-
-/// Tells whether the conversation ends with a local command that is over.
-fn ends_with_local_command(facts: &Facts, rows: &[Row], last: usize) -> bool {
-    if !is_of_command(&rows[last]) {
-        return false;
-    }
-    let mut recorded = false;
-    let mut all_meta = true;
-    // A caveat of before the command is not its own.
-    let mut since = Time::NONE;
-    for row in rows[..=last].iter().rev().filter(|r| r.is_user() || r.is_assistant()) {
-        let time = facts.nodes.get(row.node as usize).map_or(Time::NONE, |node| node.time);
-        if row.is_user() && row.flags.is_caveat() {
-            return since.is_none() || time >= since;
-        }
-        if !is_of_command(row) || recorded {
-            break;
-        }
-        recorded = row.flags.is_command_record() || row.flags.begins_with_slash();
-        if row.flags.begins_with_slash() {
-            since = time;
-        }
-        all_meta &= row.flags.is_meta();
-    }
-    all_meta
 }

@@ -1,0 +1,464 @@
+//! How 2.1.325 takes a session up: the rows of a reply brought together, calls that were cut off
+//! answered, and whether the last turn is over.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::request::{MessageId, Part, Row, RowKind, words};
+use super::settle::{called, ends_with_message_tool, last_said, last_talk, settle};
+use crate::client::Client;
+use crate::facts::{Facts, Sort};
+use crate::id::{Time, Uid};
+
+const CLIENT: Client = Client::V2_1_325;
+
+pub(super) fn resumed(facts: &Facts, rows: Vec<Row>, rewound: Option<Uid>) -> Vec<Row> {
+    let is_there = |rows: &[Row]| rewound.is_some() && rewound == last_talk(facts, rows);
+    let mut went_back = is_there(&rows);
+    let rows = regroup(rows);
+    let open = open_at_the_end(&rows);
+    let (mut out, rows) = if open.is_empty() { (rows, Vec::new()) } else { (rows.clone(), rows) };
+    let failed_before = has_failed(if open.is_empty() { &out } else { &rows });
+    drop_open(&mut out, &FxHashSet::default());
+    settle(CLIENT, &mut out);
+    went_back |= is_there(&out);
+    let cut = is_cut(facts, &out);
+    // A turn that an API failure ended some hours ago is left alone.
+    let stale = cut && (has_failed(&out) || failed_before);
+    let mut asks_behind_notes = cut;
+    let mut kept = None;
+    if went_back || stale {
+        asks_behind_notes &= out.iter().any(Row::is_assistant);
+    } else if cut && !open.is_empty() {
+        kept = Some((open.clone(), calls_of_newest(&rows, &open, false)));
+    }
+    if kept.is_none() && !open.is_empty() && !went_back {
+        let own = calls_of_newest(&rows, &open, true);
+        kept = (!own.is_empty()).then(|| (own.clone(), own));
+    }
+    if let Some((kept, answered)) = kept {
+        out = answer_calls(rows, &kept, &answered);
+    }
+    if let Some(last) = last_said(&out) {
+        let row = &out[last];
+        let asks = row.is_user() || asks_behind_notes && row.kind == RowKind::Attachment;
+        let over = is_finished_command(facts, &out, last) || !cut && row.flags.is_record_only();
+        if asks && !over {
+            out.insert(last + 1, Row::answer(words::NO_REPLY));
+        }
+    }
+    out
+}
+
+/// Each call that was cut off gets a result that says so.
+fn answer_calls(mut rows: Vec<Row>, kept: &FxHashSet<u32>, answered: &FxHashSet<u32>) -> Vec<Row> {
+    drop_open(&mut rows, kept);
+    settle(CLIENT, &mut rows);
+    let calls = rows.iter().filter(|row| row.is_assistant()).flat_map(|row| &row.parts);
+    let calls = calls.filter(|part| part.sort == Sort::Call && answered.contains(&part.call));
+    let result = |part: &Part| {
+        let mut row =
+            Row::put_in(RowKind::User, vec![Part::no_result(part.call, words::CALL_CUT_OFF)]);
+        row.flags.set(crate::flags::Flags::RESULT_COPY);
+        row
+    };
+    let mut results: Vec<Row> = calls.map(result).collect();
+    rows.append(&mut results);
+    rows
+}
+
+/// The place behind the last row above `end` that opened a turn.
+fn turn_start(rows: &[Row], end: usize) -> usize {
+    let mut answer_seen = false;
+    for at in (0..end).rev() {
+        let row = &rows[at];
+        if row.is_assistant() {
+            answer_seen = true;
+        } else if row.is_user()
+            && !row.has(Sort::Result)
+            && !row.flags.is_shutdown()
+            && (answer_seen || !row.flags.is_companion())
+        {
+            return at + 1;
+        }
+    }
+    0
+}
+
+/// Open calls of the last turn.
+fn open_at_the_end(rows: &[Row]) -> FxHashSet<u32> {
+    let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
+    let answered = called(said, Sort::Result);
+    let start = turn_start(rows, rows.len());
+    let made = called(rows[start..].iter().filter(|row| row.is_assistant()), Sort::Call);
+    made.difference(&answered).copied().collect()
+}
+
+/// Drops answers all of whose calls have no result. Where the client asked to go on after such a
+/// turn, the other rows of the answer go too, and results that a shutdown made up.
+fn drop_open(rows: &mut Vec<Row>, kept: &FxHashSet<u32>) {
+    let mut rescued = vec![false; rows.len()];
+    for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_rescue()) {
+        rescued[turn_start(rows, at)..at].fill(true);
+    }
+    let made_up =
+        |at: usize, row: &Row| rescued[at] && row.is_user() && row.flags.is_shutdown() && row.has(Sort::Result);
+    let said = rows.iter().enumerate().filter(|(at, row)| !made_up(*at, row)).map(|(_, row)| row);
+    let answered = called(said.filter(|row| row.is_user() || row.is_assistant()), Sort::Result);
+    let (mut broken, mut whole) = (FxHashSet::default(), FxHashSet::default());
+    let mut keeps = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let mut calls = row.parts.iter().filter(|part| part.sort == Sort::Call).peekable();
+        let has_calls = row.is_assistant() && calls.peek().is_some();
+        let open = |part: &Part| !answered.contains(&part.call) && !kept.contains(&part.call);
+        let all_open = has_calls && calls.all(open);
+        let id = Some(row.id).filter(|id| *id != MessageId::None);
+        if all_open && rescued[at] {
+            broken.extend(id);
+        } else if has_calls && !all_open {
+            whole.extend(id);
+        }
+        keeps.push(!all_open && !made_up(at, row));
+    }
+    let mut keeps = keeps.into_iter();
+    rows.retain(|_| keeps.next().unwrap_or(true));
+    broken.retain(|id| !whole.contains(id));
+    if !broken.is_empty() {
+        rows.retain(|row| !(row.is_assistant() && broken.contains(&row.id) && !row.has(Sort::Call)));
+    }
+}
+
+/// Of these open calls, those of the newest message. If `strict`, a failure after it ends it.
+fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>, strict: bool) -> FxHashSet<u32> {
+    #[derive(PartialEq)]
+    enum Gap {
+        None,
+        Open,
+        Judged,
+    }
+    let mut settled = rows.to_vec();
+    settle(CLIENT, &mut settled);
+    let mut known: FxHashSet<MessageId> = FxHashSet::default();
+    let mut current: Option<MessageId> = None;
+    let mut calls: FxHashSet<u32> = FxHashSet::default();
+    let (mut gap, mut gap_has_result) = (Gap::Open, false);
+    for row in &settled {
+        let made = || {
+            let calls = row.parts.iter().filter(|p| p.sort == Sort::Call && open.contains(&p.call));
+            calls.map(|part| part.call)
+        };
+        let ends = row.is_api_error() || row.kind == RowKind::System && row.flags.is_refusal_fallback();
+        if row.is_assistant() && !row.flags.is_virtual() && !row.is_api_error() {
+            if gap == Gap::Open {
+                if !gap_has_result {
+                    known.clear();
+                }
+                gap = Gap::Judged;
+            }
+            if !known.insert(row.id) {
+                if current == Some(row.id) {
+                    calls.extend(made());
+                }
+                continue;
+            }
+            current = Some(row.id);
+            calls = made().collect();
+            gap = Gap::None;
+        } else if row.is_user() && !row.flags.is_virtual()
+            || row.kind == RowKind::System && row.flags.is_local_command()
+        {
+            if gap == Gap::None {
+                (gap, gap_has_result) = (Gap::Open, false);
+            }
+            gap_has_result |= row.is_user() && row.has(Sort::Result);
+        } else if strict && ends {
+            current = None;
+            calls.clear();
+        }
+    }
+    calls
+}
+
+/// What a row is to a reply that may be split.
+#[derive(PartialEq)]
+enum Beside {
+    Row,
+    Result,
+    Note,
+    /// Nothing moves over it.
+    Fence,
+}
+
+fn reply_id(row: &Row) -> Option<Uid> {
+    match row.id {
+        MessageId::Of(id) if row.is_assistant() && !row.flags.is_virtual() => Some(id),
+        _ => None,
+    }
+}
+
+fn beside(row: &Row, id: Uid) -> Beside {
+    match row.kind {
+        RowKind::Assistant if reply_id(row) == Some(id) => Beside::Row,
+        RowKind::Assistant => Beside::Fence,
+        RowKind::User if row.has(Sort::Result) => Beside::Result,
+        RowKind::User if row.flags.is_companion() => Beside::Note,
+        RowKind::User => Beside::Fence,
+        RowKind::System if row.flags.is_boundary() || row.flags.is_local_command() => Beside::Fence,
+        _ => Beside::Note,
+    }
+}
+
+#[derive(Default)]
+struct Span {
+    first: usize,
+    last: usize,
+    n_rows: usize,
+    fenced: bool,
+    split: bool,
+    /// Results that stand before it, with their notes.
+    early: Vec<usize>,
+}
+
+/// How far before its call a result is looked for.
+const MAX_SPAN: usize = 4096;
+
+/// Rows of one reply that notes have split move together, and results that stand before their call
+/// move behind it.
+fn regroup(rows: Vec<Row>) -> Vec<Row> {
+    let mut spans: FxHashMap<Uid, Span> = FxHashMap::default();
+    let mut owners: FxHashMap<u32, Option<Uid>> = FxHashMap::default();
+    let mut order: Vec<Uid> = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let Some(id) = reply_id(row) else { continue };
+        let span = spans.entry(id).or_insert_with(|| {
+            order.push(id);
+            Span { first: at, ..Span::default() }
+        });
+        span.last = at;
+        span.n_rows += 1;
+        for part in row.parts.iter().filter(|part| part.sort == Sort::Call) {
+            owners.entry(part.call).and_modify(|owner| *owner = owner.filter(|o| *o == id)).or_insert(Some(id));
+        }
+    }
+    for (&id, span) in &mut spans {
+        if span.last - span.first + 1 == span.n_rows {
+            continue;
+        }
+        for row in &rows[span.first + 1..span.last] {
+            match beside(row, id) {
+                Beside::Fence => {
+                    span.fenced = true;
+                    break;
+                }
+                Beside::Note => span.split = true,
+                Beside::Row | Beside::Result => {}
+            }
+        }
+        span.split &= !span.fenced;
+    }
+    let mut early: FxHashSet<usize> = FxHashSet::default();
+    for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.has(Sort::Result)) {
+        let mut calls = row.parts.iter().filter(|p| p.sort == Sort::Result).map(|p| owners.get(&p.call));
+        let Some(Some(Some(id))) = calls.next().map(Option::<&Option<Uid>>::copied) else { continue };
+        if calls.any(|other| other != Some(&Some(id))) {
+            continue;
+        }
+        let Some(span) = spans.get_mut(&id).filter(|span| !span.fenced && at < span.first) else { continue };
+        let between = &rows[at + 1..span.first];
+        let fence = |row: &Row| !row.is_assistant() && beside(row, id) == Beside::Fence;
+        if between.len() > MAX_SPAN || between.iter().any(fence) {
+            continue;
+        }
+        span.early.push(at);
+        early.insert(at);
+        for (behind, _) in between.iter().enumerate().take_while(|(_, row)| beside(row, id) == Beside::Note) {
+            span.early.push(at + 1 + behind);
+            early.insert(at + 1 + behind);
+        }
+    }
+    if early.is_empty() && !spans.values().any(|span| span.split) {
+        return rows;
+    }
+    reorder(rows, &spans, &early)
+}
+
+fn reorder(rows: Vec<Row>, spans: &FxHashMap<Uid, Span>, early: &FxHashSet<usize>) -> Vec<Row> {
+    let mut order: Vec<usize> = Vec::with_capacity(rows.len());
+    let mut done = vec![false; rows.len()];
+    let mut waiting: Vec<usize> = (0..rows.len()).rev().filter(|at| !early.contains(at)).collect();
+    while let Some(at) = waiting.pop() {
+        if std::mem::replace(&mut done[at], true) {
+            continue;
+        }
+        order.push(at);
+        let span = reply_id(&rows[at]).and_then(|id| spans.get(&id)).filter(|span| span.first == at);
+        let Some(span) = span.filter(|span| span.split || !span.early.is_empty()) else { continue };
+        let id = reply_id(&rows[at]);
+        let mut later = Vec::new();
+        for behind in at + 1..=span.last {
+            if done[behind] || early.contains(&behind) {
+                continue;
+            }
+            if !span.split || reply_id(&rows[behind]) == id {
+                order.push(behind);
+                done[behind] = true;
+            } else {
+                later.push(behind);
+            }
+        }
+        for &before in &span.early {
+            order.push(before);
+            done[before] = true;
+        }
+        waiting.extend(later.into_iter().rev());
+    }
+    if order.len() != rows.len() {
+        return rows;
+    }
+    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|at| rows[at].take()).collect()
+}
+
+/// A failure that only interrupted its turn.
+fn is_failure(row: &Row) -> bool {
+    row.is_assistant() && row.flags.is_api_error() && !row.flags.is_final_error()
+}
+
+fn is_note(row: &Row) -> bool {
+    row.kind == RowKind::System || row.is_user() && row.flags.is_record_only()
+}
+
+/// Tells whether a failure stands at the end.
+fn has_failed(rows: &[Row]) -> bool {
+    for row in rows.iter().rev() {
+        if is_failure(row) {
+            return true;
+        }
+        if is_note(row) {
+            continue;
+        }
+        // Behind an attachment the search goes on over other attachments.
+        if row.kind != RowKind::Attachment {
+            return false;
+        }
+    }
+    false
+}
+
+/// Tells whether the last turn stopped in its middle: not answered, and not ended on purpose.
+fn is_cut(facts: &Facts, rows: &[Row]) -> bool {
+    let passed_over = |row: &Row| is_note(row) || is_failure(row);
+    let Some(last) = rows.iter().rposition(|row| !passed_over(row)) else { return false };
+    let row = &rows[last];
+    if row.is_assistant() {
+        return false;
+    }
+    if row.is_user() {
+        if is_finished_command(facts, rows, last) || row.flags.is_meta() || row.flags.is_summary() {
+            return false;
+        }
+        if row.flags.is_stopped() {
+            return row.flags.is_shutdown();
+        }
+        if row.is_result() {
+            return !is_last_word(facts, rows, last, last);
+        }
+        if row.flags.is_task_report() {
+            return true;
+        }
+        if row.flags.is_bash_input() {
+            return false;
+        }
+        if row.flags.is_bash_output() {
+            return !follows_bash_input(rows, last);
+        }
+        return rows[last + 1..].iter().any(|row| row.kind != RowKind::System);
+    }
+    let before = rows[..last].iter().rposition(|row| row.kind != RowKind::Attachment && !passed_over(row));
+    let Some(before) = before else { return true };
+    let row = &rows[before];
+    if row.is_assistant() || row.flags.is_summary() {
+        return false;
+    }
+    if row.flags.is_stopped() {
+        return row.flags.is_shutdown();
+    }
+    if is_finished_command(facts, rows, before) {
+        return false;
+    }
+    if row.is_result() && is_last_word(facts, rows, before, last) {
+        return false;
+    }
+    !stopped_by_hook(rows, last)
+}
+
+fn follows_bash_input(rows: &[Row], output: usize) -> bool {
+    let mut before = rows[..output].iter().rev().filter(|row| row.is_user() || row.is_assistant());
+    let typed = before.next().is_some_and(|row| row.is_user() && row.flags.is_bash_input());
+    typed && before.next().is_some_and(|row| row.is_user() && row.flags.is_caveat())
+}
+
+/// Tells whether the client does not go on by itself after a result.
+fn is_last_word(facts: &Facts, rows: &[Row], at: usize, last: usize) -> bool {
+    let row = &rows[at];
+    if ends_with_message_tool(facts, row) || row.flags.ends_turn() {
+        return true;
+    }
+    let results = rows[..=at].iter().rev().take_while(|row| !row.is_assistant());
+    if results.into_iter().any(|row| row.is_result() && row.flags.ends_turn_by_denial()) {
+        return true;
+    }
+    stopped_by_hook(rows, last)
+}
+
+fn stopped_by_hook(rows: &[Row], last: usize) -> bool {
+    let mut stopped = false;
+    for row in rows[..=last].iter().rev() {
+        if row.is_result() {
+            if stopped {
+                return true;
+            }
+        } else if row.is_assistant()
+            || row.is_user() && !row.flags.is_companion()
+            || !stopped && row.kind == RowKind::Attachment && row.flags.is_queued_prompt()
+        {
+            return false;
+        }
+        stopped |= row.kind == RowKind::Attachment && row.flags.ends_turn();
+    }
+    false
+}
+
+fn is_of_command(row: &Row) -> bool {
+    let flags = row.flags;
+    row.is_user()
+        && (flags.is_caveat()
+            || flags.is_command_record()
+            || flags.is_command_output()
+            || flags.begins_with_slash())
+}
+
+/// Tells whether a local command that is over ends at a row.
+fn is_finished_command(facts: &Facts, rows: &[Row], last: usize) -> bool {
+    if !is_of_command(&rows[last]) {
+        return false;
+    }
+    let mut recorded = false;
+    let mut all_meta = true;
+    // A caveat of before the command is not its own.
+    let mut since = Time::NONE;
+    for row in rows[..=last].iter().rev().filter(|r| r.is_user() || r.is_assistant()) {
+        let time = facts.nodes.get(row.node as usize).map_or(Time::NONE, |node| node.time);
+        if row.is_user() && row.flags.is_caveat() {
+            return since.is_none() || time >= since;
+        }
+        if !is_of_command(row) || recorded {
+            break;
+        }
+        recorded = row.flags.is_command_record() || row.flags.begins_with_slash();
+        if row.flags.begins_with_slash() {
+            since = time;
+        }
+        all_meta &= row.flags.is_meta();
+    }
+    all_meta
+}
