@@ -119,6 +119,33 @@ const SORTS: &[(&str, Client, Client, bool)] = &[
     ("widget_context_hint", V2_1_325, V2_1_325, true),
 ];
 
+/// The tools of the newest client that can be looked for.
+pub(crate) const OFFERED_TOOLS: [&str; 20] = [
+    "Agent",
+    "Task",
+    "Bash",
+    "Edit",
+    "Read",
+    "Write",
+    "Skill",
+    "Workflow",
+    "RunWorkflow",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Monitor",
+    "NotebookEdit",
+    "SendMessage",
+    "TaskStop",
+    "WebFetch",
+    "WebSearch",
+];
+
+/// Those that it has for older models only.
+pub(crate) const TASK_TOOLS: [&str; 4] = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
+
 /// Types that the newest client keeps and never sends.
 const NEVER: [&str; 12] = [
     "thinking_drop",
@@ -157,6 +184,11 @@ impl Attached {
             rendered: if never { None } else { rendered(line, raw) },
         };
         (attached, flags)
+    }
+
+    /// Tells whether it is of this type.
+    pub(crate) fn is(self, name: &str) -> bool {
+        self.sort.is_some_and(|sort| SORTS[sort as usize].0 == name)
     }
 
     /// What a client says of it, if anything.
@@ -208,9 +240,7 @@ fn is_empty(attachment: Json<'_>, kind: &[u8]) -> bool {
         }
         b"skill_listing" => text("content").is_empty(),
         b"diagnostics" => none("files"),
-        b"deferred_tools_delta" => {
-            none("addedLines") && none("removedNames") && none("pendingMcpServers")
-        }
+        b"deferred_tools_delta" => none("addedLines") && none("removedNames") && none("pendingMcpServers"),
         _ => false,
     }
 }

@@ -13,8 +13,10 @@ use rethread_log::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attachment::Attached;
-use crate::facts::{Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, Role, Sort};
+use crate::attachment::{self, Attached};
+use crate::facts::{
+    Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, References, Role, Sort,
+};
 use crate::flags::Flags;
 use crate::id::{Time, Uid, fingerprint};
 use crate::prompt::{Author, author_of_entry, is_blank, trim};
@@ -613,7 +615,15 @@ impl Builder {
     fn plain_block(&mut self, content: Span, raw: &[u8]) {
         if let Some(text) = content.string_in(raw) {
             let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
-            self.facts.blocks.push(Block { call: NONE, len, media: 0, plain: false, references: false, sort: sort_of_text(Some(text)) });
+            self.facts.blocks.push(Block {
+                call: NONE,
+                len,
+                media: 0,
+                plain: false,
+                references: References::default(),
+                caller: false,
+                sort: sort_of_text(Some(text)),
+            });
         }
     }
 
@@ -792,8 +802,7 @@ fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     let copy = line.field(Key::ToolUseResult).of(raw);
     flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), Flags::RESULT_COPY);
     flags.set_if(line.flag(Key::InterruptedByShutdown, raw), Flags::SHUTDOWN);
-    let companion =
-        line.flag(Key::TurnCompanion, raw) || line.string(Key::SourceToolUseId, raw).is_some();
+    let companion = line.flag(Key::TurnCompanion, raw) || line.string(Key::SourceToolUseId, raw).is_some();
     flags.set_if(companion, Flags::COMPANION);
     let whole = line.message.and_then(|m| m.content.string_in(raw));
     let only = match &line.blocks[..] {
@@ -851,6 +860,7 @@ fn sort_of_text(inner: Option<&[u8]>) -> Sort {
         Some(b"") => Sort::Empty,
         Some(text) if is_blank(text) => Sort::Blank,
         Some(text) => match trim(text) {
+            rest if rest.starts_with(b"Tool loaded.") => Sort::ToolLoaded,
             rest @ [b'(' | b'[', ..] if rest.len() < 64 => match &*unescape(rest).trim_end() {
                 "(no content)" => Sort::NoContent,
                 "[Empty text removed]" => Sort::EmptyRemoved,
@@ -890,16 +900,39 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
         len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
         media,
         plain: sort == Sort::Result && block.content.string_in(raw).is_some(),
-        references: sort == Sort::Result && refers_to_tools(block.content.of(raw)),
+        references: if sort == Sort::Result {
+            references_in(block.content.of(raw))
+        } else {
+            References::default()
+        },
+        caller: sort == Sort::Call && says_caller(block, raw),
         sort,
     }
 }
 
-fn refers_to_tools(content: &[u8]) -> bool {
+fn references_in(content: &[u8]) -> References {
+    let mut found = References::default();
     // Such a result is a short list; a long text is not searched.
-    content.first() == Some(&b'[')
-        && content.len() < 1 << 16
-        && memchr::memmem::find(content, b"\"tool_reference\"").is_some()
+    let short = content.first() == Some(&b'[') && content.len() < 1 << 16;
+    if !short || memchr::memmem::find(content, b"\"tool_reference\"").is_none() {
+        return found;
+    }
+    for item in Json::new(content).items() {
+        if item.get("type").and_then(Json::inner) == Some(b"tool_reference") {
+            let name = item.get("tool_name").and_then(Json::as_str).unwrap_or_default();
+            found.any = true;
+            found.known |= name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name);
+            found.of_tasks |= attachment::TASK_TOOLS.contains(&&*name);
+        }
+    }
+    found
+}
+
+fn says_caller(block: &BlockSpans, raw: &[u8]) -> bool {
+    // The input is by far the longest part of a call; what is beside it is looked through.
+    let whole = block.whole.of(raw);
+    let beside = whole.len() - block.input.len().min(whole.len());
+    beside < 1 << 12 && Json::new(whole).get("caller").is_some_and(|caller| !caller.is_null())
 }
 
 fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {

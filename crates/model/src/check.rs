@@ -66,7 +66,13 @@ struct Findings {
 }
 
 impl Findings {
-    fn add(&mut self, line: Option<u32>, kind: Kind, severity: Severity, detail: &dyn Fn() -> String) -> &mut Finding {
+    fn add(
+        &mut self,
+        line: Option<u32>,
+        kind: Kind,
+        severity: Severity,
+        detail: &dyn Fn() -> String,
+    ) -> &mut Finding {
         let next = self.all.len();
         let at = *self.at.entry((line, kind)).or_insert(next);
         if at == next {
@@ -80,7 +86,14 @@ impl Findings {
         finding
     }
 
-    fn add_for(&mut self, client: Client, line: Option<u32>, kind: Kind, severity: Severity, detail: &dyn Fn() -> String) {
+    fn add_for(
+        &mut self,
+        client: Client,
+        line: Option<u32>,
+        kind: Kind,
+        severity: Severity,
+        detail: &dyn Fn() -> String,
+    ) {
         let finding = self.add(line, kind, severity, detail);
         if finding.clients.last() != Some(&client) {
             finding.clients.push(client);
@@ -112,9 +125,9 @@ impl Findings {
             };
             self.add(Some(defect.line), kind, Severity::Odd, &|| defect.detail.clone());
         }
-        for &(node, broken) in &meant.breaks {
-            let line = Some(facts.place(node).line);
-            let (kind, detail) = match broken {
+        for broken in &meant.breaks {
+            let line = Some(facts.place(broken.node).line);
+            let (kind, detail) = match broken.why {
                 Break::Dangling => (Kind::DanglingParent, "its parent is not in the file"),
                 Break::NoParent => (Kind::NoParent, "it has no parent, although it answers something"),
                 Break::Cycle => (Kind::Cycle, "it is its own ancestor"),
@@ -136,7 +149,8 @@ impl Findings {
             .filter(|name| rethread_log::Kind::from_name(name.as_bytes()).is_none())
             .collect();
         if !unknown.is_empty() {
-            let detail = || format!("entries of a type that no client we know writes: {}", unknown.join(", "));
+            let detail =
+                || format!("entries of a type that no client we know writes: {}", unknown.join(", "));
             self.add(None, Kind::UnknownType, Severity::Odd, &detail);
         }
         if facts.session_ids.n_names() > 1 {
@@ -167,7 +181,9 @@ impl Findings {
                 return self.add_for(client, None, Kind::NoConversation, Severity::Odd, &detail);
             }
             Refusal::NoConversation => (None, Kind::NoConversation, "the client finds no conversation in it"),
-            Refusal::NoTime(node) => (line(node), Kind::NoTime, "the client needs its time and does not resume"),
+            Refusal::NoTime(node) => {
+                (line(node), Kind::NoTime, "the client needs its time and does not resume")
+            }
             Refusal::NullLine => (facts.null_at, Kind::NullLine, "the client does not resume"),
             Refusal::Cycle(node) => (line(node), Kind::Cycle, "the client goes round for ever"),
             Refusal::NoMessage(node) => (line(node), Kind::Incomplete, "the client does not resume"),

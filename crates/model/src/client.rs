@@ -83,8 +83,18 @@ impl Client {
     /// The models that it offers, where that decides what is sent: without `claude-` and date.
     pub(crate) fn offered_models(self) -> &'static [&'static str] {
         const OFFERED: [&str; 12] = [
-            "haiku-4-5", "opus-4-5", "opus-4-6", "opus-4-7", "opus-4-8", "sonnet-4-5", "sonnet-4-6",
-            "sonnet-5", "fable-5", "mythos-5", "opus-5", "opus-5-5",
+            "haiku-4-5",
+            "opus-4-5",
+            "opus-4-6",
+            "opus-4-7",
+            "opus-4-8",
+            "sonnet-4-5",
+            "sonnet-4-6",
+            "sonnet-5",
+            "fable-5",
+            "mythos-5",
+            "opus-5",
+            "opus-5-5",
         ];
         if self >= Self::V2_1_325 { &OFFERED } else { &OFFERED[..10] }
     }

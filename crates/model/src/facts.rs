@@ -111,6 +111,8 @@ pub enum Sort {
     NoContent,
     /// The text `[Empty text removed]`, another of these.
     EmptyRemoved,
+    /// The text `Tool loaded.`, another of these.
+    ToolLoaded,
     /// Thinking with its signature.
     Thinking,
     /// Thinking without a signature.
@@ -150,8 +152,20 @@ impl Sort {
 
     /// Tells whether it is a text block.
     pub fn is_text(self) -> bool {
-        self.is_blank() || matches!(self, Self::Text | Self::NoContent | Self::EmptyRemoved)
+        self.is_blank()
+            || matches!(self, Self::Text | Self::NoContent | Self::EmptyRemoved | Self::ToolLoaded)
     }
+}
+
+/// How a result refers to tools that were looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct References {
+    /// It does.
+    pub(crate) any: bool,
+    /// To one that the newest client has.
+    pub(crate) known: bool,
+    /// To one that it has for older models only.
+    pub(crate) of_tasks: bool,
 }
 
 /// A content block of an entry; a content that is a string is one block of text.
@@ -166,8 +180,10 @@ pub struct Block {
     pub media: u32,
     /// A result whose content is a string.
     pub(crate) plain: bool,
-    /// A result that refers to tools.
-    pub(crate) references: bool,
+    /// How a result refers to tools.
+    pub(crate) references: References,
+    /// A call that says who made it.
+    pub(crate) caller: bool,
     /// What it is.
     pub sort: Sort,
 }
@@ -364,6 +380,23 @@ impl Facts {
     pub fn node_of(&self, uid: Uid) -> Option<usize> {
         let same = |&node: &u32| self.nodes[node as usize].uid == uid;
         self.by_uid.find(uid.hash(), same).map(|&node| node as usize)
+    }
+
+    /// Returns the first node with the uuid of this one; of most, itself.
+    pub fn first_with_uuid(&self, node: usize) -> usize {
+        self.first_of(node)
+    }
+
+    /// Returns the parent of a node, if it is in the file.
+    pub fn parent_of(&self, node: usize) -> Option<usize> {
+        let parent = self.nodes[node].parent;
+        if parent.is_none() { None } else { self.node_of(parent) }
+    }
+
+    /// Returns the model that an answer names.
+    pub fn model_of(&self, node: usize) -> Option<&str> {
+        let model = self.nodes[node].model;
+        (model != u16::MAX).then(|| self.models.name(model))
     }
 
     /// Returns the content blocks of a node.

@@ -73,6 +73,14 @@ struct Sums {
 }
 
 impl Session {
+    /// Reads a session that is in memory.
+    pub fn read(bytes: &[u8]) -> Self {
+        let mut builder = crate::Builder::for_size(bytes.len() as u64);
+        let mut scanner = rethread_log::Scanner::default();
+        scanner.scan(bytes, &mut builder);
+        Self::new(builder.finish(scanner.lines(), scanner.bad_lines))
+    }
+
     /// Builds the tree of the facts.
     pub fn new(facts: Facts) -> Self {
         let tree = Tree::new(&facts);

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use rethread_log::{Json, Key, Line};
 
+use crate::attachment;
 use crate::client::Client;
 use crate::facts::Sort;
 use crate::prompt::is_space;
@@ -40,7 +41,9 @@ impl WireBlock<'_> {
 impl<'a> Reader<'a> {
     /// Puts what a client would send into the words of the API.
     pub fn wire(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
-        let mut wire = Wire { reader: *self, client, prompt, line: Line::default(), parsed: None, raw: &[] };
+        let turns = resume.turns;
+        let mut wire =
+            Wire { reader: *self, client, turns, prompt, line: Line::default(), parsed: None, raw: &[] };
         let mut messages = Vec::with_capacity(resume.messages.len());
         for sent in &resume.messages {
             let blocks: Vec<_> = sent.parts.iter().flat_map(|part| wire.blocks(part)).collect();
@@ -55,6 +58,8 @@ impl<'a> Reader<'a> {
 struct Wire<'a, 'p> {
     reader: Reader<'a>,
     client: Client,
+    /// The model takes turns of the client.
+    turns: bool,
     prompt: &'p str,
     line: Line,
     /// The node whose entry `line` and `raw` are.
@@ -72,7 +77,8 @@ impl<'a> Wire<'a, '_> {
 
     fn blocks(&mut self, part: &Part) -> Vec<WireBlock<'a>> {
         let node = part.what.node();
-        let one = |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
+        let one =
+            |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
         match part.what {
             What::Note(_) => Vec::new(),
             What::Prompt => one(text_block(self.prompt.into(), part.broken)),
@@ -90,7 +96,8 @@ impl<'a> Wire<'a, '_> {
             What::Command(node) => {
                 self.load(node);
                 let content = Json::new(self.line.field(Key::Content).of(self.raw));
-                one(text_block(content.as_str().unwrap_or_default(), part.broken))
+                let text = content.as_str().filter(|text| !text.is_empty());
+                one(text_block(text.unwrap_or("(no content)".into()), part.broken))
             }
             What::Pictures(node) => {
                 self.load(node);
@@ -127,7 +134,7 @@ impl<'a> Wire<'a, '_> {
                 object.text("text", &text);
                 Some(object.finish())
             }
-            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block, false)),
+            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block, part.caller)),
             Sort::Result => Some(self.result(block, part)),
             _ => Some(without(block, &[])),
         }
@@ -184,6 +191,13 @@ impl<'a> Wire<'a, '_> {
         object.finish()
     }
 
+    /// Tells whether the tool that a reference names is there.
+    fn has_tool(&self, item: &[u8]) -> bool {
+        let name = Json::new(item).get("tool_name").and_then(Json::as_str).unwrap_or_default();
+        let of_tasks = attachment::TASK_TOOLS.contains(&&*name) && !self.turns;
+        name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name) || of_tasks
+    }
+
     /// References to tools are not sent, and an error holds nothing but text.
     fn result_content(&self, block: Json<'a>, content: Json<'a>) -> Option<Vec<u8>> {
         let mut items: Vec<Cow<'a, [u8]>> = content.items().map(|item| item.raw().into()).collect();
@@ -191,10 +205,12 @@ impl<'a> Wire<'a, '_> {
         let before = items.len();
         let mut changed = false;
         if self.client >= Client::V2_0_77 {
-            items.retain(|item| !of_kind(item, b"tool_reference"));
+            let newest = self.client >= Client::V2_1_325;
+            items.retain(|item| !of_kind(item, b"tool_reference") || newest && self.has_tool(item));
             changed = items.len() != before;
             if changed && items.is_empty() {
-                items.push(text_block(NO_REFERENCES.into(), false)?);
+                let words = if newest { TOOLS_GONE } else { NO_REFERENCES };
+                items.push(text_block(words.into(), false)?);
             }
         }
         let error = block.get("is_error").is_some_and(|e| e.raw() == b"true");
@@ -238,6 +254,7 @@ fn renamed(client: Client, name: &str) -> &str {
     }
 }
 
+const TOOLS_GONE: &str = "[Tool references removed - tools no longer available]";
 const NO_REFERENCES: &str = "[Tool references removed - tool search not enabled]";
 const REMINDER_START: &str = "<system-reminder>";
 const REMINDER_END: &str = "</system-reminder>";

@@ -22,8 +22,8 @@ pub use info::{info, info_many};
 pub use ls::ls;
 pub use preview::{Preview, preview, refusal};
 pub use rows::{
-    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow, SubagentRow,
-    TranscriptRow,
+    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow,
+    SubagentRow, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};

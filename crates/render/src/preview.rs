@@ -79,7 +79,8 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
         "thinking" => (Style::Dim, format!("thinking: {}", one_line(&text("thinking")))),
         "redacted_thinking" => (Style::Dim, "thinking, encrypted".to_owned()),
         "tool_use" => {
-            let input = block.get("input").map_or(Cow::Borrowed(""), |input| String::from_utf8_lossy(input.raw()));
+            let input =
+                block.get("input").map_or(Cow::Borrowed(""), |input| String::from_utf8_lossy(input.raw()));
             (Style::Tool, format!("{} {}", text("name"), one_line(&input)))
         }
         "tool_result" => {

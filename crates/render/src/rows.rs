@@ -1,7 +1,7 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
-use rethread_model::{Finding, 
-    BlockView, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
+use rethread_model::{
+    BlockView, Finding, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -32,12 +32,13 @@ pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
 pub use session::{Earlier, Loaded, Subagent, info_total};
 
+pub use rethread_edit as edit;
 pub use rethread_log as log;
 pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind, SessionRow, SubagentRow,
-    TranscriptRow,
+    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind,
+    SessionRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

@@ -329,3 +329,65 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
     }
     println!("{n_files} logs, {n_messages} messages, {n_paths} paths, {n_results} results at their calls");
 }
+
+/// Every broken case is mended so that every client resumes it and sends the same.
+#[test]
+fn what_is_repaired_resumes_everywhere() {
+    let Some(cases) = shared("oracle/cases") else { return };
+    let mut wrong = Vec::new();
+    let (mut n_mended, mut n_whole) = (0, 0);
+    for path in logs_under(&cases) {
+        let name = path.strip_prefix(&cases).expect("below").display().to_string();
+        let bytes = std::fs::read(&path).expect("readable");
+        let repair = rethread::edit::repair(&bytes);
+        if repair.changes.is_empty() {
+            n_whole += 1;
+            assert_eq!(repair.bytes, bytes);
+            continue;
+        }
+        n_mended += 1;
+        let kinds: Vec<&str> = repair.changes.iter().map(|change| change.why.name()).collect();
+        for finding in &repair.left {
+            wrong.push(format!("{name}: left {finding:?} after {kinds:?}"));
+        }
+        let again = rethread::edit::repair(&repair.bytes);
+        if !again.changes.is_empty() {
+            wrong.push(format!("{name}: not the same when repaired again"));
+        }
+        let source = rethread::Source::from_bytes("case", &path, &repair.bytes);
+        let loaded = library().load(&source).expect("readable");
+        let sent = |client: Client| {
+            let preview = loaded.preview(client, "next");
+            (preview.accepted(), plainly(&serde_json::to_value(&preview).expect("JSON")["messages"]))
+        };
+        let newest = sent(Client::NEWEST);
+        for client in Client::ALL {
+            let ours = sent(client);
+            if ours != newest {
+                let first = first_difference(&newest.1, &ours.1);
+                wrong.push(format!("{name}: {} differs after {kinds:?}\n{first}", client.version()));
+            }
+        }
+    }
+    println!("{n_mended} mended, {n_whole} left as they are");
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Messages without thinking, which depends on the model, and without the line breaks that newer
+/// clients put between texts.
+fn plainly(messages: &Value) -> Value {
+    let mut messages = messages.clone();
+    for message in messages.as_array_mut().into_iter().flatten() {
+        let blocks = message["content"].as_array_mut().expect("blocks");
+        blocks.retain(|block| !block["type"].as_str().is_some_and(|kind| kind.contains("thinking")));
+        for block in blocks {
+            if let Some(text) = block["text"].as_str() {
+                block["text"] = json!(text.trim_end());
+            }
+            if let Some(object) = block.as_object_mut() {
+                object.remove("caller");
+            }
+        }
+    }
+    messages
+}

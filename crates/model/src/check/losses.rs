@@ -138,7 +138,15 @@ impl<'a> Causes<'a> {
         let any = |sort: Sort| blocks.iter().any(|block| block.sort == sort);
         if any(Sort::Call) {
             let open = blocks.iter().any(|b| b.sort == Sort::Call && self.is_open(b.call));
-            return if open { Kind::OpenCall } else { Kind::RepeatedCall };
+            let beside = |b: &crate::facts::Block| {
+                let call = self.facts.calls.get(b.call as usize);
+                b.sort == Sort::Call && call.and_then(|c| c.result()).is_some_and(|r| !self.in_chain[r])
+            };
+            return match open {
+                true => Kind::OpenCall,
+                false if blocks.iter().any(beside) => Kind::ParallelCalls,
+                false => Kind::RepeatedCall,
+            };
         }
         if any(Sort::Result) {
             let orphan = blocks.iter().any(|b| b.sort == Sort::Result && b.call == NONE);
@@ -154,7 +162,7 @@ impl<'a> Causes<'a> {
 
 /// Why the client's way ends above an entry.
 fn break_at(facts: &Facts, meant: &Intended, node: usize) -> Option<Kind> {
-    let broken = meant.breaks.iter().find(|(at, _)| *at == node).map(|&(_, broken)| broken);
+    let broken = meant.breaks.iter().find(|broken| broken.node == node).map(|broken| broken.why);
     if let Some(broken) = broken {
         return Some(match broken {
             crate::resume::Break::Dangling => {

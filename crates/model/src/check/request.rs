@@ -55,7 +55,13 @@ impl Findings {
         // Four bytes to a token is few for any text: what is over the limit even so is over it.
         let n_tokens = n_bytes / 4;
         if n_tokens > MAX_TOKENS {
-            let detail = || format!("about {} thousand tokens; no model takes more than {} thousand", n_tokens / 1000, MAX_TOKENS / 1000);
+            let detail = || {
+                format!(
+                    "about {} thousand tokens; no model takes more than {} thousand",
+                    n_tokens / 1000,
+                    MAX_TOKENS / 1000
+                )
+            };
             self.add_for(client, None, Kind::ContextTooLong, Severity::Refuses, &detail);
         }
     }

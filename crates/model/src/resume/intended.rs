@@ -21,6 +21,17 @@ pub enum Break {
     Cycle,
 }
 
+/// An entry whose link to the one before it is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokenLink {
+    /// The entry, as an index of a node.
+    pub node: usize,
+    /// How it is broken.
+    pub why: Break,
+    /// The entry that stands in for the lost parent.
+    pub parent: Option<usize>,
+}
+
 /// The conversation as it was meant.
 #[derive(Debug, Clone, Default)]
 pub struct Intended {
@@ -29,7 +40,7 @@ pub struct Intended {
     /// Its entries from the last compaction or the first on, as indices of nodes.
     pub chain: Vec<usize>,
     /// Entries of the main conversation whose link is broken, in the order of the file.
-    pub breaks: Vec<(usize, Break)>,
+    pub breaks: Vec<BrokenLink>,
     /// Most entries stand before their parents.
     pub scrambled: bool,
 }
@@ -42,7 +53,14 @@ pub fn intended(facts: &Facts) -> Intended {
     let mut rows = Rows::load_whole(facts);
     let node = |rows: &Rows<'_>, slot: u32| rows.slots[slot as usize].node as usize;
     let (breaks, scrambled) = rows.mend_links();
-    let breaks = breaks.into_iter().map(|(slot, broken)| (node(&rows, slot), broken)).collect();
+    let breaks = breaks
+        .into_iter()
+        .map(|(slot, why)| BrokenLink {
+            node: node(&rows, slot),
+            why,
+            parent: rows.parent(slot).map(|parent| node(&rows, parent)),
+        })
+        .collect();
     let Some(mut leaf) = rows.leaf().or(rows.untimed_leaf) else {
         return Intended { breaks, scrambled, ..Intended::default() };
     };

@@ -21,9 +21,8 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
     for mut row in rows {
         match row.kind {
             RowKind::System => {
-                let sent = client >= Client::V2_1_76
-                    && row.flags.is_local_command()
-                    && !row.flags.is_display_only();
+                let sent =
+                    client >= Client::V2_1_76 && row.flags.is_local_command() && !row.flags.is_display_only();
                 if sent {
                     add_user(client, &mut out, Row::command(row.node));
                 }
@@ -35,6 +34,10 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                     }
                     if row.flags.is_notification() {
                         hide_words(&mut row);
+                    }
+                    let loaded = |part: &Part| part.is_loaded(turns);
+                    if row.parts.iter().any(loaded) && !row.has(Sort::ToolLoaded) {
+                        row.parts.push(Part::words(words::TOOL_LOADED));
                     }
                 }
                 add_user(client, &mut out, row);
@@ -93,7 +96,7 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
 }
 
 /// Newer models take messages of the client between two turns.
-fn takes_turns(client: Client, model: Option<&str>) -> bool {
+pub(super) fn takes_turns(client: Client, model: Option<&str>) -> bool {
     const WITHOUT: [&str; 9] = [
         "claude-3-",
         "claude-opus-4-0",
@@ -216,7 +219,7 @@ fn join_note(client: Client, into: &mut Row, mut row: Row) {
     into.plain = false;
     if let Some(last) = into.parts.last_mut()
         && last.sort == Sort::Result
-        && (last.plain || client >= Client::V2_1_325 && !last.references)
+        && (last.plain || client >= Client::V2_1_325 && !last.references.any)
         && row.parts.len() == 1
     {
         last.notes.push(row.parts[0].what.note().unwrap_or(NONE));

@@ -23,7 +23,7 @@ use crate::client::Client;
 use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
 use crate::id::{Time, Uid};
 
-pub use intended::{Break, Intended, intended};
+pub use intended::{Break, BrokenLink, Intended, intended};
 pub use request::{Part, Sent, What};
 use request::{Row, RowKind};
 
@@ -59,6 +59,8 @@ pub struct Resume {
     pub chain: Vec<usize>,
     /// What it sends, the new prompt included; nothing if it does not resume.
     pub messages: Vec<Sent>,
+    /// The model takes messages of the client between two turns.
+    pub(crate) turns: bool,
 }
 
 impl Resume {
@@ -94,11 +96,11 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
     let leaf = leaf.map(|leaf| node(&leaf) as usize);
     let chain = nodes.iter().map(|&node| node as usize).collect();
     if let Some(refusal) = rows.refusal(&nodes) {
-        return Resume { refusal: Some(refusal), leaf, chain, messages: Vec::new() };
+        return Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() };
     }
     match request(facts, client, &nodes, rows.rewound) {
-        Ok(messages) => Resume { refusal: None, leaf, chain, messages },
-        Err(refusal) => Resume { refusal: Some(refusal), leaf, chain, messages: Vec::new() },
+        Ok((messages, turns)) => Resume { refusal: None, leaf, chain, messages, turns },
+        Err(refusal) => Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() },
     }
 }
 
@@ -108,22 +110,16 @@ fn request(
     client: Client,
     chain: &[u32],
     rewound: Option<Uid>,
-) -> Result<Vec<Sent>, Refusal> {
+) -> Result<(Vec<Sent>, bool), Refusal> {
     let mut rows = settle::resumed(facts, client, chain, rewound);
     let model = request_model(facts, client, &rows)?;
+    let told = Told::before(facts, client, &rows);
     rows.push(Row::prompt());
     if let Some(boundary) = rows.iter().rposition(|row| row.flags.is_boundary()) {
         rows.drain(..boundary);
     }
-    // What the client tells the model anew with the prompt.
-    if client >= Client::V2_1_76 {
-        rows.push(Row::new_attachment(Voice::System));
-    }
-    if client >= Client::V2_1_325 {
-        rows.push(Row::new_attachment(Voice::User));
-    } else {
-        rows.insert(0, Row::hidden());
-    }
+    add_new_attachments(facts, client, &mut rows, &told);
+    let turns = merge::takes_turns(client, model);
     let rows = merge::messages(facts, client, rows, model);
     let rows = pair::pair(client, rows);
     let mut sent = Vec::with_capacity(rows.len());
@@ -145,9 +141,75 @@ fn request(
                 row.parts.push(Part::words(request::words::NO_CONTENT));
             }
         }
+        if client == Client::V2_1_20 {
+            let bare = row.parts.iter().any(|part| part.caller);
+            row.parts.iter_mut().for_each(|part| part.caller = bare);
+        }
         sent.push(Sent { assistant: !user, parts: row.parts });
     }
-    Ok(sent)
+    Ok((sent, turns))
+}
+
+/// What the model was told already.
+struct Told {
+    skills: bool,
+    agents: bool,
+    /// The tools for tasks were not used for long, and nobody said so.
+    reminds: bool,
+}
+
+impl Told {
+    fn before(facts: &Facts, client: Client, rows: &[Row]) -> Self {
+        let holds = |name: &str| {
+            let attached = |row: &Row| facts.attachments.get(&row.node).is_some_and(|a| a.is(name));
+            rows.iter().any(|row| row.kind == RowKind::Attachment && attached(row))
+        };
+        let tools: &[&str] =
+            if client >= Client::V2_1_200 { &["TaskCreate", "TaskUpdate"] } else { &["TodoWrite"] };
+        let note = if client >= Client::V2_1_200 { "task_reminder" } else { "todo_reminder" };
+        let old = client < Client::V2_0_77;
+        let (mut since_use, mut since_note) = (0, 0);
+        let (mut used, mut noted) = (false, false);
+        for row in rows.iter().rev() {
+            if used && noted {
+                break;
+            }
+            if row.is_assistant() && !row.is_only_thinking() {
+                let of_tool = |part: &Part| {
+                    part.sort == Sort::Call
+                        && part.call().is_some_and(|c| tools.contains(&facts.tools.name(facts.calls[c].tool)))
+                };
+                let uses = row.parts.iter().any(of_tool);
+                since_use += u32::from(!used && (old || !uses));
+                used |= uses;
+                since_note += u32::from(!noted);
+            } else if row.kind == RowKind::Attachment {
+                noted |= facts.attachments.get(&row.node).is_some_and(|a| a.is(note));
+            }
+        }
+        let (long, quiet) = if old { (7, 3) } else { (10, 10) };
+        Self {
+            skills: holds("skill_listing"),
+            agents: holds("agent_listing_delta"),
+            reminds: since_use >= long && since_note >= quiet,
+        }
+    }
+}
+
+/// Adds what the client tells the model with the new prompt.
+fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<Row>, told: &Told) {
+    let lists = client >= Client::V2_1_76 && !told.skills || client >= Client::V2_1_200 && !told.agents;
+    if lists || client >= Client::V2_1_325 || told.reminds {
+        rows.push(Row::new_attachment(Voice::System));
+    }
+    if client < Client::V2_1_325 {
+        rows.insert(0, Row::hidden());
+        return;
+    }
+    let known = |row: &Row| facts.attachments.get(&row.node).is_some_and(|a| a.is("remote_session_change"));
+    if !rows.iter().any(known) {
+        rows.push(Row::new_attachment(Voice::User));
+    }
 }
 
 /// Finds the model that is asked: that of the newest answer, if the client still offers it.
@@ -552,9 +614,6 @@ impl<'f> Rows<'f> {
                 };
                 if blocks.iter().any(|block| block.sort == Sort::Null) || judged && no_text() {
                     return Some(Refusal::OddContent(at));
-                }
-                if client == Client::V2_1_200 && is_answer(index) && flags.lacks_model() {
-                    return Some(Refusal::NoModel(at));
                 }
             } else if node(index).role == Role::Attachment && flags.is_fatal_attachment() {
                 return Some(Refusal::OddAttachment(at));

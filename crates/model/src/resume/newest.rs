@@ -56,8 +56,7 @@ fn answer_calls(mut rows: Vec<Row>, kept: &FxHashSet<u32>, answered: &FxHashSet<
     let calls = rows.iter().filter(|row| row.is_assistant()).flat_map(|row| &row.parts);
     let calls = calls.filter(|part| part.sort == Sort::Call && answered.contains(&part.call));
     let result = |part: &Part| {
-        let mut row =
-            Row::put_in(RowKind::User, vec![Part::no_result(part.call, words::CALL_CUT_OFF)]);
+        let mut row = Row::put_in(RowKind::User, vec![Part::no_result(part.call, words::CALL_CUT_OFF)]);
         row.flags.set(crate::flags::Flags::RESULT_COPY);
         row
     };
@@ -100,8 +99,9 @@ fn drop_open(rows: &mut Vec<Row>, kept: &FxHashSet<u32>) {
     for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_rescue()) {
         rescued[turn_start(rows, at)..at].fill(true);
     }
-    let made_up =
-        |at: usize, row: &Row| rescued[at] && row.is_user() && row.flags.is_shutdown() && row.has(Sort::Result);
+    let made_up = |at: usize, row: &Row| {
+        rescued[at] && row.is_user() && row.flags.is_shutdown() && row.has(Sort::Result)
+    };
     let said = rows.iter().enumerate().filter(|(at, row)| !made_up(*at, row)).map(|(_, row)| row);
     let answered = called(said.filter(|row| row.is_user() || row.is_assistant()), Sort::Result);
     let (mut broken, mut whole) = (FxHashSet::default(), FxHashSet::default());
@@ -236,7 +236,10 @@ fn regroup(rows: Vec<Row>) -> Vec<Row> {
         span.last = at;
         span.n_rows += 1;
         for part in row.parts.iter().filter(|part| part.sort == Sort::Call) {
-            owners.entry(part.call).and_modify(|owner| *owner = owner.filter(|o| *o == id)).or_insert(Some(id));
+            owners
+                .entry(part.call)
+                .and_modify(|owner| *owner = owner.filter(|o| *o == id))
+                .or_insert(Some(id));
         }
     }
     for (&id, span) in &mut spans {

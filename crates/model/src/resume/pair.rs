@@ -35,7 +35,12 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
         let own = keep_new_calls(client, &mut row, &mut seen);
         out.push(row);
         let next = rows.next_if(Row::is_user);
-        let got: Vec<u32> = next.iter().flat_map(|row| &row.parts).filter(|p| p.sort == Sort::Result).map(|p| p.call).collect();
+        let got: Vec<u32> = next
+            .iter()
+            .flat_map(|row| &row.parts)
+            .filter(|p| p.sort == Sort::Result)
+            .map(|p| p.call)
+            .collect();
         let missing = own.iter().filter(|call| !got.contains(call));
         let mut parts: Vec<Part> =
             missing.map(|&call| Part::no_result(call, words::RESULT_MISSING)).collect();

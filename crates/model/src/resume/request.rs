@@ -2,7 +2,7 @@
 
 use crate::attachment::{Saying, Voice};
 use crate::client::Client;
-use crate::facts::{Block, Facts, NONE, Node, Role, Sort};
+use crate::facts::{Block, Facts, NONE, Node, References, Role, Sort};
 use crate::flags::Flags;
 use crate::id::Uid;
 
@@ -12,6 +12,7 @@ pub(super) mod words {
     pub(crate) const CONTINUE: &str = "Continue from where you left off.";
     pub(crate) const NO_CONTENT: &str = "(no content)";
     pub(crate) const EMPTY_REMOVED: &str = "[Empty text removed]";
+    pub(crate) const TOOL_LOADED: &str = "Tool loaded.";
     pub(crate) const USE_REMOVED: &str = "[Tool use removed]";
     pub(crate) const USE_INTERRUPTED: &str = "[Tool use interrupted]";
     pub(crate) const ORPHAN_REMOVED: &str = "[Orphaned tool result removed due to conversation resume]";
@@ -38,8 +39,10 @@ pub struct Part {
     pub(crate) call: u32,
     /// A result whose content is a string.
     pub(super) plain: bool,
-    /// A result that refers to tools.
-    pub(super) references: bool,
+    /// How a result refers to tools.
+    pub(crate) references: References,
+    /// A call that says who made it; such a message is sent without what is beside its calls.
+    pub(crate) caller: bool,
     /// Ends with a line break that the client put in before the next text.
     pub broken: bool,
     /// Attachments whose text was put into this result.
@@ -86,13 +89,22 @@ impl What {
 
 impl Part {
     fn new(what: What, sort: Sort) -> Self {
-        Self { what, sort, call: NONE, plain: false, references: false, broken: false, notes: Vec::new() }
+        Self {
+            what,
+            sort,
+            call: NONE,
+            plain: false,
+            references: References::default(),
+            caller: false,
+            broken: false,
+            notes: Vec::new(),
+        }
     }
 
     pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
         let what = What::Block(node, u32::try_from(at).unwrap_or(NONE));
-        let (call, plain, references) = (block.call, block.plain, block.references);
-        Self { call, plain, references, ..Self::new(what, block.sort) }
+        let &Block { call, plain, references, caller, sort, .. } = block;
+        Self { call, plain, references, caller, ..Self::new(what, sort) }
     }
 
     pub(super) fn words(words: &'static str) -> Self {
@@ -115,6 +127,11 @@ impl Part {
     /// Returns the call that it makes or answers, as an index of the session's calls.
     pub fn call(&self) -> Option<usize> {
         (self.call != NONE).then_some(self.call as usize)
+    }
+
+    /// A result that refers to a tool which is there.
+    pub(crate) fn is_loaded(&self, turns: bool) -> bool {
+        self.references.known || self.references.of_tasks && !turns
     }
 
     /// Text that counts as nothing.

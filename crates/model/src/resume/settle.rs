@@ -247,5 +247,7 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
 pub(super) fn ends_with_message_tool(facts: &Facts, row: &Row) -> bool {
     let first = row.parts.first().filter(|part| part.sort == Sort::Result);
     let call = first.and_then(Part::call).map(|call| &facts.calls[call]);
-    call.is_some_and(|call| matches!(facts.tools.name(call.tool), "SendUserMessage" | "Brief" | "SendUserFile"))
+    call.is_some_and(|call| {
+        matches!(facts.tools.name(call.tool), "SendUserMessage" | "Brief" | "SendUserFile")
+    })
 }

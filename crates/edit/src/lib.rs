@@ -1,0 +1,9 @@
+//! Edits of a session: bytes and what is wanted in, a plan of changed lines out. Pure.
+//!
+//! An edit never touches what it does not name: lines that it leaves alone come out byte for byte, and
+//! of a line that it changes only the values that it changes. Nothing here reads or writes a file.
+
+mod repair;
+mod splice;
+
+pub use repair::{Change, Repair, repair};

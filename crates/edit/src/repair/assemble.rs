@@ -1,0 +1,283 @@
+//! A plan made into bytes, line by line.
+
+use rethread_log::{Content, Entry, Key, read};
+use rethread_model::{Kind, Time};
+use rustc_hash::FxHashMap;
+
+use super::{BlockEdit, Change, Edit, Item, New, NewKind, Plan};
+use crate::splice::{Splice, string};
+
+/// The bytes that a plan gives.
+pub(super) struct Assembly {
+    pub(super) changes: Vec<Change>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Assembly {
+    pub(super) fn new(source: &[u8], plan: &Plan<'_>) -> Self {
+        let entries = read(source).entries;
+        let added = added_behind(plan);
+        let node_of: FxHashMap<u32, usize> =
+            plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
+        let mut out = Self { changes: Vec::new(), bytes: Vec::with_capacity(source.len() + 4096) };
+        for entry in &entries {
+            let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
+            match node.and_then(|node| Some((node, plan.edits.get(&node)?))) {
+                Some((_, edit)) if edit.drop => out.dropped(entry, edit.why.unwrap_or(Kind::Incomplete)),
+                Some((node, edit)) => {
+                    let from = edit.replaced_by.unwrap_or(node);
+                    let raw = plan.reader.entry(plan.facts.nodes[from].entry);
+                    let line = edited(raw, edit);
+                    out.object(entry, &line, edit.why.unwrap_or(Kind::Incomplete));
+                }
+                None => out.untouched(entry),
+            }
+            for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
+                out.end_line();
+                let line = spelled(plan, &plan.new[*new]);
+                out.bytes.extend_from_slice(&line);
+                let why = plan.new[*new].why;
+                out.changes.push(Change { line: entry.line, why, before: None, after: Some(line) });
+            }
+        }
+        out.end_file(&entries);
+        out
+    }
+
+    /// Whatever stands before must not run into what follows.
+    fn end_line(&mut self) {
+        if self.bytes.last().is_some_and(|&b| b != b'\n') {
+            self.bytes.push(b'\n');
+        }
+    }
+
+    fn dropped(&mut self, entry: &Entry<'_>, why: Kind) {
+        let before = Some(entry.raw.to_vec());
+        self.changes.push(Change { line: entry.line, why, before, after: None });
+        // The end of its line stays with what stands before it on the same line.
+        if entry.behind {
+            self.end_line();
+        }
+    }
+
+    /// An object with a line of its own.
+    fn object(&mut self, entry: &Entry<'_>, line: &[u8], why: Kind) {
+        let cut = own_line(line);
+        let before = own_line(entry.raw);
+        self.end_line();
+        self.bytes.extend_from_slice(cut);
+        if entry.before || entry.raw.ends_with(b"\n") {
+            self.end_line();
+        }
+        if cut != before {
+            let (before, after) = (Some(before.to_vec()), Some(cut.to_vec()));
+            self.changes.push(Change { line: entry.line, why, before, after });
+        } else if entry.behind || entry.before {
+            self.told_apart(entry);
+        }
+    }
+
+    fn told_apart(&mut self, entry: &Entry<'_>) {
+        let (before, after) = (Some(entry.raw.to_vec()), Some(own_line(entry.raw).to_vec()));
+        self.changes.push(Change { line: entry.line, why: Kind::SeveralObjects, before, after });
+    }
+
+    fn untouched(&mut self, entry: &Entry<'_>) {
+        match entry.content {
+            Content::Object if entry.behind || entry.before => {
+                let line = entry.raw.to_vec();
+                self.object(entry, &line, Kind::SeveralObjects);
+            }
+            Content::Object if entry.raw.starts_with(MARK) => {
+                self.bytes.extend_from_slice(&entry.raw[MARK.len()..]);
+                let (before, after) = (Some(entry.raw.to_vec()), Some(entry.raw[MARK.len()..].to_vec()));
+                self.changes.push(Change { line: 1, why: Kind::ByteOrderMark, before, after });
+            }
+            Content::Value if entry.raw.trim_ascii() == b"null" => self.dropped(entry, Kind::NullLine),
+            Content::Junk if entry.raw.contains(&0) => self.dropped(entry, Kind::NulBytes),
+            // What begins like an object and does not end is a write that was cut off.
+            Content::Junk if entry.raw.trim_ascii().starts_with(b"{") => self.dropped(entry, Kind::CutShort),
+            _ => self.bytes.extend_from_slice(entry.raw),
+        }
+    }
+
+    fn end_file(&mut self, entries: &[Entry<'_>]) {
+        let Some(last) = entries.iter().rev().find(|entry| entry.content != Content::Blank) else { return };
+        if self.bytes.is_empty() || self.bytes.ends_with(b"\n") {
+            return;
+        }
+        self.end_line();
+        if last.content == Content::Object && !last.raw.ends_with(b"\n") {
+            let before = last.raw.to_vec();
+            let mut after = before.clone();
+            after.push(b'\n');
+            let known = self.changes.iter().any(|change| change.line == last.line);
+            if !known {
+                let (before, after) = (Some(before), Some(after));
+                self.changes.push(Change { line: last.line, why: Kind::NoLineBreak, before, after });
+            }
+        }
+    }
+}
+
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The object of an entry without what a crash left before it; its line's end as it is.
+fn own_line(raw: &[u8]) -> &[u8] {
+    let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
+    if raw[..start].contains(&0) || raw.starts_with(MARK) { &raw[start..] } else { raw }
+}
+
+/// Which added entries stand behind which of the source.
+fn added_behind(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
+    let mut behind: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    let mut last = None;
+    let last_entry = plan.facts.nodes.len().checked_sub(1);
+    for item in &plan.way {
+        match *item {
+            Item::Old(node) if !plan.edits.get(&node).is_some_and(|edit| edit.drop) => last = Some(node),
+            Item::Old(_) => {}
+            Item::New(new) => {
+                let kind = &plan.new[new].kind;
+                let at_end = matches!(kind, NewKind::End | NewKind::NoReply);
+                let at = if at_end { last_entry } else { last.or(Some(plan.new[new].like)) };
+                behind.entry(at.unwrap_or(0)).or_default().push(new);
+            }
+        }
+    }
+    behind
+}
+
+/// The line of an entry with its changes.
+fn edited(raw: &[u8], edit: &Edit) -> Vec<u8> {
+    let mut splice = Splice::new(raw);
+    let optional = |value: &Option<String>| value.as_ref().map_or(b"null".to_vec(), |text| string(text));
+    if let Some(parent) = &edit.parent {
+        splice.set(Key::ParentUuid, optional(parent));
+    }
+    if let Some(uuid) = &edit.uuid {
+        splice.set(Key::Uuid, string(uuid));
+    }
+    if let Some(time) = &edit.time {
+        splice.set(Key::Timestamp, string(time));
+    }
+    let Some(message) = splice.line.message else { return splice.finish() };
+    if let Some(model) = &edit.model {
+        splice.set_in_message("model", message.model, string(model));
+    }
+    if edit.no_copy && !splice.line.field(Key::ToolUseResult).is_empty() {
+        splice.set(Key::ToolUseResult, b"null".to_vec());
+    }
+    if let Some(content) = &edit.content {
+        splice.replace(message.content, content.clone());
+        return splice.finish();
+    }
+    let spans: Vec<_> = splice.line.blocks.clone();
+    for (at, change) in &edit.blocks {
+        if let (BlockEdit::Rename(id), Some(span)) = (change, spans.get(*at)) {
+            splice.replace(span.id, string(id));
+        }
+    }
+    if edit.blocks.iter().any(|(_, change)| !matches!(change, BlockEdit::Rename(_))) {
+        let mut list: Vec<Vec<u8>> = Vec::new();
+        for (at, span) in spans.iter().enumerate() {
+            match edit.blocks.iter().find(|(block, _)| *block == at) {
+                Some((_, BlockEdit::Remove)) => {}
+                Some((_, BlockEdit::Replace(blocks))) => list.extend(blocks.iter().cloned()),
+                _ => list.push(splice.block(span.whole)),
+            }
+        }
+        let mut content = vec![b'['];
+        content.extend(list.join(&b","[..]));
+        content.push(b']');
+        splice.replace_whole(message.content, content);
+    }
+    splice.finish()
+}
+
+/// The line of an added entry.
+fn spelled(plan: &Plan<'_>, new: &New) -> Vec<u8> {
+    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
+    let like = Splice::new(raw);
+    let mut line = String::from("{");
+    let mut member = |key: &str, value: &[u8]| {
+        if line.len() > 1 {
+            line.push(',');
+        }
+        line.push_str(&format!("\"{key}\":{}", String::from_utf8_lossy(value)));
+    };
+    member("parentUuid", &new.parent.as_ref().map_or(b"null".to_vec(), |parent| string(parent)));
+    member("isSidechain", b"false");
+    member("userType", b"\"external\"");
+    for key in [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch] {
+        let value = like.line.field(key).of(raw);
+        if !value.is_empty() {
+            member(key.name(), value);
+        }
+    }
+    let base = plan.facts.nodes[new.like].time.millis().unwrap_or(0);
+    let time = Time::from_millis(base + new.millis).to_iso().unwrap_or_default();
+    match &new.kind {
+        NewKind::Result { call } => {
+            let result = serde_json::json!({
+                "role": "user",
+                "content": [{
+                    "type": "tool_result",
+                    "tool_use_id": call,
+                    "content": "[The result of this call is not in the session.]",
+                    "is_error": true,
+                }],
+            });
+            member("type", b"\"user\"");
+            member("message", result.to_string().as_bytes());
+        }
+        NewKind::Beginning => {
+            let message = serde_json::json!({
+                "role": "user",
+                "content": "[The beginning of this conversation is not in the session.]",
+            });
+            member("type", b"\"user\"");
+            member("isMeta", b"true");
+            member("message", message.to_string().as_bytes());
+        }
+        NewKind::NoReply => {
+            let message = serde_json::json!({
+                "id": format!("msg_{}", &new.uuid.replace('-', "")[..24]),
+                "type": "message",
+                "role": "assistant",
+                "model": "<synthetic>",
+                "content": [{ "type": "text", "text": "No response requested." }],
+                "stop_reason": "stop_sequence",
+                "stop_sequence": "",
+                "usage": { "input_tokens": 0, "output_tokens": 0 },
+            });
+            member("type", b"\"assistant\"");
+            member("message", message.to_string().as_bytes());
+        }
+        NewKind::End => {
+            member("type", b"\"system\"");
+            member("subtype", b"\"informational\"");
+            member("content", b"\"This session was repaired.\"");
+            member("level", b"\"info\"");
+            member("isMeta", b"false");
+        }
+    }
+    member("uuid", &string(&new.uuid));
+    member("timestamp", &string(&time));
+    line.push_str("}\n");
+    let mut line = line.into_bytes();
+    // Clients since 2.1.200 go by a checkpoint.
+    if matches!(new.kind, NewKind::End | NewKind::NoReply) {
+        let leaf = new.parent.clone().unwrap_or_else(|| new.uuid.clone());
+        let leaf = if matches!(new.kind, NewKind::NoReply) { new.uuid.clone() } else { leaf };
+        let session = like.line.field(Key::SessionId).of(raw);
+        line.extend_from_slice(b"{\"type\":\"last-prompt\",\"leafUuid\":");
+        line.extend(string(&leaf));
+        if !session.is_empty() {
+            line.extend_from_slice(b",\"sessionId\":");
+            line.extend_from_slice(session);
+        }
+        line.extend_from_slice(b"}\n");
+    }
+    line
+}

@@ -1,0 +1,176 @@
+//! Every call with one result: missing ones are added, repeated ids renamed, results without a call
+//! become text.
+
+use rethread_log::{BlockKind, Json};
+use rethread_model::{Kind, Role, Sort};
+use rustc_hash::FxHashMap;
+
+use super::{BlockEdit, Item, NewKind, Plan};
+use crate::splice::{Splice, string};
+
+/// A block on the way.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// How far along the way.
+    at: usize,
+    node: usize,
+    block: usize,
+}
+
+impl Plan<'_> {
+    pub(super) fn mend_calls(&mut self) {
+        let mut uses: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
+        let mut results: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
+        let mut order: Vec<usize> = Vec::new();
+        let mut orphans: Vec<Place> = Vec::new();
+        for (at, node) in self.old_way().into_iter().enumerate() {
+            if self.is_dropped(node) {
+                continue;
+            }
+            let role = self.node(node).role;
+            for (block, fact) in self.facts.blocks_of(self.content_node(node)).iter().enumerate() {
+                let place = Place { at, node, block };
+                match (fact.sort, fact.call(), role) {
+                    (Sort::Call, Some(call), Role::Assistant) => {
+                        let places = uses.entry(call).or_default();
+                        if places.is_empty() {
+                            order.push(call);
+                        }
+                        places.push(place);
+                    }
+                    (Sort::Result, Some(call), Role::User) => results.entry(call).or_default().push(place),
+                    (Sort::Result, None, Role::User) => orphans.push(place),
+                    _ => {}
+                }
+            }
+        }
+        for call in order {
+            let answers = results.remove(&call).unwrap_or_default();
+            self.mend_call(call, &uses[&call], &answers);
+        }
+        // What is left answers no call on the way.
+        let mut rest: Vec<Place> = results.into_values().flatten().chain(orphans).collect();
+        rest.sort_by_key(|place| (place.at, place.block));
+        for place in rest {
+            self.result_to_text(place);
+        }
+    }
+
+    /// The entry whose content a node will have.
+    pub(super) fn content_node(&self, node: usize) -> usize {
+        self.edits.get(&node).and_then(|edit| edit.replaced_by).unwrap_or(node)
+    }
+
+    fn mend_call(&mut self, call: usize, uses: &[Place], answers: &[Place]) {
+        let id = self.facts.call_id(&self.facts.calls[call]).to_owned();
+        // The same call twice in one message is one call.
+        let mut made: Vec<Place> = Vec::new();
+        for &place in uses {
+            let message = self.node(place.node).message();
+            if made.iter().any(|other| self.node(other.node).message() == message) {
+                self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
+            } else {
+                made.push(place);
+            }
+        }
+        let mut free: Vec<Place> = answers.to_vec();
+        for (n, place) in made.iter().enumerate() {
+            let next = made.get(n + 1).map_or(usize::MAX, |next| next.at);
+            let own = free.iter().position(|answer| answer.at > place.at && answer.at < next);
+            // A result that stands before its call is laid behind it.
+            let own = own.or_else(|| (!free.is_empty() && next == usize::MAX).then_some(0));
+            let own = own.map(|own| free.remove(own));
+            let name = if n == 0 { id.clone() } else { format!("{id}_{}", n + 1) };
+            if n > 0 {
+                self.block_edit(*place, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);
+                if let Some(own) = own {
+                    self.block_edit(own, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);
+                }
+            }
+            if own.is_none() {
+                let new = self.add(NewKind::Result { call: name }, Kind::OpenCall, place.node, 1);
+                let at = self.way.iter().position(|item| *item == Item::Old(place.node));
+                // Behind the last row of the same answer that follows directly.
+                let message = self.node(place.node).message();
+                let same = |item: &Item| match *item {
+                    Item::Old(node) => self.node(node).message() == message,
+                    Item::New(_) => true,
+                };
+                let at = at.unwrap_or(0);
+                let behind = self.way[at + 1..].iter().take_while(|item| same(item)).count();
+                self.way.insert(at + 1 + behind, Item::New(new));
+            }
+        }
+        for place in free {
+            self.block_edit(place, BlockEdit::Remove, Kind::SeveralResults);
+        }
+    }
+
+    pub(super) fn block_edit_at(&mut self, node: usize, block: usize, edit: BlockEdit, why: Kind) {
+        let blocks = &mut self.edit(node, why).blocks;
+        blocks.retain(|(at, _)| *at != block);
+        blocks.push((block, edit));
+    }
+
+    fn block_edit(&mut self, place: Place, edit: BlockEdit, why: Kind) {
+        self.block_edit_at(place.node, place.block, edit, why);
+    }
+
+    /// A result without its call is kept as what it says.
+    fn result_to_text(&mut self, place: Place) {
+        let raw = self.reader.entry(self.node(self.content_node(place.node)).entry);
+        let splice = Splice::new(raw);
+        let Some(spans) = splice.line.blocks.get(place.block) else { return };
+        let content = Json::new(spans.content.of(raw));
+        let mut blocks = vec![text_block("[The call of this result is not in the session.]")];
+        if let Some(text) = content.as_str() {
+            if !text.trim().is_empty() {
+                blocks =
+                    vec![text_block(&format!("[The call of this result is not in the session.]\n{text}"))];
+            }
+        } else {
+            for item in content.items() {
+                let kind = item.get("type").and_then(Json::inner);
+                if matches!(kind, Some(b"text" | b"image" | b"document")) {
+                    blocks.push(item.raw().to_vec());
+                }
+            }
+        }
+        self.block_edit(place, BlockEdit::Replace(blocks), Kind::OrphanResult);
+        self.edit(place.node, Kind::OrphanResult).no_copy = true;
+    }
+
+    /// The ids of the calls that a node will make.
+    pub(super) fn calls_made(&self, node: usize) -> Vec<String> {
+        self.ids_of(node, Sort::Call, BlockKind::ToolUse)
+    }
+
+    /// The ids of the calls that a node will answer.
+    pub(super) fn calls_answered(&self, node: usize) -> Vec<String> {
+        self.ids_of(node, Sort::Result, BlockKind::ToolResult)
+    }
+
+    fn ids_of(&self, node: usize, sort: Sort, _kind: BlockKind) -> Vec<String> {
+        let edit = self.edits.get(&node);
+        let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
+        facts
+            .filter(|(_, block)| block.sort == sort)
+            .filter_map(|(at, block)| {
+                let changed = edit.and_then(|e| e.blocks.iter().find(|(block, _)| *block == at));
+                match changed {
+                    Some((_, BlockEdit::Rename(id))) => Some(id.clone()),
+                    Some(_) => None,
+                    None => Some(self.facts.call_id(&self.facts.calls[block.call()?]).to_owned()),
+                }
+            })
+            .collect()
+    }
+}
+
+/// Spells a text block.
+pub(super) fn text_block(text: &str) -> Vec<u8> {
+    let mut block = br#"{"type":"text","text":"#.to_vec();
+    block.extend(string(text));
+    block.push(b'}');
+    block
+}

@@ -1,0 +1,157 @@
+//! What an entry says, in a form that every client takes: a list of blocks, none of them blank.
+
+use rethread_log::Json;
+use rethread_model::{Kind, Role, Sort};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::calls::text_block;
+use super::{BlockEdit, Plan};
+use crate::splice::{Splice, string};
+
+/// The API takes pictures up to this size, as base64.
+const MAX_IMAGE: u32 = 5 * 1024 * 1024;
+
+impl Plan<'_> {
+    pub(super) fn mend_contents(&mut self) {
+        for node in self.old_way() {
+            let fact = *self.node(node);
+            let sent = fact.is_conversation()
+                && !fact.flags.lacks_message()
+                && !(fact.flags.is_api_error() && fact.flags.is_synthetic());
+            if !sent || self.is_dropped(node) {
+                continue;
+            }
+            let from = self.content_node(node);
+            let flags = self.node(from).flags;
+            if flags.has_odd_content() || flags.has_string_content() {
+                self.mend_whole_content(node, from, fact.role);
+            } else {
+                self.mend_blocks(node, from, fact.role);
+            }
+        }
+    }
+
+    /// A content that is no list.
+    fn mend_whole_content(&mut self, node: usize, from: usize, role: Role) {
+        let raw = self.reader.entry(self.node(from).entry);
+        let splice = Splice::new(raw);
+        let Some(message) = splice.line.message else { return };
+        let content = Json::new(message.content.of(raw));
+        let blank = content.as_str().is_some_and(|text| text.trim().is_empty());
+        match (role, content.is_string()) {
+            (Role::User, true) if blank => {
+                self.edit(node, Kind::BlankText).content = Some(string("(no content)"));
+            }
+            (Role::User, true) => {}
+            (_, true) if blank => self.drop_entry(node, Kind::BlankText),
+            (_, true) => {
+                let mut list = br#"[{"type":"text","text":"#.to_vec();
+                list.extend_from_slice(content.raw());
+                list.extend_from_slice(b"}]");
+                self.edit(node, Kind::OddContent).content = Some(list);
+            }
+            (_, false) if content.is_object() && content.get("type").is_some_and(Json::is_string) => {
+                let list = [b"[", content.raw(), b"]"].concat();
+                self.edit(node, Kind::OddContent).content = Some(list);
+            }
+            (_, false) => self.drop_entry(node, Kind::OddContent),
+        }
+    }
+
+    fn mend_blocks(&mut self, node: usize, from: usize, role: Role) {
+        let blocks = self.facts.blocks_of(from).to_vec();
+        if blocks.is_empty() {
+            return self.drop_entry(node, Kind::BlankText);
+        }
+        let of_claude = self.facts.model_of(node).is_none_or(|model| model.starts_with("claude"));
+        let mut n_left = blocks.len();
+        for (at, block) in blocks.iter().enumerate() {
+            let (edit, why) = match block.sort {
+                Sort::Blank | Sort::Empty | Sort::NoText => (BlockEdit::Remove, Kind::BlankText),
+                Sort::Null => (BlockEdit::Remove, Kind::OddBlock),
+                Sort::Odd => (self.odd_block(from, at), Kind::OddBlock),
+                Sort::Unsigned if of_claude => (BlockEdit::Remove, Kind::UnsignedThinking),
+                Sort::Media if block.media > MAX_IMAGE => {
+                    let note = format!("[A picture of {} MB stood here.]", block.media / 1_400_000);
+                    (BlockEdit::Replace(vec![text_block(&note)]), Kind::ImageTooLarge)
+                }
+                _ => continue,
+            };
+            if matches!(edit, BlockEdit::Remove) {
+                n_left -= 1;
+            }
+            self.block_edit_at(node, at, edit, why);
+        }
+        if n_left == 0 {
+            let why = self.edits[&node].why.unwrap_or(Kind::BlankText);
+            if role == Role::User {
+                let edit = self.edit(node, why);
+                edit.blocks.clear();
+                edit.content = Some(string("(no content)"));
+            } else {
+                self.drop_entry(node, why);
+            }
+        }
+    }
+
+    /// A bare string among the blocks is text; anything else without a type is dropped.
+    fn odd_block(&self, from: usize, at: usize) -> BlockEdit {
+        let raw = self.reader.entry(self.node(from).entry);
+        let splice = Splice::new(raw);
+        let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.of(raw)).as_str());
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) => BlockEdit::Replace(vec![text_block(&text)]),
+            None => BlockEdit::Remove,
+        }
+    }
+
+    /// Drops entries in which nothing is left, and answers of nothing but thinking.
+    pub(super) fn drop_hollow(&mut self) {
+        let way = self.old_way();
+        let mut full: FxHashSet<usize> = FxHashSet::default();
+        let mut thinking: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for node in way {
+            let fact = *self.node(node);
+            let whole = self.edits.get(&node).is_some_and(|edit| edit.content.is_some());
+            if !fact.is_conversation() || self.is_dropped(node) || whole {
+                full.extend(fact.message().filter(|_| whole));
+                continue;
+            }
+            let left = self.sorts_left(node);
+            if left.is_empty() && !self.node(self.content_node(node)).flags.has_string_content() {
+                let why = self.edits.get(&node).and_then(|edit| edit.why).unwrap_or(Kind::BlankText);
+                self.drop_entry(node, why);
+                continue;
+            }
+            let Some(message) = fact.message().filter(|_| fact.role == Role::Assistant) else { continue };
+            if left.iter().all(|sort| sort.is_thinking()) {
+                thinking.entry(message).or_default().push(node);
+            } else {
+                full.insert(message);
+            }
+        }
+        let mut lone: Vec<usize> = thinking
+            .into_iter()
+            .filter(|(message, _)| !full.contains(message))
+            .flat_map(|(_, n)| n)
+            .collect();
+        lone.sort_unstable();
+        for node in lone {
+            self.drop_entry(node, Kind::LoneThinking);
+        }
+    }
+
+    fn sorts_left(&self, node: usize) -> Vec<Sort> {
+        let edit = self.edits.get(&node);
+        let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
+        blocks
+            .filter_map(|(at, block)| {
+                match edit.and_then(|e| e.blocks.iter().find(|(place, _)| *place == at)) {
+                    Some((_, BlockEdit::Remove)) => None,
+                    Some((_, BlockEdit::Replace(_))) => Some(Sort::Text),
+                    _ => Some(block.sort),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,548 @@
+//! Mending a session by the least change.
+//!
+//! What the conversation was meant to be is known ([`rethread_model::intended`]). Every line on its way
+//! that some client would lose or choke on is changed, dropped or answered; the way is laid in one line
+//! that every client walks; and if the ends still differ, a last entry marks where it goes on. Then the
+//! result is read again and checked: what is left is told, never passed over.
+//!
+//! A session with nothing wrong in it comes out as it is.
+
+mod assemble;
+mod calls;
+mod content;
+mod order;
+
+use rethread_model::{
+    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Time, What, check, intended,
+    resume,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::splice::{Splice, string};
+use assemble::Assembly;
+
+/// A mended session.
+#[derive(Debug, Clone)]
+pub struct Repair {
+    /// What was found before.
+    pub found: Vec<Finding>,
+    /// What was changed, in the order of the lines.
+    pub changes: Vec<Change>,
+    /// All lines were put in another order first.
+    pub reordered: bool,
+    /// What could not be mended.
+    pub left: Vec<Finding>,
+    /// The mended session.
+    pub bytes: Vec<u8>,
+}
+
+/// A line that was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The line in the source; for what was added, the line that it follows.
+    pub line: u32,
+    /// What it mends.
+    pub why: Kind,
+    /// What stood there; nothing if it was added.
+    pub before: Option<Vec<u8>>,
+    /// What stands there now; nothing if it was dropped.
+    pub after: Option<Vec<u8>>,
+}
+
+/// Mends a session, so that every client resumes it and nothing that can be kept is lost.
+pub fn repair(bytes: &[u8]) -> Repair {
+    let session = Session::read(bytes);
+    let found: Vec<Finding> =
+        check(&session, &Client::ALL).into_iter().filter(|finding| !finding.is_by_design()).collect();
+    let mut meant = intended(&session.facts);
+    let scrambled = meant.scrambled;
+    let ordered = if scrambled { in_order(bytes, &session) } else { Vec::new() };
+    let (session, bytes) = if scrambled { (Session::read(&ordered), &ordered[..]) } else { (session, bytes) };
+    if scrambled {
+        meant = intended(&session.facts);
+    }
+    // Without ids nothing tells which rows are one message, so they come first.
+    let (with_ids, mut changes) = give_message_ids(&session, bytes);
+    let (session, bytes) =
+        if changes.is_empty() { (session, bytes) } else { (Session::read(&with_ids), &with_ids[..]) };
+    if !changes.is_empty() {
+        meant = intended(&session.facts);
+    }
+    let reader = Reader::new(&session, bytes);
+    let mut plan = Plan::new(&session.facts, reader, &meant);
+    plan.mend();
+    let mut assembly = Assembly::new(bytes, &plan);
+    if assembly.changes.is_empty() && changes.is_empty() && !scrambled {
+        let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
+        return Repair { found, changes: Vec::new(), reordered: false, left, bytes: bytes.to_vec() };
+    }
+    plan.lay_in_line();
+    assembly = Assembly::new(bytes, &plan);
+    let (mut left, agree) = look_again(&assembly.bytes);
+    if !left.is_empty() || !agree {
+        // The clients do not agree on where it ends: a last entry tells them.
+        plan.mark_end();
+        let marked = Assembly::new(bytes, &plan);
+        let (left_then, agree_then) = look_again(&marked.bytes);
+        if left_then.len() < left.len() || agree_then && !agree {
+            (assembly, left) = (marked, left_then);
+        }
+    }
+    for mut change in assembly.changes {
+        let earlier = changes.iter().position(|first| first.line == change.line && change.before.is_some());
+        if let Some(first) = earlier.map(|at| changes.remove(at)) {
+            change.before = first.before;
+            change.why = first.why;
+        }
+        changes.push(change);
+    }
+    changes.sort_by_key(|change| change.line);
+    let bytes = assembly.bytes;
+    Repair { found, changes, reordered: scrambled, left, bytes }
+}
+
+/// Gives answers without a message id one: rows that hang on each other are one message.
+fn give_message_ids(session: &Session, bytes: &[u8]) -> (Vec<u8>, Vec<Change>) {
+    let facts = &session.facts;
+    let mut ids: FxHashMap<usize, String> = FxHashMap::default();
+    let mut out = Vec::new();
+    let mut changes = Vec::new();
+    let mut done = 0;
+    for (node, fact) in facts.nodes.iter().enumerate() {
+        let flags = fact.flags;
+        let lacks = fact.role == Role::Assistant && flags.lacks_message_id();
+        if !lacks || flags.is_sidechain() || flags.is_synthetic() {
+            continue;
+        }
+        let above = facts.parent_of(node).and_then(|parent| ids.get(&parent)).cloned();
+        let made = || format!("msg_{}", &made_uuid(&format!("message {node}")).replace('-', "")[..24]);
+        let id = above.unwrap_or_else(made);
+        let place = facts.place(node);
+        let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        let raw = &bytes[start..start + place.len as usize];
+        let mut splice = Splice::new(raw);
+        if let Some(message) = splice.line.message {
+            splice.set_in_message("id", message.id, string(&id));
+            let after = splice.finish();
+            out.extend_from_slice(&bytes[done..start]);
+            out.extend_from_slice(&after);
+            done = start + raw.len();
+            let (before, after) = (Some(raw.to_vec()), Some(after));
+            changes.push(Change { line: place.line, why: Kind::NoMessageId, before, after });
+        }
+        ids.insert(node, id);
+    }
+    out.extend_from_slice(&bytes[done..]);
+    (out, changes)
+}
+
+/// What of a mended session is still lost or refused by any client, and whether all send the same.
+fn look_again(bytes: &[u8]) -> (Vec<Finding>, bool) {
+    let session = Session::read(bytes);
+    let harm = check(&session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+    let newest = said_to(&session, Client::NEWEST);
+    (harm, Client::ALL.into_iter().all(|client| said_to(&session, client) == newest))
+}
+
+/// The conversation that a client sends: whose words, and where they come from. Thinking depends on
+/// the model that is asked.
+fn said_to(session: &Session, client: Client) -> Vec<(bool, Vec<What>)> {
+    let told = |part: &&Part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_));
+    let sent = resume(&session.facts, client).messages;
+    let messages = sent.iter().map(|sent| {
+        (sent.assistant, sent.parts.iter().filter(told).map(|part| part.what).collect::<Vec<_>>())
+    });
+    messages.filter(|(_, parts)| !parts.is_empty()).collect()
+}
+
+/// Puts the lines of a log in order whose entries stand before their parents: the other way round if
+/// that is all, else by time.
+fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
+    lines.reverse();
+    let turned = join_lines(&lines);
+    if !intended(&Session::read(&turned).facts).scrambled {
+        return turned;
+    }
+    lines.reverse();
+    let mut times = vec![Time::NONE; lines.len()];
+    for (node, fact) in session.facts.nodes.iter().enumerate() {
+        if let Some(time) = times.get_mut(session.facts.place(node).line as usize - 1) {
+            *time = fact.time;
+        }
+    }
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by_key(|&at| times[at]);
+    join_lines(&order.into_iter().map(|at| lines[at]).collect::<Vec<_>>())
+}
+
+fn join_lines(lines: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for line in lines {
+        out.extend_from_slice(line);
+        if !line.ends_with(b"\n") {
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+/// What is to be done, entry by entry.
+struct Plan<'a> {
+    facts: &'a Facts,
+    reader: Reader<'a>,
+    meant: &'a Intended,
+    /// What becomes of entries, by node.
+    edits: FxHashMap<usize, Edit>,
+    /// Entries that the plan adds.
+    new: Vec<New>,
+    /// The conversation, in the order in which it is laid.
+    way: Vec<Item>,
+    /// The way is laid in one line.
+    in_line: bool,
+}
+
+/// One entry of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Item {
+    /// An entry of the source, as an index of a node.
+    Old(usize),
+    /// One that is added, as an index of [`Plan::new`].
+    New(usize),
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Default)]
+struct Edit {
+    /// Why it is changed, the first reason.
+    why: Option<Kind>,
+    drop: bool,
+    /// A parent other than the one in the file; `Some(None)` is none at all.
+    parent: Option<Option<String>>,
+    uuid: Option<String>,
+    time: Option<String>,
+    model: Option<String>,
+    /// The content as a whole.
+    content: Option<Vec<u8>>,
+    /// What becomes of single blocks, by place.
+    blocks: Vec<(usize, BlockEdit)>,
+    /// The bytes of a later entry with the same uuid, which take its place.
+    replaced_by: Option<usize>,
+    /// The client's copy of a result goes, for the result became text.
+    no_copy: bool,
+}
+
+#[derive(Debug, Clone)]
+enum BlockEdit {
+    Remove,
+    Replace(Vec<Vec<u8>>),
+    /// Another id for a call, or for the call that a result answers.
+    Rename(String),
+}
+
+/// An entry that is added.
+#[derive(Debug, Clone)]
+struct New {
+    kind: NewKind,
+    why: Kind,
+    uuid: String,
+    /// The entry whose surroundings it takes over: session, directory, version.
+    like: usize,
+    /// How long after that one.
+    millis: i64,
+    parent: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+enum NewKind {
+    /// The result of a call that has none.
+    Result { call: String },
+    /// Something before the first answer.
+    Beginning,
+    /// The answer that clients put in behind a prompt without one.
+    NoReply,
+    /// A note that does nothing but stand last.
+    End,
+}
+
+impl<'a> Plan<'a> {
+    fn new(facts: &'a Facts, reader: Reader<'a>, meant: &'a Intended) -> Self {
+        let way = meant.chain.iter().map(|&node| Item::Old(node)).collect();
+        Self { facts, reader, meant, edits: FxHashMap::default(), new: Vec::new(), way, in_line: false }
+    }
+
+    fn node(&self, node: usize) -> &Node {
+        &self.facts.nodes[node]
+    }
+
+    fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
+        let edit = self.edits.entry(node).or_default();
+        edit.why.get_or_insert(why);
+        edit
+    }
+
+    fn drop_entry(&mut self, node: usize, why: Kind) {
+        self.edit(node, why).drop = true;
+    }
+
+    fn is_dropped(&self, node: usize) -> bool {
+        self.edits.get(&node).is_some_and(|edit| edit.drop)
+    }
+
+    /// The uuid that an entry will have.
+    fn uuid(&self, item: Item) -> String {
+        match item {
+            Item::New(new) => self.new[new].uuid.clone(),
+            Item::Old(node) => match self.edits.get(&node).and_then(|edit| edit.uuid.clone()) {
+                Some(uuid) => uuid,
+                None => self.reader.uuid(node),
+            },
+        }
+    }
+
+    /// Decides everything but the order.
+    fn mend(&mut self) {
+        self.mend_copies();
+        self.mend_envelopes();
+        self.mend_contents();
+        self.mend_calls();
+        self.drop_hollow();
+        self.mend_beginning();
+        self.mend_links();
+    }
+
+    /// Of entries with one uuid the later one counts, in the place of the first.
+    fn mend_copies(&mut self) {
+        let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
+        for node in 0..self.facts.nodes.len() {
+            let first = self.facts.first_with_uuid(node);
+            if first != node {
+                last_of.insert(first, node);
+                self.drop_entry(node, Kind::DuplicateUuid);
+            }
+        }
+        for (first, last) in last_of {
+            if self.reader.entry(self.node(first).entry).trim_ascii()
+                != self.reader.entry(self.node(last).entry).trim_ascii()
+            {
+                self.edit(first, Kind::DuplicateUuid).replaced_by = Some(last);
+            }
+        }
+        // On the way stands the later one; it moves to where the first is.
+        for item in &mut self.way {
+            if let Item::Old(node) = item {
+                *node = self.facts.first_with_uuid(*node);
+            }
+        }
+    }
+
+    /// Entries need an id, a message and a time; answers a message id and a model.
+    fn mend_envelopes(&mut self) {
+        for node in 0..self.facts.nodes.len() {
+            let flags = self.node(node).flags;
+            if self.node(node).is_conversation() && flags.lacks_message() {
+                self.drop_entry(node, Kind::Incomplete);
+            } else if flags.lacks_uuid() && !flags.is_sidechain() {
+                self.edit(node, Kind::Incomplete).uuid = Some(made_uuid(&format!("uuid {node}")));
+            }
+        }
+        let way = self.old_way();
+        let mut time = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
+        let mut model: Option<String> = None;
+        let first_model = way.iter().find_map(|&node| self.model_of(node));
+        for node in way {
+            let fact = *self.node(node);
+            if fact.time.is_none() {
+                if let Some(iso) = time.and_then(|time| time.to_iso()) {
+                    self.edit(node, Kind::NoTime).time = Some(iso);
+                }
+            } else {
+                time = Some(fact.time);
+            }
+            if self.is_dropped(node) {
+                continue;
+            }
+            if fact.role != Role::Assistant {
+                if fact.role == Role::Attachment && fact.flags.is_fatal_attachment() {
+                    self.drop_entry(node, Kind::OddAttachment);
+                }
+                continue;
+            }
+            match self.model_of(node) {
+                Some(own) => model = Some(own),
+                None if fact.flags.lacks_model() => {
+                    let taken = model.clone().or_else(|| first_model.clone());
+                    let taken = taken.unwrap_or_else(|| "<synthetic>".to_owned());
+                    self.edit(node, Kind::NoModel).model = Some(taken);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn model_of(&self, node: usize) -> Option<String> {
+        let model = self.facts.model_of(node)?;
+        (model != "<synthetic>").then(|| model.to_owned())
+    }
+
+    /// The entries of the source on the way.
+    fn old_way(&self) -> Vec<usize> {
+        let old = |item: &Item| match item {
+            Item::Old(node) => Some(*node),
+            Item::New(_) => None,
+        };
+        self.way.iter().filter_map(old).collect()
+    }
+
+    /// A conversation begins with a user.
+    fn mend_beginning(&mut self) {
+        let first = self.way.iter().position(|item| match *item {
+            Item::Old(node) => self.node(node).is_conversation() && !self.is_dropped(node),
+            Item::New(_) => true,
+        });
+        let Some(at) = first else { return };
+        if let Item::Old(node) = self.way[at]
+            && self.node(node).role == Role::Assistant
+            && !(self.node(node).flags.is_api_error() && self.node(node).flags.is_synthetic())
+        {
+            let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, -1);
+            self.way.insert(at, Item::New(new));
+        }
+    }
+
+    fn add(&mut self, kind: NewKind, why: Kind, like: usize, millis: i64) -> usize {
+        let seed = format!("{:?} {} {}", kind, self.reader.uuid(like), self.new.len());
+        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, millis, parent: None });
+        self.new.len() - 1
+    }
+
+    /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
+    /// on the one before it.
+    fn mend_links(&mut self) {
+        for broken in &self.meant.breaks {
+            let parent = broken.parent.map(|parent| self.facts.first_with_uuid(parent));
+            let parent = self.kept_above(parent).map(|parent| self.uuid(Item::Old(parent)));
+            let why = match broken.why {
+                rethread_model::Break::Dangling => Kind::DanglingParent,
+                rethread_model::Break::NoParent => Kind::NoParent,
+                rethread_model::Break::Cycle => Kind::Cycle,
+            };
+            self.edit(broken.node, why).parent = Some(parent);
+        }
+        let broken: FxHashSet<usize> = self.meant.breaks.iter().map(|broken| broken.node).collect();
+        for node in 0..self.facts.nodes.len() {
+            if broken.contains(&node) || self.is_dropped(node) {
+                continue;
+            }
+            let Some(parent) = self.facts.parent_of(node).filter(|&parent| self.is_dropped(parent)) else {
+                continue;
+            };
+            if self.facts.first_with_uuid(parent) != parent {
+                continue;
+            }
+            let why = self.edits[&parent].why.unwrap_or(Kind::Incomplete);
+            let above = self.kept_above(Some(parent)).map(|above| self.uuid(Item::Old(above)));
+            self.edit(node, why).parent = Some(above);
+        }
+        self.link_new();
+    }
+
+    /// The nearest entry at or above one that is not dropped.
+    fn kept_above(&self, mut at: Option<usize>) -> Option<usize> {
+        let mut seen = FxHashSet::default();
+        while let Some(node) = at.filter(|&node| seen.insert(node)) {
+            if !self.is_dropped(node) {
+                return Some(node);
+            }
+            at = self.facts.parent_of(node);
+        }
+        None
+    }
+
+    /// Added entries hang on the one before them on the way, and the next one on them.
+    fn link_new(&mut self) {
+        let way = self.kept_way();
+        for at in 0..way.len() {
+            let before = at.checked_sub(1).map(|before| self.uuid(way[before]));
+            let follows_new = at > 0 && matches!(way[at - 1], Item::New(_));
+            match way[at] {
+                Item::New(new) => self.new[new].parent = before,
+                Item::Old(node) if follows_new => {
+                    let why = match way[at - 1] {
+                        Item::New(new) => self.new[new].why,
+                        Item::Old(_) => continue,
+                    };
+                    self.edit(node, why).parent = Some(before);
+                }
+                Item::Old(_) => {}
+            }
+        }
+    }
+
+    fn kept_way(&self) -> Vec<Item> {
+        let kept = |item: &Item| match *item {
+            Item::Old(node) => !self.is_dropped(node),
+            Item::New(_) => true,
+        };
+        self.way.iter().copied().filter(kept).collect()
+    }
+
+    /// Lays the way in one line, so that clients without any rule for forks walk it whole.
+    fn lay_in_line(&mut self) {
+        self.in_line = true;
+        self.way = self.ordered(&self.kept_way());
+        let mut before: Option<String> = None;
+        for (at, item) in self.way.clone().into_iter().enumerate() {
+            match item {
+                Item::New(new) => self.new[new].parent.clone_from(&before),
+                Item::Old(node) => {
+                    let now = match self.edits.get(&node).and_then(|edit| edit.parent.clone()) {
+                        Some(parent) => parent,
+                        None => self.facts.parent_of(node).map(|parent| self.uuid(Item::Old(parent))),
+                    };
+                    let named = !self.node(node).parent.is_none();
+                    // The first entry keeps what it has, unless that names nothing.
+                    let wanted = if at == 0 { now.clone() } else { before.clone() };
+                    if wanted != now || at == 0 && now.is_none() && named {
+                        self.edit(node, Kind::ParallelCalls).parent = Some(wanted);
+                    }
+                }
+            }
+            before = Some(self.uuid(item));
+        }
+    }
+
+    /// Adds a last entry that is newer than all others, so that every client goes on there.
+    fn mark_end(&mut self) {
+        let said = |item: &Item| match *item {
+            Item::Old(node) => self.node(node).is_conversation(),
+            Item::New(_) => true,
+        };
+        let way = self.kept_way();
+        let Some(&last) = way.last() else { return };
+        let Some(&Item::Old(like)) = way.iter().rev().find(|item| matches!(item, Item::Old(_))) else {
+            return;
+        };
+        let asks = match way.iter().rev().find(|item| said(item)) {
+            Some(&Item::Old(node)) => self.node(node).role == Role::User,
+            Some(&Item::New(new)) => {
+                matches!(self.new[new].kind, NewKind::Result { .. } | NewKind::Beginning)
+            }
+            None => false,
+        };
+        let kind = if asks { NewKind::NoReply } else { NewKind::End };
+        let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).max();
+        let now = self.node(like).time.millis();
+        let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
+        let new = self.add(kind, Kind::OtherBranch, like, millis);
+        self.new[new].parent = Some(self.uuid(last));
+        self.way.push(Item::New(new));
+    }
+}
+
+/// Makes a uuid that is the same in every run.
+fn made_uuid(seed: &str) -> String {
+    let hash = xxhash_rust::xxh3::xxh3_128(seed.as_bytes());
+    let hex = format!("{hash:032x}");
+    format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])
+}
