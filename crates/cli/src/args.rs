@@ -78,5 +78,6 @@ pub(crate) enum Command {
     Export(commands::export::Args),
     Preview(commands::preview::Args),
     Check(commands::check::Args),
+    Repair(commands::repair::Args),
     Util(commands::util::Args),
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use rethread::ExportError;
 use rethread::store::FindError;
+use rethread::{ExportError, RepairError};
 
 /// Something went wrong; printed once, in `main`.
 #[derive(Debug)]
@@ -81,6 +81,28 @@ impl From<ExportError> for Failure {
             ExportError::Changed { .. } => failure.hint("move it away to keep it; --force writes over it"),
             ExportError::BrokenNote { .. } => failure.hint("choose another directory"),
             ExportError::NoPath { .. } => failure.hint("`rethread tree` shows the paths of a session"),
+            _ => failure,
+        }
+    }
+}
+
+impl From<RepairError> for Failure {
+    fn from(error: RepairError) -> Self {
+        let error = match error {
+            RepairError::Read(error) => return error.into(),
+            error => error,
+        };
+        let failure = Self::new(with_causes(&error));
+        match &error {
+            RepairError::Held { .. } => {
+                failure.hint("close it there, or repair into a new session without --in-place")
+            }
+            RepairError::NoPlace => failure.hint("name a file for the result with -o"),
+            RepairError::Write { source, .. } => match source.kind() {
+                io::ErrorKind::AlreadyExists => failure.hint("name a file that is not there yet"),
+                io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
+                _ => failure,
+            },
             _ => failure,
         }
     }

@@ -180,6 +180,9 @@ impl Findings {
                 let detail = || "there is nothing to resume in it".to_owned();
                 return self.add_for(client, None, Kind::NoConversation, Severity::Odd, &detail);
             }
+            Refusal::NoConversation if facts.all_sidechain() => {
+                (None, Kind::AllSidechain, "every entry is a subagent's, and clients resume none of those")
+            }
             Refusal::NoConversation => (None, Kind::NoConversation, "the client finds no conversation in it"),
             Refusal::NoTime(node) => {
                 (line(node), Kind::NoTime, "the client needs its time and does not resume")

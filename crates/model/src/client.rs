@@ -41,6 +41,9 @@ impl Client {
         Self::V2_1_325,
     ];
 
+    /// Those that are still in use: clients update themselves, and older ones than these are rare.
+    pub const IN_USE: [Self; 3] = [Self::V2_1_112, Self::V2_1_200, Self::V2_1_325];
+
     /// Returns the version that was run to learn its rules.
     pub fn version(self) -> &'static str {
         match self {

@@ -11,6 +11,7 @@ mod export;
 mod info;
 mod ls;
 mod preview;
+mod repair;
 mod show;
 mod tree;
 
@@ -21,9 +22,10 @@ pub use export::{
 pub use info::{info, info_many};
 pub use ls::ls;
 pub use preview::{Preview, preview, refusal};
+pub use repair::{Line, repair};
 pub use rows::{
-    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, Row, SessionKind, SessionRow,
-    SubagentRow, TranscriptRow,
+    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, RepairRow, Row, SessionKind,
+    SessionRow, SubagentRow, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};

@@ -131,6 +131,23 @@ impl FindingRow {
     }
 }
 
+/// A session that was mended, as `repair --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct RepairRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub output: Option<String>,
+    pub id: Option<String>,
+    pub backup: Option<String>,
+    pub findings: Vec<FindingRow>,
+    pub left: Vec<FindingRow>,
+    pub lines_changed: usize,
+    pub lines_dropped: usize,
+    pub lines_added: usize,
+    pub reordered: bool,
+}
+
 /// A path of an export, as `export --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]

@@ -7,12 +7,23 @@ use rethread_render::{Checked, FindingRow};
 
 use crate::library::{Library, Source};
 
+/// Which clients a session is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clients {
+    /// Those that are still in use.
+    #[default]
+    InUse,
+    /// All whose rules are known.
+    All,
+    /// One of them.
+    One(Client),
+}
+
 /// What is checked.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
-    /// Against the rules of this client only; without one, all of them, and what is only the way of
-    /// older clients is left out.
-    pub client: Option<Client>,
+    /// Against the rules of which clients.
+    pub clients: Clients,
     /// Now, to know what the client's clean-up will delete; without it, files do not age.
     pub now: Option<SystemTime>,
 }
@@ -39,13 +50,10 @@ impl Library {
 
 /// Checks a session without its file.
 pub(crate) fn findings(session: &Session, options: &CheckOptions) -> Vec<Finding> {
-    match options.client {
-        Some(client) => check(session, &[client]),
-        None => {
-            let mut findings = check(session, &Client::ALL);
-            findings.retain(|finding| !finding.is_by_design());
-            findings
-        }
+    match options.clients {
+        Clients::InUse => check(session, &Client::IN_USE),
+        Clients::All => check(session, &Client::ALL),
+        Clients::One(client) => check(session, &[client]),
     }
 }
 

@@ -23,13 +23,15 @@ mod demo;
 mod export;
 mod library;
 mod ls;
+mod repair;
 mod session;
 mod titles;
 
-pub use check::CheckOptions;
+pub use check::{CheckOptions, Clients};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
+pub use repair::{RepairError, RepairTo, Repaired};
 pub use session::{Earlier, Loaded, Subagent, info_total};
 
 pub use rethread_edit as edit;
@@ -38,7 +40,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, Row, SessionKind,
-    SessionRow, SubagentRow, TranscriptRow,
+    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, RepairRow, Row,
+    SessionKind, SessionRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

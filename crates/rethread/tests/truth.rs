@@ -342,6 +342,11 @@ fn what_is_repaired_resumes_everywhere() {
         let repair = rethread::edit::repair(&bytes);
         if repair.changes.is_empty() {
             n_whole += 1;
+            if std::env::var_os("SHOW").is_some() {
+                for f in &repair.left {
+                    println!("LEFT {name} {f:?}");
+                }
+            }
             assert_eq!(repair.bytes, bytes);
             continue;
         }

@@ -156,6 +156,15 @@ impl Store {
         all.map(|live| (live.session_id.clone(), live)).collect()
     }
 
+    /// Returns the client that has a session file open.
+    pub fn holder(&self, file: &SessionFile) -> Option<Live> {
+        // A file that was named by its path may lie under a root that nobody named.
+        let own = file.path.canonicalize().ok();
+        let own = own.as_deref().and_then(|path| path.ancestors().nth(3)).map(Path::to_owned);
+        let roots = self.roots.iter().cloned().chain(own);
+        roots.flat_map(|root| live_sessions(&root)).find(|live| live.session_id == file.id)
+    }
+
     /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.
     pub fn find(&self, wanted: &str) -> Result<Found, FindError> {
         let path = Path::new(wanted);

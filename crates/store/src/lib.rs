@@ -13,4 +13,7 @@ pub use find::{Agents, FindError, Found, SessionFile, Store};
 pub use live::Live;
 pub use project::{project_dir_name, same_project};
 pub use read::{read_facts, read_facts_from, read_whole, uuids_in};
-pub use write::{Written, hash_of, holds_files, remove_stale_parts, write_whole};
+pub use write::{
+    Written, copy_beside, hash_of, holds_files, remove_stale_parts, replace_session, write_session,
+    write_whole,
+};

@@ -65,6 +65,96 @@ impl Write for Counted<'_> {
     }
 }
 
+/// Writes a session where none is yet, whole or not at all: readable by its owner alone, on the disk
+/// before it has its name. A file that is already there is an error.
+pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let part = session_part(path, bytes)?;
+    part.persist_noclobber(path).map_err(|error| error.error)?;
+    sync_dir(path);
+    Ok(())
+}
+
+/// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
+/// Fails if the file is not `before` any more.
+pub fn replace_session(path: &Path, before: &[u8], bytes: &[u8]) -> io::Result<PathBuf> {
+    let part = session_part(path, bytes)?;
+    if fs::read(path)? != before {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read"));
+    }
+    let backup = backup_of(path)?;
+    part.persist(path).map_err(|error| error.error)?;
+    sync_dir(path);
+    Ok(backup)
+}
+
+fn session_part(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Temporary files are readable by their owner alone, and stay so.
+    let mut part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir)?;
+    part.write_all(bytes)?;
+    part.as_file().sync_all()?;
+    Ok(part)
+}
+
+/// Makes a new name durable, where the system can.
+fn sync_dir(path: &Path) {
+    if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
+        let _ = dir.sync_all();
+    }
+}
+
+/// Gives the bytes of a file a second name that no client takes for a session.
+fn backup_of(path: &Path) -> io::Result<PathBuf> {
+    for n in 1..1000 {
+        let ending = if n == 1 { "jsonl.bak".to_owned() } else { format!("jsonl.bak{n}") };
+        let backup = path.with_extension(ending);
+        match fs::hard_link(path, &backup) {
+            Ok(()) => return Ok(backup),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Some file systems have no second names.
+            Err(_) => {
+                let mut copy = match File::create_new(&backup) {
+                    Ok(copy) => copy,
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    Err(error) => return Err(error),
+                };
+                io::copy(&mut File::open(path)?, &mut copy)?;
+                copy.sync_all()?;
+                return Ok(backup);
+            }
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many backups"))
+}
+
+/// Copies what lies beside a session to what lies beside another: subagents and large results.
+pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {
+    let (from, to) = (from.with_extension(""), to.with_extension(""));
+    let mut n_files = 0;
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(below) = waiting.pop() {
+        let entries = match fs::read_dir(from.join(&below)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let below = below.join(entry.file_name());
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                waiting.push(below);
+            } else if kind.is_file() {
+                let target = to.join(&below);
+                fs::create_dir_all(target.parent().unwrap_or(&to))?;
+                fs::copy(entry.path(), target)?;
+                n_files += 1;
+            }
+        }
+    }
+    Ok(n_files)
+}
+
 /// Removes what a killed run left behind in a directory.
 pub fn remove_stale_parts(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -103,6 +193,28 @@ pub fn hash_of(path: &Path) -> io::Result<Written> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_session_is_never_written_over_and_kept_when_it_is_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.jsonl");
+        write_session(&path, b"one").expect("written");
+        let again = write_session(&path, b"two").map_err(|e| e.kind());
+        assert_eq!(again, Err(io::ErrorKind::AlreadyExists));
+        let changed = replace_session(&path, b"other", b"two").map_err(|e| e.kind());
+        assert_eq!(changed, Err(io::ErrorKind::ResourceBusy));
+        let backup = replace_session(&path, b"one", b"two").expect("replaced");
+        let second = replace_session(&path, b"two", b"three").expect("replaced");
+        let text = |path: &Path| fs::read_to_string(path).expect("read");
+        assert_eq!((text(&backup), text(&second), text(&path)), ("one".into(), "two".into(), "three".into()));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(&path).expect("metadata").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 3, "no part is left");
+    }
 
     #[test]
     fn a_file_is_written_whole_or_not_at_all() {

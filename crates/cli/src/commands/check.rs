@@ -4,7 +4,7 @@ use std::io::Write;
 
 use rayon::prelude::*;
 use rethread::render::{self, Style};
-use rethread::{CheckOptions, Checked};
+use rethread::{CheckOptions, Checked, Clients};
 
 use crate::Done;
 use crate::args::Global;
@@ -14,12 +14,13 @@ use crate::terminal::Terminal;
 
 /// Tell whether sessions will resume, and what would be lost
 ///
-/// Checks a session against the rules of every known version of the client: what of the conversation
-/// would not reach the model (loses), what the client or the API would not take (refuses), and what
-/// is not as it should be (odd), each with its line, the versions concerned and what can be done.
+/// Checks a session against the rules of the clients that are still in use (2.1.112 and newer): what
+/// of the conversation would not reach the model (loses), what the client or the API would not take
+/// (refuses), and what is not as it should be (odd), each with its line, the versions concerned and
+/// what can be done.
 ///
-/// How older clients are is no fault of a session: that they do not find the results of parallel
-/// calls, or choose another branch, is told only when --client asks about them.
+/// The measure is the conversation as it was meant: the branch that the newest client takes, with
+/// every link that can be mended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct Args {
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     all: bool,
 
-    /// Only by the rules of this version of the client
+    /// By the rules of this version of the client, or of `all`
     #[arg(long, value_name = "VERSION")]
     client: Option<String>,
 }
@@ -45,12 +46,13 @@ Examples:
   rethread check 3f2a --client 2.1.76";
 
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
-    let (client, note) = match &args.client {
+    let (clients, note) = match args.client.as_deref() {
+        None => (Clients::InUse, None),
+        Some("all") => (Clients::All, None),
         Some(version) => {
             let (client, note) = client(Some(version))?;
-            (Some(client), note)
+            (Clients::One(client), note)
         }
-        None => (None, None),
     };
     if let Some(note) = note {
         terminal.say(&note);
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         terminal.say("no sessions to check; `rethread ls --all` lists all that are found");
         return Ok(Done::Nothing);
     }
-    let options = CheckOptions { client, now: Some(crate::terminal::now().into()) };
+    let options = CheckOptions { clients, now: Some(crate::terminal::now().into()) };
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     let results: Vec<Result<Checked, rethread::Error>> = sources
         .par_iter()

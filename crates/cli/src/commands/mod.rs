@@ -6,6 +6,7 @@ pub(crate) mod home;
 pub(crate) mod info;
 pub(crate) mod ls;
 pub(crate) mod preview;
+pub(crate) mod repair;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;

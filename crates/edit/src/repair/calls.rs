@@ -80,6 +80,7 @@ impl Plan<'_> {
             // A result that stands before its call is laid behind it.
             let own = own.or_else(|| (!free.is_empty() && next == usize::MAX).then_some(0));
             let own = own.map(|own| free.remove(own));
+            self.misplaced |= own.is_some_and(|answer| answer.at < place.at);
             let name = if n == 0 { id.clone() } else { format!("{id}_{}", n + 1) };
             if n > 0 {
                 self.block_edit(*place, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);

@@ -12,6 +12,9 @@ mod calls;
 mod content;
 mod order;
 
+use std::borrow::Cow;
+
+use rethread_log::Key;
 use rethread_model::{
     Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Time, What, check, intended,
     resume,
@@ -54,35 +57,22 @@ pub fn repair(bytes: &[u8]) -> Repair {
     let session = Session::read(bytes);
     let found: Vec<Finding> =
         check(&session, &Client::ALL).into_iter().filter(|finding| !finding.is_by_design()).collect();
-    let mut meant = intended(&session.facts);
-    let scrambled = meant.scrambled;
-    let ordered = if scrambled { in_order(bytes, &session) } else { Vec::new() };
-    let (session, bytes) = if scrambled { (Session::read(&ordered), &ordered[..]) } else { (session, bytes) };
-    if scrambled {
-        meant = intended(&session.facts);
-    }
-    // Without ids nothing tells which rows are one message, so they come first.
-    let (with_ids, mut changes) = give_message_ids(&session, bytes);
-    let (session, bytes) =
-        if changes.is_empty() { (session, bytes) } else { (Session::read(&with_ids), &with_ids[..]) };
-    if !changes.is_empty() {
-        meant = intended(&session.facts);
-    }
-    let reader = Reader::new(&session, bytes);
-    let mut plan = Plan::new(&session.facts, reader, &meant);
+    let Prepared { bytes: prepared, session, mut changes, reordered } = prepare(bytes, session);
+    let meant = intended(&session.facts);
+    let mut plan = Plan::new(&session.facts, Reader::new(&session, &prepared), &meant);
     plan.mend();
-    let mut assembly = Assembly::new(bytes, &plan);
-    if assembly.changes.is_empty() && changes.is_empty() && !scrambled {
+    let mut assembly = Assembly::new(&prepared, &plan);
+    if assembly.changes.is_empty() && changes.is_empty() && !reordered && !plan.misplaced {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
-        return Repair { found, changes: Vec::new(), reordered: false, left, bytes: bytes.to_vec() };
+        return Repair { found, changes, reordered, left, bytes: bytes.to_vec() };
     }
     plan.lay_in_line();
-    assembly = Assembly::new(bytes, &plan);
+    assembly = Assembly::new(&prepared, &plan);
     let (mut left, agree) = look_again(&assembly.bytes);
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them.
         plan.mark_end();
-        let marked = Assembly::new(bytes, &plan);
+        let marked = Assembly::new(&prepared, &plan);
         let (left_then, agree_then) = look_again(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
             (assembly, left) = (marked, left_then);
@@ -97,40 +87,73 @@ pub fn repair(bytes: &[u8]) -> Repair {
         changes.push(change);
     }
     changes.sort_by_key(|change| change.line);
-    let bytes = assembly.bytes;
-    Repair { found, changes, reordered: scrambled, left, bytes }
+    Repair { found, changes, reordered, left, bytes: assembly.bytes }
 }
 
-/// Gives answers without a message id one: rows that hang on each other are one message.
-fn give_message_ids(session: &Session, bytes: &[u8]) -> (Vec<u8>, Vec<Change>) {
+/// A session in which it can be told what belongs together.
+struct Prepared<'a> {
+    bytes: Cow<'a, [u8]>,
+    session: Session,
+    changes: Vec<Change>,
+    reordered: bool,
+}
+
+/// Mends first what everything else depends on: the order of the lines, the ids of messages, and
+/// whether the entries are a subagent's.
+fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
+    let reordered = intended(&session.facts).scrambled;
+    let (bytes, session) = if reordered {
+        let bytes = in_order(bytes, &session);
+        let session = Session::read(&bytes);
+        (Cow::from(bytes), session)
+    } else {
+        (Cow::from(bytes), session)
+    };
+    let (edited, changes) = first_edits(&session, &bytes);
+    if changes.is_empty() {
+        return Prepared { bytes, session, changes, reordered };
+    }
+    let session = Session::read(&edited);
+    Prepared { bytes: edited.into(), session, changes, reordered }
+}
+
+/// Gives answers without a message id one: rows that hang on each other are one message. If every
+/// entry is a subagent's, they become entries of a session of its own.
+fn first_edits(session: &Session, bytes: &[u8]) -> (Vec<u8>, Vec<Change>) {
     let facts = &session.facts;
+    let all_side = facts.all_sidechain();
     let mut ids: FxHashMap<usize, String> = FxHashMap::default();
     let mut out = Vec::new();
     let mut changes = Vec::new();
     let mut done = 0;
     for (node, fact) in facts.nodes.iter().enumerate() {
         let flags = fact.flags;
-        let lacks = fact.role == Role::Assistant && flags.lacks_message_id();
-        if !lacks || flags.is_sidechain() || flags.is_synthetic() {
+        let lacks = fact.role == Role::Assistant && flags.lacks_message_id() && !flags.is_synthetic();
+        let lacks = lacks && (all_side || !flags.is_sidechain());
+        if !lacks && !all_side {
             continue;
         }
-        let above = facts.parent_of(node).and_then(|parent| ids.get(&parent)).cloned();
-        let made = || format!("msg_{}", &made_uuid(&format!("message {node}")).replace('-', "")[..24]);
-        let id = above.unwrap_or_else(made);
         let place = facts.place(node);
         let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
         let raw = &bytes[start..start + place.len as usize];
         let mut splice = Splice::new(raw);
-        if let Some(message) = splice.line.message {
-            splice.set_in_message("id", message.id, string(&id));
-            let after = splice.finish();
-            out.extend_from_slice(&bytes[done..start]);
-            out.extend_from_slice(&after);
-            done = start + raw.len();
-            let (before, after) = (Some(raw.to_vec()), Some(after));
-            changes.push(Change { line: place.line, why: Kind::NoMessageId, before, after });
+        if all_side {
+            splice.set(Key::IsSidechain, b"false".to_vec());
         }
-        ids.insert(node, id);
+        if let Some(message) = splice.line.message.filter(|_| lacks) {
+            let above = facts.parent_of(node).and_then(|parent| ids.get(&parent)).cloned();
+            let made = || format!("msg_{}", &made_uuid(&format!("message {node}")).replace('-', "")[..24]);
+            let id = above.unwrap_or_else(made);
+            splice.set_in_message("id", message.id, string(&id));
+            ids.insert(node, id);
+        }
+        let after = splice.finish();
+        out.extend_from_slice(&bytes[done..start]);
+        out.extend_from_slice(&after);
+        done = start + raw.len();
+        let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
+        let (before, after) = (Some(raw.to_vec()), Some(after));
+        changes.push(Change { line: place.line, why, before, after });
     }
     out.extend_from_slice(&bytes[done..]);
     (out, changes)
@@ -198,8 +221,8 @@ struct Plan<'a> {
     new: Vec<New>,
     /// The conversation, in the order in which it is laid.
     way: Vec<Item>,
-    /// The way is laid in one line.
-    in_line: bool,
+    /// A result stands before its call.
+    misplaced: bool,
 }
 
 /// One entry of the conversation.
@@ -268,7 +291,7 @@ enum NewKind {
 impl<'a> Plan<'a> {
     fn new(facts: &'a Facts, reader: Reader<'a>, meant: &'a Intended) -> Self {
         let way = meant.chain.iter().map(|&node| Item::Old(node)).collect();
-        Self { facts, reader, meant, edits: FxHashMap::default(), new: Vec::new(), way, in_line: false }
+        Self { facts, reader, meant, edits: FxHashMap::default(), new: Vec::new(), way, misplaced: false }
     }
 
     fn node(&self, node: usize) -> &Node {
@@ -489,7 +512,6 @@ impl<'a> Plan<'a> {
 
     /// Lays the way in one line, so that clients without any rule for forks walk it whole.
     fn lay_in_line(&mut self) {
-        self.in_line = true;
         self.way = self.ordered(&self.kept_way());
         let mut before: Option<String> = None;
         for (at, item) in self.way.clone().into_iter().enumerate() {

@@ -145,6 +145,8 @@ kinds! {
     BeginsWithAnswer "begins_with_answer" Mended "`rethread repair` puts a note before it",
     /// More than the model's window holds.
     ContextTooLong "context_too_long" Left "compact it in the client, or go on from an earlier point",
+    /// Every entry is a subagent's.
+    AllSidechain "all_sidechain" Mended "it is the log of a subagent; `rethread repair` makes a session of it",
     /// There is no conversation.
     NoConversation "no_conversation" Left "there is nothing to resume",
 

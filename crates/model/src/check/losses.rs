@@ -10,14 +10,18 @@ struct Loss {
     line: Option<u32>,
     kind: Kind,
     n: usize,
+    /// More than calls that nobody answered.
+    words: bool,
 }
 
 impl Findings {
     pub(super) fn losses(&mut self, facts: &Facts, meant: &Intended, client: Client, resumed: &Resume) {
         let mut sent = vec![false; facts.nodes.len()];
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
-            if let What::Block(node, _) = part.what {
-                sent[node as usize] = true;
+            if let What::Block(node, _) | What::Note(Some(node)) = part.what
+                && let Some(sent) = sent.get_mut(node as usize)
+            {
+                *sent = true;
             }
         }
         let lost: Vec<usize> =
@@ -29,15 +33,21 @@ impl Findings {
         let mut losses: Vec<Loss> = Vec::new();
         for node in lost {
             let (line, kind) = causes.of(node);
+            // That a call without a result is not made again is no loss.
+            let only_calls = facts.blocks_of(node).iter().all(|b| b.sort == Sort::Call || b.sort.is_blank());
+            let words = kind != Kind::OpenCall || !only_calls;
             match losses.iter_mut().find(|loss| loss.kind == kind && loss.line == line) {
-                Some(loss) => loss.n += 1,
-                None => losses.push(Loss { line, kind, n: 1 }),
+                Some(loss) => {
+                    loss.n += 1;
+                    loss.words |= words;
+                }
+                None => losses.push(Loss { line, kind, n: 1, words }),
             }
         }
-        for Loss { line, kind, n } in losses {
+        for Loss { line, kind, n, words } in losses {
             let entries = if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
             let detail = || format!("{}: {entries} of the conversation not sent", loss_of(kind));
-            self.add_for(client, line, kind, Severity::Loses, &detail);
+            self.add_for(client, line, kind, if words { Severity::Loses } else { Severity::Odd }, &detail);
         }
     }
 }

@@ -19,8 +19,11 @@ impl Findings {
         let told = |part: &Part| !matches!(part.what, What::Note(_));
         let first = resumed.messages.iter().find(|message| message.parts.iter().any(told));
         if let Some(part) = first.filter(|m| m.assistant).and_then(|m| m.parts.first()) {
-            let detail = "the API asks for a user's message first";
-            self.refused_part(facts, client, part, Kind::BeginsWithAnswer, detail);
+            // Whether the API takes it depends on what the client puts before it.
+            let line = part.what.node().map(|node| facts.place(node).line);
+            let detail =
+                || "what was said before it is missing, and the API asks for a user first".to_owned();
+            self.add_for(client, line, Kind::BeginsWithAnswer, Severity::Loses, &detail);
         }
         self.pairing(facts, client, &resumed.messages);
         let mut n_images = 0;

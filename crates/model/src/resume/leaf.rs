@@ -123,7 +123,7 @@ impl Rows<'_> {
         let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
         let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
         if leaf.is_none() {
-            self.untimed_leaf = leaves.first().copied();
+            self.untimed_leaf = leaves.iter().copied().find(conversation);
         }
         if leaf.is_none() && leaves.is_empty() && self.client.checkpoints() {
             return self

@@ -137,7 +137,7 @@ pub(super) fn without_date(name: &str) -> &str {
 fn hide_words(row: &mut Row) {
     row.plain = false;
     row.parts.retain(|part| !part.sort.is_text());
-    row.parts.insert(0, Part::note(None));
+    row.parts.insert(0, Part::note(Some(row.node)));
 }
 
 /// Moves attachments up to just behind the nearest answer or result; what is virtual is left out.

@@ -1,0 +1,121 @@
+//! `repair`: mend a session.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use rethread::render::{self, Style};
+use rethread::{RepairTo, Repaired};
+
+use crate::Done;
+use crate::args::Global;
+use crate::commands::{json_line, library};
+use crate::failure::Failure;
+use crate::terminal::{Output, Terminal};
+
+/// Mend a session so that every client resumes it
+///
+/// Mends what `rethread check` finds, by the least change: joins broken links, gives each object its
+/// line, answers calls that have no result, drops what no client reads. Lines with nothing wrong stay
+/// as they are, byte for byte. What cannot be mended is said.
+///
+/// The result is a new session beside the old one, which stays untouched. A session with nothing
+/// wrong is not changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct Args {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+
+    /// Show what would be changed, line by line, and write nothing
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+
+    /// Mend the session itself and keep a backup beside it
+    ///
+    /// Refused while a client has the session open.
+    #[arg(long, conflicts_with_all = ["dry_run", "output"])]
+    in_place: bool,
+
+    /// Write the result to FILE
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
+    output: Option<PathBuf>,
+}
+
+const AFTER: &str = "\
+Exit status: 0 all is mended or nothing had to be, 1 something could not be mended, 2 an error.
+
+Examples:
+  rethread repair last --dry-run
+  rethread repair 3f2a              a new session; the old one stays as it is
+  rethread repair 3f2a --in-place   the same session, with a backup";
+
+pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let library = library(global);
+    let mut sources = library.find(&args.session)?;
+    if sources.len() != 1 {
+        return Err(Failure::new(format!("`{}` holds {} sessions", args.session, sources.len()))
+            .hint("name one of them; `rethread check` with this directory finds those that need it"));
+    }
+    let to = match (&args.output, args.in_place, args.dry_run) {
+        (_, _, true) => RepairTo::Nowhere,
+        (_, true, _) => RepairTo::InPlace,
+        (Some(path), ..) => RepairTo::File(path.clone()),
+        _ => RepairTo::New,
+    };
+    let repaired = library.repair(&sources.remove(0), &to)?;
+    let mut out = terminal.output();
+    if global.json {
+        json_line(&mut out, &repaired.row)?;
+    } else {
+        tell(&mut out, &repaired, args.dry_run, terminal)?;
+    }
+    out.finish()?;
+    Ok(if repaired.row.left.is_empty() { Done::Well } else { Done::Nothing })
+}
+
+fn tell<'c>(
+    out: &mut Output,
+    repaired: &'c Repaired,
+    dry_run: bool,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let look = &terminal.look;
+    let row = &repaired.row;
+    if repaired.changes.is_empty() && !row.reordered {
+        writeln!(out, "nothing to mend: the session is as it was")?;
+    } else {
+        if dry_run {
+            let line = |change: &'c rethread::edit::Change| render::Line {
+                line: change.line,
+                why: change.why.name(),
+                before: change.before.as_deref(),
+                after: change.after.as_deref(),
+            };
+            let lines: Vec<render::Line<'_>> = repaired.changes.iter().map(line).collect();
+            if row.reordered {
+                writeln!(out, "all lines are put in order first; line numbers are those after it")?;
+            }
+            render::repair(out, &lines, look)?;
+        }
+        let verb = if dry_run { "would be" } else { "were" };
+        let (changed, added, dropped) = (row.lines_changed, row.lines_added, row.lines_dropped);
+        let told = format!("{changed} lines {verb} changed, {added} added, {dropped} dropped");
+        writeln!(out, "{}", look.paint(Style::Dim, told))?;
+    }
+    if let Some(output) = &row.output {
+        writeln!(out, "{}", look.line(output))?;
+    }
+    if let Some(backup) = &row.backup {
+        writeln!(out, "{}", look.line(&format!("the session as it was: {backup}")))?;
+    }
+    if let Some(id) = row.id.as_ref().filter(|_| row.output.is_some()) {
+        writeln!(out, "resume it with: claude --resume {}", look.paint(Style::Id, look.line(id)))?;
+    }
+    for finding in &row.left {
+        let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
+        let told = look.line(&format!("not mended: {line}{} ({})", finding.detail, finding.hint));
+        writeln!(out, "{}", look.paint(Style::Bad, told))?;
+    }
+    Ok(())
+}

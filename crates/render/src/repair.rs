@@ -1,0 +1,63 @@
+//! What a repair changes, line by line.
+
+use std::io::{self, Write};
+
+use crate::text::{Look, Style};
+
+/// A line that is changed, dropped or added.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// The line in the source, or the one behind which it is added.
+    pub line: u32,
+    /// What it mends.
+    pub why: &'a str,
+    /// What stood there.
+    pub before: Option<&'a [u8]>,
+    /// What stands there now.
+    pub after: Option<&'a [u8]>,
+}
+
+/// How much of a line is shown around what changes.
+const AROUND: usize = 24;
+/// How much of a line is shown that comes or goes as a whole.
+const WHOLE: usize = 160;
+
+/// Writes the changes: of each line the part that differs.
+pub fn repair(out: &mut dyn Write, lines: &[Line<'_>], look: &Look) -> io::Result<()> {
+    for line in lines {
+        let place = match line.before {
+            Some(_) => format!("line {}", line.line),
+            None => format!("behind line {}", line.line),
+        };
+        writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, line.why))?;
+        let (before, after) = match (line.before, line.after) {
+            (Some(before), Some(after)) => differing(before, after),
+            (before, after) => (before.map(|b| cut(b, 0, WHOLE)), after.map(|a| cut(a, 0, WHOLE))),
+        };
+        for (mark, text, style) in [("-", before, Style::Bad), ("+", after, Style::Active)] {
+            if let Some(text) = text {
+                writeln!(out, "  {}", look.paint(style, format!("{mark} {}", look.line(&text))))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parts of two lines that differ, with a little around them.
+fn differing(before: &[u8], after: &[u8]) -> (Option<String>, Option<String>) {
+    let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+    let (rest_before, rest_after) = (&before[same..], &after[same..]);
+    let tail = rest_before.iter().rev().zip(rest_after.iter().rev()).take_while(|(a, b)| a == b).count();
+    let start = same.saturating_sub(AROUND);
+    let end = |line: &[u8]| (line.len() - tail + AROUND).min(line.len());
+    let shown = |line: &[u8]| cut(&line[..end(line)], start, WHOLE + 2 * AROUND);
+    (Some(shown(before)), Some(shown(after)))
+}
+
+fn cut(line: &[u8], start: usize, len: usize) -> String {
+    let end = (start + len).min(line.len());
+    let text = String::from_utf8_lossy(&line[start..end]);
+    let before = if start > 0 { "…" } else { "" };
+    let behind = if end < line.len() { "…" } else { "" };
+    format!("{before}{}{behind}", text.trim_end())
+}

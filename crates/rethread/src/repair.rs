@@ -1,0 +1,124 @@
+//! Mending a session: what is changed, and where the result goes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rethread_edit::{Change, Repair};
+use rethread_render::{FindingRow, RepairRow};
+
+use crate::library::{Library, Source};
+
+/// Where a mended session goes.
+#[derive(Debug, Clone, Default)]
+pub enum RepairTo {
+    /// Beside the old one, as a session of its own.
+    #[default]
+    New,
+    /// In place of the old one, which is kept as a backup.
+    InPlace,
+    /// To a file.
+    File(PathBuf),
+    /// Nowhere: only the changes are wanted.
+    Nowhere,
+}
+
+/// Why a session could not be repaired.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepairError {
+    /// It could not be found or read.
+    #[error(transparent)]
+    Read(#[from] crate::Error),
+    /// A client has it open.
+    #[error("session {session} is open in a client (process {pid})")]
+    Held {
+        /// Which session.
+        session: String,
+        /// The client's process.
+        pid: u32,
+    },
+    /// It is no file, so there is no place for the result.
+    #[error("there is no place to write the repaired session to")]
+    NoPlace,
+    /// The result could not be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A session that was mended, or had nothing to mend.
+#[derive(Debug, Clone)]
+pub struct Repaired {
+    /// What `repair --json` prints.
+    pub row: RepairRow,
+    /// What was changed, line by line.
+    pub changes: Vec<Change>,
+}
+
+impl Library {
+    /// Mends a session. Nothing is written if there is nothing to mend.
+    pub fn repair(&self, source: &Source, to: &RepairTo) -> Result<Repaired, RepairError> {
+        let loaded = self.load(source)?;
+        let before = &loaded.bytes;
+        let repair = rethread_edit::repair(before);
+        let mut row = row_of(source, &repair);
+        if repair.changes.is_empty() && !repair.reordered {
+            return Ok(Repaired { row, changes: repair.changes });
+        }
+        let path = &source.file.path;
+        let file = source.bytes.is_none();
+        let failed = |path: &Path, source: io::Error| RepairError::Write { path: path.to_owned(), source };
+        match to {
+            RepairTo::Nowhere => {}
+            RepairTo::File(output) => {
+                rethread_store::write_session(output, &repair.bytes).map_err(|e| failed(output, e))?;
+                row.output = Some(output.to_string_lossy().into_owned());
+            }
+            RepairTo::New if file => {
+                let id = uuid::Uuid::new_v4().to_string();
+                let output = path.with_file_name(format!("{id}.jsonl"));
+                // What lies beside it comes first: a session is there when its log is.
+                rethread_store::copy_beside(path, &output).map_err(|e| failed(&output, e))?;
+                rethread_store::write_session(&output, &repair.bytes).map_err(|e| failed(&output, e))?;
+                row.output = Some(output.to_string_lossy().into_owned());
+                row.id = Some(id);
+            }
+            RepairTo::InPlace if file => {
+                if let Some(live) = self.store.holder(&source.file) {
+                    return Err(RepairError::Held { session: source.file.id.clone(), pid: live.pid });
+                }
+                let backup = rethread_store::replace_session(path, before, &repair.bytes);
+                let backup = backup.map_err(|e| failed(path, e))?;
+                row.output = Some(path.to_string_lossy().into_owned());
+                row.id = Some(source.file.id.clone());
+                row.backup = Some(backup.to_string_lossy().into_owned());
+            }
+            RepairTo::New | RepairTo::InPlace => return Err(RepairError::NoPlace),
+        }
+        Ok(Repaired { row, changes: repair.changes })
+    }
+}
+
+fn row_of(source: &Source, repair: &Repair) -> RepairRow {
+    let rows = |findings: &[rethread_model::Finding]| -> Vec<FindingRow> {
+        findings.iter().map(|finding| FindingRow::new(&source.file.id, finding.clone())).collect()
+    };
+    let count = |fits: fn(&Change) -> bool| repair.changes.iter().filter(|change| fits(change)).count();
+    RepairRow {
+        r#type: "repair",
+        session: source.file.id.clone(),
+        output: None,
+        id: None,
+        backup: None,
+        findings: rows(&repair.found),
+        left: rows(&repair.left),
+        lines_changed: count(|change| change.before.is_some() && change.after.is_some()),
+        lines_dropped: count(|change| change.after.is_none()),
+        lines_added: count(|change| change.before.is_none()),
+        reordered: repair.reordered,
+    }
+}
