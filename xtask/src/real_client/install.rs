@@ -28,13 +28,15 @@ pub(crate) fn install(version: &str) -> Result<Client> {
     if let Ok(client) = find(version) {
         return Ok(client);
     }
+    let npm = which("npm")?;
     let whole = directory(version)?;
     let parent = whole.parent().context("a directory for the clients")?;
     fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     let partial = tempfile::Builder::new().prefix("partial-").tempdir_in(parent)?;
     let package = format!("@anthropic-ai/claude-code@{version}");
-    println!("$ npm install {package}");
-    let output = Command::new(which("npm")?)
+    // On stderr, since `record` prints data.
+    eprintln!("$ npm install {package}");
+    let output = Command::new(npm)
         .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--prefix"])
         .arg(partial.path())
         .arg(&package)

@@ -3,6 +3,7 @@
 //! The command runs itself again in a network namespace of its own. A real client can then reach the
 //! stand-in for the API and nothing else, whatever its settings say.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -36,13 +37,14 @@ pub(crate) fn namespace() -> Result<Vec<&'static str>> {
     ways.into_iter().find(works).context("this system gives no network of its own (unshare --user --net)")
 }
 
-/// Runs this program again with the same arguments, inside.
-pub(crate) fn enter(way: &[&str], env: &[(&str, &std::ffi::OsStr)]) -> Result<ExitStatus> {
+/// Runs `real-client` with these arguments inside.
+pub(crate) fn enter(way: &[&str], args: &[String], env: &[(&str, &OsStr)]) -> Result<ExitStatus> {
     Command::new("unshare")
         .args(way)
         .arg("--")
         .arg(std::env::current_exe()?)
-        .args(std::env::args_os().skip(1))
+        .arg("real-client")
+        .args(args)
         .envs(env.iter().copied())
         .env(INSIDE, "1")
         .status()

@@ -76,9 +76,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(rethread) = &rethread {
         env.push((RETHREAD, rethread.as_os_str()));
     }
-    let status = isolate::enter(&way, &env)?;
-    // What was wrong has been said inside.
-    std::process::exit(status.code().unwrap_or(1));
+    let status = isolate::enter(&way, args, &env)?;
+    if !status.success() {
+        // What was wrong has been said inside.
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    Ok(())
 }
 
 /// What needs the network: finds or installs the clients.
@@ -184,6 +187,8 @@ impl Options {
             Some("record") => {
                 let (file, after) = rest.split_first().context("`record` needs a file")?;
                 options.what = What::Record(PathBuf::from(file));
+                // Who asks for a record is not helped by a note that there is none.
+                options.require = true;
                 rest = after;
             }
             _ => rest = &words,
