@@ -50,8 +50,9 @@ impl Stage {
         if beside.is_dir() {
             copy_dir(&beside, &session.with_extension(""))?;
         }
+        // Version 1 does not start if a project has no list of tools.
         let settings = json!({ "hasCompletedOnboarding": true, "autoUpdates": false,
-            "projects": { (work.to_string_lossy()): { "hasTrustDialogAccepted": true } } });
+            "projects": { (work.to_string_lossy()): { "allowedTools": [], "hasTrustDialogAccepted": true } } });
         fs::write(home.join(".claude/.claude.json"), settings.to_string())?;
         Ok(Self { home, session, _dir: dir })
     }
@@ -153,7 +154,7 @@ const SWITCHES: [(&str, &str); 11] = [
     ("DISABLE_TELEMETRY", "1"),
     // The namespace makes us root, and a session may ask for a mode that a client denies to root.
     ("IS_SANDBOX", "1"),
-    ("SHELL", "/bin/sh"),
+    ("SHELL", "/bin/bash"),
     ("TERM", "dumb"),
     // Else a session that is too long for the model would be summarised or turned down for that alone.
     ("DISABLE_AUTO_COMPACT", "1"),
