@@ -1,10 +1,12 @@
 //! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask browser` looks at
-//! exported pages with a real browser, `cargo xtask fuzz` fuzzes.
+//! exported pages with a real browser, `cargo xtask real-client` asks the real client, `cargo xtask fuzz`
+//! fuzzes.
 
 mod bench;
 mod browser;
 mod fuzz;
 mod generate;
+mod real_client;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,10 +19,12 @@ fn main() -> Result<()> {
         ["ci"] => ci(),
         ["bench", ..] => bench::run(&args[1..]),
         ["browser"] => browser::run(),
+        ["real-client", ..] => real_client::run(&args[1..]),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|export] | browser | fuzz [SECONDS]"
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|export] | browser | fuzz [SECONDS] | {}",
+            real_client::USAGE
         ),
     }
 }

@@ -1,0 +1,177 @@
+//! The checks: what `rethread` says of a client against what that client does.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::compare::{Answer, parse};
+use super::install::Client;
+use super::run::Stage;
+use super::samples::Sample;
+
+/// What is asked of a resumed session. No log has it already.
+pub(crate) const PROMPT: &str = "Where did we stop? (asked by cargo xtask real-client)";
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Check {
+    /// What a client sends is what `rethread preview` says.
+    Preview,
+    /// What `rethread repair` wrote is taken by every client, and sent as `preview` says.
+    Repair,
+    /// What a client sends is what was recorded of it: a check of this program, not of `rethread`.
+    Recorded,
+}
+
+/// A check of one log, with every client that it concerns.
+pub(crate) struct Job<'a> {
+    pub(crate) check: Check,
+    pub(crate) sample: &'a Sample,
+    pub(crate) clients: Vec<&'a Client>,
+}
+
+/// Does all jobs, so many at a time, and prints each difference; returns how many there were.
+pub(crate) fn run(jobs: &[Job<'_>], at_a_time: usize, rethread: &Path) -> usize {
+    let next = AtomicUsize::new(0);
+    let tally = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    job.run(rethread, &tally);
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().unwrap_or_default();
+    tally.print();
+    tally.counts.values().map(|count| count.different).sum()
+}
+
+impl Job<'_> {
+    fn run(&self, rethread: &Path, tally: &Mutex<Tally>) {
+        let repaired = match self.check {
+            Check::Repair => self.repair(rethread),
+            Check::Preview | Check::Recorded => Ok(None),
+        };
+        for client in &self.clients {
+            let started = Instant::now();
+            let difference = match (&repaired, self.check) {
+                (Err(error), _) => Ok(Some(format!("{error:#}"))),
+                (Ok(repaired), Check::Repair) => self.resume_repaired(repaired.as_ref(), rethread, client),
+                (Ok(_), Check::Preview) => self.preview(rethread, client),
+                (Ok(_), Check::Recorded) => self.recorded(client),
+            };
+            // What could not be done is no agreement.
+            let difference = difference.unwrap_or_else(|error| Some(format!("{error:#}")));
+            if let Some(difference) = &difference {
+                println!("{} {} {}: {difference}", client.version, self.check.verb(), self.sample.name);
+            }
+            if let Ok(mut tally) = tally.lock() {
+                tally.add(self.check, &client.version, difference.is_none(), started.elapsed());
+            }
+        }
+    }
+
+    fn preview(&self, rethread: &Path, client: &Client) -> Result<Option<String>> {
+        let stage = Stage::of(&self.sample.path)?;
+        let told = stage.preview(rethread, &client.version, PROMPT)?;
+        Ok(told.differs_from(&stage.resume(client, PROMPT)?))
+    }
+
+    /// Repairs the log; the new session lies in the stage.
+    fn repair(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
+        let stage = Stage::of(&self.sample.path)?;
+        Ok(stage.repair(rethread)?.map(|output| (stage, output)))
+    }
+
+    fn resume_repaired(
+        &self,
+        repaired: Option<&(Stage, PathBuf)>,
+        rethread: &Path,
+        client: &Client,
+    ) -> Result<Option<String>> {
+        let stage = Stage::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
+        let told = stage.preview(rethread, &client.version, PROMPT)?;
+        let sent = stage.resume(client, PROMPT)?;
+        // Where nobody said anything, there is nothing to mend and nothing to resume.
+        if !sent.accepted && (told.accepted || has_messages(&fs::read(&self.sample.path)?)) {
+            let which = if repaired.is_some() { "repaired" } else { "left as it is" };
+            return Ok(Some(format!("{which}, and the client refused it: {}", sent.said)));
+        }
+        Ok(told.differs_from(&sent))
+    }
+
+    fn recorded(&self, client: &Client) -> Result<Option<String>> {
+        let recorded = self.sample.path.with_extension("received.json");
+        let recorded = parse(&fs::read(&recorded).with_context(|| recorded.display().to_string())?)?;
+        let told = Answer::from_json(&recorded);
+        // The prompt was the last thing that was sent.
+        let last = told.messages.last().and_then(|message| message["content"].as_array()?.last());
+        let prompt = last.and_then(|block| block["text"].as_str()).unwrap_or(PROMPT);
+        Ok(told.differs_from(&Stage::of(&self.sample.path)?.resume(client, prompt)?))
+    }
+}
+
+impl Check {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Preview => "preview",
+            Self::Repair => "repair",
+            Self::Recorded => "recorded",
+        }
+    }
+}
+
+/// Tells whether a log has something that was said in it.
+fn has_messages(log: &[u8]) -> bool {
+    let mut lines = log.split(|&byte| byte == b'\n').filter_map(|line| parse(line).ok());
+    lines.any(|line: Value| line["type"] == "user" || line["type"] == "assistant")
+}
+
+#[derive(Default)]
+struct Tally {
+    counts: BTreeMap<(Check, String), Count>,
+}
+
+#[derive(Default)]
+struct Count {
+    same: usize,
+    different: usize,
+    time: Duration,
+}
+
+impl Tally {
+    fn add(&mut self, check: Check, version: &str, same: bool, time: Duration) {
+        let count = self.counts.entry((check, version.to_owned())).or_default();
+        count.same += usize::from(same);
+        count.different += usize::from(!same);
+        count.time += time;
+    }
+
+    fn print(&self) {
+        for ((check, version), count) in &self.counts {
+            let runs = count.same + count.different;
+            let each = count.time.as_secs_f64() / runs as f64;
+            println!("{version} {}: {} of {runs} agree, {each:.1} s each", check.verb(), count.same);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_messages;
+
+    #[test]
+    fn a_log_without_messages_is_known() {
+        assert!(!has_messages(b""));
+        assert!(!has_messages(b"{\"type\":\"summary\"}\nnot json\n"));
+        assert!(has_messages(b"not json\n{\"type\":\"user\"}"));
+    }
+}

@@ -1,0 +1,241 @@
+//! `cargo xtask real-client`: the real client as an acceptance test.
+//!
+//! `rethread preview` says what a version of the client would send to the API when it resumes a session,
+//! and what `rethread repair` writes must be resumed by every version. Whether that is so, the client itself
+//! can tell: it is installed, started on a copy of a session in a network that has loopback only, and talks
+//! to a stand-in for the API which notes what it is sent. Nothing of the user's is read or written, and
+//! nothing reaches the network.
+//!
+//! Where the client cannot be installed or shut in, that is said and the check is left out, unless
+//! `--require` asks for it.
+
+mod api;
+mod check;
+mod compare;
+mod install;
+mod isolate;
+mod run;
+mod samples;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rethread_testkit::Home;
+use serde_json::json;
+
+use self::check::{Check, Job, PROMPT};
+use self::install::{Client, VERSIONS};
+use self::run::Stage;
+use self::samples::Choice;
+use crate::{cargo, target_dir, workspace};
+
+pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--client VERSION] \
+    [preview|repair|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
+
+/// The program to check, if it is not to be built.
+const RETHREAD: &str = "RETHREAD_BIN";
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    all: bool,
+    require: bool,
+    jobs: usize,
+    versions: Vec<String>,
+    prompt: String,
+    what: What,
+    filter: Option<String>,
+}
+
+#[derive(Debug, PartialEq)]
+enum What {
+    Checks(Vec<Check>),
+    /// Prints what the clients send for one log.
+    Record(PathBuf),
+}
+
+pub(crate) fn run(args: &[String]) -> Result<()> {
+    let options = Options::parse(args)?;
+    if isolate::is_inside() {
+        return match isolate::check() {
+            Ok(()) => inside(&options),
+            Err(error) => left_out(&error, options.require),
+        };
+    }
+    let way = match outside(&options) {
+        Ok(way) => way,
+        Err(error) => return left_out(&error, options.require),
+    };
+    let mut env = Vec::new();
+    let mut rethread = std::env::var_os(RETHREAD).map(PathBuf::from);
+    if options.runs_rethread() && rethread.is_none() {
+        // Before the network is gone.
+        cargo(&["build", "-p", "rethread-cli"], &[])?;
+        rethread = Some(workspace().join(target_dir()).join("debug/rethread"));
+    }
+    let rethread = rethread.map(std::path::absolute).transpose()?;
+    if let Some(rethread) = &rethread {
+        env.push((RETHREAD, rethread.as_os_str()));
+    }
+    let status = isolate::enter(&way, args, &env)?;
+    if !status.success() {
+        // What was wrong has been said inside.
+        std::process::exit(status.code().unwrap_or(1));
+    }
+    Ok(())
+}
+
+/// What needs the network: finds or installs the clients.
+fn outside(options: &Options) -> Result<Vec<&'static str>> {
+    let way = isolate::namespace()?;
+    for version in &options.versions {
+        install::install(version)?;
+    }
+    Ok(way)
+}
+
+fn left_out(error: &anyhow::Error, require: bool) -> Result<()> {
+    if require {
+        bail!("the real client was not run: {error:#}");
+    }
+    println!("LEFT OUT: the real client was not run: {error:#}");
+    Ok(())
+}
+
+fn inside(options: &Options) -> Result<()> {
+    let clients: Vec<Client> =
+        options.versions.iter().map(|version| install::find(version)).collect::<Result<_>>()?;
+    let checks = match &options.what {
+        What::Record(file) => return record(file, &clients, &options.prompt),
+        What::Checks(checks) => checks,
+    };
+    let rethread = std::env::var_os(RETHREAD).map(PathBuf::from).unwrap_or_default();
+    let choice = Choice { all: options.all, filter: options.filter.clone() };
+    let made = Home::default();
+    let has = |check: Check| checks.contains(&check);
+    let sessions = if has(Check::Preview) { samples::sessions(&choice, &made)? } else { Vec::new() };
+    let versions = clients.iter().map(|client| client.version.as_str());
+    let cases = if has(Check::Repair) || has(Check::Recorded) {
+        samples::cases(&choice, versions)
+    } else {
+        Vec::new()
+    };
+    let mut jobs = Vec::new();
+    for sample in &sessions {
+        jobs.push(Job { check: Check::Preview, sample, clients: clients.iter().collect() });
+    }
+    for sample in &cases {
+        if has(Check::Repair) {
+            jobs.push(Job { check: Check::Repair, sample, clients: clients.iter().collect() });
+        }
+        if has(Check::Recorded) && sample.path.with_extension("received.json").is_file() {
+            let recorded =
+                clients.iter().filter(|client| sample.name.contains(&format!("/{}/", client.version)));
+            jobs.push(Job { check: Check::Recorded, sample, clients: recorded.collect() });
+        }
+    }
+    if jobs.is_empty() {
+        bail!("nothing to check: no log matches");
+    }
+    println!("real clients {}: {} logs", options.versions.join(", "), jobs.len());
+    match check::run(&jobs, options.jobs, &rethread) {
+        0 => Ok(()),
+        n => bail!("{n} differences"),
+    }
+}
+
+/// Prints what each client sends when it resumes a log, a document for each.
+fn record(file: &Path, clients: &[Client], prompt: &str) -> Result<()> {
+    for client in clients {
+        let answer = Stage::of(file)?.resume(client, prompt)?;
+        let document = json!({ "type": "record", "client": client.version, "accepted": answer.accepted,
+            "said": answer.said, "messages": answer.messages });
+        println!("{document}");
+    }
+    Ok(())
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self> {
+        let mut options = Self {
+            all: false,
+            require: false,
+            jobs: 2,
+            versions: Vec::new(),
+            prompt: PROMPT.to_owned(),
+            what: What::Checks(vec![Check::Preview, Check::Repair]),
+            filter: None,
+        };
+        let mut words = Vec::new();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+            match arg.as_str() {
+                "--all" => options.all = true,
+                "--require" => options.require = true,
+                "--jobs" => options.jobs = value()?.parse().context("--jobs needs a number")?,
+                "--client" => options.versions.push(value()?.clone()),
+                "--prompt" => options.prompt = value()?.clone(),
+                word if !word.starts_with('-') => words.push(word),
+                _ => bail!("usage: cargo xtask {USAGE}"),
+            }
+        }
+        let mut rest = &words[1.min(words.len())..];
+        match words.first().copied() {
+            Some("preview") => options.what = What::Checks(vec![Check::Preview]),
+            Some("repair") => options.what = What::Checks(vec![Check::Repair]),
+            Some("recorded") => options.what = What::Checks(vec![Check::Recorded]),
+            Some("record") => {
+                let (file, after) = rest.split_first().context("`record` needs a file")?;
+                options.what = What::Record(PathBuf::from(file));
+                // Who asks for a record is not helped by a note that there is none.
+                options.require = true;
+                rest = after;
+            }
+            _ => rest = &words,
+        }
+        options.filter = match (rest, &options.what) {
+            ([], _) => None,
+            ([filter], What::Checks(_)) => Some((*filter).to_owned()),
+            _ => bail!("usage: cargo xtask {USAGE}"),
+        };
+        if options.versions.is_empty() {
+            options.versions = VERSIONS.map(str::to_owned).to_vec();
+        }
+        options.jobs = options.jobs.max(1);
+        Ok(options)
+    }
+
+    fn runs_rethread(&self) -> bool {
+        matches!(&self.what, What::Checks(checks) if checks.iter().any(|&check| check != Check::Recorded))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &str) -> Result<Options> {
+        Options::parse(&args.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let options = parse("").expect("no arguments");
+        assert_eq!(options.versions, VERSIONS);
+        assert_eq!((options.jobs, options.what), (2, What::Checks(vec![Check::Preview, Check::Repair])));
+        let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("arguments");
+        assert_eq!(options.what, What::Checks(vec![Check::Repair]));
+        assert_eq!((options.all, options.jobs, options.filter.as_deref()), (true, 4, Some("d01")));
+        assert_eq!(options.versions, ["2.0.77"]);
+        assert_eq!(parse("corpus").expect("a filter").filter.as_deref(), Some("corpus"));
+        let record = parse("record x.jsonl --prompt Hi").expect("a file");
+        assert_eq!((record.what, record.prompt.as_str()), (What::Record(PathBuf::from("x.jsonl")), "Hi"));
+    }
+
+    #[test]
+    fn what_is_no_argument_is_refused() {
+        for args in ["--unknown", "--jobs", "--jobs x", "record", "record a b", "preview a b"] {
+            assert!(parse(args).is_err(), "{args}");
+        }
+    }
+}

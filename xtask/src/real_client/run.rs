@@ -1,0 +1,245 @@
+//! One run of one program on a copy of one session.
+//!
+//! A [`Stage`] is a throw-away home with a config directory that holds the copy. Both the client and
+//! `rethread` run on it with an environment that has nothing of the user's; the session that was copied is
+//! never touched.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use super::api::{Api, main_request};
+use super::compare::{Answer, normalise, parse};
+use super::install::Client;
+
+/// A client that takes longer is ended. A resume takes a second.
+const TIME_LIMIT: Duration = Duration::from_secs(40);
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The id for a log that has none.
+const SOME_ID: &str = "5e551011-0000-4000-8000-000000000001";
+
+/// A home for one run, with a copy of a session in it. It is removed when it is dropped.
+pub(crate) struct Stage {
+    home: PathBuf,
+    /// The copy.
+    pub(crate) session: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Copies a session and what lies beside it into a new home.
+    pub(crate) fn of(source: &Path) -> Result<Self> {
+        let bytes = fs::read(source).with_context(|| source.display().to_string())?;
+        let dir = tempfile::Builder::new().prefix("real-client-").tempdir()?;
+        // A client names the project by the real path of its directory.
+        let home = fs::canonicalize(dir.path())?;
+        let work = home.join("work");
+        fs::create_dir(&work)?;
+        let project: String =
+            work.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let project = home.join(".claude/projects").join(project);
+        fs::create_dir_all(&project)?;
+        let session = project.join(session_id(source, &bytes)).with_extension("jsonl");
+        fs::write(&session, bytes)?;
+        let beside = source.with_extension("");
+        if beside.is_dir() {
+            copy_dir(&beside, &session.with_extension(""))?;
+        }
+        // Version 1 does not start if a project has no list of tools.
+        let settings = json!({ "hasCompletedOnboarding": true, "autoUpdates": false,
+            "projects": { (work.to_string_lossy()): { "allowedTools": [], "hasTrustDialogAccepted": true } } });
+        fs::write(home.join(".claude/.claude.json"), settings.to_string())?;
+        Ok(Self { home, session, _dir: dir })
+    }
+
+    /// Resumes the session with a client and a new prompt, and returns what it sent.
+    pub(crate) fn resume(&self, client: &Client, prompt: &str) -> Result<Answer> {
+        let api = Api::start().context("no port on loopback")?;
+        let id = self.session.file_stem().context("a session has a name")?;
+        let (out, err) = (self.home.join("stdout"), self.home.join("stderr"));
+        let started = Instant::now();
+        // `timeout` makes a group of what it starts and ends that, and nothing else, also if we are gone.
+        let status = self
+            .command("timeout")
+            .args(["--signal=KILL", &TIME_LIMIT.as_secs().to_string()])
+            .args(&client.command)
+            .args(["-p", prompt, "--output-format", "json", "--resume"])
+            .arg(id)
+            .envs(SWITCHES)
+            .env("ANTHROPIC_BASE_URL", api.url())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .status()
+            .context("timeout")?;
+        let requests = api.requests();
+        let main = main_request(&requests, prompt).filter(|_| status.success());
+        let said = if started.elapsed() >= TIME_LIMIT {
+            format!("it was ended after {} s", TIME_LIMIT.as_secs())
+        } else {
+            talk(&fs::read(&out)?, &fs::read(&err)?)
+        };
+        let messages = main.and_then(|request| request.body["messages"].as_array());
+        Ok(Answer {
+            accepted: messages.is_some(),
+            messages: messages.map_or_else(Vec::new, |messages| normalise(messages)),
+            said,
+        })
+    }
+
+    /// Asks `rethread` what a client would send.
+    pub(crate) fn preview(&self, rethread: &Path, version: &str, prompt: &str) -> Result<Answer> {
+        let args = ["preview", "--json", "--client", version, "--prompt", prompt];
+        let answers = self.rethread(rethread, &args)?;
+        let preview = answers.iter().find(|answer| answer["type"] == "preview");
+        Ok(Answer::from_json(preview.context("`rethread preview` printed no preview")?))
+    }
+
+    /// Repairs the session; returns the new one, or nothing if there was nothing to mend.
+    pub(crate) fn repair(&self, rethread: &Path) -> Result<Option<PathBuf>> {
+        let before = fs::read(&self.session)?;
+        let answers = self.rethread(rethread, &["repair", "--json"])?;
+        if fs::read(&self.session)? != before {
+            bail!("`rethread repair` changed the session itself");
+        }
+        let repair = answers.iter().find(|answer| answer["type"] == "repair");
+        let output = repair.context("`rethread repair` printed no repair")?["output"].as_str();
+        // It may be relative to where the command ran.
+        Ok(output.map(|path| self.home.join("work").join(path)))
+    }
+
+    /// Runs `rethread` on the session and returns the documents that it printed.
+    fn rethread(&self, rethread: &Path, args: &[&str]) -> Result<Vec<Value>> {
+        let output = self.command(rethread).args(args).arg(&self.session).output().context("rethread")?;
+        // Exit 1 tells of findings. They are in what was printed, too.
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("`rethread {}` failed: {}", args[0], said.lines().next().unwrap_or("it does not say why"));
+        }
+        // One document over several lines, or one on each.
+        if let Ok(document) = parse(&output.stdout) {
+            return Ok(vec![document]);
+        }
+        let lines = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+        lines
+            .map(|line| parse(line).with_context(|| format!("`rethread {}` printed no JSON", args[0])))
+            .collect()
+    }
+
+    fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", &self.home)
+            .env("CLAUDE_CONFIG_DIR", self.home.join(".claude"))
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.home.join("work"))
+            .stdin(Stdio::null());
+        command
+    }
+}
+
+/// What a client is told beside where it lives: nobody to talk to, nothing to fetch, no second try.
+const SWITCHES: [(&str, &str); 11] = [
+    ("ANTHROPIC_API_KEY", "none"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("CLAUDE_CODE_MAX_RETRIES", "0"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    // The namespace makes us root, and a session may ask for a mode that a client denies to root.
+    ("IS_SANDBOX", "1"),
+    ("SHELL", "/bin/bash"),
+    ("TERM", "dumb"),
+    // Else a session that is too long for the model would be summarised or turned down for that alone.
+    ("DISABLE_AUTO_COMPACT", "1"),
+    ("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "1000000000"),
+];
+
+/// Returns what a client said at its end: the `result` that it printed, or its complaints.
+fn talk(out: &[u8], err: &[u8]) -> String {
+    let result = parse(out).ok().and_then(|printed| {
+        let results = if let Value::Array(events) = printed { events } else { vec![printed] };
+        results.iter().rev().find_map(|event| Some(event["result"].as_str()?.to_owned()))
+    });
+    result.unwrap_or_else(|| {
+        let text = if err.is_empty() { out } else { err };
+        String::from_utf8_lossy(text).trim().to_owned()
+    })
+}
+
+/// Returns the id that a client would know a session by: the name of its file, or what stands inside,
+/// since a client takes only names that are ids.
+fn session_id(path: &Path, bytes: &[u8]) -> String {
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    if is_uuid(&name) {
+        return name;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let ids = text.split("\"sessionId\":").skip(1);
+    let mut ids = ids.filter_map(|after| after.trim_start_matches(' ').strip_prefix('"')?.get(..36));
+    ids.find(|id| is_uuid(id)).unwrap_or(SOME_ID).to_owned()
+}
+
+pub(crate) fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
+}
+
+fn copy_dir(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_the_name_or_stands_inside() {
+        let id = "0a1b2c3d-0000-4000-8000-00000000000f";
+        let log = format!("{{\"sessionId\":\"no id\"}}\n{{\"sessionId\": \"{id}\"}}\n");
+        assert_eq!(session_id(Path::new("x/session.jsonl"), log.as_bytes()), id);
+        let other = SOME_ID.replace('1', "2");
+        assert_eq!(session_id(Path::new(&format!("x/{other}.jsonl")), log.as_bytes()), other);
+        assert_eq!(session_id(Path::new("x/empty.jsonl"), b""), SOME_ID);
+    }
+
+    #[test]
+    fn a_stage_holds_a_copy_and_what_lies_beside_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let source = dir.path().join(SOME_ID).with_extension("jsonl");
+        fs::write(&source, "{}\n").expect("a file");
+        fs::create_dir_all(dir.path().join(SOME_ID).join("subagents")).expect("a directory");
+        fs::write(dir.path().join(SOME_ID).join("subagents/a.jsonl"), "{}").expect("a file");
+        let stage = Stage::of(&source).expect("a stage");
+        assert_eq!(fs::read(&stage.session).expect("the copy"), b"{}\n");
+        assert!(stage.session.with_extension("").join("subagents/a.jsonl").is_file());
+        assert!(stage.session.starts_with(stage.home.join(".claude/projects")));
+    }
+
+    #[test]
+    fn what_a_client_says_is_found() {
+        assert_eq!(talk(br#"{"type":"result","result":"done"}"#, b"warning"), "done");
+        assert_eq!(talk(br#"[{"type":"system"},{"type":"result","result":"done"}]"#, b""), "done");
+        assert_eq!(talk(b"", b"No conversation found\n"), "No conversation found");
+        assert_eq!(talk(b"text\n", b""), "text");
+    }
+}

@@ -1,0 +1,157 @@
+//! Which sessions the clients are run on: the same ones on every machine.
+//!
+//! They come from `../shared`: `oracle/sessions` has config directories that real clients wrote, `corpus`
+//! has logs of real work, `oracle/cases` has edited logs and what clients sent for them. Where it is not at
+//! hand, `rethread-testkit` makes a few.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use rethread_testkit::{Home, hostile, logs_under};
+
+use super::run::is_uuid;
+use crate::workspace;
+
+const PER_CONFIG_DIR: usize = 5;
+const FROM_CORPUS: usize = 30;
+/// A larger log takes a client longer than it is worth.
+const LARGEST: u64 = 6 << 20;
+
+/// A log, and what it is called in what we print.
+#[derive(Debug, Clone)]
+pub(crate) struct Sample {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Which of the samples are wanted.
+pub(crate) struct Choice {
+    pub(crate) all: bool,
+    pub(crate) filter: Option<String>,
+}
+
+impl Choice {
+    /// Takes so many, evenly spread; all that match if there is a filter.
+    fn take(&self, samples: Vec<Sample>, n: usize) -> Vec<Sample> {
+        match &self.filter {
+            Some(filter) => {
+                samples.into_iter().filter(|sample| sample.name.contains(filter.as_str())).collect()
+            }
+            None if self.all || samples.len() <= n => samples,
+            None => {
+                let count = samples.len();
+                // From the first to the last, both included.
+                (0..n).map(|i| samples[i * (count - 1) / (n - 1)].clone()).collect()
+            }
+        }
+    }
+}
+
+/// Returns the sessions to preview.
+pub(crate) fn sessions(choice: &Choice, made: &Home) -> Result<Vec<Sample>> {
+    let Some(shared) = shared() else {
+        println!("note: ../shared is not here, so the clients are run on a few made-up sessions only");
+        let cwd = "/home/user/app";
+        let logs =
+            [("redone", hostile::redone(1)), ("varied", hostile::varied(2)), ("long", hostile::long(3, 60))];
+        let samples =
+            logs.map(|(name, log)| Sample { name: format!("testkit/{name}"), path: made.add(cwd, &log) });
+        return Ok(choice.take(samples.into(), usize::MAX));
+    };
+    let logs = |dir: &str| -> Vec<Sample> {
+        let dir = shared.join(dir);
+        let logs = if dir.is_dir() { logs_under(&dir) } else { Vec::new() };
+        let mains = logs.into_iter().filter(|path| is_main(path));
+        mains.map(|path| Sample { name: name(&shared, &path), path }).collect()
+    };
+    let mut samples = Vec::new();
+    let sessions: Vec<Sample> =
+        logs("oracle/sessions").into_iter().filter(|sample| in_project(&sample.path)).collect();
+    for of_one in sessions.chunk_by(|a, b| config_dir(&a.path) == config_dir(&b.path)) {
+        samples.extend(choice.take(of_one.to_vec(), PER_CONFIG_DIR));
+    }
+    let mut corpus = Vec::new();
+    for sample in logs("corpus") {
+        let bytes = fs::metadata(&sample.path)?.len();
+        if bytes <= LARGEST && !sample.name.ends_with("expected.jsonl") {
+            corpus.push((version(&sample.path)?, bytes, sample));
+        }
+    }
+    // By version and then by size, so that an even spread has something of each.
+    corpus.sort_by(|a, b| (&a.0, a.1, &a.2.name).cmp(&(&b.0, b.1, &b.2.name)));
+    samples.extend(choice.take(corpus.into_iter().map(|(_, _, sample)| sample).collect(), FROM_CORPUS));
+    Ok(samples)
+}
+
+/// Returns the edited logs of these versions.
+pub(crate) fn cases<'a>(choice: &Choice, versions: impl Iterator<Item = &'a str>) -> Vec<Sample> {
+    let Some(shared) = shared() else {
+        println!("note: ../shared is not here, so there are no cases");
+        return Vec::new();
+    };
+    let dirs = versions.map(|version| shared.join("oracle/cases").join(version)).filter(|dir| dir.is_dir());
+    let cases = dirs.flat_map(|dir| logs_under(&dir));
+    choice.take(cases.map(|path| Sample { name: name(&shared, &path), path }).collect(), usize::MAX)
+}
+
+fn shared() -> Option<PathBuf> {
+    let shared = workspace().join("../shared");
+    shared.is_dir().then_some(shared)
+}
+
+fn name(shared: &Path, path: &Path) -> String {
+    path.strip_prefix(shared).unwrap_or(path).display().to_string()
+}
+
+/// Tells whether a log is a session and not that of a subagent.
+fn is_main(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    !name.starts_with("agent-") && !path.components().any(|part| part.as_os_str() == "subagents")
+}
+
+/// Tells whether a log lies where a client looks for sessions: `projects/<project>/<id>.jsonl`.
+fn in_project(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| is_uuid(&stem.to_string_lossy()))
+        && path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("projects"))
+}
+
+fn config_dir(path: &Path) -> Option<&Path> {
+    path.ancestors().nth(3)
+}
+
+/// Returns the first version that a log names, as numbers.
+fn version(path: &Path) -> Result<Vec<u32>> {
+    let text = fs::read(path)?;
+    let text = String::from_utf8_lossy(&text);
+    let version = text.split("\"version\":\"").nth(1).and_then(|after| after.split('"').next());
+    Ok(version.unwrap_or_default().split('.').filter_map(|number| number.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_spread_evenly_and_a_filter_takes_all_it_names() {
+        let samples: Vec<_> =
+            (0..100).map(|n| Sample { name: format!("s{n}"), path: PathBuf::new() }).collect();
+        let names = |all, filter: Option<&str>, n| -> Vec<String> {
+            let choice = Choice { all, filter: filter.map(str::to_owned) };
+            choice.take(samples.clone(), n).into_iter().map(|sample| sample.name).collect()
+        };
+        assert_eq!(names(false, None, 4), ["s0", "s33", "s66", "s99"]);
+        assert_eq!(names(true, None, 4).len(), 100);
+        assert_eq!(names(false, Some("s9"), 4).len(), 11);
+    }
+
+    #[test]
+    fn subagents_are_no_sessions() {
+        assert!(is_main(Path::new("c/projects/p/0.jsonl")));
+        assert!(!is_main(Path::new("c/projects/p/agent-1.jsonl")));
+        assert!(!is_main(Path::new("c/projects/p/0/subagents/x.jsonl")));
+        let id = "0a1b2c3d-0000-4000-8000-00000000000f";
+        assert!(in_project(Path::new(&format!("c/projects/p/{id}.jsonl"))));
+        assert!(!in_project(Path::new("c/history.jsonl")));
+    }
+}
