@@ -39,6 +39,8 @@ pub(crate) enum Voice {
 pub(crate) struct Saying {
     pub(crate) voice: Voice,
     pub(crate) pictures: bool,
+    /// The pictures come in a message of their own.
+    pub(crate) apart: bool,
 }
 
 use Client::{V1_0_128, V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
@@ -120,7 +122,7 @@ const SORTS: &[(&str, Client, Client, bool)] = &[
 ];
 
 /// The tools of the newest client that can be looked for.
-pub(crate) const OFFERED_TOOLS: [&str; 20] = [
+pub(crate) const OFFERED_TOOLS: [&str; 23] = [
     "Agent",
     "Task",
     "Bash",
@@ -129,7 +131,8 @@ pub(crate) const OFFERED_TOOLS: [&str; 20] = [
     "Write",
     "Skill",
     "Workflow",
-    "RunWorkflow",
+    "ToolSearch",
+    "ScheduleWakeup",
     "CronCreate",
     "CronDelete",
     "CronList",
@@ -139,8 +142,31 @@ pub(crate) const OFFERED_TOOLS: [&str; 20] = [
     "NotebookEdit",
     "SendMessage",
     "TaskStop",
+    "KillShell",
+    "KillBash",
     "WebFetch",
     "WebSearch",
+];
+
+/// The tools of 2.1.20.
+pub(crate) const OLD_TOOLS: [&str; 17] = [
+    "AskUserQuestion",
+    "Bash",
+    "Edit",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "NotebookEdit",
+    "Read",
+    "Skill",
+    "Task",
+    "TaskOutput",
+    "TaskStop",
+    "TodoWrite",
+    "WebFetch",
+    "WebSearch",
+    "Write",
 ];
 
 /// Those that it has for older models only.
@@ -200,15 +226,19 @@ impl Attached {
         {
             let own = if as_user { Voice::User } else { Voice::System };
             let voice = if rendered.pictures { Voice::User } else { rendered.role.unwrap_or(own) };
-            return (!rendered.empty).then_some(Saying { voice, pictures: rendered.pictures });
+            return (!rendered.empty).then_some(Saying { voice, pictures: rendered.pictures, apart: false });
         }
-        let &(_, since, until, _) = sort?;
+        let &(_, since, until, _) = sort.filter(|_| client > V1_0_128)?;
         if self.empty || client < since || client > until {
             return None;
         }
         let pictures = self.pictures && client >= V2_0_77;
         let user = pictures || client >= V2_1_325 && as_user;
-        Some(Saying { voice: if user { Voice::User } else { Voice::System }, pictures })
+        Some(Saying {
+            voice: if user { Voice::User } else { Voice::System },
+            pictures,
+            apart: self.is("file"),
+        })
     }
 }
 

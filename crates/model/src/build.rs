@@ -831,8 +831,8 @@ fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     if !matches!(line.field(Key::PromptSource).of(raw), b"" | b"null") {
         return;
     }
-    let texts = line.blocks.iter().filter(|b| b.kind == Some(BlockKind::Text));
-    let last_text = whole.or_else(|| texts.last().and_then(|b| b.text.string_in(raw)));
+    let mut texts = line.blocks.iter().filter(|b| b.kind == Some(BlockKind::Text));
+    let last_text = whole.or_else(|| texts.next_back().and_then(|b| b.text.string_in(raw)));
     let starts = [
         ("<local-command-caveat>", Flags::CAVEAT),
         ("<command-name>", Flags::RECORD),
@@ -861,7 +861,7 @@ fn sort_of_text(inner: Option<&[u8]>) -> Sort {
         Some(text) if is_blank(text) => Sort::Blank,
         Some(text) => match trim(text) {
             rest if rest.starts_with(b"Tool loaded.") => Sort::ToolLoaded,
-            rest @ [b'(' | b'[', ..] if rest.len() < 64 => match &*unescape(rest).trim_end() {
+            rest @ [b'(' | b'[', ..] if rest.len() < 64 => match unescape(rest).trim_end() {
                 "(no content)" => Sort::NoContent,
                 "[Empty text removed]" => Sort::EmptyRemoved,
                 _ => Sort::Text,

@@ -29,6 +29,7 @@ mod copies;
 mod inventory;
 mod keys;
 mod title;
+mod told;
 mod view;
 mod wire;
 

@@ -80,6 +80,12 @@ impl<'a> Wire<'a, '_> {
         let one =
             |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
         match part.what {
+            // A reminder inside a reminder ends it early, and its end is told.
+            What::Note(Some(node)) if self.client < Client::V2_1_112 => {
+                let texts = self.note(node).into_iter();
+                let blocks = texts.filter_map(|text| text_block(text.into(), part.broken));
+                blocks.map(|json| WireBlock { json, node: None }).collect()
+            }
             What::Note(_) => Vec::new(),
             What::Prompt => one(text_block(self.prompt.into(), part.broken)),
             What::Words(words) => one(text_block(words.into(), part.broken)),
@@ -102,6 +108,9 @@ impl<'a> Wire<'a, '_> {
             What::Pictures(node) => {
                 self.load(node);
                 let attachment = Json::new(self.line.field(Key::Attachment).of(self.raw));
+                if let Some(picture) = read_picture(attachment) {
+                    return one(Some(picture));
+                }
                 let prompt = attachment.get("prompt").map(Json::items).into_iter().flatten();
                 let pictures = prompt.filter(|item| kind_of(*item) == b"image");
                 let node = Some(node as usize);
@@ -179,16 +188,35 @@ impl<'a> Wire<'a, '_> {
 
     fn result(&self, block: Json<'a>, part: &Part) -> Cow<'a, [u8]> {
         let content = block.get("content");
-        let changed = content.and_then(|content| self.result_content(block, content));
-        let changed = match content.and_then(Json::as_str) {
-            Some(text) if !part.notes.is_empty() => Some(string(text.trim_matches(is_space))),
-            _ => changed,
-        };
+        let mut changed = content.and_then(|content| self.result_content(block, content));
+        let notes: Vec<String> = part.notes.iter().flat_map(|&node| self.note(node)).collect();
+        if !notes.is_empty() {
+            changed = Some(match content.filter(|content| content.is_array()) {
+                Some(content) => with_text_blocks(changed.as_deref().unwrap_or(content.raw()), &notes),
+                None => {
+                    let text = content.and_then(Json::as_str).unwrap_or_default();
+                    let mut texts = vec![text.trim_matches(is_space)];
+                    texts.extend(notes.iter().map(|note| note.trim_matches(is_space)));
+                    texts.retain(|text| !text.is_empty());
+                    string(&texts.join("\n\n"))
+                }
+            });
+        }
         let Some(changed) = changed else { return without(block, &[]) };
         let mut object = Object::new();
         object.all(block, &["content"]);
         object.raw("content", &changed);
         object.finish()
+    }
+
+    /// What the client writes about an attachment.
+    fn note(&self, node: u32) -> Vec<String> {
+        if self.reader.session.facts.nodes.get(node as usize).is_none() {
+            return Vec::new();
+        }
+        let mut line = Line::default();
+        let raw = self.reader.parse(node as usize, &mut line);
+        crate::told::texts(&line, raw, self.client)
     }
 
     /// Tells whether the tool that a reference names is there.
@@ -206,10 +234,15 @@ impl<'a> Wire<'a, '_> {
         let mut changed = false;
         if self.client >= Client::V2_0_77 {
             let newest = self.client >= Client::V2_1_325;
+            let old = |item: &Cow<'a, [u8]>| {
+                let name = Json::new(item).get("tool_name").and_then(Json::as_str);
+                name.is_some_and(|name| attachment::OLD_TOOLS.contains(&&*name))
+            };
+            let gone = self.client == Client::V2_1_20 && !items.iter().any(old);
             items.retain(|item| !of_kind(item, b"tool_reference") || newest && self.has_tool(item));
             changed = items.len() != before;
             if changed && items.is_empty() {
-                let words = if newest { TOOLS_GONE } else { NO_REFERENCES };
+                let words = if newest || gone { TOOLS_GONE } else { NO_REFERENCES };
                 items.push(text_block(words.into(), false)?);
             }
         }
@@ -261,6 +294,45 @@ const REMINDER_END: &str = "</system-reminder>";
 
 fn kind_of(item: Json<'_>) -> &[u8] {
     item.get("type").and_then(Json::inner).unwrap_or_default()
+}
+
+/// Adds texts to the list that a result holds.
+fn with_text_blocks(list: &[u8], texts: &[String]) -> Vec<u8> {
+    let mut items: Vec<Vec<u8>> = Json::new(list).items().map(|item| item.raw().to_vec()).collect();
+    for text in texts {
+        if let Some(last) = items.last_mut()
+            && kind_of(Json::new(last)) == b"text"
+        {
+            let before = Json::new(last).get("text").and_then(Json::as_str).unwrap_or_default();
+            let mut object = Object::new();
+            object.all(Json::new(last), &["text"]);
+            object.text("text", &format!("{before}\n"));
+            let joined = object.finish().into_owned();
+            *last = joined;
+        }
+        let mut object = Object::new();
+        object.text("type", "text");
+        object.text("text", text);
+        items.push(object.finish().into_owned());
+    }
+    let mut out = vec![b'['];
+    out.extend(items.join(&b","[..]));
+    out.push(b']');
+    out
+}
+
+/// The picture of a file that was attached.
+fn read_picture<'a>(attachment: Json<'_>) -> Option<Cow<'a, [u8]>> {
+    let content = attachment.get("content").filter(|content| kind_of(*content) == b"image")?;
+    let file = content.get("file")?;
+    let mut source = Object::new();
+    source.text("type", "base64");
+    source.raw("data", file.get("base64")?.raw());
+    source.raw("media_type", file.get("type")?.raw());
+    let mut object = Object::new();
+    object.text("type", "image");
+    object.raw("source", &source.finish());
+    Some(object.finish())
 }
 
 /// What is left of a text without the client's reminders; nothing if it was nothing else.

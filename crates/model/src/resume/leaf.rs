@@ -169,6 +169,13 @@ impl Rows<'_> {
                 has_said_child[parent as usize] |= self.node(slot).is_conversation();
             }
         }
+        // A row without the key hangs on the row without a uuid: both are `undefined`.
+        if let Some(nameless) = self.nameless
+            && let Some(child) = self.live().find(|&s| !self.node(s).flags.has_parent_key())
+        {
+            is_parent[nameless as usize] = true;
+            has_said_child[nameless as usize] |= self.node(child).is_conversation();
+        }
         let mut found = vec![false; self.slots.len()];
         let mut leaves = Vec::new();
         let said_at = self.said_everywhere();

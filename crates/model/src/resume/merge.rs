@@ -61,14 +61,13 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                     turn_waits = true;
                     continue;
                 }
-                let mut user = Row::hidden();
-                user.parts = vec![Part::note(Some(row.node))];
-                if saying.pictures {
-                    user.parts.push(Part::pictures(row.node));
+                let mut parts = vec![Part::note(Some(row.node))];
+                if saying.pictures && !saying.apart {
+                    parts.push(Part::pictures(row.node));
                 }
-                match out.last_mut().filter(|last| last.is_user()) {
-                    Some(last) => join_note(client, last, user),
-                    None => out.push(user),
+                add_note(client, &mut out, parts);
+                if saying.pictures && saying.apart {
+                    add_note(client, &mut out, vec![Part::pictures(row.node)]);
                 }
             }
             RowKind::Turn => out.push(row),
@@ -183,6 +182,15 @@ fn add_user(client: Client, out: &mut Vec<Row>, row: Row) {
     }
 }
 
+fn add_note(client: Client, out: &mut Vec<Row>, parts: Vec<Part>) {
+    let mut note = Row::hidden();
+    note.parts = parts;
+    match out.last_mut().filter(|last| last.is_user()) {
+        Some(last) => join_note(client, last, note),
+        None => out.push(note),
+    }
+}
+
 fn flush_turn(out: &mut Vec<Row>, waits: &mut bool) {
     if !std::mem::take(waits) {
         return;
@@ -220,7 +228,7 @@ fn join_note(client: Client, into: &mut Row, mut row: Row) {
     if let Some(last) = into.parts.last_mut()
         && last.sort == Sort::Result
         && (last.plain || client >= Client::V2_1_325 && !last.references.any)
-        && row.parts.len() == 1
+        && row.parts.iter().all(|part| part.sort.is_text())
     {
         last.notes.push(row.parts[0].what.note().unwrap_or(NONE));
     } else {

@@ -327,7 +327,6 @@ impl<'f> Rows<'f> {
             Some(at) if client.stops_at_null() => at as usize,
             _ => facts.nodes.len(),
         };
-        let mut forgot = false;
         // Entries that are left out, with the parent that their children get instead.
         let mut left_out: FxHashMap<Uid, Uid> = FxHashMap::default();
         let mut checkpoints = facts.checkpoints.iter().peekable();
@@ -337,7 +336,6 @@ impl<'f> Rows<'f> {
             }
             if big && node.flags.is_boundary() && !rows.keeps_rows(i) {
                 rows.forget();
-                forgot = true;
                 left_out.clear();
             }
             rows.take(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
@@ -348,7 +346,7 @@ impl<'f> Rows<'f> {
         if !left_out.is_empty() {
             rows.join_over(&left_out);
         }
-        if big && client == Client::V2_1_200 && !forgot {
+        if big && client == Client::V2_1_200 {
             rows.keep_chains();
         }
         rows
@@ -371,8 +369,12 @@ impl<'f> Rows<'f> {
         self.newest = self.newest.map(|(time, _)| (time, NONE));
     }
 
-    /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint.
+    /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint, unless one of
+    /// them is broken or a compaction kept rows.
     fn keep_chains(&mut self) {
+        if self.live().any(|slot| self.keeps_rows(self.slots[slot as usize].node as usize)) {
+            return;
+        }
         let mut keep = vec![false; self.slots.len()];
         let mut whole = self.last.is_some();
         for start in [self.last, self.checkpoint.and_then(|uid| self.slot(uid))] {

@@ -195,14 +195,14 @@ impl Row {
         let blocks = facts.blocks_of(index as usize).iter().enumerate();
         let parts = blocks.map(|(at, block)| Part::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
-        let saying = Saying { voice: Voice::System, pictures: false };
+        let saying = Saying { voice: Voice::System, pictures: false, apart: false };
         Self { node: index, kind, id, flags: node.flags, model: node.model, plain, saying, parts }
     }
 
     /// A row that the client puts in.
     pub(super) fn put_in(kind: RowKind, parts: Vec<Part>) -> Self {
         let (id, flags) = (MessageId::None, Flags::default());
-        let saying = Saying { voice: Voice::System, pictures: false };
+        let saying = Saying { voice: Voice::System, pictures: false, apart: false };
         Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, saying, parts }
     }
 

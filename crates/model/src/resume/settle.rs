@@ -232,10 +232,8 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
                 .rev()
                 .find(|row| row.kind != RowKind::Attachment && !is_passed_over(client, row));
             before.is_none_or(|row| {
-                row.is_user()
-                    && !row.flags.is_summary()
-                    && !stopped(row)
-                    && !(row.is_result() && ends_with_message_tool(facts, row))
+                let last_word = row.is_result() && ends_with_message_tool(facts, row);
+                row.is_user() && !row.flags.is_summary() && !stopped(row) && !last_word
             })
         }
         RowKind::Attachment => true,
