@@ -40,6 +40,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if wanted("growth") {
         growth(&us, &dir, rounds.min(3))?;
     }
+    if wanted("check") {
+        check(&us, &dir, rounds)?;
+    }
+    if wanted("preview") {
+        preview(&us, &dir, rounds.min(5))?;
+    }
     if wanted("export") {
         export(&us, &dir, rounds.min(3))?;
     }
@@ -144,8 +150,84 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `info` over the corpus, repeated to a gigabyte, beside `rg -c` over the same files.
-fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+/// `check` over the corpus, repeated to a gigabyte, beside our own `info` over the same files.
+fn check(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let logs = gigabyte(dir)?;
+    let ours = || command(us, &["check", "--json", "-q", &logs.to_string_lossy()]);
+    let info = || command(us, &["info", "--json", "-q", &logs.to_string_lossy()]);
+    row("`check`, 1 GB of logs; `info` of the same", &ours, &info, rounds)
+}
+
+/// `preview` of a session of 60 MB beside the official SDKs' functions that read its messages.
+fn preview(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    const ID: &str = "0000003c-0000-4000-8000-000000000000";
+    let config = dir.join("one");
+    let project = config.join("projects/-home-user-app");
+    let log = project.join(format!("{ID}.jsonl"));
+    if !log.exists() {
+        fs::create_dir_all(&project)?;
+        let part = log.with_extension("part");
+        generate::session(&part, 60_000_000, 60)?;
+        fs::rename(&part, &log)?;
+    }
+    let ours = || command(us, &["preview", "--json", "-q", &log.to_string_lossy()]);
+    match python(dir, "sdk", &["claude-agent-sdk"]) {
+        Ok(python) => {
+            let script = format!(
+                "from claude_agent_sdk import get_session_messages; assert get_session_messages('{ID}')"
+            );
+            let theirs = || {
+                let mut theirs = command(&python, &["-c", &script]);
+                theirs.env("CLAUDE_CONFIG_DIR", &config);
+                theirs
+            };
+            row("`preview`, 60 MB; SDK for Python `get_session_messages`", &ours, &theirs, rounds)?;
+        }
+        Err(error) => println!("| `preview`, 60 MB | - | no SDK: {error} | - | - |"),
+    }
+    match node(dir, "sdk-ts", "@anthropic-ai/claude-agent-sdk") {
+        Ok((node, modules)) => {
+            let script = format!(
+                "import {{ getSessionMessages }} from '@anthropic-ai/claude-agent-sdk'; \
+                 if (!(await getSessionMessages('{ID}')).length) process.exit(9);"
+            );
+            let theirs = || {
+                let mut theirs = command(&node, &["--input-type=module", "-e", &script]);
+                theirs.env("CLAUDE_CONFIG_DIR", &config).current_dir(&modules);
+                theirs
+            };
+            row("`preview`, 60 MB; SDK for TypeScript `getSessionMessages`", &ours, &theirs, rounds)
+        }
+        Err(error) => {
+            println!("| `preview`, 60 MB | - | no SDK: {error} | - | - |");
+            Ok(())
+        }
+    }
+}
+
+/// Installs a package through npm into a directory of its own, once.
+fn node(dir: &Path, name: &str, package: &str) -> Result<(PathBuf, PathBuf)> {
+    let (node, npm) = (which("node")?, which("npm")?);
+    let modules = dir.join(name);
+    if !modules.join("installed").exists() {
+        fs::create_dir_all(&modules)?;
+        let status = Command::new(npm)
+            .args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"])
+            .arg(&modules)
+            .arg(package)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
+        if !status.success() {
+            bail!("it cannot be installed");
+        }
+        fs::write(modules.join("installed"), "")?;
+    }
+    Ok((node, modules))
+}
+
+/// The corpus, or made-up logs, copied until they are a gigabyte.
+fn gigabyte(dir: &Path) -> Result<PathBuf> {
     let logs = dir.join("logs");
     if !logs.exists() {
         let made = dir.join("logs.part");
@@ -153,6 +235,12 @@ fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         fill(&made)?;
         fs::rename(&made, &logs)?;
     }
+    Ok(logs)
+}
+
+/// `info` over a gigabyte of logs beside `rg -c` over the same files.
+fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let logs = gigabyte(dir)?;
     let Ok(rg) = which("rg") else {
         println!("| `info`, 1 GB | - | rg is not installed | - | - |");
         return Ok(());
@@ -339,7 +427,9 @@ fn measure(mut command: Command) -> Result<Run> {
     let status = child.wait()?;
     let wall = started.elapsed();
     drop(ended);
-    if !status.success() {
+    // A check that found something ends with 1.
+    let found = status.code() == Some(1) && command.get_args().next().is_some_and(|arg| arg == "check");
+    if !status.success() && !found {
         bail!("{command:?} failed");
     }
     Ok(Run { wall, peak: watcher.join().unwrap_or(0) })

@@ -9,7 +9,7 @@ mod losses;
 mod request;
 
 use rethread_log::DefectKind;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role, Sort};
@@ -62,7 +62,7 @@ pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
 #[derive(Default)]
 struct Findings {
     all: Vec<Finding>,
-    at: FxHashMap<(Option<u32>, Kind), usize>,
+    at: FxHashMap<(Option<u32>, Kind, Severity), usize>,
 }
 
 impl Findings {
@@ -74,16 +74,11 @@ impl Findings {
         detail: &dyn Fn() -> String,
     ) -> &mut Finding {
         let next = self.all.len();
-        let at = *self.at.entry((line, kind)).or_insert(next);
+        let at = *self.at.entry((line, kind, severity)).or_insert(next);
         if at == next {
             self.all.push(Finding { line, kind, severity, detail: detail(), clients: Vec::new() });
         }
-        let finding = &mut self.all[at];
-        if severity > finding.severity {
-            finding.severity = severity;
-            finding.detail = detail();
-        }
-        finding
+        &mut self.all[at]
     }
 
     fn add_for(
@@ -101,6 +96,18 @@ impl Findings {
     }
 
     fn finish(mut self) -> Vec<Finding> {
+        // What does harm need not be called odd too; what is lost is why there is no beginning.
+        let harmful: FxHashSet<(Option<u32>, Kind)> =
+            self.all.iter().filter(|f| f.is_harmful()).map(|f| (f.line, f.kind)).collect();
+        let broken = |line| {
+            [Kind::DanglingParent, Kind::NoParent, Kind::Cycle]
+                .iter()
+                .any(|kind| harmful.contains(&(line, *kind)))
+        };
+        self.all.retain(|f| match f.severity {
+            Severity::Odd => !(f.clients.is_empty() && harmful.contains(&(f.line, f.kind))),
+            _ => !(f.kind == Kind::BeginsWithAnswer && broken(f.line)),
+        });
         self.all.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind.is_by_design(), f.line));
         self.all
     }

@@ -1,7 +1,7 @@
 //! A plan made into bytes, line by line.
 
 use rethread_log::{Content, Entry, Key, read};
-use rethread_model::{Kind, Time};
+use rethread_model::Kind;
 use rustc_hash::FxHashMap;
 
 use super::{BlockEdit, Change, Edit, Item, New, NewKind, Plan};
@@ -215,8 +215,7 @@ fn spelled(plan: &Plan<'_>, new: &New) -> Vec<u8> {
             member(key.name(), value);
         }
     }
-    let base = plan.facts.nodes[new.like].time.millis().unwrap_or(0);
-    let time = Time::from_millis(base + new.millis).to_iso().unwrap_or_default();
+    let time = new.time.to_iso().unwrap_or_default();
     match &new.kind {
         NewKind::Result { call } => {
             let result = serde_json::json!({

@@ -39,7 +39,9 @@ impl Plan<'_> {
                         places.push(place);
                     }
                     (Sort::Result, Some(call), Role::User) => results.entry(call).or_default().push(place),
-                    (Sort::Result, None, Role::User) => orphans.push(place),
+                    (Sort::Result, None, Role::User) | (Sort::Result, _, Role::Assistant) => {
+                        orphans.push(place);
+                    }
                     _ => {}
                 }
             }

@@ -23,7 +23,7 @@ impl Plan<'_> {
             }
             let from = self.content_node(node);
             let flags = self.node(from).flags;
-            if flags.has_odd_content() || flags.has_string_content() {
+            if flags.has_string_content() {
                 self.mend_whole_content(node, from, fact.role);
             } else {
                 self.mend_blocks(node, from, fact.role);
@@ -50,11 +50,7 @@ impl Plan<'_> {
                 list.extend_from_slice(b"}]");
                 self.edit(node, Kind::OddContent).content = Some(list);
             }
-            (_, false) if content.is_object() && content.get("type").is_some_and(Json::is_string) => {
-                let list = [b"[", content.raw(), b"]"].concat();
-                self.edit(node, Kind::OddContent).content = Some(list);
-            }
-            (_, false) => self.drop_entry(node, Kind::OddContent),
+            (_, false) => {}
         }
     }
 

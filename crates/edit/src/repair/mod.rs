@@ -16,8 +16,8 @@ use std::borrow::Cow;
 
 use rethread_log::Key;
 use rethread_model::{
-    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Time, What, check, intended,
-    resume,
+    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Sort, Time, What, check,
+    intended, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -57,35 +57,40 @@ pub fn repair(bytes: &[u8]) -> Repair {
     let session = Session::read(bytes);
     let found: Vec<Finding> =
         check(&session, &Client::ALL).into_iter().filter(|finding| !finding.is_by_design()).collect();
-    let Prepared { bytes: prepared, session, mut changes, reordered } = prepare(bytes, session);
+    let Prepared { bytes: ready, session, mut changes, reordered } = prepare(bytes, session);
     let meant = intended(&session.facts);
-    let mut plan = Plan::new(&session.facts, Reader::new(&session, &prepared), &meant);
+    let mut plan = Plan::new(&session.facts, Reader::new(&session, &ready), &meant);
     plan.mend();
-    let mut assembly = Assembly::new(&prepared, &plan);
+    let mut assembly = Assembly::new(&ready, &plan);
     if assembly.changes.is_empty() && changes.is_empty() && !reordered && !plan.misplaced {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         return Repair { found, changes, reordered, left, bytes: bytes.to_vec() };
     }
     plan.lay_in_line();
-    assembly = Assembly::new(&prepared, &plan);
+    assembly = Assembly::new(&ready, &plan);
     let (mut left, agree) = look_again(&assembly.bytes);
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them.
         plan.mark_end();
-        let marked = Assembly::new(&prepared, &plan);
+        let marked = Assembly::new(&ready, &plan);
         let (left_then, agree_then) = look_again(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
             (assembly, left) = (marked, left_then);
         }
     }
+    // A line that was prepared and then changed again was changed once.
+    let mut prepared: FxHashMap<u32, Change> =
+        changes.drain(..).map(|change| (change.line, change)).collect();
     for mut change in assembly.changes {
-        let earlier = changes.iter().position(|first| first.line == change.line && change.before.is_some());
-        if let Some(first) = earlier.map(|at| changes.remove(at)) {
+        if change.before.is_some()
+            && let Some(first) = prepared.remove(&change.line)
+        {
             change.before = first.before;
             change.why = first.why;
         }
         changes.push(change);
     }
+    changes.extend(prepared.into_values());
     changes.sort_by_key(|change| change.line);
     Repair { found, changes, reordered, left, bytes: assembly.bytes }
 }
@@ -168,14 +173,18 @@ fn look_again(bytes: &[u8]) -> (Vec<Finding>, bool) {
 }
 
 /// The conversation that a client sends: whose words, and where they come from. Thinking depends on
-/// the model that is asked.
+/// the model that is asked, and newer clients put results first and calls last.
 fn said_to(session: &Session, client: Client) -> Vec<(bool, Vec<What>)> {
-    let told = |part: &&Part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_));
-    let sent = resume(&session.facts, client).messages;
-    let messages = sent.iter().map(|sent| {
-        (sent.assistant, sent.parts.iter().filter(told).map(|part| part.what).collect::<Vec<_>>())
-    });
-    messages.filter(|(_, parts)| !parts.is_empty()).collect()
+    let told = |part: &Part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_));
+    let mut said = Vec::new();
+    for mut message in resume(&session.facts, client).messages {
+        message.parts.retain(told);
+        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
+        if !message.parts.is_empty() {
+            said.push((message.assistant, message.parts.iter().map(|part| part.what).collect()));
+        }
+    }
+    said
 }
 
 /// Puts the lines of a log in order whose entries stand before their parents: the other way round if
@@ -271,8 +280,8 @@ struct New {
     uuid: String,
     /// The entry whose surroundings it takes over: session, directory, version.
     like: usize,
-    /// How long after that one.
-    millis: i64,
+    /// When it was written.
+    time: Time,
     parent: Option<String>,
 }
 
@@ -365,6 +374,9 @@ impl<'a> Plan<'a> {
             let flags = self.node(node).flags;
             if self.node(node).is_conversation() && flags.lacks_message() {
                 self.drop_entry(node, Kind::Incomplete);
+            } else if self.node(node).is_conversation() && flags.has_odd_content() && !flags.is_sidechain() {
+                // Clients that look for the rows of a message fail on it, wherever it stands.
+                self.drop_entry(node, Kind::OddContent);
             } else if flags.lacks_uuid() && !flags.is_sidechain() {
                 self.edit(node, Kind::Incomplete).uuid = Some(made_uuid(&format!("uuid {node}")));
             }
@@ -434,9 +446,16 @@ impl<'a> Plan<'a> {
     }
 
     fn add(&mut self, kind: NewKind, why: Kind, like: usize, millis: i64) -> usize {
+        let time = Time::from_millis(self.time_of(like).millis().unwrap_or(0) + millis);
         let seed = format!("{:?} {} {}", kind, self.reader.uuid(like), self.new.len());
-        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, millis, parent: None });
+        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, time, parent: None });
         self.new.len() - 1
+    }
+
+    /// The time that an entry will have.
+    fn time_of(&self, node: usize) -> Time {
+        let given = self.edits.get(&node).and_then(|edit| edit.time.as_deref());
+        given.map_or(self.node(node).time, |time| Time::parse(time.as_bytes()))
     }
 
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
@@ -554,7 +573,7 @@ impl<'a> Plan<'a> {
         };
         let kind = if asks { NewKind::NoReply } else { NewKind::End };
         let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).max();
-        let now = self.node(like).time.millis();
+        let now = self.time_of(like).millis();
         let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
         let new = self.add(kind, Kind::OtherBranch, like, millis);
         self.new[new].parent = Some(self.uuid(last));

@@ -1,7 +1,7 @@
 //! The order in which every client finds the conversation: the rows of an answer together, then the
 //! results of its calls in their order, then everything else.
 
-use rethread_model::Role;
+use rethread_model::{Role, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Item, NewKind, Plan};
@@ -44,13 +44,15 @@ impl Plan<'_> {
     /// answers.
     fn rows_of_answers(&self, way: &[Item]) -> FxHashMap<usize, Vec<usize>> {
         let mut groups: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut open: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut open: FxHashMap<Uid, usize> = FxHashMap::default();
         for item in way {
             let Item::Old(node) = *item else { continue };
             let fact = self.node(node);
             match (fact.role, fact.message()) {
                 (Role::Assistant, Some(message)) => {
-                    let first = *open.entry(message).or_insert(node);
+                    let id = self.facts.messages[message].id;
+                    let id = if id.is_none() { fact.uid } else { id };
+                    let first = *open.entry(id).or_insert(node);
                     groups.entry(first).or_default().push(node);
                 }
                 (Role::User, _) if !fact.flags.has_result() && !fact.flags.is_meta() => open.clear(),

@@ -33,9 +33,9 @@ impl Findings {
         let mut losses: Vec<Loss> = Vec::new();
         for node in lost {
             let (line, kind) = causes.of(node);
-            // That a call without a result is not made again is no loss.
+            // That a call which the end of the session cut off is not made again is no loss.
             let only_calls = facts.blocks_of(node).iter().all(|b| b.sort == Sort::Call || b.sort.is_blank());
-            let words = kind != Kind::OpenCall || !only_calls;
+            let words = kind != Kind::OpenCall || !only_calls || before_last_prompt(facts, meant, node);
             match losses.iter_mut().find(|loss| loss.kind == kind && loss.line == line) {
                 Some(loss) => {
                     loss.n += 1;
@@ -50,6 +50,12 @@ impl Findings {
             self.add_for(client, line, kind, if words { Severity::Loses } else { Severity::Odd }, &detail);
         }
     }
+}
+
+/// Tells whether something was asked after an entry.
+fn before_last_prompt(facts: &Facts, meant: &Intended, node: usize) -> bool {
+    let after = meant.chain.iter().rev().take_while(|&&other| other != node);
+    after.into_iter().any(|&other| facts.nodes[other].flags.is_human())
 }
 
 /// What the client does, in words.
@@ -67,6 +73,7 @@ fn loss_of(kind: Kind) -> &'static str {
         Kind::SeveralResults => "the call has another result",
         Kind::RepeatedCall => "another message made the same call",
         Kind::OddContent => "the content is no list of blocks",
+        Kind::NoMessageId => "the answer has no message id, so its rows are not found",
         Kind::ParallelCalls => "the client does not find what stands beside parallel calls",
         Kind::ProgressEntries => "a progress entry breaks the chain",
         Kind::KeptMessages => "the client does not know what a compaction kept",
@@ -154,6 +161,7 @@ impl<'a> Causes<'a> {
             };
             return match open {
                 true => Kind::OpenCall,
+                false if self.facts.nodes[node].flags.lacks_message_id() => Kind::NoMessageId,
                 false if blocks.iter().any(beside) => Kind::ParallelCalls,
                 false => Kind::RepeatedCall,
             };

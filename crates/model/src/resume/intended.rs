@@ -88,7 +88,13 @@ impl<'f> Rows<'f> {
         if n_forward > 0 {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            broken.extend(cycles(&next).into_iter().map(|slot| (slot, Break::Cycle)));
+            let circles = cycles(&next);
+            // In a circle some entry hangs on a later one; where there is one, all that do are wrong.
+            if !circles.is_empty() && n_forward * 2 <= main.len() {
+                broken.extend(main.iter().filter(forward).map(|&slot| (slot, Break::Cycle)));
+            } else {
+                broken.extend(circles.into_iter().map(|slot| (slot, Break::Cycle)));
+            }
             for &(slot, _) in &broken {
                 self.moved.insert(slot, Uid::NONE);
             }
@@ -115,13 +121,43 @@ impl<'f> Rows<'f> {
         for &(slot, why) in &broken {
             let before = main.partition_point(|&s| s < slot);
             let parent = (why == Break::Dangling)
-                .then(|| self.before_in_time(slot, &by_time, n_forward > 0))
+                .then(|| self.before_in_time(slot, &by_time))
                 .flatten()
-                .or_else(|| self.before_in_file(slot, &main[..before], n_forward > 0));
+                .or_else(|| self.before_in_file(&main[..before]));
             let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
             self.moved.insert(slot, uid);
         }
+        if n_forward > 0 && !broken.is_empty() {
+            self.cut_new_circles(&main, &mut broken);
+        }
         (broken, n_forward * 2 > main.len())
+    }
+
+    /// A link that was mended may close a circle through one that leads forward: that one is cut.
+    fn cut_new_circles(&mut self, main: &[u32], broken: &mut Vec<(u32, Break)>) {
+        for _ in 0..main.len() {
+            let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
+            let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
+            let circles = cycles(&next);
+            if circles.is_empty() {
+                break;
+            }
+            for start in circles {
+                let mut at = start;
+                while next[at as usize] < at && next[at as usize] != start {
+                    at = next[at as usize];
+                }
+                let before = main.partition_point(|&s| s < at);
+                self.moved.insert(at, Uid::NONE);
+                let parent = self.before_in_file(&main[..before]);
+                let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
+                self.moved.insert(at, uid);
+                if !broken.iter().any(|&(slot, _)| slot == at) {
+                    broken.push((at, Break::Cycle));
+                }
+            }
+        }
+        broken.sort_unstable_by_key(|&(slot, _)| slot);
     }
 
     fn is_cut(&self, broken: &[(u32, Break)], slot: u32) -> bool {
@@ -136,25 +172,21 @@ impl<'f> Rows<'f> {
     }
 
     /// The entry before one in time, as the newest client looks for it.
-    fn before_in_time(&self, slot: u32, by_time: &[(i64, u32)], forward: bool) -> Option<u32> {
+    fn before_in_time(&self, slot: u32, by_time: &[(i64, u32)]) -> Option<u32> {
         let now = self.node(slot).time.millis()?;
         let end = by_time.partition_point(|&(time, _)| time <= now);
         let near = by_time[..end].iter().rev().take_while(|&&(time, _)| now - time <= BRIDGE_MILLIS);
         let mut near = near.map(|&(_, s)| s).take(MAX_CANDIDATES);
-        near.find(|&s| !self.node(s).flags.is_snapshot() && self.may_precede(s, slot, forward))
+        near.find(|&s| !self.node(s).flags.is_snapshot() && self.may_precede(s, slot))
     }
 
-    fn before_in_file(&self, slot: u32, before: &[u32], forward: bool) -> Option<u32> {
-        let mut before = before.iter().rev().copied().take(MAX_CANDIDATES);
-        before.find(|&s| self.may_precede(s, slot, forward))
+    fn before_in_file(&self, before: &[u32]) -> Option<u32> {
+        before.iter().rev().copied().find(|&s| !self.node(s).flags.is_snapshot())
     }
 
-    /// Nothing below an entry can be above it. Where every parent stands before its children, nothing
-    /// before it is below it.
-    fn may_precede(&self, candidate: u32, slot: u32, forward: bool) -> bool {
-        if !forward {
-            return candidate < slot;
-        }
-        candidate != slot && !self.is_below(candidate, slot)
+    /// Nothing below an entry can be above it. What stands before it in the file is below it only
+    /// through a link that leads forward, and that is the one which is wrong then.
+    fn may_precede(&self, candidate: u32, slot: u32) -> bool {
+        candidate < slot || candidate != slot && !self.is_below(candidate, slot)
     }
 }

@@ -1,0 +1,334 @@
+//! Sessions that were damaged in every way we know, mended.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use rethread_edit::{Repair, repair};
+use rethread_log::Json;
+use rethread_model::{Client, Finding, Reader, Session, Sort, What, check, resume};
+use rethread_testkit::Log;
+use serde_json::{Value, json};
+
+/// Prompts, answers with thinking, one call, parallel calls and a last answer.
+fn healthy() -> Log {
+    let mut log = Log::new(1);
+    log.prompt("P1");
+    log.answer("A1");
+    log.wait(60).prompt("P2");
+    let call = log.call("Bash", &json!({ "command": "ls" }));
+    log.result(&call, "R1");
+    log.answer("A2");
+    log.wait(60).prompt("P3");
+    let calls = log.calls(&[("Bash", json!({ "command": "a" })), ("Bash", json!({ "command": "b" }))]);
+    for (n, call) in calls.iter().enumerate() {
+        log.result(call, &format!("PAR{n}"));
+    }
+    log.answer("A3");
+    log.wait(60).prompt("P4");
+    log.answer("A4");
+    log
+}
+
+fn lines(log: &Log) -> Vec<Value> {
+    let text = String::from_utf8(log.bytes()).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn spelled(lines: &[Value]) -> Vec<u8> {
+    lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
+}
+
+/// All texts that a client sends, without the new prompt.
+fn sent(bytes: &[u8], client: Client) -> Vec<String> {
+    let session = Session::read(bytes);
+    let resumed = resume(&session.facts, client);
+    let reader = Reader::new(&session, bytes);
+    let text = |json: Json<'_>| {
+        let of = |key: &str| json.get(key).and_then(Json::as_str).map(std::borrow::Cow::into_owned);
+        of("text").or_else(|| of("content")).or_else(|| of("name"))
+    };
+    let wire = reader.wire(&resumed, client, "");
+    wire.iter().flat_map(|message| &message.blocks).filter_map(|block| text(block.json())).collect()
+}
+
+/// What every client is told, as it is put together. Newer ones put results first and
+/// calls last.
+fn shape(bytes: &[u8], client: Client) -> Vec<(bool, Vec<What>)> {
+    let session = Session::read(bytes);
+    let mut told = Vec::new();
+    for mut message in resume(&session.facts, client).messages {
+        message.parts.retain(|part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_)));
+        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
+        if !message.parts.is_empty() {
+            told.push((message.assistant, message.parts.iter().map(|part| part.what).collect()));
+        }
+    }
+    told
+}
+
+/// What must hold of every repair.
+fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
+    let of =
+        |bytes: &[u8]| -> BTreeSet<Vec<u8>> { bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect() };
+    let mut allowed = of(source);
+    for change in &mended.changes {
+        allowed.extend(change.after.as_deref().map(of).into_iter().flatten());
+    }
+    let foreign: Vec<_> = of(&mended.bytes).difference(&allowed).cloned().collect();
+    if !foreign.is_empty() {
+        return Err(format!("a line that nobody named: {}", String::from_utf8_lossy(&foreign[0])));
+    }
+    let again = repair(&mended.bytes);
+    if !again.changes.is_empty() || again.bytes != mended.bytes {
+        return Err(format!("changed again: {:?}", again.changes));
+    }
+    let session = Session::read(&mended.bytes);
+    let harm: Vec<Finding> = check(&session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+    if !harm.is_empty() && !mended.changes.is_empty() {
+        return Err(format!("still: {harm:?}"));
+    }
+    if !mended.changes.is_empty() {
+        let newest = shape(&mended.bytes, Client::NEWEST);
+        for client in Client::ALL {
+            if shape(&mended.bytes, client) != newest {
+                return Err(format!("{} is told something else", client.version()));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn mended(lines: &[Value]) -> Repair {
+    let bytes = spelled(lines);
+    let mended = repair(&bytes);
+    assert!(!mended.changes.is_empty(), "nothing was mended");
+    assert_eq!(hold(&bytes, &mended), Ok(()));
+    mended
+}
+
+const ALL: [&str; 13] =
+    ["P1", "A1", "P2", "R1", "A2", "P3", "PAR0", "PAR1", "A3", "P4", "A4", "Bash", "Bash"];
+
+#[track_caller]
+fn holds_all_but(repair: &Repair, missing: &[&str]) {
+    for client in Client::ALL {
+        let sent = sent(&repair.bytes, client);
+        for text in ALL.iter().filter(|text| !missing.contains(text)) {
+            let found = sent.iter().any(|said| said.contains(text));
+            assert!(found, "{text} is missing in {}: {sent:?}", client.version());
+        }
+    }
+}
+
+fn at(lines: &[Value], text: &str) -> usize {
+    lines.iter().position(|line| line["message"].to_string().contains(text)).expect("it is there")
+}
+
+#[test]
+fn a_healthy_session_stays_as_it_is() {
+    let bytes = healthy().bytes();
+    let repair = repair(&bytes);
+    assert_eq!(repair.changes, []);
+    assert_eq!(repair.bytes, bytes);
+    assert!(repair.left.is_empty());
+}
+
+#[test]
+fn a_lost_line_is_bridged_however_long_ago() {
+    let mut lines = lines(&healthy());
+    lines.remove(at(&lines, "\"P3\""));
+    holds_all_but(&mended(&lines), &["P3"]);
+}
+
+#[test]
+fn lost_parents_are_the_entries_before() {
+    let mut lines = lines(&healthy());
+    for line in &mut lines[1..] {
+        line["parentUuid"] = Value::Null;
+    }
+    holds_all_but(&mended(&lines), &[]);
+}
+
+#[test]
+fn a_circle_is_cut() {
+    let mut lines = lines(&healthy());
+    let last = lines.last().expect("a line")["uuid"].clone();
+    let (second, third) = (at(&lines, "\"P2\""), at(&lines, "\"P1\""));
+    lines[third]["parentUuid"] = last;
+    lines[second]["parentUuid"] = lines[second]["uuid"].clone();
+    holds_all_but(&mended(&lines), &[]);
+}
+
+#[test]
+fn calls_without_results_are_answered_and_results_without_calls_are_kept() {
+    let mut without = lines(&healthy());
+    let gone = at(&without, "\"R1\"");
+    let parent = without[gone]["parentUuid"].clone();
+    without[gone + 1]["parentUuid"] = parent;
+    without.remove(gone);
+    let repair = mended(&without);
+    holds_all_but(&repair, &["R1"]);
+    let mut orphan = lines(&healthy());
+    let gone = at(&orphan, "\"ls\"");
+    let parent = orphan[gone]["parentUuid"].clone();
+    orphan[gone + 1]["parentUuid"] = parent;
+    orphan.remove(gone);
+    let repair = mended(&orphan);
+    holds_all_but(&repair, &["Bash"]);
+}
+
+#[test]
+fn the_same_call_in_two_messages_is_two_calls() {
+    let mut lines = lines(&healthy());
+    let (use_at, result_at) = (at(&lines, "\"ls\""), at(&lines, "\"R1\""));
+    let id = lines[use_at]["message"]["content"][0]["id"].clone();
+    let other = at(&lines, "\"a\"");
+    let theirs = lines[other]["message"]["content"].clone();
+    let block =
+        theirs.as_array().expect("blocks").iter().position(|b| b["type"] == "tool_use").expect("a call");
+    let old = lines[other]["message"]["content"][block]["id"].clone();
+    lines[other]["message"]["content"][block]["id"] = id.clone();
+    let answer =
+        lines.iter().position(|l| l["message"]["content"][0]["tool_use_id"] == old).expect("answered");
+    lines[answer]["message"]["content"][0]["tool_use_id"] = id;
+    assert!(use_at < result_at && result_at < other);
+    holds_all_but(&mended(&lines), &[]);
+}
+
+#[test]
+fn lines_that_ran_together_are_told_apart() {
+    let mut bytes = healthy().bytes();
+    let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').collect();
+    bytes.remove(ends[4]);
+    let repair = repair(&bytes);
+    assert_eq!(hold(&bytes, &repair), Ok(()));
+    holds_all_but(&repair, &[]);
+}
+
+#[test]
+fn what_no_client_reads_goes() {
+    let mut bytes = healthy().bytes();
+    let first = bytes.iter().position(|&b| b == b'\n').expect("a line") + 1;
+    bytes.splice(first..first, b"null\n\0\0\0\n".iter().copied());
+    bytes.extend_from_slice(br#"{"parentUuid":"torn","typ"#);
+    let repair = repair(&bytes);
+    assert_eq!(hold(&bytes, &repair), Ok(()));
+    holds_all_but(&repair, &[]);
+    assert_eq!(repair.bytes, healthy_in_line(&repair.bytes));
+    assert!(!repair.bytes.contains(&0) && repair.bytes.ends_with(b"\n"));
+}
+
+/// The same bytes, if every line is an object.
+fn healthy_in_line(bytes: &[u8]) -> Vec<u8> {
+    for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
+        assert!(serde_json::from_slice::<Value>(line).is_ok_and(|value| value.is_object()));
+    }
+    bytes.to_vec()
+}
+
+#[test]
+fn a_session_in_the_wrong_order_is_turned_round() {
+    let mut lines = lines(&healthy());
+    lines.reverse();
+    let bytes = spelled(&lines);
+    let repair = repair(&bytes);
+    assert!(repair.reordered);
+    assert_eq!(hold(&bytes, &repair), Ok(()));
+    holds_all_but(&repair, &[]);
+}
+
+#[test]
+fn the_log_of_a_subagent_becomes_a_session() {
+    let mut lines = lines(&healthy());
+    for line in &mut lines {
+        line["isSidechain"] = json!(true);
+    }
+    holds_all_but(&mended(&lines), &[]);
+}
+
+#[test]
+fn of_two_entries_with_one_uuid_the_later_one_is_kept_in_the_place_of_the_first() {
+    let mut lines = lines(&healthy());
+    let mut copy = lines[at(&lines, "\"A1\"")].clone();
+    copy["message"]["content"] = json!([{ "type": "text", "text": "A1 again" }]);
+    lines.push(copy);
+    holds_all_but(&mended(&lines), &[]);
+}
+
+/// Ways to damage a line.
+fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
+    let n = lines.len();
+    let at = at % n;
+    let last = lines[n - 1]["uuid"].clone();
+    let line = &mut lines[at];
+    let blocks = |line: &mut Value| line["message"]["content"].as_array().cloned().unwrap_or_default();
+    match how {
+        0 => drop(lines.remove(at)),
+        1 => line["parentUuid"] = Value::Null,
+        2 => line["parentUuid"] = json!("11111111-2222-4333-8444-555555555555"),
+        3 => line["parentUuid"] = last,
+        4 => {
+            let copy = line.clone();
+            lines.push(copy);
+        }
+        5 => drop(line.as_object_mut().map(|line| line.remove("timestamp"))),
+        6 => drop(line.as_object_mut().map(|line| line.remove("message"))),
+        7 => drop(line["message"].as_object_mut().map(|message| message.remove("id"))),
+        8 => drop(line["message"].as_object_mut().map(|message| message.remove("model"))),
+        9 => line["message"]["content"] = json!("plain"),
+        10 => line["message"]["content"] = json!([]),
+        11 => line["message"]["content"] = json!([{ "type": "text", "text": "  " }]),
+        12 => line["message"]["content"] = Value::Null,
+        13 => {
+            let mut content = blocks(line);
+            content.push(json!("bare"));
+            line["message"]["content"] = json!(content);
+        }
+        14 => drop(line.as_object_mut().map(|line| line.remove("uuid"))),
+        15 => line["isSidechain"] = json!(true),
+        16 => {
+            let content = json!([{ "type": "thinking", "thinking": "hm", "signature": "" }]);
+            line["message"]["content"] = content;
+        }
+        17 => {
+            let content = json!([{ "type": "tool_result", "tool_use_id": "nobody", "content": "x" }]);
+            line["message"]["content"] = content;
+        }
+        _ => line["type"] = json!("something-new"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happened_to_it_every_client_resumes_it(
+        damages in prop::collection::vec((0usize..40, 0u8..19), 1..4),
+    ) {
+        let mut lines = lines(&healthy());
+        for (at, how) in damages {
+            if lines.len() > 2 {
+                damaged(&mut lines, at, how);
+            }
+        }
+        let bytes = spelled(&lines);
+        let mended = repair(&bytes);
+        prop_assert_eq!(hold(&bytes, &mended), Ok(()));
+        // Nothing that the newest client would have sent is lost.
+        let after = sent(&mended.bytes, Client::NEWEST);
+        for text in sent(&bytes, Client::NEWEST) {
+            let known = ALL.iter().find(|known| text.contains(*known));
+            if let Some(known) = known {
+                prop_assert!(after.iter().any(|said| said.contains(known)), "{} is lost", known);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mended = repair(&bytes);
+        let again = repair(&mended.bytes);
+        prop_assert_eq!(again.bytes, mended.bytes);
+    }
+}
