@@ -62,6 +62,9 @@ struct LastText {
 
 impl Sink for Builder {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        let ends = entry.raw.ends_with(b"\n") || entry.content != Content::Object;
+        self.facts.open_end = (!ends).then_some(entry.line);
+        self.facts.byte_order_mark |= entry.offset == 0 && entry.raw.starts_with(b"\xef\xbb\xbf");
         match entry.content {
             Content::Object => self.object(entry, line),
             Content::Blank => self.facts.bytes.envelope += entry.raw.len() as u64,

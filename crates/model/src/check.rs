@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role, Sort};
+use crate::id::Uid;
 use crate::resume::{Break, Intended, Refusal, Resume, intended, resume};
 use crate::session::Session;
 
@@ -145,7 +146,75 @@ impl Findings {
             let detail = "most entries stand before their parents";
             self.add(None, Kind::OutOfOrder, Severity::Odd, &|| detail.to_owned());
         }
+        if let Some(line) = facts.open_end {
+            let detail = || "the line does not end".to_owned();
+            self.add(Some(line), Kind::NoLineBreak, Severity::Odd, &detail);
+        }
+        if facts.byte_order_mark {
+            let detail = || "the file begins with a byte order mark".to_owned();
+            self.add(Some(1), Kind::ByteOrderMark, Severity::Odd, &detail);
+        }
+        self.odd_entries(facts, meant);
         self.odd_names(facts);
+    }
+
+    /// What is odd about the entries of the conversation.
+    fn odd_entries(&mut self, facts: &Facts, meant: &Intended) {
+        let mut full: FxHashSet<Uid> = FxHashSet::default();
+        let mut thinking: Vec<(Uid, usize)> = Vec::new();
+        for &node in &meant.chain {
+            let fact = &facts.nodes[node];
+            let flags = fact.flags;
+            let is_answer = fact.role == Role::Assistant;
+            let mut odd = |kind: Kind, detail: &str| {
+                let line = Some(facts.place(node).line);
+                self.add(line, kind, Severity::Odd, &|| detail.to_owned());
+            };
+            if fact.time.is_none() {
+                odd(Kind::NoTime, "it has no time that can be read");
+            }
+            if !fact.is_conversation()
+                || flags.lacks_message()
+                || flags.is_api_error() && flags.is_synthetic()
+            {
+                continue;
+            }
+            if is_answer && flags.lacks_message_id() && !flags.is_synthetic() {
+                odd(Kind::NoMessageId, "the answer has no message id");
+            }
+            if is_answer && flags.lacks_model() {
+                odd(Kind::NoModel, "the answer does not name its model");
+            }
+            if is_answer && flags.has_string_content() {
+                odd(Kind::OddContent, "the content of the answer is a string");
+            }
+            let blocks = facts.blocks_of(node);
+            if blocks.is_empty() {
+                odd(Kind::BlankText, "it says nothing");
+            }
+            for block in blocks {
+                match block.sort {
+                    Sort::Blank | Sort::Empty | Sort::NoText => {
+                        odd(Kind::BlankText, "a text without words, which clients drop or the API refuses");
+                    }
+                    Sort::Odd | Sort::Null => odd(Kind::OddBlock, "something that is no block"),
+                    _ => {}
+                }
+            }
+            if let Some(message) = fact.message().filter(|_| is_answer) {
+                let id = facts.messages[message].id;
+                let id = if id.is_none() { fact.uid } else { id };
+                if blocks.iter().all(|block| block.sort.is_thinking()) {
+                    thinking.push((id, node));
+                } else {
+                    full.insert(id);
+                }
+            }
+        }
+        for (_, node) in thinking.into_iter().filter(|(id, _)| !full.contains(id)) {
+            let detail = || "an answer of nothing but thinking, which newer clients drop".to_owned();
+            self.add(Some(facts.place(node).line), Kind::LoneThinking, Severity::Odd, &detail);
+        }
     }
 
     fn odd_names(&mut self, facts: &Facts) {

@@ -265,6 +265,10 @@ pub struct Facts {
     pub null_line: Option<u32>,
     /// That line.
     pub null_at: Option<u32>,
+    /// The last entry, if its line does not end.
+    pub open_end: Option<u32>,
+    /// The file begins with a byte order mark.
+    pub byte_order_mark: bool,
     /// `logicalParentUuid` of boundaries, by node.
     pub(crate) logical_parents: FxHashMap<u32, Uid>,
     /// `preservedMessages` and `preservedSegment` of boundaries, by node.

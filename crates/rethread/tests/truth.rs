@@ -342,11 +342,6 @@ fn what_is_repaired_resumes_everywhere() {
         let repair = rethread::edit::repair(&bytes);
         if repair.changes.is_empty() {
             n_whole += 1;
-            if std::env::var_os("SHOW").is_some() {
-                for f in &repair.left {
-                    println!("LEFT {name} {f:?}");
-                }
-            }
             assert_eq!(repair.bytes, bytes);
             continue;
         }
@@ -375,6 +370,51 @@ fn what_is_repaired_resumes_everywhere() {
         }
     }
     println!("{n_mended} mended, {n_whole} left as they are");
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Real sessions: one with nothing wrong stays as it is, and whatever is mended holds.
+#[test]
+fn real_sessions_are_mended_only_where_something_is_wrong() {
+    let mut wrong = Vec::new();
+    let (mut n_whole, mut n_mended, mut n_left) = (0, 0, 0);
+    for name in ["corpus", "oracle/sessions"] {
+        let Some(dir) = shared(name) else { continue };
+        for path in logs_under(&dir) {
+            let name = path.strip_prefix(&dir).expect("below").display().to_string();
+            let bytes = std::fs::read(&path).expect("readable");
+            if name.contains("agent") || name.contains("expected.jsonl") {
+                continue;
+            }
+            let repair = rethread::edit::repair(&bytes);
+            let faults = repair.found.iter().any(|finding| finding.kind.is_mended());
+            if repair.changes.is_empty() {
+                n_whole += 1;
+                if repair.bytes != bytes {
+                    wrong.push(format!("{name}: changed without a change"));
+                }
+                continue;
+            }
+            n_mended += 1;
+            n_left += usize::from(!repair.left.is_empty());
+            if !faults {
+                let kinds: Vec<&str> = repair.changes.iter().map(|change| change.why.name()).collect();
+                wrong.push(format!("{name}: changed without a fault: {kinds:?}"));
+            }
+            if rethread::edit::repair(&repair.bytes).bytes != repair.bytes {
+                wrong.push(format!("{name}: not the same when repaired again"));
+            }
+            let lines = |bytes: &[u8]| -> std::collections::HashSet<Vec<u8>> {
+                bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
+            };
+            let mut known = lines(&bytes);
+            known.extend(repair.changes.iter().filter_map(|c| c.after.as_deref()).flat_map(lines));
+            if !lines(&repair.bytes).is_subset(&known) {
+                wrong.push(format!("{name}: a line that nobody named"));
+            }
+        }
+    }
+    println!("{n_whole} as they are, {n_mended} mended, {n_left} of these not wholly");
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -11,6 +11,10 @@ use crate::splice::{Splice, string};
 pub(super) struct Assembly {
     pub(super) changes: Vec<Change>,
     pub(super) bytes: Vec<u8>,
+    /// The line of the source that each line comes from.
+    pub(super) sources: Vec<u32>,
+    /// How many bytes the lines in `sources` have.
+    counted: usize,
 }
 
 impl Assembly {
@@ -19,7 +23,8 @@ impl Assembly {
         let added = added_behind(plan);
         let node_of: FxHashMap<u32, usize> =
             plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
-        let mut out = Self { changes: Vec::new(), bytes: Vec::with_capacity(source.len() + 4096) };
+        let bytes = Vec::with_capacity(source.len() + 4096);
+        let mut out = Self { changes: Vec::new(), bytes, sources: Vec::new(), counted: 0 };
         for entry in &entries {
             let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
             match node.and_then(|node| Some((node, plan.edits.get(&node)?))) {
@@ -39,9 +44,17 @@ impl Assembly {
                 let why = plan.new[*new].why;
                 out.changes.push(Change { line: entry.line, why, before: None, after: Some(line) });
             }
+            out.count_lines(entry.line);
         }
         out.end_file(&entries);
+        out.count_lines(entries.last().map_or(1, |entry| entry.line));
         out
+    }
+
+    fn count_lines(&mut self, source: u32) {
+        let n = self.bytes[self.counted..].iter().filter(|&&b| b == b'\n').count();
+        self.sources.extend(std::iter::repeat_n(source, n));
+        self.counted = self.bytes.len();
     }
 
     /// Whatever stands before must not run into what follows.

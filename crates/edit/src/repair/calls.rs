@@ -68,8 +68,8 @@ impl Plan<'_> {
         // The same call twice in one message is one call.
         let mut made: Vec<Place> = Vec::new();
         for &place in uses {
-            let message = self.node(place.node).message();
-            if made.iter().any(|other| self.node(other.node).message() == message) {
+            let message = self.node(self.content_node(place.node)).message();
+            if made.iter().any(|other| self.node(self.content_node(other.node)).message() == message) {
                 self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
             } else {
                 made.push(place);
@@ -94,9 +94,9 @@ impl Plan<'_> {
                 let new = self.add(NewKind::Result { call: name }, Kind::OpenCall, place.node, 1);
                 let at = self.way.iter().position(|item| *item == Item::Old(place.node));
                 // Behind the last row of the same answer that follows directly.
-                let message = self.node(place.node).message();
+                let message = self.node(self.content_node(place.node)).message();
                 let same = |item: &Item| match *item {
-                    Item::Old(node) => self.node(node).message() == message,
+                    Item::Old(node) => self.node(self.content_node(node)).message() == message,
                     Item::New(_) => true,
                 };
                 let at = at.unwrap_or(0);

@@ -14,7 +14,7 @@ const MAX_IMAGE: u32 = 5 * 1024 * 1024;
 impl Plan<'_> {
     pub(super) fn mend_contents(&mut self) {
         for node in self.old_way() {
-            let fact = *self.node(node);
+            let fact = *self.node(self.content_node(node));
             let sent = fact.is_conversation()
                 && !fact.flags.lacks_message()
                 && !(fact.flags.is_api_error() && fact.flags.is_synthetic());
@@ -59,7 +59,7 @@ impl Plan<'_> {
         if blocks.is_empty() {
             return self.drop_entry(node, Kind::BlankText);
         }
-        let of_claude = self.facts.model_of(node).is_none_or(|model| model.starts_with("claude"));
+        let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
         let mut n_left = blocks.len();
         for (at, block) in blocks.iter().enumerate() {
             let (edit, why) = match block.sort {

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use rethread_log::Key;
 use rethread_model::{
-    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Sort, Time, What, check,
+    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Sort, Time, Uid, What, check,
     intended, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -52,11 +52,55 @@ pub struct Change {
     pub after: Option<Vec<u8>>,
 }
 
+/// How often a repair is repeated until nothing more changes.
+const MAX_ROUNDS: usize = 4;
+
 /// Mends a session, so that every client resumes it and nothing that can be kept is lost.
+///
+/// What is mended may bring something to light that was out of sight before, so it is looked at until
+/// nothing more changes: to repair a repaired session changes nothing.
 pub fn repair(bytes: &[u8]) -> Repair {
+    let (mut repair, mut sources) = once(bytes);
+    for _ in 1..MAX_ROUNDS {
+        if repair.changes.is_empty() && !repair.reordered {
+            break;
+        }
+        let (next, lines) = once(&repair.bytes);
+        if next.changes.is_empty() && !next.reordered {
+            break;
+        }
+        for mut change in next.changes {
+            change.line = sources.get(change.line as usize - 1).copied().unwrap_or(change.line);
+            repair.take_over(change);
+        }
+        sources = lines.iter().map(|&line| sources.get(line as usize - 1).copied().unwrap_or(line)).collect();
+        (repair.bytes, repair.left) = (next.bytes, next.left);
+    }
+    repair.changes.sort_by_key(|change| change.line);
+    repair
+}
+
+impl Repair {
+    /// Adds a change to what has been changed already.
+    fn take_over(&mut self, change: Change) {
+        let Some(before) = &change.before else { return self.changes.push(change) };
+        let same = |earlier: &Change| {
+            earlier.after.as_ref().is_some_and(|after| after.trim_ascii_end() == before.trim_ascii_end())
+        };
+        match self.changes.iter().position(|earlier| earlier.line == change.line && same(earlier)) {
+            Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
+                self.changes.remove(at);
+            }
+            Some(at) => self.changes[at].after = change.after,
+            None => self.changes.push(change),
+        }
+    }
+}
+
+/// Mends what is in sight; returns also which line of the source each line comes from.
+fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let session = Session::read(bytes);
-    let found: Vec<Finding> =
-        check(&session, &Client::ALL).into_iter().filter(|finding| !finding.is_by_design()).collect();
+    let found = check(&session, &Client::IN_USE);
     let Prepared { bytes: ready, session, mut changes, reordered } = prepare(bytes, session);
     let meant = intended(&session.facts);
     let mut plan = Plan::new(&session.facts, Reader::new(&session, &ready), &meant);
@@ -64,7 +108,7 @@ pub fn repair(bytes: &[u8]) -> Repair {
     let mut assembly = Assembly::new(&ready, &plan);
     if assembly.changes.is_empty() && changes.is_empty() && !reordered && !plan.misplaced {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
-        return Repair { found, changes, reordered, left, bytes: bytes.to_vec() };
+        return (Repair { found, changes, reordered, left, bytes: bytes.to_vec() }, Vec::new());
     }
     plan.lay_in_line();
     assembly = Assembly::new(&ready, &plan);
@@ -91,8 +135,7 @@ pub fn repair(bytes: &[u8]) -> Repair {
         changes.push(change);
     }
     changes.extend(prepared.into_values());
-    changes.sort_by_key(|change| change.line);
-    Repair { found, changes, reordered, left, bytes: assembly.bytes }
+    (Repair { found, changes, reordered, left, bytes: assembly.bytes }, assembly.sources)
 }
 
 /// A session in which it can be told what belongs together.
@@ -230,6 +273,8 @@ struct Plan<'a> {
     new: Vec<New>,
     /// The conversation, in the order in which it is laid.
     way: Vec<Item>,
+    /// The first entry of each uuid, among those that clients take for parts of the tree.
+    by_uid: FxHashMap<Uid, usize>,
     /// A result stands before its call.
     misplaced: bool,
 }
@@ -300,11 +345,28 @@ enum NewKind {
 impl<'a> Plan<'a> {
     fn new(facts: &'a Facts, reader: Reader<'a>, meant: &'a Intended) -> Self {
         let way = meant.chain.iter().map(|&node| Item::Old(node)).collect();
-        Self { facts, reader, meant, edits: FxHashMap::default(), new: Vec::new(), way, misplaced: false }
+        let mut by_uid = FxHashMap::default();
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            if !matches!(fact.role, Role::Progress | Role::Other) {
+                by_uid.entry(fact.uid).or_insert(node);
+            }
+        }
+        let (edits, new) = (FxHashMap::default(), Vec::new());
+        Self { facts, reader, meant, edits, new, way, by_uid, misplaced: false }
     }
 
     fn node(&self, node: usize) -> &Node {
         &self.facts.nodes[node]
+    }
+
+    /// The first entry with the uuid of this one.
+    fn first(&self, node: usize) -> usize {
+        self.by_uid.get(&self.node(node).uid).copied().unwrap_or(node)
+    }
+
+    /// The parent of an entry, if it is in the file.
+    fn parent_of(&self, node: usize) -> Option<usize> {
+        self.by_uid.get(&self.node(node).parent).copied()
     }
 
     fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
@@ -347,9 +409,13 @@ impl<'a> Plan<'a> {
     fn mend_copies(&mut self) {
         let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
         for node in 0..self.facts.nodes.len() {
-            let first = self.facts.first_with_uuid(node);
-            if first != node {
-                last_of.insert(first, node);
+            let first = self.first(node);
+            if first != node && !matches!(self.node(node).role, Role::Progress | Role::Other) {
+                // What could not be sent does not take the place of what can.
+                let fact = self.node(node);
+                if !fact.is_conversation() || !fact.flags.lacks_message() && !self.is_odd(node) {
+                    last_of.insert(first, node);
+                }
                 self.drop_entry(node, Kind::DuplicateUuid);
             }
         }
@@ -363,7 +429,7 @@ impl<'a> Plan<'a> {
         // On the way stands the later one; it moves to where the first is.
         for item in &mut self.way {
             if let Item::Old(node) = item {
-                *node = self.facts.first_with_uuid(*node);
+                *node = self.by_uid.get(&self.facts.nodes[*node].uid).copied().unwrap_or(*node);
             }
         }
     }
@@ -371,13 +437,13 @@ impl<'a> Plan<'a> {
     /// Entries need an id, a message and a time; answers a message id and a model.
     fn mend_envelopes(&mut self) {
         for node in 0..self.facts.nodes.len() {
-            let flags = self.node(node).flags;
+            let flags = self.node(self.content_node(node)).flags;
             if self.node(node).is_conversation() && flags.lacks_message() {
                 self.drop_entry(node, Kind::Incomplete);
-            } else if self.node(node).is_conversation() && flags.has_odd_content() && !flags.is_sidechain() {
+            } else if self.node(node).is_conversation() && !flags.is_sidechain() && self.is_odd(node) {
                 // Clients that look for the rows of a message fail on it, wherever it stands.
                 self.drop_entry(node, Kind::OddContent);
-            } else if flags.lacks_uuid() && !flags.is_sidechain() {
+            } else if flags.lacks_uuid() {
                 self.edit(node, Kind::Incomplete).uuid = Some(made_uuid(&format!("uuid {node}")));
             }
         }
@@ -386,7 +452,7 @@ impl<'a> Plan<'a> {
         let mut model: Option<String> = None;
         let first_model = way.iter().find_map(|&node| self.model_of(node));
         for node in way {
-            let fact = *self.node(node);
+            let fact = *self.node(self.content_node(node));
             if fact.time.is_none() {
                 if let Some(iso) = time.and_then(|time| time.to_iso()) {
                     self.edit(node, Kind::NoTime).time = Some(iso);
@@ -415,8 +481,17 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Tells whether the content of an entry is nothing that the newest client would take.
+    fn is_odd(&self, node: usize) -> bool {
+        let from = self.content_node(node);
+        let blocks = self.facts.blocks_of(from);
+        let odd = |sort: Sort| matches!(sort, Sort::Odd | Sort::Null);
+        self.node(from).flags.has_odd_content()
+            || !blocks.is_empty() && blocks.iter().all(|block| odd(block.sort))
+    }
+
     fn model_of(&self, node: usize) -> Option<String> {
-        let model = self.facts.model_of(node)?;
+        let model = self.facts.model_of(self.content_node(node))?;
         (model != "<synthetic>").then(|| model.to_owned())
     }
 
@@ -462,24 +537,26 @@ impl<'a> Plan<'a> {
     /// on the one before it.
     fn mend_links(&mut self) {
         for broken in &self.meant.breaks {
-            let parent = broken.parent.map(|parent| self.facts.first_with_uuid(parent));
+            let parent = broken.parent.map(|parent| self.first(parent));
             let parent = self.kept_above(parent).map(|parent| self.uuid(Item::Old(parent)));
             let why = match broken.why {
                 rethread_model::Break::Dangling => Kind::DanglingParent,
                 rethread_model::Break::NoParent => Kind::NoParent,
                 rethread_model::Break::Cycle => Kind::Cycle,
             };
-            self.edit(broken.node, why).parent = Some(parent);
+            let node = self.first(broken.node);
+            self.edit(node, why).parent = Some(parent);
         }
-        let broken: FxHashSet<usize> = self.meant.breaks.iter().map(|broken| broken.node).collect();
+        let broken: FxHashSet<usize> =
+            self.meant.breaks.iter().map(|broken| self.first(broken.node)).collect();
         for node in 0..self.facts.nodes.len() {
             if broken.contains(&node) || self.is_dropped(node) {
                 continue;
             }
-            let Some(parent) = self.facts.parent_of(node).filter(|&parent| self.is_dropped(parent)) else {
+            let Some(parent) = self.parent_of(node).filter(|&parent| self.is_dropped(parent)) else {
                 continue;
             };
-            if self.facts.first_with_uuid(parent) != parent {
+            if self.first(parent) != parent {
                 continue;
             }
             let why = self.edits[&parent].why.unwrap_or(Kind::Incomplete);
@@ -496,7 +573,7 @@ impl<'a> Plan<'a> {
             if !self.is_dropped(node) {
                 return Some(node);
             }
-            at = self.facts.parent_of(node);
+            at = self.parent_of(node);
         }
         None
     }
@@ -537,11 +614,12 @@ impl<'a> Plan<'a> {
             match item {
                 Item::New(new) => self.new[new].parent.clone_from(&before),
                 Item::Old(node) => {
+                    let from = self.content_node(node);
                     let now = match self.edits.get(&node).and_then(|edit| edit.parent.clone()) {
                         Some(parent) => parent,
-                        None => self.facts.parent_of(node).map(|parent| self.uuid(Item::Old(parent))),
+                        None => self.parent_of(from).map(|parent| self.uuid(Item::Old(parent))),
                     };
-                    let named = !self.node(node).parent.is_none();
+                    let named = !self.node(from).parent.is_none();
                     // The first entry keeps what it has, unless that names nothing.
                     let wanted = if at == 0 { now.clone() } else { before.clone() };
                     if wanted != now || at == 0 && now.is_none() && named {

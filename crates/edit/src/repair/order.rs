@@ -10,10 +10,13 @@ impl Plan<'_> {
     pub(super) fn ordered(&self, way: &[Item]) -> Vec<Item> {
         let rows = self.rows_of_answers(way);
         let results = self.results_of_calls(way);
+        // Results of calls on the way stand behind those, whatever stands where.
+        let made = rows.values().flatten().flat_map(|&node| self.calls_made(node));
+        let owned: FxHashSet<Item> = made.filter_map(|call| results.get(&call)).flatten().copied().collect();
         let mut placed: FxHashSet<Item> = FxHashSet::default();
         let mut out = Vec::with_capacity(way.len());
         for &item in way {
-            if placed.contains(&item) {
+            if placed.contains(&item) || owned.contains(&item) {
                 continue;
             }
             let group = match item {
@@ -47,7 +50,7 @@ impl Plan<'_> {
         let mut open: FxHashMap<Uid, usize> = FxHashMap::default();
         for item in way {
             let Item::Old(node) = *item else { continue };
-            let fact = self.node(node);
+            let fact = self.node(self.content_node(node));
             match (fact.role, fact.message()) {
                 (Role::Assistant, Some(message)) => {
                     let id = self.facts.messages[message].id;

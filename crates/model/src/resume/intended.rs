@@ -84,14 +84,15 @@ impl<'f> Rows<'f> {
         let main: Vec<u32> = self.live().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
         let forward = |s: &&u32| self.parent(**s).is_some_and(|parent| parent >= **s);
         let n_forward = main.iter().filter(forward).count();
+        let all: Vec<u32> = self.live().collect();
         let mut broken: Vec<(u32, Break)> = Vec::new();
-        if n_forward > 0 {
+        if all.iter().any(|slot| forward(&slot)) {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
             let circles = cycles(&next);
             // In a circle some entry hangs on a later one; where there is one, all that do are wrong.
             if !circles.is_empty() && n_forward * 2 <= main.len() {
-                broken.extend(main.iter().filter(forward).map(|&slot| (slot, Break::Cycle)));
+                broken.extend(all.iter().filter(forward).map(|&slot| (slot, Break::Cycle)));
             } else {
                 broken.extend(circles.into_iter().map(|slot| (slot, Break::Cycle)));
             }
@@ -127,7 +128,7 @@ impl<'f> Rows<'f> {
             let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
             self.moved.insert(slot, uid);
         }
-        if n_forward > 0 && !broken.is_empty() {
+        if !broken.is_empty() {
             self.cut_new_circles(&main, &mut broken);
         }
         (broken, n_forward * 2 > main.len())

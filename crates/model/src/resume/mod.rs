@@ -476,7 +476,8 @@ impl<'f> Rows<'f> {
             parent = above;
         }
         let first = self.facts.first_of(index as usize);
-        let known = if node.flags.lacks_uuid() { self.nameless } else { Some(self.slot_at[first]) };
+        let nameless = node.flags.lacks_uuid() && !self.all;
+        let known = if nameless { self.nameless } else { Some(self.slot_at[first]) };
         let new = Slot { node: index, gone: false };
         let slot = match known.filter(|&slot| slot != NONE) {
             Some(slot) => {
@@ -489,7 +490,7 @@ impl<'f> Rows<'f> {
             }
         };
         self.slot_at[first] = slot;
-        if node.flags.lacks_uuid() {
+        if nameless {
             self.nameless = Some(slot);
         }
         if parent == node.parent {
@@ -501,7 +502,11 @@ impl<'f> Rows<'f> {
             self.snapshot_tail = true;
         } else if !(node.flags.is_sidechain() || node.flags.is_briefing() && client >= Client::V2_1_325) {
             // An entry without a uuid is there, but cannot be named as the last.
-            self.last = (!node.flags.lacks_uuid()).then_some(slot);
+            // Meant is what came last, not what was written again.
+            let again = known.is_some_and(|slot| slot != NONE);
+            if !self.all || !again && !node.flags.lacks_uuid() {
+                self.last = (!nameless).then_some(slot);
+            }
             self.snapshot_tail = false;
             if !node.time.is_none() && self.newest.is_none_or(|(time, _)| node.time > time) {
                 self.newest = Some((node.time, slot));
@@ -652,7 +657,8 @@ fn admitted(facts: &Facts, index: u32, node: &Node) -> bool {
     let blank_string = node.role == Role::Assistant
         && flags.has_string_content()
         && blocks.iter().all(|block| block.sort.is_blank());
-    let all_odd = !blocks.is_empty() && blocks.iter().all(|block| block.sort == Sort::Odd);
+    let all_odd =
+        !blocks.is_empty() && blocks.iter().all(|block| matches!(block.sort, Sort::Odd | Sort::Null));
     !flags.lacks_message() && !flags.has_odd_content() && !blank_string && !all_odd
 }
 
