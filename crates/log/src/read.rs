@@ -162,6 +162,22 @@ impl Scanner {
         }
     }
 
+    /// Reads a whole log that is in memory, a piece at a time, so that each is looked at while it is in
+    /// the processor's cache.
+    pub fn scan_all(&mut self, bytes: &[u8], sink: &mut impl Sink) {
+        const PIECE: usize = 1 << 17;
+        let mut rest = bytes;
+        while rest.len() > PIECE {
+            // A line longer than a piece is a piece of its own.
+            let end = memchr::memrchr(b'\n', &rest[..PIECE])
+                .or_else(|| memchr::memchr(b'\n', &rest[PIECE..]).map(|at| PIECE + at));
+            let Some(end) = end else { break };
+            self.scan(&rest[..=end], sink);
+            rest = &rest[end + 1..];
+        }
+        self.scan(rest, sink);
+    }
+
     fn scan_line(&mut self, raw: &[u8], clean: bool, sink: &mut impl Sink) {
         self.line += 1;
         let numbered = self.number;

@@ -77,7 +77,7 @@ impl Session {
     pub fn read(bytes: &[u8]) -> Self {
         let mut builder = crate::Builder::for_size(bytes.len() as u64);
         let mut scanner = rethread_log::Scanner::default();
-        scanner.scan(bytes, &mut builder);
+        scanner.scan_all(bytes, &mut builder);
         Self::new(builder.finish(scanner.lines(), scanner.bad_lines))
     }
 

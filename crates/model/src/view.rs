@@ -211,12 +211,19 @@ pub enum Item<'a> {
 pub struct Reader<'a> {
     pub(crate) session: &'a Session,
     bytes: &'a [u8],
+    /// Where the bytes begin in the log.
+    base: u64,
 }
 
 impl<'a> Reader<'a> {
     /// Joins a session with the bytes that it was read from.
     pub fn new(session: &'a Session, bytes: &'a [u8]) -> Self {
-        Self { session, bytes }
+        Self { session, bytes, base: 0 }
+    }
+
+    /// Joins a session with a part of its bytes, for entries that stand in it.
+    pub fn of_part(session: &'a Session, bytes: &'a [u8], base: u64) -> Self {
+        Self { session, bytes, base }
     }
 
     /// Returns the raw bytes of an entry, by its number.
@@ -225,7 +232,8 @@ impl<'a> Reader<'a> {
         else {
             return &[];
         };
-        let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        let start = place.offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        let start = start.unwrap_or(usize::MAX);
         self.bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
     }
 

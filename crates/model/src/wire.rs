@@ -11,7 +11,7 @@ use crate::attachment;
 use crate::client::Client;
 use crate::facts::Sort;
 use crate::prompt::is_space;
-use crate::resume::{Part, Resume, What};
+use crate::resume::{Part, Resume, Sent, What};
 use crate::view::Reader;
 
 /// A message as the API receives it.
@@ -41,11 +41,22 @@ impl WireBlock<'_> {
 impl<'a> Reader<'a> {
     /// Puts what a client would send into the words of the API.
     pub fn wire(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
+        self.wire_part(resume, &resume.messages, client, prompt)
+    }
+
+    /// The same for some of the messages, so that many can be done side by side.
+    pub fn wire_part(
+        &self,
+        resume: &Resume,
+        part: &[Sent],
+        client: Client,
+        prompt: &str,
+    ) -> Vec<WireMessage<'a>> {
         let turns = resume.turns;
         let mut wire =
             Wire { reader: *self, client, turns, prompt, line: Line::default(), parsed: None, raw: &[] };
-        let mut messages = Vec::with_capacity(resume.messages.len());
-        for sent in &resume.messages {
+        let mut messages = Vec::with_capacity(part.len());
+        for sent in part {
             let blocks: Vec<_> = sent.parts.iter().flat_map(|part| wire.blocks(part)).collect();
             if !blocks.is_empty() {
                 messages.push(WireMessage { assistant: sent.assistant, blocks });

@@ -21,7 +21,7 @@ pub use export::{
 };
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use preview::{Preview, preview, refusal};
+pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
 pub use repair::{Line, repair};
 pub use rows::{
     Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, RepairRow, Row, SessionKind,

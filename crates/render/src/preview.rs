@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use rethread_log::Json;
 use rethread_model::{Client, Refusal, Resume, WireMessage, describe_media, one_line};
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use crate::text::{Look, Style, plural};
@@ -97,36 +97,57 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     }
 }
 
+impl Preview<'_> {
+    /// Returns everything but the messages, as `preview --json` prints it.
+    pub fn head(&self) -> PreviewHead<'_> {
+        PreviewHead::new(self.session, self.client, self.leaf.as_deref(), &self.resume)
+    }
+}
+
+impl<'a> PreviewHead<'a> {
+    /// Makes the head of what a client makes of a session.
+    pub fn new(session: &'a str, client: Client, leaf: Option<&'a str>, resume: &Resume) -> Self {
+        Self {
+            r#type: "preview",
+            session,
+            client: client.version(),
+            accepted: resume.refusal.is_none(),
+            leaf,
+            reason: resume.refusal.map(refusal),
+        }
+    }
+}
+
+/// A preview without its messages.
+#[derive(Debug, Clone, serde::Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct PreviewHead<'a> {
+    pub r#type: &'static str,
+    pub session: &'a str,
+    pub client: &'static str,
+    pub accepted: bool,
+    pub leaf: Option<&'a str>,
+    pub reason: Option<&'static str>,
+}
+
 impl Serialize for Preview<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Preview", 7)?;
-        out.serialize_field("type", "preview")?;
-        out.serialize_field("session", self.session)?;
-        out.serialize_field("client", self.client.version())?;
-        out.serialize_field("accepted", &self.accepted())?;
-        out.serialize_field("leaf", &self.leaf)?;
-        out.serialize_field("reason", &self.resume.refusal.map(refusal))?;
-        let messages = self.accepted().then(|| Messages(&self.messages));
-        out.serialize_field("messages", &messages)?;
-        out.end()
-    }
-}
-
-struct Messages<'a>(&'a [WireMessage<'a>]);
-
-impl Serialize for Messages<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_seq(Some(self.0.len()))?;
-        for message in self.0 {
-            out.serialize_element(&Message(message))?;
+        #[derive(serde::Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            head: PreviewHead<'a>,
+            messages: Option<Vec<SentRow<'a>>>,
         }
-        out.end()
+        let messages = self.accepted().then(|| self.messages.iter().map(SentRow).collect());
+        Whole { head: self.head(), messages }.serialize(serializer)
     }
 }
 
-struct Message<'a>(&'a WireMessage<'a>);
+/// A message as `preview --json` prints it.
+#[derive(Debug, Clone, Copy)]
+pub struct SentRow<'a>(pub &'a WireMessage<'a>);
 
-impl Serialize for Message<'_> {
+impl Serialize for SentRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_map(Some(2))?;
         out.serialize_entry("role", if self.0.assistant { "assistant" } else { "user" })?;
@@ -141,7 +162,8 @@ struct Value<'a>(Json<'a>);
 
 impl Serialize for Value<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text: Cow<'_, str> = String::from_utf8_lossy(self.0.raw());
+        let raw = self.0.raw();
+        let text = std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::from);
         match serde_json::from_str::<&RawValue>(&text) {
             Ok(raw) => raw.serialize(serializer),
             Err(_) => serializer.serialize_str(&text),

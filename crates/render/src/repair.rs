@@ -18,7 +18,7 @@ pub struct Line<'a> {
 }
 
 /// How much of a line is shown around what changes.
-const AROUND: usize = 24;
+const AROUND: usize = 56;
 /// How much of a line is shown that comes or goes as a whole.
 const WHOLE: usize = 160;
 

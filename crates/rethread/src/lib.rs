@@ -23,6 +23,7 @@ mod demo;
 mod export;
 mod library;
 mod ls;
+mod preview;
 mod repair;
 mod session;
 mod titles;
@@ -31,6 +32,7 @@ pub use check::{CheckOptions, Clients};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
+pub use preview::Previewed;
 pub use repair::{RepairError, RepairTo, Repaired};
 pub use session::{Earlier, Loaded, Subagent, info_total};
 

@@ -68,7 +68,7 @@ impl Source {
         Self { file, bytes: Some(Arc::new(bytes.to_vec())) }
     }
 
-    fn error(&self, source: io::Error) -> Error {
+    pub(crate) fn error(&self, source: io::Error) -> Error {
         Error::Read { path: self.file.path.clone(), source }
     }
 
@@ -190,14 +190,9 @@ impl Library {
                 bytes.into()
             }
         };
-        let (facts, _) = read_facts_from(&mut &bytes[..], u64::MAX).map_err(|e| source.error(e))?;
-        reject_other_files(source, &facts)?;
-        Ok(Loaded {
-            source: source.clone(),
-            session: Session::new(facts),
-            bytes,
-            agents: Arc::clone(&self.agents),
-        })
+        let session = Session::read(&bytes);
+        reject_other_files(source, &session.facts)?;
+        Ok(Loaded { source: source.clone(), session, bytes, agents: Arc::clone(&self.agents) })
     }
 
     /// Returns the logs of a session's subagents.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{Client, Inventory, Path, Reader, Session, Uid, Usage, one_line};
-use rethread_render::{Continues, InventoryRow, PathRow, Preview, Row};
+use rethread_render::{Continues, InventoryRow, PathRow, Row};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, Source};
@@ -189,19 +189,6 @@ impl Loaded {
             path,
         };
         self.session.paths(client).into_iter().map(row).collect()
-    }
-
-    /// Tells what a client would send to the API on resume, with `prompt` as the next prompt.
-    pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
-        let resume = rethread_model::resume(&self.session.facts, client);
-        let reader = self.reader();
-        Preview {
-            session: &self.source.file.id,
-            client,
-            leaf: resume.leaf.map(|leaf| reader.uuid(leaf)),
-            messages: reader.wire(&resume, client, prompt),
-            resume,
-        }
     }
 
     /// Returns what is read on a path, as `show --json` prints it.

@@ -14,7 +14,7 @@ pub(crate) mod util;
 use std::io::Write;
 use std::path::PathBuf;
 
-use rethread::{Client, Library, Loaded};
+use rethread::{Client, Library, Loaded, Source};
 use serde::Serialize;
 
 use crate::args::Global;
@@ -49,14 +49,19 @@ pub(crate) fn library(global: &Global) -> Library {
     Library::open(named.unwrap_or_else(home))
 }
 
-/// Finds and reads the one session that an argument names.
-pub(crate) fn load_one(library: &Library, wanted: &str) -> Result<Loaded, Failure> {
+/// Finds the one session that an argument names.
+pub(crate) fn find_one(library: &Library, wanted: &str) -> Result<Source, Failure> {
     let mut sources = library.find(wanted)?;
     if sources.len() != 1 {
         return Err(Failure::new(format!("`{wanted}` holds {} sessions", sources.len()))
             .hint("name one of them; `rethread ls` with this directory lists them"));
     }
-    Ok(library.load(&sources.remove(0))?)
+    Ok(sources.remove(0))
+}
+
+/// Finds and reads the one session that an argument names.
+pub(crate) fn load_one(library: &Library, wanted: &str) -> Result<Loaded, Failure> {
+    Ok(library.load(&find_one(library, wanted)?)?)
 }
 
 /// Reads a client's version.
@@ -86,14 +91,37 @@ pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
 /// of writing or controls a terminal stands only in strings, where an escape means the same.
 pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_string(value)?;
-    if !text.is_ascii() || text.contains('\u{7f}') {
-        let obeyed = |c: char| c.is_control() || rethread::render::turns_direction(c);
-        if text.contains(obeyed) {
-            let spelled =
-                |c: char| if obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
-            text = text.chars().map(spelled).collect();
-        }
+    if holds_obeyed(&text) {
+        let spelled = |c: char| if obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+        text = text.chars().map(spelled).collect();
     }
     text.push('\n');
     Ok(text.into_bytes())
+}
+
+/// Tells whether a terminal would obey a character.
+fn obeyed(c: char) -> bool {
+    c.is_control() || rethread::render::turns_direction(c)
+}
+
+/// Tells whether there is any such character. They all begin with one of a few bytes, which are quickly
+/// passed over in most texts.
+fn holds_obeyed(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(obeyed);
+    let mut rare = memchr::memchr2_iter(0x7f, 0xd8, bytes);
+    let mut more = memchr::memchr3_iter(0xc2, 0xe2, 0xef, bytes);
+    rare.any(is) || more.any(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_obeyed_character_is_found() {
+        for c in (0x7f..0x30_000).filter_map(char::from_u32) {
+            assert_eq!(holds_obeyed(&format!("naïve {c} – text")), obeyed(c), "{c:?}");
+        }
+    }
 }

@@ -1,12 +1,16 @@
 //! `preview`: what a client would send on resume.
 
-use rethread::render;
+use std::io::Write;
+
+use rethread::Previewed;
+use rethread::model::WireMessage;
+use rethread::render::{self, SentRow};
 
 use crate::Done;
 use crate::args::Global;
-use crate::commands::{client, json_line, library, load_one};
+use crate::commands::{client, find_one, json_bytes, library};
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Output, Terminal};
 
 /// Show what the client would send to the API on resume
 ///
@@ -42,17 +46,48 @@ Examples:
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
-    let loaded = load_one(&library, &args.session)?;
+    let source = find_one(&library, &args.session)?;
     if let Some(note) = note {
         terminal.say(&note);
     }
-    let preview = loaded.preview(client, &args.prompt);
     let mut out = terminal.output();
-    if global.json {
-        json_line(&mut out, &preview)?;
+    let accepted = if global.json {
+        json(&mut out, &library.preview(&source, client)?, &args.prompt)?
     } else {
+        let loaded = library.load(&source)?;
+        let preview = loaded.preview(client, &args.prompt);
         render::preview(&mut out, &preview, &terminal.look)?;
-    }
+        preview.accepted()
+    };
     out.finish()?;
-    Ok(if preview.accepted() { Done::Well } else { Done::Nothing })
+    Ok(if accepted { Done::Well } else { Done::Nothing })
+}
+
+/// Writes the one document.
+fn json(out: &mut Output, preview: &Previewed, prompt: &str) -> Result<bool, Failure> {
+    let head = json_bytes(&preview.head())?;
+    out.write_all(head.trim_ascii_end().strip_suffix(b"}").unwrap_or_default())?;
+    if !preview.accepted() {
+        out.write_all(b",\"messages\":null}\n")?;
+        return Ok(false);
+    }
+    let spell = |messages: &[WireMessage<'_>]| -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        for message in messages {
+            bytes.push(b',');
+            bytes.extend_from_slice(json_bytes(&SentRow(message))?.trim_ascii_end());
+        }
+        Ok(bytes)
+    };
+    out.write_all(b",\"messages\":[")?;
+    let mut first = true;
+    preview.each(prompt, spell, |part| -> Result<(), Failure> {
+        let part = part?;
+        if !part.is_empty() {
+            out.write_all(&part[usize::from(std::mem::take(&mut first))..])?;
+        }
+        Ok(())
+    })?;
+    out.write_all(b"]}\n")?;
+    Ok(true)
 }

@@ -8,7 +8,7 @@ use rethread::{RepairTo, Repaired};
 
 use crate::Done;
 use crate::args::Global;
-use crate::commands::{json_line, library};
+use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::{Output, Terminal};
 
@@ -52,18 +52,14 @@ Examples:
 
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
-    let mut sources = library.find(&args.session)?;
-    if sources.len() != 1 {
-        return Err(Failure::new(format!("`{}` holds {} sessions", args.session, sources.len()))
-            .hint("name one of them; `rethread check` with this directory finds those that need it"));
-    }
+    let source = find_one(&library, &args.session)?;
     let to = match (&args.output, args.in_place, args.dry_run) {
         (_, _, true) => RepairTo::Nowhere,
         (_, true, _) => RepairTo::InPlace,
         (Some(path), ..) => RepairTo::File(path.clone()),
         _ => RepairTo::New,
     };
-    let repaired = library.repair(&sources.remove(0), &to)?;
+    let repaired = library.repair(&source, &to)?;
     let mut out = terminal.output();
     if global.json {
         json_line(&mut out, &repaired.row)?;
@@ -98,9 +94,14 @@ fn tell<'c>(
             }
             render::repair(out, &lines, look)?;
         }
-        let verb = if dry_run { "would be" } else { "were" };
+        let verb = match (dry_run, row.lines_changed) {
+            (true, _) => "would be",
+            (false, 1) => "was",
+            (false, _) => "were",
+        };
         let (changed, added, dropped) = (row.lines_changed, row.lines_added, row.lines_dropped);
-        let told = format!("{changed} lines {verb} changed, {added} added, {dropped} dropped");
+        let lines = if changed == 1 { "line" } else { "lines" };
+        let told = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
         writeln!(out, "{}", look.paint(Style::Dim, told))?;
     }
     if let Some(output) = &row.output {

@@ -124,7 +124,8 @@ impl<'a> Causes<'a> {
             return (facts.null_at, Kind::NullLine);
         }
         if self.in_chain[node] {
-            return (line, self.dropped(node));
+            let kind = self.dropped(node);
+            return (line.filter(|_| !kind.is_by_design()), kind);
         }
         let open = |b: &crate::facts::Block| b.sort == Sort::Call && self.is_open(b.call);
         if blocks.iter().any(open) && blocks.iter().all(|b| b.sort != Sort::Call || open(b)) {

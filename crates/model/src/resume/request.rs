@@ -124,6 +124,15 @@ impl Part {
         Self::new(What::Pictures(node), Sort::Media)
     }
 
+    /// Returns the entries that it is made of, as indices of nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        let own = match self.what {
+            What::Note(node) => node.map(|node| node as usize),
+            what => what.node(),
+        };
+        own.into_iter().chain(self.notes.iter().map(|&node| node as usize))
+    }
+
     /// Returns the call that it makes or answers, as an index of the session's calls.
     pub fn call(&self) -> Option<usize> {
         (self.call != NONE).then_some(self.call as usize)

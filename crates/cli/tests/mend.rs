@@ -1,0 +1,261 @@
+//! `preview`, `check` and `repair` as their users meet them.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{demo, rethread, run, run_with};
+use insta::assert_snapshot;
+use rethread_testkit::{Home, Log};
+use serde_json::{Value, json};
+
+/// A conversation with one call.
+fn conversation() -> Log {
+    let mut log = Log::new(7);
+    log.prompt("How warm is the kettle?");
+    let call = log.call("Bash", &json!({ "command": "sensor read" }));
+    log.result(&call, "81 degrees");
+    log.answer("It is at 81 degrees.");
+    log.wait(600).prompt("And now?");
+    log.answer("Still 81 degrees.");
+    log
+}
+
+/// The same with the line of the second prompt lost: its answer hangs on nothing.
+fn broken() -> Vec<u8> {
+    let bytes = conversation().bytes();
+    let lines = bytes.split_inclusive(|&b| b == b'\n').filter(|line| !has(line, "And now?"));
+    lines.collect::<Vec<_>>().concat()
+}
+
+fn has(line: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(line).contains(text)
+}
+
+fn with_broken() -> (Home, PathBuf) {
+    let home = Home::default();
+    let path = home.write("projects/-a/00000007-0000-4000-8000-000000000000.jsonl", &broken());
+    (home, path)
+}
+
+fn sessions(home: &Home) -> Vec<PathBuf> {
+    let dir = home.path().join("projects/-a");
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(dir).expect("listed").map(|entry| entry.expect("an entry").path()).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn preview_shows_what_would_be_sent() {
+    let home = Home::default();
+    home.add("/a", &conversation());
+    assert_snapshot!(run(&home, &["preview", "00000007", "--prompt", "And tomorrow?"]), @r#"
+    2.1.325 sends 7 messages, the new prompt included
+    user       How warm is the kettle?
+    assistant  Bash {"command":"sensor read"}
+    user       result: 81 degrees
+    assistant  It is at 81 degrees.
+    user       And now?
+    assistant  Still 81 degrees.
+    user       And tomorrow?
+    "#);
+    assert_snapshot!(demo(&["preview", "0000d004", "--client", "2.1.90"]), @r##"
+    2.1.76 sends 5 messages, the new prompt included
+    user       Rename the chapter on winds.
+    assistant  Edit {"file_path":"/home/ada/almanac/winds.md","old_string":"# Winds","new_string":"# Winds and weather"}
+    user       result: The file was updated.
+               Continue from where you left off.
+    assistant  No response requested.
+    user       (the next prompt)
+    ----- stderr
+    the rules of 2.1.90 are taken to be those of 2.1.76, the nearest version known
+    "##);
+}
+
+#[test]
+fn preview_is_one_document() {
+    let home = Home::default();
+    home.add("/a", &conversation());
+    let preview: Value =
+        serde_json::from_str(&run(&home, &["preview", "00000007", "--json", "--prompt", "?"])).expect("JSON");
+    let keys: Vec<&String> = preview.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["type", "session", "client", "accepted", "leaf", "reason", "messages"]);
+    assert_eq!(
+        preview["messages"][6],
+        json!({ "role": "user", "content": [{ "type": "text", "text": "?" }] })
+    );
+    assert_eq!(preview["messages"].as_array().map(Vec::len), Some(7));
+    let empty = run_with(home.path(), &["preview", "-", "--json"], "");
+    assert_snapshot!(empty, @r#"
+    {"type":"preview","session":"stdin","client":"2.1.325","accepted":false,"leaf":null,"reason":"it finds no conversation","messages":null}
+    ----- exit Some(1)
+    "#);
+}
+
+#[test]
+fn check_says_what_is_lost_and_what_to_do() {
+    let (home, _) = with_broken();
+    assert_snapshot!(run(&home, &["check", "00000007"]), @"
+    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
+               `rethread repair` joins it to the entry before it
+    ----- exit Some(1)
+    ");
+    assert_snapshot!(run(&home, &["check", "00000007", "--client", "2.1.76"]), @"
+    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.76]
+               `rethread repair` joins it to the entry before it
+    ----- exit Some(1)
+    ");
+    let home = Home::default();
+    home.add("/a", &conversation());
+    assert_snapshot!(run(&home, &["check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes whole  How warm is the kettle?");
+    assert_snapshot!(demo(&["check", "--client", "all"]), @"
+    0000d002-0000-4000-8000-000000000000  resumes, but loses something  Do the tests pass, and is the README still right?
+      loses    the client does not find what stands beside parallel calls: 4 entries of the conversation not sent  [1.0.128 to 2.1.76]
+               clients since 2.1.112 find them
+    4 sessions: 2 whole, 1 with something odd, 1 with losses
+    ----- exit Some(1)
+    ");
+}
+
+#[test]
+fn check_finds_the_broken_ones_of_a_library() {
+    let (home, _) = with_broken();
+    let mut other = conversation();
+    other.wait(5).prompt("Another day.");
+    home.write("projects/-b/00000008-0000-4000-8000-000000000000.jsonl", &other.bytes());
+    assert_snapshot!(run(&home, &["check", "--all"]), @"
+    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+      loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
+               `rethread repair` joins it to the entry before it
+    2 sessions: 1 whole, 0 with something odd, 1 with losses
+    ----- exit Some(1)
+    ");
+    let rows = run(&home, &["check", "--all", "--json"]);
+    let first: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
+    let keys: Vec<&String> = first.as_object().expect("an object").keys().collect();
+    assert_eq!(keys, ["type", "session", "line", "kind", "severity", "detail", "hint", "clients"]);
+}
+
+#[test]
+fn repair_makes_a_new_session_and_leaves_the_old_one() {
+    let (home, path) = with_broken();
+    home.write("projects/-a/00000007-0000-4000-8000-000000000000/tool-results/a.txt", b"large");
+    assert_snapshot!(run(&home, &["repair", "00000007", "--dry-run"]), @r#"
+    line 5  dangling_parent
+      - {"parentUuid":"00000007-0000-4000-8000-000000000005","isSidechain":false,"type":"assistant","message":{"mod
+      + {"parentUuid":"00000007-0000-4000-8000-000000000004","isSidechain":false,"type":"assistant","message":{"mod
+    1 line would be changed, 0 added, 0 dropped
+    "#);
+    assert_eq!(sessions(&home).len(), 2, "nothing is written");
+    let row: Value = serde_json::from_str(&run(&home, &["repair", "00000007", "--json"])).expect("JSON");
+    assert_eq!(fs::read(&path).expect("read"), broken(), "the source is untouched");
+    let output = row["output"].as_str().expect("a path").replace("[home]", &home.path().to_string_lossy());
+    let output = PathBuf::from(output);
+    assert_eq!(output.parent(), path.parent());
+    assert_eq!(output.file_stem().and_then(|id| id.to_str()), row["id"].as_str());
+    assert_eq!(fs::read(output.with_extension("").join("tool-results/a.txt")).expect("carried"), b"large");
+    let id = row["id"].as_str().expect("an id");
+    assert_snapshot!(run(&home, &["check", id, "--client", "all"]).replace(id, "[id]"), @"[id]  resumes whole  How warm is the kettle?");
+    assert_snapshot!(run(&home, &["repair", id]), @"nothing to mend: the session is as it was");
+    assert_eq!(row["lines_changed"], 1);
+    assert_eq!((&row["lines_dropped"], &row["left"]), (&json!(0), &json!([])));
+}
+
+#[test]
+fn repair_in_place_keeps_the_session_as_it_was() {
+    let (home, path) = with_broken();
+    assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"
+    1 line was changed, 0 added, 0 dropped
+    [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
+    the session as it was: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
+    resume it with: claude --resume 00000007-0000-4000-8000-000000000000
+    ");
+    assert_eq!(fs::read(path.with_extension("jsonl.bak")).expect("kept"), broken());
+    assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"nothing to mend: the session is as it was");
+    assert_eq!(sessions(&home).len(), 2);
+}
+
+#[test]
+fn a_session_that_a_client_has_open_is_not_touched() {
+    let (home, path) = with_broken();
+    let live = json!({ "pid": std::process::id(), "sessionId": "00000007-0000-4000-8000-000000000000" });
+    home.write("sessions/1.json", live.to_string().as_bytes());
+    let said = run(&home, &["repair", "00000007", "--in-place"]);
+    assert_snapshot!(said.replace(&std::process::id().to_string(), "[pid]"), @"
+    ----- stderr
+    error: session 00000007-0000-4000-8000-000000000000 is open in a client (process [pid])
+    hint: close it there, or repair into a new session without --in-place
+    ----- exit Some(2)
+    ");
+    // By its path, under a root that nobody named.
+    let elsewhere = Home::default();
+    let said = run(&elsewhere, &["repair", &path.to_string_lossy(), "--in-place"]);
+    assert!(said.contains("is open in a client"), "{said}");
+    assert_eq!(fs::read(&path).expect("read"), broken());
+    assert_eq!(sessions(&home).len(), 1);
+}
+
+#[test]
+fn repair_writes_where_it_is_told_and_over_nothing() {
+    let (home, path) = with_broken();
+    let text = String::from_utf8(broken()).expect("UTF-8");
+    assert_snapshot!(run_with(home.path(), &["repair", "-"], &text), @"
+    ----- stderr
+    error: there is no place to write the repaired session to
+    hint: name a file for the result with -o
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run_with(home.path(), &["repair", "-", "-o", "mended.jsonl"], &text), @"
+    1 line was changed, 0 added, 0 dropped
+    mended.jsonl
+    ");
+    let again = run_with(home.path(), &["repair", "-", "-o", "mended.jsonl"], &text);
+    assert!(again.contains("name a file that is not there yet"), "{again}");
+    assert_eq!(fs::read(&path).expect("read"), broken());
+    let mended = fs::read(home.path().join("mended.jsonl")).expect("written");
+    let changed: Vec<_> = mended.split(|&b| b == b'\n').filter(|line| !in_lines(&broken(), line)).collect();
+    assert_eq!(changed.len(), 1, "only the line with the lost parent changed");
+}
+
+fn in_lines(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.split(|&b| b == b'\n').any(|line| line == wanted)
+}
+
+/// Killed at any moment, a repair leaves the source as it was and no half session.
+#[test]
+fn a_killed_repair_leaves_no_half_session() {
+    let home = Home::default();
+    let mut log = conversation();
+    for n in 0..20_000 {
+        log.prompt(&format!("Prompt number {n}"));
+        log.answer("An answer of some length, so that there is something to write.");
+    }
+    let whole = log.bytes();
+    let gap = whole.split_inclusive(|&b| b == b'\n').filter(|line| !has(line, "Prompt number 7000\""));
+    let bytes = gap.collect::<Vec<_>>().concat();
+    let path = home.write("projects/-a/00000009-0000-4000-8000-000000000000.jsonl", &bytes);
+    for n in 0..12u64 {
+        let mut child = rethread(home.path())
+            .args(["repair", "00000009", "-q"])
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("started");
+        std::thread::sleep(std::time::Duration::from_millis(n * 25));
+        let _ = child.kill();
+        child.wait().expect("ended");
+        for file in sessions(&home).iter().filter(|file| is_log(file) && **file != path) {
+            let written = fs::read(file).expect("read");
+            assert!(written.len() >= bytes.len() && written.ends_with(b"}\n"), "{}", file.display());
+            fs::remove_file(file).expect("removed");
+        }
+        assert_eq!(fs::read(&path).expect("read"), bytes);
+    }
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "jsonl")
+}

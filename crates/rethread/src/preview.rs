@@ -1,0 +1,137 @@
+//! What a client would send on resume.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+use rethread_model::{Client, Reader, Resume, Sent, Session, WireMessage, resume};
+use rethread_render::{Preview, PreviewHead};
+
+use crate::library::{Library, Source};
+use crate::session::Loaded;
+
+/// How many messages one thread puts into words at a time, and how many are held before they are given
+/// on.
+const AT_ONCE: (usize, usize) = (64, 1024);
+
+/// What a client would send of a session whose texts are read only where they are sent: a session of any
+/// length is previewed in little memory.
+#[derive(Debug)]
+pub struct Previewed {
+    source: Source,
+    session: Session,
+    client: Client,
+    resume: Resume,
+    leaf: Option<String>,
+    whole: OnceLock<Vec<u8>>,
+}
+
+impl Library {
+    /// Tells what a client would send to the API on resume.
+    pub fn preview(&self, source: &Source, client: Client) -> Result<Previewed, crate::Error> {
+        let (session, _) = self.read(source)?;
+        let resume = resume(&session.facts, client);
+        let (source, whole) = (source.clone(), OnceLock::new());
+        let mut previewed = Previewed { source, session, client, resume, leaf: None, whole };
+        if let Some(leaf) = previewed.resume.leaf {
+            let place = previewed.session.facts.place(leaf);
+            let range = place.offset..place.offset + u64::from(place.len);
+            previewed.leaf = Some(previewed.with_bytes(range, |reader| reader.uuid(leaf))?);
+        }
+        Ok(previewed)
+    }
+}
+
+impl Previewed {
+    /// Tells whether the client resumes the session at all.
+    pub fn accepted(&self) -> bool {
+        self.resume.refusal.is_none()
+    }
+
+    /// Returns everything but the messages.
+    pub fn head(&self) -> PreviewHead<'_> {
+        PreviewHead::new(&self.source.file.id, self.client, self.leaf.as_deref(), &self.resume)
+    }
+
+    /// Puts the messages into the words of the API, with `prompt` as the next prompt: `spell` is given a
+    /// few at a time, side by side, and `write` what it makes of them, in order.
+    pub fn each<T: Send, E: From<crate::Error>>(
+        &self,
+        prompt: &str,
+        spell: impl Fn(&[WireMessage<'_>]) -> T + Sync,
+        mut write: impl FnMut(T) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for held in self.resume.messages.chunks(AT_ONCE.1) {
+            let spelled: Vec<Result<T, crate::Error>> = held
+                .par_chunks(AT_ONCE.0)
+                .map(|part| {
+                    self.with_bytes(self.range_of(part), |reader| {
+                        spell(&reader.wire_part(&self.resume, part, self.client, prompt))
+                    })
+                })
+                .collect();
+            for part in spelled {
+                write(part?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the entries of some messages stand in the log.
+    fn range_of(&self, messages: &[Sent]) -> Range<u64> {
+        let facts = &self.session.facts;
+        let parts = || messages.iter().flat_map(|message| &message.parts);
+        let nodes = parts().flat_map(|part| part.nodes()).filter(|&node| node < facts.nodes.len());
+        let (mut start, mut end, mut needed) = (u64::MAX, 0, 0);
+        for node in nodes {
+            let place = facts.place(node);
+            start = start.min(place.offset);
+            end = end.max(place.offset + u64::from(place.len));
+            needed += u64::from(place.len);
+        }
+        // Entries that stand far apart are better looked up in the whole log, which is read once.
+        let span = end.saturating_sub(start);
+        if span > 4 * needed + (1 << 20) { 0..u64::MAX } else { start.min(end)..end }
+    }
+
+    fn with_bytes<T>(
+        &self,
+        range: Range<u64>,
+        read: impl FnOnce(Reader<'_>) -> T,
+    ) -> Result<T, crate::Error> {
+        if let Some(bytes) = self.source.bytes.as_deref().or(self.whole.get()) {
+            return Ok(read(Reader::new(&self.session, bytes)));
+        }
+        let failed = |error: io::Error| self.source.error(error);
+        if range.end == u64::MAX {
+            let bytes = rethread_store::read_whole(&self.source.file.path).map_err(failed)?;
+            let bytes = self.whole.get_or_init(|| bytes);
+            return Ok(read(Reader::new(&self.session, bytes)));
+        }
+        let len = range.end.saturating_sub(range.start);
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        if len > 0 {
+            let mut file = File::open(&self.source.file.path).map_err(failed)?;
+            file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
+            file.take(len).read_to_end(&mut bytes).map_err(failed)?;
+        }
+        Ok(read(Reader::of_part(&self.session, &bytes, range.start)))
+    }
+}
+
+impl Loaded {
+    /// Tells what a client would send to the API on resume, with `prompt` as the next prompt.
+    pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
+        let resume = resume(&self.session.facts, client);
+        let reader = self.reader();
+        Preview {
+            session: &self.source.file.id,
+            client,
+            leaf: resume.leaf.map(|leaf| reader.uuid(leaf)),
+            messages: reader.wire(&resume, client, prompt),
+            resume,
+        }
+    }
+}
