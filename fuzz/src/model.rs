@@ -1,10 +1,11 @@
-//! Any bytes: the model stands, every client's choice is made, every path can be read.
+//! Any bytes: the model stands, every client's choice is made, every path can be read, and a repair
+//! holds.
 #![no_main]
 
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::{Client, Library, Source};
+use rethread::{CheckOptions, Client, Clients, Library, Source};
 
 fuzz_target!(|bytes: &[u8]| {
     let library = Library::demo();
@@ -12,6 +13,8 @@ fuzz_target!(|bytes: &[u8]| {
     let loaded = library.load(&source).expect("anything can be read");
     let mut tips = None;
     for client in Client::ALL {
+        let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("spelled");
+        serde_json::from_str::<serde_json::Value>(&preview).expect("one document");
         let paths = loaded.tree(client);
         let n = paths.iter().filter(|path| !path.inner).count();
         assert_eq!(*tips.get_or_insert(n), n, "endings do not depend on the client");
@@ -19,6 +22,10 @@ fuzz_target!(|bytes: &[u8]| {
             loaded.show(&path.path);
         }
     }
+    let options = CheckOptions { clients: Clients::All, now: None };
+    library.check(&source, &options).expect("anything can be checked");
+    let mended = rethread::edit::repair(bytes);
+    assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);
     library.info(&source).expect("anything can be counted");
     loaded.subagents();
 });

@@ -877,6 +877,7 @@ fn sort_of_text(inner: Option<&[u8]>) -> Sort {
 fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
     let sort = match block.kind {
         _ if block.whole.of(raw) == b"null" => Sort::Null,
+        _ if block.whole.string_in(raw).is_some_and(|text| !is_blank(text)) => Sort::Bare,
         _ if block.kind_name.string_in(raw).is_none() => Sort::Odd,
         Some(BlockKind::Text) => sort_of_text(block.text.string_in(raw)),
         Some(BlockKind::Thinking) if block.signature.string_in(raw).is_none_or(<[u8]>::is_empty) => {

@@ -197,7 +197,7 @@ impl Findings {
                     Sort::Blank | Sort::Empty | Sort::NoText => {
                         odd(Kind::BlankText, "a text without words, which clients drop or the API refuses");
                     }
-                    Sort::Odd | Sort::Null => odd(Kind::OddBlock, "something that is no block"),
+                    Sort::Odd | Sort::Bare | Sort::Null => odd(Kind::OddBlock, "something that is no block"),
                     _ => {}
                 }
             }
@@ -261,14 +261,28 @@ impl Findings {
             }
             Refusal::NoConversation => (None, Kind::NoConversation, "the client finds no conversation in it"),
             Refusal::NoTime(node) => {
-                (line(node), Kind::NoTime, "the client needs its time and does not resume")
+                (line(node), Kind::NoTime, "it has no time, and the client does not resume")
             }
-            Refusal::NullLine => (facts.null_at, Kind::NullLine, "the client does not resume"),
+            Refusal::NullLine => {
+                (facts.null_at, Kind::NullLine, "the line is `null`, and the client does not resume")
+            }
             Refusal::Cycle(node) => (line(node), Kind::Cycle, "the client goes round for ever"),
-            Refusal::NoMessage(node) => (line(node), Kind::Incomplete, "the client does not resume"),
-            Refusal::OddContent(node) => (line(node), Kind::OddContent, "the client does not resume"),
-            Refusal::NoModel(node) => (line(node), Kind::NoModel, "the client never comes back"),
-            Refusal::OddAttachment(node) => (line(node), Kind::OddAttachment, "the client does not resume"),
+            Refusal::NoMessage(node) => {
+                (line(node), Kind::Incomplete, "it has no message, and the client does not resume")
+            }
+            Refusal::OddContent(node) => (
+                line(node),
+                Kind::OddContent,
+                "its content is no list of blocks, and the client does not resume",
+            ),
+            Refusal::NoModel(node) => {
+                (line(node), Kind::NoModel, "it does not name its model, and the client never comes back")
+            }
+            Refusal::OddAttachment(node) => (
+                line(node),
+                Kind::OddAttachment,
+                "it is not what its type says, and the client does not resume",
+            ),
         };
         self.add_for(client, at, kind, Severity::Refuses, &|| detail.to_owned());
     }

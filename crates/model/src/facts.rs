@@ -135,6 +135,8 @@ pub enum Sort {
     Other,
     /// No block at all: nothing with a type.
     Odd,
+    /// A string in place of a block.
+    Bare,
     /// `null` in place of a block.
     Null,
 }

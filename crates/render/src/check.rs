@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Client, Severity};
+use rethread_model::{Client, Kind, Severity};
 
 use crate::rows::FindingRow;
 use crate::text::{Look, Style, plural};
@@ -19,6 +19,10 @@ pub struct Checked {
 }
 
 impl Checked {
+    fn is_empty(&self) -> bool {
+        self.findings.iter().any(|row| row.finding.kind == Kind::NoConversation)
+    }
+
     /// Tells whether something of it does not reach the model.
     pub fn is_harmed(&self) -> bool {
         self.findings.iter().any(|row| row.finding.is_harmful())
@@ -34,6 +38,7 @@ pub fn check(out: &mut dyn Write, checked: &Checked, look: &Look) -> io::Result<
     let (style, verdict) = match worst {
         Some(Severity::Refuses) => (Style::Bad, "does not resume everywhere"),
         Some(Severity::Loses) => (Style::Bad, "resumes, but loses something"),
+        Some(Severity::Odd) if checked.is_empty() => (Style::Dim, "has nothing to resume"),
         Some(Severity::Odd) => (Style::Active, "resumes; something is odd"),
         None => (Style::Active, "resumes whole"),
     };

@@ -83,13 +83,19 @@ impl Library {
                 let output = path.with_file_name(format!("{id}.jsonl"));
                 // What lies beside it comes first: a session is there when its log is.
                 rethread_store::copy_beside(path, &output).map_err(|e| failed(&output, e))?;
-                rethread_store::write_session(&output, &repair.bytes).map_err(|e| failed(&output, e))?;
+                rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
+                    let _ = std::fs::remove_dir_all(output.with_extension(""));
+                    failed(&output, e)
+                })?;
                 row.output = Some(output.to_string_lossy().into_owned());
                 row.id = Some(id);
             }
             RepairTo::InPlace if file => {
-                if let Some(live) = self.store.holder(&source.file) {
-                    return Err(RepairError::Held { session: source.file.id.clone(), pid: live.pid });
+                // A link is followed: the session is what it leads to.
+                let path = &path.canonicalize().map_err(|e| failed(path, e))?;
+                let real = rethread_store::SessionFile::at(path).map_err(|e| failed(path, e))?;
+                if let Some(live) = self.store.holder(&real) {
+                    return Err(RepairError::Held { session: real.id, pid: live.pid });
                 }
                 let backup = rethread_store::replace_session(path, before, &repair.bytes);
                 let backup = backup.map_err(|e| failed(path, e))?;

@@ -77,12 +77,23 @@ pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
 /// Fails if the file is not `before` any more.
 pub fn replace_session(path: &Path, before: &[u8], bytes: &[u8]) -> io::Result<PathBuf> {
+    if fs::metadata(path)?.permissions().readonly() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+    }
     let part = session_part(path, bytes)?;
     if fs::read(path)? != before {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read"));
     }
     let backup = backup_of(path)?;
-    part.persist(path).map_err(|error| error.error)?;
+    if let Err(error) = part.persist(path) {
+        let _ = fs::remove_file(&backup);
+        return Err(error.error);
+    }
+    // What was written to the old file in this very moment belongs to the new one.
+    let kept = fs::read(&backup)?;
+    if let Some(tail) = kept.strip_prefix(before).filter(|tail| !tail.is_empty()) {
+        File::options().append(true).open(path)?.write_all(tail)?;
+    }
     sync_dir(path);
     Ok(backup)
 }
@@ -98,7 +109,8 @@ fn session_part(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile
 
 /// Makes a new name durable, where the system can.
 fn sync_dir(path: &Path) {
-    if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(dir) = File::open(dir) {
         let _ = dir.sync_all();
     }
 }
@@ -127,15 +139,25 @@ fn backup_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many backups"))
 }
 
-/// Copies what lies beside a session to what lies beside another: subagents and large results.
+/// Copies what lies beside a session to what lies beside another: subagents and large results. If that
+/// fails, nothing of it stays.
 pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {
     let (from, to) = (from.with_extension(""), to.with_extension(""));
+    copy_all(&from, &to).inspect_err(|_| {
+        let _ = fs::remove_dir_all(&to);
+    })
+}
+
+fn copy_all(from: &Path, to: &Path) -> io::Result<u64> {
     let mut n_files = 0;
-    let mut waiting = vec![PathBuf::new()];
+    // Whatever else has the session's name is not its own.
+    let mut waiting = vec![PathBuf::from("subagents"), PathBuf::from("tool-results")];
     while let Some(below) = waiting.pop() {
         let entries = match fs::read_dir(from.join(&below)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                continue;
+            }
             Err(error) => return Err(error),
         };
         for entry in entries {
@@ -146,7 +168,7 @@ pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {
                 waiting.push(below);
             } else if kind.is_file() {
                 let target = to.join(&below);
-                fs::create_dir_all(target.parent().unwrap_or(&to))?;
+                fs::create_dir_all(target.parent().unwrap_or(to))?;
                 fs::copy(entry.path(), target)?;
                 n_files += 1;
             }

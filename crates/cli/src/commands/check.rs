@@ -59,7 +59,22 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     let library = library(global);
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
-    let mut sources = library.select(&args.sessions, here)?;
+    let mut sources = Vec::new();
+    let mut failed = None;
+    if args.sessions.is_empty() {
+        sources = library.select(&[], here)?;
+    }
+    for wanted in &args.sessions {
+        match library.select(std::slice::from_ref(wanted), None) {
+            Ok(found) if !wanted.is_empty() => sources.extend(found),
+            Ok(_) => return Err(Failure::new("a session has no empty name")),
+            Err(error) if args.sessions.len() == 1 => return Err(error.into()),
+            Err(error) => {
+                terminal.warn(&error.into());
+                failed = Some(Failure::new("some sessions could not be found or read"));
+            }
+        }
+    }
     if sources.len() > 1 {
         // Subagents have logs of their own, which no client resumes.
         sources.retain(|source| !source.file.agent);
@@ -80,7 +95,6 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         .collect();
     drop(progress);
     let mut out = terminal.output();
-    let mut failed = None;
     let mut harmed = 0;
     let (mut n_odd, mut n_whole) = (0, 0);
     for result in results {
@@ -89,7 +103,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             Err(error) if sources.len() == 1 => return Err(error.into()),
             Err(error) => {
                 terminal.warn(&error.into());
-                failed = Some(Failure::new("some sessions could not be read"));
+                failed = Some(Failure::new("some sessions could not be found or read"));
                 continue;
             }
         };

@@ -79,7 +79,11 @@ fn tell<'c>(
     let look = &terminal.look;
     let row = &repaired.row;
     if repaired.changes.is_empty() && !row.reordered {
-        writeln!(out, "nothing to mend: the session is as it was")?;
+        let told = match row.left.is_empty() {
+            true => "nothing to mend: the session is as it was",
+            false => "nothing could be mended: the session is as it was",
+        };
+        writeln!(out, "{told}")?;
     } else {
         if dry_run {
             let line = |change: &'c rethread::edit::Change| render::Line {
@@ -110,12 +114,16 @@ fn tell<'c>(
     if let Some(backup) = &row.backup {
         writeln!(out, "{}", look.line(&format!("the session as it was: {backup}")))?;
     }
-    if let Some(id) = row.id.as_ref().filter(|_| row.output.is_some()) {
+    let in_project = |output: &String| {
+        let project = std::path::Path::new(output).parent().and_then(|dir| dir.parent());
+        project.and_then(|dir| dir.file_name()).is_some_and(|name| name == "projects")
+    };
+    if let Some(id) = row.id.as_ref().filter(|_| row.output.as_ref().is_some_and(in_project)) {
         writeln!(out, "resume it with: claude --resume {}", look.paint(Style::Id, look.line(id)))?;
     }
     for finding in &row.left {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
-        let told = look.line(&format!("not mended: {line}{} ({})", finding.detail, finding.hint));
+        let told = look.line(&format!("not mended: {line}{}", finding.detail));
         writeln!(out, "{}", look.paint(Style::Bad, told))?;
     }
     Ok(())

@@ -39,10 +39,13 @@ impl Assembly {
             }
             for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
                 out.end_line();
-                let line = spelled(plan, &plan.new[*new]);
-                out.bytes.extend_from_slice(&line);
+                let lines = spelled(plan, &plan.new[*new]);
                 let why = plan.new[*new].why;
-                out.changes.push(Change { line: entry.line, why, before: None, after: Some(line) });
+                for line in lines.split_inclusive(|&b| b == b'\n') {
+                    let (before, after) = (None, Some(line.to_vec()));
+                    out.changes.push(Change { line: entry.line, why, before, after });
+                }
+                out.bytes.extend_from_slice(&lines);
             }
             out.count_lines(entry.line);
         }
@@ -191,13 +194,14 @@ fn edited(raw: &[u8], edit: &Edit) -> Vec<u8> {
             splice.replace(span.id, string(id));
         }
     }
-    if edit.blocks.iter().any(|(_, change)| !matches!(change, BlockEdit::Rename(_))) {
+    if edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_))) {
         let mut list: Vec<Vec<u8>> = Vec::new();
         for (at, span) in spans.iter().enumerate() {
-            match edit.blocks.iter().find(|(block, _)| *block == at) {
-                Some((_, BlockEdit::Remove)) => {}
-                Some((_, BlockEdit::Replace(blocks))) => list.extend(blocks.iter().cloned()),
-                _ => list.push(splice.block(span.whole)),
+            match edit.blocks.get(&at) {
+                Some(BlockEdit::Remove) => {}
+                Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().cloned()),
+                Some(BlockEdit::Rename(_)) => list.push(splice.block(span.whole)),
+                None => list.push(span.whole.of(raw).to_vec()),
             }
         }
         let mut content = vec![b'['];

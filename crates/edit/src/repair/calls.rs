@@ -1,9 +1,9 @@
 //! Every call with one result: missing ones are added, repeated ids renamed, results without a call
 //! become text.
 
-use rethread_log::{BlockKind, Json};
+use rethread_log::Json;
 use rethread_model::{Kind, Role, Sort};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BlockEdit, Item, NewKind, Plan};
 use crate::splice::{Splice, string};
@@ -50,12 +50,43 @@ impl Plan<'_> {
             let answers = results.remove(&call).unwrap_or_default();
             self.mend_call(call, &uses[&call], &answers);
         }
+        self.lay_results();
         // What is left answers no call on the way.
         let mut rest: Vec<Place> = results.into_values().flatten().chain(orphans).collect();
         rest.sort_by_key(|place| (place.at, place.block));
         for place in rest {
             self.result_to_text(place);
         }
+    }
+
+    /// Lays added results behind the rows of their answer.
+    fn lay_results(&mut self) {
+        if self.results_behind.is_empty() {
+            return;
+        }
+        let mut waiting: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        for (at, new) in std::mem::take(&mut self.results_behind) {
+            waiting.entry(at).or_default().push(new);
+        }
+        let way = std::mem::take(&mut self.way);
+        let message = |item: Option<&Item>| match item {
+            Some(&Item::Old(node)) => self.node(self.content_node(node)).message(),
+            _ => None,
+        };
+        let (mut laid, mut held) = (Vec::with_capacity(way.len()), Vec::new());
+        let mut old = 0;
+        for (at, &item) in way.iter().enumerate() {
+            laid.push(item);
+            if matches!(item, Item::Old(_)) {
+                held.extend(waiting.remove(&old).unwrap_or_default());
+                old += 1;
+            }
+            if message(Some(&item)).is_none() || message(way.get(at + 1)) != message(Some(&item)) {
+                laid.extend(held.drain(..).map(Item::New));
+            }
+        }
+        laid.extend(held.into_iter().map(Item::New));
+        self.way = laid;
     }
 
     /// The entry whose content a node will have.
@@ -67,12 +98,13 @@ impl Plan<'_> {
         let id = self.facts.call_id(&self.facts.calls[call]).to_owned();
         // The same call twice in one message is one call.
         let mut made: Vec<Place> = Vec::new();
+        let mut messages = FxHashSet::default();
         for &place in uses {
             let message = self.node(self.content_node(place.node)).message();
-            if made.iter().any(|other| self.node(self.content_node(other.node)).message() == message) {
-                self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
-            } else {
+            if messages.insert(message) {
                 made.push(place);
+            } else {
+                self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
             }
         }
         let mut free: Vec<Place> = answers.to_vec();
@@ -83,7 +115,7 @@ impl Plan<'_> {
             let own = own.or_else(|| (!free.is_empty() && next == usize::MAX).then_some(0));
             let own = own.map(|own| free.remove(own));
             self.misplaced |= own.is_some_and(|answer| answer.at < place.at);
-            let name = if n == 0 { id.clone() } else { format!("{id}_{}", n + 1) };
+            let name = if n == 0 { id.clone() } else { self.free_name(&id, n + 1) };
             if n > 0 {
                 self.block_edit(*place, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);
                 if let Some(own) = own {
@@ -92,16 +124,7 @@ impl Plan<'_> {
             }
             if own.is_none() {
                 let new = self.add(NewKind::Result { call: name }, Kind::OpenCall, place.node, 1);
-                let at = self.way.iter().position(|item| *item == Item::Old(place.node));
-                // Behind the last row of the same answer that follows directly.
-                let message = self.node(self.content_node(place.node)).message();
-                let same = |item: &Item| match *item {
-                    Item::Old(node) => self.node(self.content_node(node)).message() == message,
-                    Item::New(_) => true,
-                };
-                let at = at.unwrap_or(0);
-                let behind = self.way[at + 1..].iter().take_while(|item| same(item)).count();
-                self.way.insert(at + 1 + behind, Item::New(new));
+                self.results_behind.push((place.at, new));
             }
         }
         for place in free {
@@ -109,10 +132,21 @@ impl Plan<'_> {
         }
     }
 
+    /// A name for a call that no other has.
+    fn free_name(&mut self, id: &str, n: usize) -> String {
+        if self.call_names.is_empty() {
+            let ids = self.facts.calls.iter().map(|call| self.facts.call_id(call).to_owned());
+            self.call_names = ids.collect();
+        }
+        let mut name = format!("{id}_{n}");
+        while !self.call_names.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+
     pub(super) fn block_edit_at(&mut self, node: usize, block: usize, edit: BlockEdit, why: Kind) {
-        let blocks = &mut self.edit(node, why).blocks;
-        blocks.retain(|(at, _)| *at != block);
-        blocks.push((block, edit));
+        self.edit(node, why).blocks.insert(block, edit);
     }
 
     fn block_edit(&mut self, place: Place, edit: BlockEdit, why: Kind) {
@@ -145,26 +179,23 @@ impl Plan<'_> {
 
     /// The ids of the calls that a node will make.
     pub(super) fn calls_made(&self, node: usize) -> Vec<String> {
-        self.ids_of(node, Sort::Call, BlockKind::ToolUse)
+        self.ids_of(node, Sort::Call)
     }
 
     /// The ids of the calls that a node will answer.
     pub(super) fn calls_answered(&self, node: usize) -> Vec<String> {
-        self.ids_of(node, Sort::Result, BlockKind::ToolResult)
+        self.ids_of(node, Sort::Result)
     }
 
-    fn ids_of(&self, node: usize, sort: Sort, _kind: BlockKind) -> Vec<String> {
+    fn ids_of(&self, node: usize, sort: Sort) -> Vec<String> {
         let edit = self.edits.get(&node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         facts
             .filter(|(_, block)| block.sort == sort)
-            .filter_map(|(at, block)| {
-                let changed = edit.and_then(|e| e.blocks.iter().find(|(block, _)| *block == at));
-                match changed {
-                    Some((_, BlockEdit::Rename(id))) => Some(id.clone()),
-                    Some(_) => None,
-                    None => Some(self.facts.call_id(&self.facts.calls[block.call()?]).to_owned()),
-                }
+            .filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
+                Some(BlockEdit::Rename(id)) => Some(id.clone()),
+                Some(_) => None,
+                None => Some(self.facts.call_id(&self.facts.calls[block.call()?]).to_owned()),
             })
             .collect()
     }

@@ -13,6 +13,18 @@ const MAX_IMAGE: u32 = 5 * 1024 * 1024;
 
 impl Plan<'_> {
     pub(super) fn mend_contents(&mut self) {
+        // Older clients fail on what is no block, also beside the way.
+        for node in 0..self.facts.nodes.len() {
+            let side = self.node(node).flags.is_sidechain() || !self.node(node).is_conversation();
+            if side || self.is_dropped(node) {
+                continue;
+            }
+            for at in 0..self.facts.blocks_of(self.content_node(node)).len() {
+                if self.facts.blocks_of(self.content_node(node))[at].sort == Sort::Null {
+                    self.block_edit_at(node, at, BlockEdit::Remove, Kind::OddBlock);
+                }
+            }
+        }
         for node in self.old_way() {
             let fact = *self.node(self.content_node(node));
             let sent = fact.is_conversation()
@@ -65,7 +77,7 @@ impl Plan<'_> {
             let (edit, why) = match block.sort {
                 Sort::Blank | Sort::Empty | Sort::NoText => (BlockEdit::Remove, Kind::BlankText),
                 Sort::Null => (BlockEdit::Remove, Kind::OddBlock),
-                Sort::Odd => (self.odd_block(from, at), Kind::OddBlock),
+                Sort::Odd | Sort::Bare => (self.odd_block(from, at), Kind::OddBlock),
                 Sort::Unsigned if of_claude => (BlockEdit::Remove, Kind::UnsignedThinking),
                 Sort::Media if block.media > MAX_IMAGE => {
                     let note = format!("[A picture of {} MB stood here.]", block.media / 1_400_000);
@@ -141,12 +153,10 @@ impl Plan<'_> {
         let edit = self.edits.get(&node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         blocks
-            .filter_map(|(at, block)| {
-                match edit.and_then(|e| e.blocks.iter().find(|(place, _)| *place == at)) {
-                    Some((_, BlockEdit::Remove)) => None,
-                    Some((_, BlockEdit::Replace(_))) => Some(Sort::Text),
-                    _ => Some(block.sort),
-                }
+            .filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
+                Some(BlockEdit::Remove) => None,
+                Some(BlockEdit::Replace(_)) => Some(Sort::Text),
+                _ => Some(block.sort),
             })
             .collect()
     }

@@ -13,11 +13,12 @@ mod content;
 mod order;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use rethread_log::Key;
 use rethread_model::{
-    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Sort, Time, Uid, What, check,
-    intended, resume,
+    Client, Facts, Finding, Intended, Kind, Node, Part, Reader, Role, Session, Severity, Sort, Time, Uid,
+    What, WireBlock, check, intended, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -75,15 +76,56 @@ pub fn repair(bytes: &[u8]) -> Repair {
         }
         sources = lines.iter().map(|&line| sources.get(line as usize - 1).copied().unwrap_or(line)).collect();
         (repair.bytes, repair.left) = (next.bytes, next.left);
+        repair.reordered |= next.reordered;
     }
     repair.changes.sort_by_key(|change| change.line);
-    repair
+    if repair.changes.is_empty() && !repair.reordered {
+        return repair;
+    }
+    match lost_words(bytes, &repair.bytes) {
+        0 => repair,
+        n => {
+            let detail = format!("to mend it would lose {n} texts that the newest client sends now");
+            let (line, kind, severity) = (None, Kind::WouldLose, Severity::Loses);
+            let finding = Finding { line, kind, severity, detail, clients: vec![Client::NEWEST] };
+            let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
+            let (changes, reordered) = (Vec::new(), false);
+            Repair { found: repair.found, changes, reordered, left, bytes: bytes.to_vec() }
+        }
+    }
+}
+
+/// Counts what the newest client sends of a session and would not send of the mended one.
+fn lost_words(before: &[u8], after: &[u8]) -> usize {
+    let words = |bytes: &[u8]| -> FxHashSet<String> {
+        let session = Session::read(bytes);
+        let resumed = resume(&session.facts, Client::NEWEST);
+        let wire = Reader::new(&session, bytes).wire(&resumed, Client::NEWEST, "");
+        let said = |block: &WireBlock<'_>| -> Option<String> {
+            // What the client puts in itself comes from no entry.
+            block.node?;
+            let json = block.json();
+            let text = json.get("text").or_else(|| json.get("content"))?.as_str()?;
+            Some(text.trim().to_owned())
+        };
+        wire.iter()
+            .flat_map(|message| &message.blocks)
+            .filter_map(said)
+            .filter(|text| !text.is_empty())
+            .collect()
+    };
+    let after = words(after);
+    let missing: Vec<String> = words(before).into_iter().filter(|text| !after.contains(text)).collect();
+    // A result without its call became part of a text.
+    missing.iter().filter(|text| !after.iter().any(|said| said.contains(text.as_str()))).count()
 }
 
 impl Repair {
     /// Adds a change to what has been changed already.
     fn take_over(&mut self, change: Change) {
-        let Some(before) = &change.before else { return self.changes.push(change) };
+        let Some(before) = change.before.as_ref().filter(|_| !self.changes.is_empty()) else {
+            return self.changes.push(change);
+        };
         let same = |earlier: &Change| {
             earlier.after.as_ref().is_some_and(|after| after.trim_ascii_end() == before.trim_ascii_end())
         };
@@ -101,14 +143,20 @@ impl Repair {
 fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let session = Session::read(bytes);
     let found = check(&session, &Client::IN_USE);
-    let Prepared { bytes: ready, session, mut changes, reordered } = prepare(bytes, session);
+    let Prepared { bytes: ready, session, changes: prepared, reordered } = prepare(bytes, session);
     let meant = intended(&session.facts);
     let mut plan = Plan::new(&session.facts, Reader::new(&session, &ready), &meant);
     plan.mend();
     let mut assembly = Assembly::new(&ready, &plan);
-    if assembly.changes.is_empty() && changes.is_empty() && !reordered && !plan.misplaced {
+    let untouched = |found: Vec<Finding>| {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
-        return (Repair { found, changes, reordered, left, bytes: bytes.to_vec() }, Vec::new());
+        let changes = Vec::new();
+        (Repair { found, changes, reordered: false, left, bytes: bytes.to_vec() }, Vec::new())
+    };
+    let faultless = assembly.changes.is_empty() && prepared.is_empty() && !reordered && !plan.misplaced;
+    let harmed = found.iter().any(Finding::is_harmful);
+    if meant.chain.is_empty() || faultless && !harmed {
+        return untouched(found);
     }
     plan.lay_in_line();
     assembly = Assembly::new(&ready, &plan);
@@ -122,20 +170,16 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
             (assembly, left) = (marked, left_then);
         }
     }
-    // A line that was prepared and then changed again was changed once.
-    let mut prepared: FxHashMap<u32, Change> =
-        changes.drain(..).map(|change| (change.line, change)).collect();
-    for mut change in assembly.changes {
-        if change.before.is_some()
-            && let Some(first) = prepared.remove(&change.line)
-        {
-            change.before = first.before;
-            change.why = first.why;
-        }
-        changes.push(change);
+    // Without a fault in any entry, only what helps is done.
+    let in_use = |finding: &Finding| finding.clients.iter().any(|client| Client::IN_USE.contains(client));
+    if faultless && left.iter().any(in_use) {
+        return untouched(found);
     }
-    changes.extend(prepared.into_values());
-    (Repair { found, changes, reordered, left, bytes: assembly.bytes }, assembly.sources)
+    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes };
+    for change in assembly.changes {
+        whole.take_over(change);
+    }
+    (whole, assembly.sources)
 }
 
 /// A session in which it can be told what belongs together.
@@ -275,6 +319,10 @@ struct Plan<'a> {
     way: Vec<Item>,
     /// The first entry of each uuid, among those that clients take for parts of the tree.
     by_uid: FxHashMap<Uid, usize>,
+    /// Added results, each with how far along the way its call is.
+    results_behind: Vec<(usize, usize)>,
+    /// The ids of calls that are taken, once one is renamed.
+    call_names: FxHashSet<String>,
     /// A result stands before its call.
     misplaced: bool,
 }
@@ -302,7 +350,7 @@ struct Edit {
     /// The content as a whole.
     content: Option<Vec<u8>>,
     /// What becomes of single blocks, by place.
-    blocks: Vec<(usize, BlockEdit)>,
+    blocks: BTreeMap<usize, BlockEdit>,
     /// The bytes of a later entry with the same uuid, which take its place.
     replaced_by: Option<usize>,
     /// The client's copy of a result goes, for the result became text.
@@ -351,8 +399,18 @@ impl<'a> Plan<'a> {
                 by_uid.entry(fact.uid).or_insert(node);
             }
         }
-        let (edits, new) = (FxHashMap::default(), Vec::new());
-        Self { facts, reader, meant, edits, new, way, by_uid, misplaced: false }
+        Self {
+            facts,
+            reader,
+            meant,
+            edits: FxHashMap::default(),
+            new: Vec::new(),
+            way,
+            by_uid,
+            results_behind: Vec::new(),
+            call_names: FxHashSet::default(),
+            misplaced: false,
+        }
     }
 
     fn node(&self, node: usize) -> &Node {

@@ -147,6 +147,8 @@ kinds! {
     ContextTooLong "context_too_long" Left "compact it in the client, or go on from an earlier point",
     /// Every entry is a subagent's.
     AllSidechain "all_sidechain" Mended "it is the log of a subagent; `rethread repair` makes a session of it",
+    /// A repair would lose something.
+    WouldLose "would_lose" Left "look at it with `rethread show` and `rethread tree` before you go on",
     /// There is no conversation.
     NoConversation "no_conversation" Left "there is nothing to resume",
 

@@ -1,5 +1,7 @@
 //! What of the conversation a client does not send, and why.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::{Findings, Kind, Severity, index, says_something};
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role, Sort};
@@ -31,18 +33,20 @@ impl Findings {
         }
         let causes = Causes::new(facts, meant, client, resumed);
         let mut losses: Vec<Loss> = Vec::new();
+        let mut known: FxHashMap<(Option<u32>, Kind), usize> = FxHashMap::default();
+        let asked = meant.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
+        let before: FxHashSet<usize> = meant.chain[..asked.unwrap_or(0)].iter().copied().collect();
         for node in lost {
             let (line, kind) = causes.of(node);
             // That a call which the end of the session cut off is not made again is no loss.
             let only_calls = facts.blocks_of(node).iter().all(|b| b.sort == Sort::Call || b.sort.is_blank());
-            let words = kind != Kind::OpenCall || !only_calls || before_last_prompt(facts, meant, node);
-            match losses.iter_mut().find(|loss| loss.kind == kind && loss.line == line) {
-                Some(loss) => {
-                    loss.n += 1;
-                    loss.words |= words;
-                }
-                None => losses.push(Loss { line, kind, n: 1, words }),
+            let words = kind != Kind::OpenCall || !only_calls || before.contains(&node);
+            let at = *known.entry((line, kind)).or_insert(losses.len());
+            if at == losses.len() {
+                losses.push(Loss { line, kind, n: 0, words });
             }
+            losses[at].n += 1;
+            losses[at].words |= words;
         }
         for Loss { line, kind, n, words } in losses {
             let entries = if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
@@ -50,12 +54,6 @@ impl Findings {
             self.add_for(client, line, kind, if words { Severity::Loses } else { Severity::Odd }, &detail);
         }
     }
-}
-
-/// Tells whether something was asked after an entry.
-fn before_last_prompt(facts: &Facts, meant: &Intended, node: usize) -> bool {
-    let after = meant.chain.iter().rev().take_while(|&&other| other != node);
-    after.into_iter().any(|&other| facts.nodes[other].flags.is_human())
 }
 
 /// What the client does, in words.

@@ -79,10 +79,14 @@ impl Findings {
         let mut made: FxHashSet<u32> = FxHashSet::default();
         for (at, message) in messages.iter().enumerate() {
             let next = messages.get(at + 1).filter(|next| !next.assistant);
+            let calls_in = |message: Option<&Sent>, sort: Sort| -> FxHashSet<u32> {
+                let parts = message.into_iter().flat_map(|message| &message.parts);
+                parts.filter(|part| part.sort == sort).map(|part| part.call).collect()
+            };
             if message.assistant {
+                let answered = calls_in(next, Sort::Result);
                 for part in message.parts.iter().filter(|part| part.sort == Sort::Call) {
-                    let answered = |p: &Part| p.sort == Sort::Result && p.call == part.call;
-                    if !next.is_some_and(|next| next.parts.iter().any(answered)) {
+                    if !answered.contains(&part.call) {
                         let detail = "the API asks for a result behind each call";
                         self.refused_part(facts, client, part, Kind::OpenCall, detail);
                     }
@@ -94,10 +98,10 @@ impl Findings {
                 continue;
             }
             let before = at.checked_sub(1).map(|before| &messages[before]).filter(|m| m.assistant);
+            let called = calls_in(before, Sort::Call);
             let mut answered = FxHashSet::default();
             for part in message.parts.iter().filter(|part| part.sort == Sort::Result) {
-                let makes = |p: &Part| p.sort == Sort::Call && p.call == part.call && part.call().is_some();
-                if !before.is_some_and(|before| before.parts.iter().any(makes)) {
+                if part.call().is_none() || !called.contains(&part.call) {
                     let kind = if part.call().is_some() { Kind::MisplacedResult } else { Kind::OrphanResult };
                     let detail = "the API asks for the call right before its result";
                     self.refused_part(facts, client, part, kind, detail);

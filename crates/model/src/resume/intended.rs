@@ -4,6 +4,8 @@
 //! file. An answer or a result never begins a conversation, so one without a parent has lost it; a
 //! prompt may, unless answers of the same file have lost theirs too.
 
+use rustc_hash::FxHashSet;
+
 use super::Rows;
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role};
@@ -47,6 +49,9 @@ pub struct Intended {
 
 /// How far back a parent is looked for among entries that cannot be it.
 const MAX_CANDIDATES: usize = 64;
+
+/// How often new circles are looked for.
+const MAX_ROUNDS: usize = 8;
 
 /// Finds the conversation that a session holds, whatever its links.
 pub fn intended(facts: &Facts) -> Intended {
@@ -100,20 +105,21 @@ impl<'f> Rows<'f> {
                 self.moved.insert(slot, Uid::NONE);
             }
         }
+        let cut: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
         let answers = |s: u32| {
             let node = self.node(s);
             node.role == Role::Assistant || node.role == Role::User && node.flags.has_result()
         };
         let is_root = |s: u32| self.parent_id(s).is_none();
-        let links_lost = main.iter().skip(1).any(|&s| answers(s) && is_root(s) && !self.is_cut(&broken, s));
+        let links_lost = main.iter().skip(1).any(|&s| answers(s) && is_root(s) && !cut.contains(&s));
         for &slot in main.iter().skip(1) {
             let flags = self.node(slot).flags;
             if is_root(slot) {
                 let begins = flags.is_boundary() || flags.is_summary();
-                if !self.is_cut(&broken, slot) && (answers(slot) || links_lost && !begins) {
+                if !cut.contains(&slot) && (answers(slot) || links_lost && !begins) {
                     broken.push((slot, Break::NoParent));
                 }
-            } else if self.parent(slot).is_none() {
+            } else if self.parent(slot).is_none() && !cut.contains(&slot) {
                 broken.push((slot, Break::Dangling));
             }
         }
@@ -136,7 +142,8 @@ impl<'f> Rows<'f> {
 
     /// A link that was mended may close a circle through one that leads forward: that one is cut.
     fn cut_new_circles(&mut self, main: &[u32], broken: &mut Vec<(u32, Break)>) {
-        for _ in 0..main.len() {
+        let mut known: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
+        for _ in 0..MAX_ROUNDS {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
             let circles = cycles(&next);
@@ -153,16 +160,12 @@ impl<'f> Rows<'f> {
                 let parent = self.before_in_file(&main[..before]);
                 let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
                 self.moved.insert(at, uid);
-                if !broken.iter().any(|&(slot, _)| slot == at) {
+                if known.insert(at) {
                     broken.push((at, Break::Cycle));
                 }
             }
         }
         broken.sort_unstable_by_key(|&(slot, _)| slot);
-    }
-
-    fn is_cut(&self, broken: &[(u32, Break)], slot: u32) -> bool {
-        broken.iter().any(|&(cut, why)| cut == slot && why == Break::Cycle)
     }
 
     fn times(&self, main: &[u32]) -> Vec<(i64, u32)> {

@@ -1,5 +1,7 @@
 //! From rows to messages: what is joined, and in which order the parts stand.
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::request::{MessageId, Part, Row, RowKind, words};
 use super::settle::{drop_blank, drop_lone_thinking, settle};
 use crate::attachment::Voice;
@@ -16,7 +18,7 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
         settle(client, &mut rows);
     }
     let rows = move_attachments_up(client, rows);
-    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    let mut out = Out::new(client, rows.len());
     let mut turn_waits = false;
     for mut row in rows {
         match row.kind {
@@ -24,7 +26,7 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                 let sent =
                     client >= Client::V2_1_76 && row.flags.is_local_command() && !row.flags.is_display_only();
                 if sent {
-                    add_user(client, &mut out, Row::command(row.node));
+                    out.add_user(Row::command(row.node));
                 }
             }
             RowKind::User => {
@@ -40,17 +42,17 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                         row.parts.push(Part::words(words::TOOL_LOADED));
                     }
                 }
-                add_user(client, &mut out, row);
+                out.add_user(row);
             }
             RowKind::Assistant if row.is_api_error() => {}
-            RowKind::Assistant => match same_message(client, &out, row.id) {
-                Some(at) => join_answers(client, &mut out[at], row),
+            RowKind::Assistant => match out.same_message(row.id) {
+                Some(at) => join_answers(client, &mut out.rows[at], row),
                 None => {
-                    flush_turn(&mut out, &mut turn_waits);
+                    out.flush_turn(&mut turn_waits);
                     if client >= Client::V2_1_200 {
                         calls_last(&mut row.parts);
                     }
-                    out.push(row);
+                    out.add_answer(row);
                 }
             },
             RowKind::Attachment => {
@@ -65,15 +67,16 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                 if saying.pictures && !saying.apart {
                     parts.push(Part::pictures(row.node));
                 }
-                add_note(client, &mut out, parts);
+                out.add_note(parts);
                 if saying.pictures && saying.apart {
-                    add_note(client, &mut out, vec![Part::pictures(row.node)]);
+                    out.add_note(vec![Part::pictures(row.node)]);
                 }
             }
-            RowKind::Turn => out.push(row),
+            RowKind::Turn => {}
         }
     }
-    flush_turn(&mut out, &mut turn_waits);
+    out.flush_turn(&mut turn_waits);
+    let mut out = out.rows;
     if client >= Client::V2_1_325 {
         out = drop_empty_text(client, out);
     }
@@ -161,44 +164,84 @@ fn move_attachments_up(client: Client, rows: Vec<Row>) -> Vec<Row> {
     moved
 }
 
-/// Finds the message that a row of an answer belongs to.
-fn same_message(client: Client, out: &[Row], id: MessageId) -> Option<usize> {
-    for (at, row) in out.iter().enumerate().rev() {
+/// The messages so far, with what is needed to find the one that a row belongs to.
+struct Out {
+    client: Client,
+    rows: Vec<Row>,
+    /// The last message with each id.
+    by_id: FxHashMap<MessageId, usize>,
+    /// User messages without any result, which no answer is joined over, oldest first.
+    fences: Vec<usize>,
+    last_answer: Option<usize>,
+}
+
+impl Out {
+    fn new(client: Client, n: usize) -> Self {
+        let rows = Vec::with_capacity(n);
+        Self { client, rows, by_id: FxHashMap::default(), fences: Vec::new(), last_answer: None }
+    }
+
+    /// Finds the message that a row of an answer belongs to: 1.0.128 and 2.0.36 look at the one before,
+    /// 2.0.77 and 2.1.20 over results, later ones over other answers too.
+    fn same_message(&self, id: MessageId) -> Option<usize> {
+        let at = *self.by_id.get(&id)?;
+        let near = match self.client {
+            client if client < Client::V2_0_77 => at + 1 == self.rows.len(),
+            client if client < Client::V2_1_76 => self.last_answer == Some(at),
+            _ => true,
+        };
+        (near && self.fences.last().is_none_or(|&fence| fence < at)).then_some(at)
+    }
+
+    fn push(&mut self, row: Row) {
+        let at = self.rows.len();
         match row.kind {
-            RowKind::Turn => {}
-            RowKind::User if client >= Client::V2_0_77 && row.has(Sort::Result) => {}
-            RowKind::Assistant if row.id == id => return Some(at),
-            RowKind::Assistant if client >= Client::V2_1_76 => {}
-            _ => return None,
+            RowKind::User if !row.has(Sort::Result) => self.fences.push(at),
+            RowKind::Assistant => {
+                self.by_id.insert(row.id, at);
+                self.last_answer = Some(at);
+            }
+            _ => {}
+        }
+        self.rows.push(row);
+    }
+
+    fn add_answer(&mut self, row: Row) {
+        self.push(row);
+    }
+
+    fn add_user(&mut self, row: Row) {
+        match self.rows.last_mut().filter(|last| last.is_user()) {
+            Some(last) => {
+                let result = row.has(Sort::Result);
+                join_users(self.client, last, row);
+                // With a result in it, it is joined over.
+                if result && self.fences.last() == Some(&(self.rows.len() - 1)) {
+                    self.fences.pop();
+                }
+            }
+            None => self.push(row),
         }
     }
-    None
-}
 
-fn add_user(client: Client, out: &mut Vec<Row>, row: Row) {
-    match out.last_mut().filter(|last| last.is_user()) {
-        Some(last) => join_users(client, last, row),
-        None => out.push(row),
+    fn add_note(&mut self, parts: Vec<Part>) {
+        let mut note = Row::hidden();
+        note.parts = parts;
+        match self.rows.last_mut().filter(|last| last.is_user()) {
+            Some(last) => join_note(self.client, last, note),
+            None => self.push(note),
+        }
     }
-}
 
-fn add_note(client: Client, out: &mut Vec<Row>, parts: Vec<Part>) {
-    let mut note = Row::hidden();
-    note.parts = parts;
-    match out.last_mut().filter(|last| last.is_user()) {
-        Some(last) => join_note(client, last, note),
-        None => out.push(note),
-    }
-}
-
-fn flush_turn(out: &mut Vec<Row>, waits: &mut bool) {
-    if !std::mem::take(waits) {
-        return;
-    }
-    match out.last().map(|row| row.kind) {
-        Some(RowKind::Turn) => {}
-        Some(RowKind::User) => out.push(Row::put_in(RowKind::Turn, Vec::new())),
-        _ => out.push(Row::hidden()),
+    fn flush_turn(&mut self, waits: &mut bool) {
+        if !std::mem::take(waits) {
+            return;
+        }
+        match self.rows.last().map(|row| row.kind) {
+            Some(RowKind::Turn) => {}
+            Some(RowKind::User) => self.push(Row::put_in(RowKind::Turn, Vec::new())),
+            _ => self.push(Row::hidden()),
+        }
     }
 }
 
@@ -212,13 +255,17 @@ pub(super) fn join_users(client: Client, into: &mut Row, mut row: Row) {
         last.broken = true;
     }
     into.plain = false;
-    into.parts.append(&mut row.parts);
-    results_first(client, &mut into.parts);
+    append_results_first(client, &mut into.parts, &mut row.parts);
 }
 
-fn results_first(client: Client, parts: &mut [Part]) {
-    if client >= Client::V2_0_36 {
-        parts.sort_by_key(|part| part.sort != Sort::Result);
+/// Results stand before everything else; most often they do so anyway.
+fn append_results_first(client: Client, into: &mut Vec<Part>, parts: &mut Vec<Part>) {
+    let is_result = |part: &Part| part.sort == Sort::Result;
+    let only_results = into.last().is_none_or(is_result);
+    let in_order = !parts.iter().any(is_result) || only_results && parts.iter().all(is_result);
+    into.append(parts);
+    if client >= Client::V2_0_36 && !in_order {
+        into.sort_by_key(|part| part.sort != Sort::Result);
     }
 }
 
@@ -232,12 +279,20 @@ fn join_note(client: Client, into: &mut Row, mut row: Row) {
     {
         last.notes.push(row.parts[0].what.note().unwrap_or(NONE));
     } else {
-        into.parts.append(&mut row.parts);
+        append_results_first(client, &mut into.parts, &mut row.parts);
     }
-    results_first(client, &mut into.parts);
 }
 
 fn join_answers(client: Client, into: &mut Row, mut row: Row) {
+    // Calls behind what was in order before need no second look.
+    let blank = |part: &Part| part.sort == Sort::Blank;
+    let calls = row.parts.iter().all(|part| part.sort == Sort::Call);
+    if calls && into.parts.last().is_some_and(|part| part.sort == Sort::Call) {
+        return into.parts.append(&mut row.parts);
+    }
+    if client < Client::V2_1_200 && !into.parts.iter().any(blank) && !row.parts.iter().any(blank) {
+        return into.parts.append(&mut row.parts);
+    }
     into.parts.append(&mut row.parts);
     let parts = &mut into.parts;
     if client >= Client::V2_1_112 {
@@ -282,10 +337,9 @@ fn calls_last(parts: &mut [Part]) {
 fn join_neighbours(client: Client, rows: Vec<Row>) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::with_capacity(rows.len());
     for row in rows {
-        if row.is_user() {
-            add_user(client, &mut out, row);
-        } else {
-            out.push(row);
+        match out.last_mut() {
+            Some(last) if row.is_user() && last.is_user() => join_users(client, last, row),
+            _ => out.push(row),
         }
     }
     out
@@ -298,8 +352,8 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
     if !rows.iter().any(concerned) {
         return rows;
     }
-    let mut n_rows: rustc_hash::FxHashMap<MessageId, u32> = rustc_hash::FxHashMap::default();
-    let mut full = rustc_hash::FxHashSet::default();
+    let mut n_rows: FxHashMap<MessageId, u32> = FxHashMap::default();
+    let mut full = FxHashSet::default();
     for row in rows.iter().filter(|row| row.is_assistant()) {
         *n_rows.entry(row.id).or_default() += 1;
         if row.parts.iter().any(|part| !part.sort.is_thinking() && !empty(part)) {
@@ -314,18 +368,21 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
             continue;
         }
         let parts = std::mem::take(&mut row.parts);
-        let thinking = |part: Option<&Part>| part.is_some_and(|part| part.sort.is_thinking());
-        for (at, part) in parts.iter().enumerate() {
+        // From the back, for what follows decides.
+        let mut thinking_follows = false;
+        for (at, part) in parts.iter().enumerate().rev() {
             if !empty(part) {
+                thinking_follows = part.sort.is_thinking();
                 row.parts.push(part.clone());
                 continue;
             }
-            let next = parts[at + 1..].iter().find(|part| !empty(part));
             let before = at.checked_sub(1).and_then(|before| parts.get(before));
-            if full.contains(&row.id) && thinking(before) && thinking(next) {
+            let between = thinking_follows && before.is_some_and(|part| part.sort.is_thinking());
+            if full.contains(&row.id) && between {
                 row.parts.push(Part::words(words::EMPTY_REMOVED));
             }
         }
+        row.parts.reverse();
         if !row.parts.is_empty() {
             out.push(row);
         }

@@ -394,17 +394,25 @@ impl<'f> Rows<'f> {
 
     /// Joins the children of what was left out to the nearest entry above that was not.
     fn join_over(&mut self, left_out: &FxHashMap<Uid, Uid>) {
+        // Where a way over what was left out ends, so that none is gone twice.
+        let mut ends: FxHashMap<Uid, Uid> = FxHashMap::default();
         for i in 0..self.slots.len() {
             let slot = u32::try_from(i).unwrap_or(NONE);
-            let mut parent = self.parent_id(slot);
+            let start = self.parent_id(slot);
+            let mut parent = start;
+            let mut passed = Vec::new();
             let mut seen = FxHashSet::default();
             while self.slot(parent).is_none() && seen.insert(parent) {
-                match left_out.get(&parent) {
-                    Some(&above) => parent = above,
-                    None => break,
+                if let Some(&end) = ends.get(&parent) {
+                    parent = end;
+                    break;
                 }
+                let Some(&above) = left_out.get(&parent) else { break };
+                passed.push(parent);
+                parent = above;
             }
-            if parent != self.parent_id(slot) {
+            ends.extend(passed.into_iter().map(|uid| (uid, parent)));
+            if parent != start {
                 self.moved.insert(slot, parent);
             }
         }
@@ -462,7 +470,10 @@ impl<'f> Rows<'f> {
             }
             _ => {}
         }
-        if client >= Client::V2_1_325 && node.is_conversation() && !admitted(self.facts, index, node) {
+        if client >= Client::V2_1_325
+            && node.is_conversation()
+            && !admitted(self.facts, index, node, self.all)
+        {
             if self.slot(node.uid).is_none() {
                 left_out.insert(node.uid, node.parent);
             }
@@ -650,15 +661,17 @@ impl<'f> Rows<'f> {
     }
 }
 
-/// 2.1.325 leaves out entries that it could not send.
-fn admitted(facts: &Facts, index: u32, node: &Node) -> bool {
+/// 2.1.325 leaves out entries that it could not send. A bare string is meant all the same.
+fn admitted(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
     let flags = node.flags;
     let blocks = facts.blocks_of(index as usize);
     let blank_string = node.role == Role::Assistant
         && flags.has_string_content()
         && blocks.iter().all(|block| block.sort.is_blank());
-    let all_odd =
-        !blocks.is_empty() && blocks.iter().all(|block| matches!(block.sort, Sort::Odd | Sort::Null));
+    let all_odd = !blocks.is_empty()
+        && blocks
+            .iter()
+            .all(|block| matches!(block.sort, Sort::Odd | Sort::Null) || block.sort == Sort::Bare && !all);
     !flags.lacks_message() && !flags.has_odd_content() && !blank_string && !all_odd
 }
 

@@ -41,7 +41,9 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
             .filter(|p| p.sort == Sort::Result)
             .map(|p| p.call)
             .collect();
-        let missing = own.iter().filter(|call| !got.contains(call));
+        let once: FxHashSet<u32> = got.iter().copied().collect();
+        let owned: FxHashSet<u32> = own.iter().copied().collect();
+        let missing = own.iter().filter(|call| !once.contains(call));
         let mut parts: Vec<Part> =
             missing.map(|&call| Part::no_result(call, words::RESULT_MISSING)).collect();
         let Some(mut next) = next else {
@@ -51,15 +53,14 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
             continue;
         };
         let mends = client >= Client::V2_1_76;
-        let once: FxHashSet<u32> = got.iter().copied().collect();
-        let wrong = mends && (got.iter().any(|call| !own.contains(call)) || once.len() != got.len());
+        let wrong = mends && (got.iter().any(|call| !owned.contains(call)) || once.len() != got.len());
         if parts.is_empty() && !wrong {
             out.push(next);
             continue;
         }
         let mut once = FxHashSet::default();
         for part in std::mem::take(&mut next.parts) {
-            let stays = part.sort != Sort::Result || own.contains(&part.call) && once.insert(part.call);
+            let stays = part.sort != Sort::Result || owned.contains(&part.call) && once.insert(part.call);
             if stays || !wrong {
                 parts.push(part);
             }

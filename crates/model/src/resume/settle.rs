@@ -23,7 +23,7 @@ pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32], rewound: Opt
         rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_odd_attachment());
         give_own_ids(&mut rows);
         for row in &mut rows {
-            row.parts.retain(|part| !matches!(part.sort, Sort::Odd | Sort::Null));
+            row.parts.retain(|part| !matches!(part.sort, Sort::Odd | Sort::Bare | Sort::Null));
         }
     }
     if client >= Client::V2_1_200 {
