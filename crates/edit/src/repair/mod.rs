@@ -70,11 +70,16 @@ pub fn repair(bytes: &[u8]) -> Repair {
         if next.changes.is_empty() && !next.reordered {
             break;
         }
-        for mut change in next.changes {
-            change.line = sources.get(change.line as usize - 1).copied().unwrap_or(change.line);
-            repair.take_over(change);
+        let mut changes = next.changes;
+        for change in &mut changes {
+            let at = (change.line as usize).saturating_sub(1);
+            change.line = sources.get(at).copied().unwrap_or(change.line);
         }
-        sources = lines.iter().map(|&line| sources.get(line as usize - 1).copied().unwrap_or(line)).collect();
+        repair.take_over(changes);
+        sources = lines
+            .iter()
+            .map(|&line| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line))
+            .collect();
         (repair.bytes, repair.left) = (next.bytes, next.left);
         repair.reordered |= next.reordered;
     }
@@ -121,21 +126,32 @@ fn lost_words(before: &[u8], after: &[u8]) -> usize {
 }
 
 impl Repair {
-    /// Adds a change to what has been changed already.
-    fn take_over(&mut self, change: Change) {
-        let Some(before) = change.before.as_ref().filter(|_| !self.changes.is_empty()) else {
-            return self.changes.push(change);
-        };
-        let same = |earlier: &Change| {
-            earlier.after.as_ref().is_some_and(|after| after.trim_ascii_end() == before.trim_ascii_end())
-        };
-        match self.changes.iter().position(|earlier| earlier.line == change.line && same(earlier)) {
-            Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
-                self.changes.remove(at);
-            }
-            Some(at) => self.changes[at].after = change.after,
-            None => self.changes.push(change),
+    /// Adds changes to what has been changed already: a line that is changed twice was changed once.
+    fn take_over(&mut self, changes: Vec<Change>) {
+        let mut by_line: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        for (at, change) in self.changes.iter().enumerate() {
+            by_line.entry(change.line).or_default().push(at);
         }
+        let mut undone: FxHashSet<usize> = FxHashSet::default();
+        for change in changes {
+            let same = |at: &&usize| {
+                let after = self.changes[**at].after.as_deref().map(<[u8]>::trim_ascii_end);
+                change.before.as_deref().is_some_and(|before| after == Some(before.trim_ascii_end()))
+            };
+            let earlier = by_line.get(&change.line).and_then(|places| places.iter().find(same)).copied();
+            match earlier {
+                Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
+                    undone.insert(at);
+                }
+                Some(at) => self.changes[at].after = change.after,
+                None => self.changes.push(change),
+            }
+        }
+        let mut at = 0;
+        self.changes.retain(|_| {
+            at += 1;
+            !undone.contains(&(at - 1))
+        });
     }
 }
 
@@ -176,9 +192,7 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
         return untouched(found);
     }
     let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes };
-    for change in assembly.changes {
-        whole.take_over(change);
-    }
+    whole.take_over(assembly.changes);
     (whole, assembly.sources)
 }
 
