@@ -77,7 +77,7 @@ fn tree_draws_the_branches() {
     Do the tests pass, and is the README still right?
     ● Do the tests pass, and is the README still right?  1 turn · 3 days ago  path 1 active
     ----- stderr
-    the rules of 2.1.100 are taken to be those of 2.1.76, the nearest version known
+    the rules of 2.1.100 are taken to be those of 2.1.76, the nearest older version known
     ");
 }
 

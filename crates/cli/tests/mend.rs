@@ -70,7 +70,7 @@ fn preview_shows_what_would_be_sent() {
     assistant  No response requested.
     user       (the next prompt)
     ----- stderr
-    the rules of 2.1.90 are taken to be those of 2.1.76, the nearest version known
+    the rules of 2.1.90 are taken to be those of 2.1.76, the nearest older version known
     "##);
 }
 

@@ -794,8 +794,11 @@ fn note_turn_end(line: &Line, raw: &[u8], flags: &mut Flags) {
             block.kind == Some(BlockKind::ToolResult)
                 && block.content.string_in(raw).is_some_and(|text| text.starts_with(GAVE_WAY))
         });
-    let copy = Json::new(line.field(Key::ToolUseResult).of(raw));
-    let aborted = || copy.get("backgroundedByTurnAbort").is_some_and(|value| value.raw() == b"true");
+    // The flag stands at one end of the copy, beside what the tool gave.
+    let copy = line.field(Key::ToolUseResult).of(raw);
+    let ends = copy.len().min(1024);
+    let names = |part: &[u8]| memchr::memmem::find(part, b"\"backgroundedByTurnAbort\":true").is_some();
+    let aborted = || names(&copy[..ends]) || names(&copy[copy.len() - ends..]);
     flags.set_if(gave_way || flags.has_result() && aborted(), Flags::ENDS_TURN);
     flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), Flags::DENIAL);
 }
@@ -933,10 +936,13 @@ fn references_in(content: &[u8]) -> References {
 }
 
 fn says_caller(block: &BlockSpans, raw: &[u8]) -> bool {
-    // The input is by far the longest part of a call; what is beside it is looked through.
+    // The input is by far the longest part of a call; only what is beside it is looked through.
     let whole = block.whole.of(raw);
-    let beside = whole.len() - block.input.len().min(whole.len());
-    beside < 1 << 12 && Json::new(whole).get("caller").is_some_and(|caller| !caller.is_null())
+    let input = block.input.start().saturating_sub(block.whole.start()).min(whole.len());
+    let (before, behind) = whole.split_at(input);
+    let behind = &behind[block.input.len().min(behind.len())..];
+    let names = |part: &[u8]| memchr::memmem::find(part, b"\"caller\"").is_some();
+    (names(before) || names(behind)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
 }
 
 fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {

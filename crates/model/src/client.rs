@@ -61,7 +61,7 @@ impl Client {
     /// Finds the client that a version behaves like: the nearest known one that is not newer, or
     /// the oldest. Returns nothing for what is no version.
     pub fn for_version(version: &str) -> Option<Self> {
-        let wanted = parse_version(version)?;
+        let wanted = parse_version(version.strip_prefix('v').unwrap_or(version))?;
         let known = |client: &Self| parse_version(client.version()).is_some_and(|v| v <= wanted);
         Some(Self::ALL.into_iter().rev().find(known).unwrap_or(Self::V1_0_128))
     }
@@ -137,6 +137,7 @@ mod tests {
             ("2.1.324", Client::V2_1_200),
             ("2.1.199", Client::V2_1_112),
             ("2.1.90", Client::V2_1_76),
+            ("v2.1.325", Client::V2_1_325),
             ("2.0.42", Client::V2_0_36),
             ("0.2.9", Client::V1_0_128),
         ] {
