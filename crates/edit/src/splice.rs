@@ -1,6 +1,6 @@
 //! Changes inside one line: values replaced, everything else as it was.
 
-use rethread_log::{Content, Entry, Key, Line, Span};
+use rethread_log::{Key, Line, Span, parse_entry};
 
 /// A line whose values are to be changed.
 pub(crate) struct Splice<'a> {
@@ -14,7 +14,7 @@ impl<'a> Splice<'a> {
     /// Takes the bytes of one entry.
     pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut line = Line::default();
-        parse(raw, &mut line);
+        parse_entry(raw, &mut line);
         Self { raw, line, changes: Vec::new() }
     }
 
@@ -91,13 +91,6 @@ fn apply<'c>(
     }
     out.extend_from_slice(&raw[at..]);
     out
-}
-
-/// Finds the parts of an entry.
-pub(crate) fn parse(raw: &[u8], line: &mut Line) {
-    let entry =
-        Entry { number: 1, line: 1, offset: 0, raw, content: Content::Object, behind: false, before: false };
-    entry.parse(line);
 }
 
 /// Spells a text as JSON.

@@ -19,4 +19,4 @@ pub use line::{BlockSpans, Line, MessageSpans, Span};
 pub use names::{BlockKind, Key, Kind};
 #[doc(hidden)]
 pub use read::value_end;
-pub use read::{Content, Defect, DefectKind, Entry, Read, Scanner, Sink, read};
+pub use read::{Content, Defect, DefectKind, Entry, Read, Scanner, Sink, parse_entry, read};

@@ -52,6 +52,13 @@ impl Entry<'_> {
     }
 }
 
+/// Finds the parts of the object that the bytes of one entry hold; leaves `line` empty if there is none.
+pub fn parse_entry(raw: &[u8], line: &mut Line) {
+    let entry =
+        Entry { number: 1, line: 1, offset: 0, raw, content: Content::Object, behind: false, before: false };
+    entry.parse(line);
+}
+
 /// The number of bytes before the object: a byte order mark, white space, the NUL bytes of a crash.
 fn object_start(raw: &[u8]) -> usize {
     raw.iter().position(|&b| b == b'{').unwrap_or(raw.len())

@@ -43,6 +43,11 @@ pub(crate) struct Saying {
     pub(crate) apart: bool,
 }
 
+impl Saying {
+    /// Words of the client alone.
+    pub(crate) const PLAIN: Self = Self { voice: Voice::System, pictures: false, apart: false };
+}
+
 use Client::{V1_0_128, V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
 
 /// The types that are sent, with the first and the last client that does, and whether the newest

@@ -18,6 +18,7 @@ use crate::resume::{Break, Intended, Refusal, Resume, intended, resume};
 use crate::session::Session;
 
 pub use kinds::{Kind, Severity};
+pub use request::MAX_IMAGE;
 
 /// Something about a session that a user should know before resuming it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,10 +174,7 @@ impl Findings {
             if fact.time.is_none() {
                 odd(Kind::NoTime, "it has no time that can be read");
             }
-            if !fact.is_conversation()
-                || flags.lacks_message()
-                || flags.is_api_error() && flags.is_synthetic()
-            {
+            if !fact.is_conversation() || flags.lacks_message() || flags.is_failure_report() {
                 continue;
             }
             if is_answer && flags.lacks_message_id() && !flags.is_synthetic() {

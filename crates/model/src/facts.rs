@@ -388,11 +388,6 @@ impl Facts {
         self.by_uid.find(uid.hash(), same).map(|&node| node as usize)
     }
 
-    /// Returns the first node with the uuid of this one; of most, itself.
-    pub fn first_with_uuid(&self, node: usize) -> usize {
-        self.first_of(node)
-    }
-
     /// Returns the parent of a node, if it is in the file.
     pub fn parent_of(&self, node: usize) -> Option<usize> {
         let parent = self.nodes[node].parent;

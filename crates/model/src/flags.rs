@@ -135,6 +135,11 @@ flags! {
 }
 
 impl Flags {
+    /// Tells whether it is the client's own report of a failure, which is never sent again.
+    pub fn is_failure_report(self) -> bool {
+        self.is_api_error() && self.is_synthetic()
+    }
+
     /// Tells whether all of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rethread_log::{BlockKind, BlockSpans, Content, Entry, Json, Key, Line};
+use rethread_log::{BlockKind, BlockSpans, Json, Key, Line};
 
 use crate::facts::{Node, Role};
 use crate::flags::Flags;
@@ -240,16 +240,7 @@ impl<'a> Reader<'a> {
     /// Finds the parts of a node's entry.
     pub(crate) fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
         let raw = self.entry(self.session.facts.nodes[node].entry);
-        let entry = Entry {
-            number: 1,
-            line: 1,
-            offset: 0,
-            raw,
-            content: Content::Object,
-            behind: false,
-            before: false,
-        };
-        entry.parse(line);
+        rethread_log::parse_entry(raw, line);
         raw
     }
 

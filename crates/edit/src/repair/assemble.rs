@@ -4,7 +4,7 @@ use rethread_log::{Content, Entry, Key, read};
 use rethread_model::Kind;
 use rustc_hash::FxHashMap;
 
-use super::{BlockEdit, Change, Edit, Item, New, NewKind, Plan};
+use super::{BlockEdit, Change, Edit, Item, New, NewKind, Plan, message_id};
 use crate::splice::{Splice, string};
 
 /// The bytes that a plan gives.
@@ -258,7 +258,7 @@ fn spelled(plan: &Plan<'_>, new: &New) -> Vec<u8> {
         }
         NewKind::NoReply => {
             let message = serde_json::json!({
-                "id": format!("msg_{}", &new.uuid.replace('-', "")[..24]),
+                "id": message_id(&new.uuid),
                 "type": "message",
                 "role": "assistant",
                 "model": "<synthetic>",
@@ -284,11 +284,11 @@ fn spelled(plan: &Plan<'_>, new: &New) -> Vec<u8> {
     let mut line = line.into_bytes();
     // Clients since 2.1.200 go by a checkpoint.
     if matches!(new.kind, NewKind::End | NewKind::NoReply) {
-        let leaf = new.parent.clone().unwrap_or_else(|| new.uuid.clone());
-        let leaf = if matches!(new.kind, NewKind::NoReply) { new.uuid.clone() } else { leaf };
+        let said = new.parent.as_ref().filter(|_| matches!(new.kind, NewKind::End));
+        let leaf = said.unwrap_or(&new.uuid);
         let session = like.line.field(Key::SessionId).of(raw);
         line.extend_from_slice(b"{\"type\":\"last-prompt\",\"leafUuid\":");
-        line.extend(string(&leaf));
+        line.extend(string(leaf));
         if !session.is_empty() {
             line.extend_from_slice(b",\"sessionId\":");
             line.extend_from_slice(session);

@@ -1,15 +1,12 @@
 //! What an entry says, in a form that every client takes: a list of blocks, none of them blank.
 
 use rethread_log::Json;
-use rethread_model::{Kind, Role, Sort};
+use rethread_model::{Kind, MAX_IMAGE, Role, Sort};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::text_block;
 use super::{BlockEdit, Plan};
 use crate::splice::{Splice, string};
-
-/// The API takes pictures up to this size, as base64.
-const MAX_IMAGE: u32 = 5 * 1024 * 1024;
 
 impl Plan<'_> {
     pub(super) fn mend_contents(&mut self) {
@@ -27,9 +24,8 @@ impl Plan<'_> {
         }
         for node in self.old_way() {
             let fact = *self.node(self.content_node(node));
-            let sent = fact.is_conversation()
-                && !fact.flags.lacks_message()
-                && !(fact.flags.is_api_error() && fact.flags.is_synthetic());
+            let sent =
+                fact.is_conversation() && !fact.flags.lacks_message() && !fact.flags.is_failure_report();
             if !sent || self.is_dropped(node) {
                 continue;
             }

@@ -159,8 +159,7 @@ impl Repair {
 fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let session = Session::read(bytes);
     let found = check(&session, &Client::IN_USE);
-    let Prepared { bytes: ready, session, changes: prepared, reordered } = prepare(bytes, session);
-    let meant = intended(&session.facts);
+    let Prepared { bytes: ready, session, meant, changes: prepared, reordered } = prepare(bytes, session);
     let mut plan = Plan::new(&session.facts, Reader::new(&session, &ready), &meant);
     plan.mend();
     let mut assembly = Assembly::new(&ready, &plan);
@@ -200,27 +199,34 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
 struct Prepared<'a> {
     bytes: Cow<'a, [u8]>,
     session: Session,
+    meant: Intended,
     changes: Vec<Change>,
     reordered: bool,
+}
+
+impl Prepared<'_> {
+    fn read(&mut self, bytes: Vec<u8>) {
+        self.session = Session::read(&bytes);
+        self.meant = intended(&self.session.facts);
+        self.bytes = bytes.into();
+    }
 }
 
 /// Mends first what everything else depends on: the order of the lines, the ids of messages, and
 /// whether the entries are a subagent's.
 fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
-    let reordered = intended(&session.facts).scrambled;
-    let (bytes, session) = if reordered {
-        let bytes = in_order(bytes, &session);
-        let session = Session::read(&bytes);
-        (Cow::from(bytes), session)
-    } else {
-        (Cow::from(bytes), session)
-    };
-    let (edited, changes) = first_edits(&session, &bytes);
-    if changes.is_empty() {
-        return Prepared { bytes, session, changes, reordered };
+    let meant = intended(&session.facts);
+    let reordered = meant.scrambled;
+    let mut ready = Prepared { bytes: bytes.into(), session, meant, changes: Vec::new(), reordered };
+    if reordered {
+        ready.read(in_order(bytes, &ready.session));
     }
-    let session = Session::read(&edited);
-    Prepared { bytes: edited.into(), session, changes, reordered }
+    let (edited, changes) = first_edits(&ready.session, &ready.bytes);
+    if !changes.is_empty() {
+        ready.read(edited);
+        ready.changes = changes;
+    }
+    ready
 }
 
 /// Gives answers without a message id one: rows that hang on each other are one message. If every
@@ -248,8 +254,7 @@ fn first_edits(session: &Session, bytes: &[u8]) -> (Vec<u8>, Vec<Change>) {
         }
         if let Some(message) = splice.line.message.filter(|_| lacks) {
             let above = facts.parent_of(node).and_then(|parent| ids.get(&parent)).cloned();
-            let made = || format!("msg_{}", &made_uuid(&format!("message {node}")).replace('-', "")[..24]);
-            let id = above.unwrap_or_else(made);
+            let id = above.unwrap_or_else(|| message_id(&made_uuid(&format!("message {node}"))));
             splice.set_in_message("id", message.id, string(&id));
             ids.insert(node, id);
         }
@@ -585,7 +590,7 @@ impl<'a> Plan<'a> {
         let Some(at) = first else { return };
         if let Item::Old(node) = self.way[at]
             && self.node(node).role == Role::Assistant
-            && !(self.node(node).flags.is_api_error() && self.node(node).flags.is_synthetic())
+            && !self.node(node).flags.is_failure_report()
         {
             let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, -1);
             self.way.insert(at, Item::New(new));
@@ -729,6 +734,11 @@ impl<'a> Plan<'a> {
         self.new[new].parent = Some(self.uuid(last));
         self.way.push(Item::New(new));
     }
+}
+
+/// Makes the id of a message from a uuid.
+fn message_id(uuid: &str) -> String {
+    format!("msg_{}", &uuid.replace('-', "")[..24])
 }
 
 /// Makes a uuid that is the same in every run.

@@ -8,7 +8,7 @@ use crate::facts::{Facts, Sort};
 use crate::resume::{Part, Resume, Sent, What};
 
 /// The API takes pictures up to 5 MB, as base64.
-const MAX_IMAGE: u32 = 5 * 1024 * 1024;
+pub const MAX_IMAGE: u32 = 5 * 1024 * 1024;
 /// And so many of them in one request.
 const MAX_IMAGES: usize = 100;
 /// The largest window of any model, in tokens.

@@ -9,8 +9,13 @@ use crate::client::Client;
 use crate::facts::{Facts, NONE, Sort};
 
 /// Makes messages of the rows of a request.
-pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model: Option<&str>) -> Vec<Row> {
-    let turns = takes_turns(client, model);
+pub(super) fn messages(
+    facts: &Facts,
+    client: Client,
+    mut rows: Vec<Row>,
+    model: Option<&str>,
+    turns: bool,
+) -> Vec<Row> {
     if client >= Client::V2_1_200 {
         strip_thinking(facts, client, &mut rows, model);
     }
@@ -52,7 +57,7 @@ pub(super) fn messages(facts: &Facts, client: Client, mut rows: Vec<Row>, model:
                     if client >= Client::V2_1_200 {
                         calls_last(&mut row.parts);
                     }
-                    out.add_answer(row);
+                    out.push(row);
                 }
             },
             RowKind::Attachment => {
@@ -204,10 +209,6 @@ impl Out {
             _ => {}
         }
         self.rows.push(row);
-    }
-
-    fn add_answer(&mut self, row: Row) {
-        self.push(row);
     }
 
     fn add_user(&mut self, row: Row) {

@@ -120,7 +120,7 @@ fn request(
     }
     add_new_attachments(facts, client, &mut rows, &told);
     let turns = merge::takes_turns(client, model);
-    let rows = merge::messages(facts, client, rows, model);
+    let rows = merge::messages(facts, client, rows, model, turns);
     let rows = pair::pair(client, rows);
     let mut sent = Vec::with_capacity(rows.len());
     for mut row in rows {

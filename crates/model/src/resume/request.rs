@@ -76,9 +76,8 @@ impl What {
             Self::Note(_) | Self::Prompt | Self::Words(_) | Self::NoResult(..) => None,
         }
     }
-}
 
-impl What {
+    /// The attachment that it is about.
     pub(super) fn note(self) -> Option<u32> {
         match self {
             Self::Note(node) => node,
@@ -126,11 +125,8 @@ impl Part {
 
     /// Returns the entries that it is made of, as indices of nodes.
     pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
-        let own = match self.what {
-            What::Note(node) => node.map(|node| node as usize),
-            what => what.node(),
-        };
-        own.into_iter().chain(self.notes.iter().map(|&node| node as usize))
+        let note = self.what.note().map(|node| node as usize);
+        self.what.node().or(note).into_iter().chain(self.notes.iter().map(|&node| node as usize))
     }
 
     /// Returns the call that it makes or answers, as an index of the session's calls.
@@ -204,14 +200,14 @@ impl Row {
         let blocks = facts.blocks_of(index as usize).iter().enumerate();
         let parts = blocks.map(|(at, block)| Part::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
-        let saying = Saying { voice: Voice::System, pictures: false, apart: false };
+        let saying = Saying::PLAIN;
         Self { node: index, kind, id, flags: node.flags, model: node.model, plain, saying, parts }
     }
 
     /// A row that the client puts in.
     pub(super) fn put_in(kind: RowKind, parts: Vec<Part>) -> Self {
         let (id, flags) = (MessageId::None, Flags::default());
-        let saying = Saying { voice: Voice::System, pictures: false, apart: false };
+        let saying = Saying::PLAIN;
         Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, saying, parts }
     }
 
@@ -270,7 +266,7 @@ impl Row {
 
     /// A report of a failure that is never sent again.
     pub(super) fn is_api_error(&self) -> bool {
-        self.is_assistant() && self.flags.is_api_error() && self.flags.is_synthetic()
+        self.is_assistant() && self.flags.is_failure_report()
     }
 
     pub(super) fn is_only_thinking(&self) -> bool {

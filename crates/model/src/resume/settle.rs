@@ -44,7 +44,7 @@ pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32], rewound: Opt
 
 /// From 2.1.76 to 2.1.200 whole rows are judged, and a turn that was cut is to be continued.
 fn resumed_by_rows(facts: &Facts, client: Client, mut rows: Vec<Row>, rewound: Option<Uid>) -> Vec<Row> {
-    drop_open_rows(&mut rows, &FxHashSet::default());
+    drop_open_rows(&mut rows);
     drop_lone_thinking(&mut rows);
     let mut rows = drop_blank(client, rows);
     let went_back = rewound.is_some() && rewound == last_talk(facts, &rows);
@@ -134,13 +134,12 @@ fn give_own_ids(rows: &mut [Row]) {
 }
 
 /// Drops answers all of whose calls have no result.
-fn drop_open_rows(rows: &mut Vec<Row>, kept: &FxHashSet<u32>) {
-    let said = || rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = called(said(), Sort::Result);
-    let open = |call: u32| !answered.contains(&call) && !kept.contains(&call);
+fn drop_open_rows(rows: &mut Vec<Row>) {
+    let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
+    let answered = called(said, Sort::Result);
     rows.retain(|row| {
         let mut calls = row.parts.iter().filter(|part| part.sort == Sort::Call).peekable();
-        !row.is_assistant() || calls.peek().is_none() || !calls.all(|part| open(part.call))
+        !row.is_assistant() || calls.peek().is_none() || !calls.all(|part| !answered.contains(&part.call))
     });
 }
 
