@@ -90,6 +90,8 @@ spelled! {
         Rendered b"rendered",
         RenderedRole b"renderedRole",
         FallbackModel b"fallbackModel",
+        ToolUseId b"toolUseID",
+        WireToolInputs b"wireToolInputs",
     }
 }
 
@@ -197,7 +199,6 @@ const ALSO_KNOWN: &[&str] = &[
     "todos",
     "toolDenialKind",
     "toolInputStreamMs",
-    "toolUseID",
     "tools",
     "totalAPIDuration",
     "totalAPIDurationWithoutRetries",
@@ -213,7 +214,6 @@ const ALSO_KNOWN: &[&str] = &[
     "upgradeNudge",
     "url",
     "userType",
-    "wireToolInputs",
     "worktreeSession",
 ];
 

@@ -381,6 +381,28 @@ pub struct Bytes {
     pub junk: u64,
 }
 
+impl Bytes {
+    /// Returns the kinds by name, in their order.
+    pub fn by_kind(&self) -> [(&'static str, u64); 14] {
+        [
+            ("text", self.text),
+            ("thinking", self.thinking),
+            ("signatures", self.signatures),
+            ("tool_input", self.tool_input),
+            ("tool_result", self.tool_result),
+            ("tool_use_result", self.tool_use_result),
+            ("media", self.media),
+            ("progress", self.progress),
+            ("attachments", self.attachments),
+            ("snapshots", self.snapshots),
+            ("requests", self.requests),
+            ("metadata", self.metadata),
+            ("envelope", self.envelope),
+            ("junk", self.junk),
+        ]
+    }
+}
+
 impl Facts {
     /// Returns the node with this uuid; of several, the first in the file.
     pub fn node_of(&self, uid: Uid) -> Option<usize> {
@@ -394,6 +416,12 @@ impl Facts {
         if parent.is_none() { None } else { self.node_of(parent) }
     }
 
+    /// Returns the entry that a compaction says it follows, if it is in the file.
+    pub fn logical_parent_of(&self, node: usize) -> Option<usize> {
+        let node = u32::try_from(node).ok()?;
+        self.node_of(*self.logical_parents.get(&node)?)
+    }
+
     /// Returns the model that an answer names.
     pub fn model_of(&self, node: usize) -> Option<&str> {
         let model = self.nodes[node].model;
@@ -405,6 +433,12 @@ impl Facts {
         let start = self.block_starts.get(node).map_or(0, |&start| start as usize);
         let end = self.block_starts.get(node + 1).map_or(self.blocks.len(), |&end| end as usize);
         self.blocks.get(start..end).unwrap_or_default()
+    }
+
+    /// Returns the call in the file that an attachment belongs to.
+    pub fn attached_to(&self, node: usize) -> Option<usize> {
+        let node = u32::try_from(node).ok()?;
+        self.attached.get(&node).map(|&call| call as usize)
     }
 
     /// Returns the first node with the same uuid as `node`.

@@ -29,8 +29,14 @@ impl Uid {
         self.0 >> 48
     }
 
+    /// Spells it as a UUID. An id that is none has a spelling too, which is not its own.
+    pub fn spelled(self) -> String {
+        let hex = format!("{:032x}", self.0);
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
     /// Returns the number as bytes.
-    pub(crate) fn to_bytes(self) -> [u8; 16] {
+    pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_le_bytes()
     }
 

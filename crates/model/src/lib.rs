@@ -43,7 +43,9 @@ pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
 pub use keys::{Restamped, Said};
 pub use names::Names;
-pub use resume::{Break, BrokenLink, Intended, Part, Refusal, Resume, Sent, What, intended, resume};
+pub use resume::{
+    Break, BrokenLink, Intended, Part, Refusal, Resume, Sent, What, intended, intended_at, resume,
+};
 pub use session::{Branching, Path, Session};
 pub use side::Inline;
 pub use title::{Title, TitleSource, one_line, title};

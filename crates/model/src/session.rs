@@ -219,6 +219,18 @@ impl Session {
         beyond
     }
 
+    /// Returns for each step the prompt of its turn, as a step; a turn of a subagent is none.
+    pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
+        let mut prompts = vec![None; self.tree.steps.len()];
+        for step in self.tree.in_order() {
+            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_human();
+            let asks = self.tree.steps[step].kind == StepKind::Prompt && human;
+            let above = self.tree.parent_of(step).and_then(|parent| prompts[parent]);
+            prompts[step] = if asks { Some(step) } else { above };
+        }
+        prompts
+    }
+
     /// Counts distinct prompts, replays once.
     pub fn turns(&self) -> usize {
         self.facts.messages.iter().filter(|m| self.facts.nodes[m.first as usize].flags.is_human()).count()

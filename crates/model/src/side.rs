@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// Returns for each step of a subagent the first of its steps.
-    pub(crate) fn side_roots(&self) -> Vec<Option<u32>> {
+    pub fn side_roots(&self) -> Vec<Option<u32>> {
         let mut roots = vec![None; self.tree.steps.len()];
         for &step in &self.tree.order {
             if self.tree.steps[step as usize].side {

@@ -321,6 +321,11 @@ impl Tree {
         (parent != NONE).then_some(parent as usize)
     }
 
+    /// Returns the steps in an order in which every one comes after the step before it.
+    pub fn in_order(&self) -> impl Iterator<Item = usize> + '_ {
+        self.order.iter().map(|&step| step as usize)
+    }
+
     /// Returns the first entry of a step, as an index of a node.
     pub fn first_entry(&self, step: usize) -> usize {
         self.steps[step].head as usize

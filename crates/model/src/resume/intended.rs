@@ -55,7 +55,18 @@ const MAX_ROUNDS: usize = 8;
 
 /// Finds the conversation that a session holds, whatever its links.
 pub fn intended(facts: &Facts) -> Intended {
-    let mut rows = Rows::load_whole(facts);
+    intended_at(facts, None)
+}
+
+/// Finds the conversation that ends with an entry, or the one that the newest client would go on with.
+pub fn intended_at(facts: &Facts, end: Option<usize>) -> Intended {
+    // What was written after its end is not part of it, but for notes on it.
+    let upto = end.map_or(facts.nodes.len(), |end| {
+        let note = |node: &&crate::facts::Node| !node.is_conversation() && !node.flags.is_boundary();
+        let last = last_above(facts, end);
+        last + 1 + facts.nodes[last + 1..].iter().take_while(note).count()
+    });
+    let mut rows = Rows::load_whole(facts, upto);
     let node = |rows: &Rows<'_>, slot: u32| rows.slots[slot as usize].node as usize;
     let (breaks, scrambled) = rows.mend_links();
     let breaks = breaks
@@ -66,10 +77,18 @@ pub fn intended(facts: &Facts) -> Intended {
             parent: rows.parent(slot).map(|parent| node(&rows, parent)),
         })
         .collect();
-    let Some(mut leaf) = rows.leaf().or(rows.untimed_leaf) else {
+    let own = rows.leaf().or(rows.untimed_leaf);
+    // An end that a compaction took out of the conversation is still in the file.
+    let wanted = end.map(|end| rows.slot_at[facts.first_of(end)]).filter(|&slot| slot != NONE);
+    let gone = wanted.is_some_and(|slot| rows.slots[slot as usize].gone);
+    if gone {
+        rows = Rows::load_whole(facts, upto);
+        rows.mend_links();
+    }
+    let Some(mut leaf) = wanted.or(own) else {
         return Intended { breaks, scrambled, ..Intended::default() };
     };
-    if scrambled {
+    if scrambled && wanted.is_none() {
         let said = |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
         leaf = rows.newest_of(rows.live().filter(said)).unwrap_or(leaf);
     }
@@ -79,9 +98,21 @@ pub fn intended(facts: &Facts) -> Intended {
     Intended { leaf: Some(node(&rows, leaf)), chain, breaks, scrambled }
 }
 
+/// Finds the last in the file of an entry and those it hangs on: children may stand before parents.
+fn last_above(facts: &Facts, end: usize) -> usize {
+    let mut seen = FxHashSet::default();
+    let mut last = end;
+    let mut at = Some(end);
+    while let Some(node) = at.filter(|&node| seen.insert(node)) {
+        last = last.max(node);
+        at = facts.parent_of(node);
+    }
+    last
+}
+
 impl<'f> Rows<'f> {
-    fn load_whole(facts: &'f Facts) -> Self {
-        Self::load_rows(facts, Client::NEWEST, true)
+    fn load_whole(facts: &'f Facts, upto: usize) -> Self {
+        Self::load_rows(facts, Client::NEWEST, Some(upto))
     }
 
     /// Gives every entry of the main conversation whose link is broken a parent.

@@ -23,7 +23,7 @@ use crate::client::Client;
 use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
 use crate::id::{Time, Uid};
 
-pub use intended::{Break, BrokenLink, Intended, intended};
+pub use intended::{Break, BrokenLink, Intended, intended, intended_at};
 pub use request::{Part, Sent, What};
 use request::{Row, RowKind};
 
@@ -293,11 +293,12 @@ const BIG_FILE: u64 = 5 * 1024 * 1024;
 
 impl<'f> Rows<'f> {
     fn load(facts: &'f Facts, client: Client) -> Self {
-        Self::load_rows(facts, client, false)
+        Self::load_rows(facts, client, None)
     }
 
-    /// Loads the rows that a client reads, or all that are in the file.
-    fn load_rows(facts: &'f Facts, client: Client, all: bool) -> Self {
+    /// Loads the rows that a client reads, or all of the first `upto` in the file.
+    fn load_rows(facts: &'f Facts, client: Client, upto: Option<usize>) -> Self {
+        let all = upto.is_some();
         let mut rows = Self {
             all,
             facts,
@@ -325,7 +326,7 @@ impl<'f> Rows<'f> {
         let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112 && !all;
         let end = match facts.null_line {
             Some(at) if client.stops_at_null() => at as usize,
-            _ => facts.nodes.len(),
+            _ => upto.unwrap_or(facts.nodes.len()),
         };
         // Entries that are left out, with the parent that their children get instead.
         let mut left_out: FxHashMap<Uid, Uid> = FxHashMap::default();
