@@ -4,7 +4,7 @@ use rethread_log::{Key, Line, Span, parse_entry};
 
 /// A line whose values are to be changed.
 pub(crate) struct Splice<'a> {
-    raw: &'a [u8],
+    pub(crate) raw: &'a [u8],
     pub(crate) line: Line,
     /// What replaces which bytes, in no order.
     changes: Vec<(usize, usize, Vec<u8>)>,
@@ -21,6 +21,11 @@ impl<'a> Splice<'a> {
     /// Replaces bytes by others.
     pub(crate) fn replace(&mut self, span: Span, with: Vec<u8>) {
         self.changes.push((span.start(), span.start() + span.len(), with));
+    }
+
+    /// Replaces bytes from one place to another.
+    pub(crate) fn replace_bytes(&mut self, start: usize, end: usize, with: Vec<u8>) {
+        self.changes.push((start, end, with));
     }
 
     fn insert(&mut self, at: usize, key: &str, value: &[u8]) {
@@ -51,43 +56,48 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Returns a block with the changes inside it.
-    pub(crate) fn block(&self, span: Span) -> Vec<u8> {
-        let (start, end) = (span.start(), span.start() + span.len());
-        let inside = |change: &&(usize, usize, Vec<u8>)| change.0 >= start && change.1 <= end;
-        apply(&self.raw[start..end], start, self.changes.iter().filter(inside))
-    }
-
-    /// Takes back the changes inside a span, which is replaced as a whole.
-    pub(crate) fn replace_whole(&mut self, span: Span, with: Vec<u8>) {
-        let (start, end) = (span.start(), span.start() + span.len());
-        self.changes.retain(|change| change.1 <= start || change.0 >= end);
-        self.replace(span, with);
+    /// Takes a field out, with its name and a comma.
+    pub(crate) fn remove(&mut self, key: Key) {
+        let span = self.line.field(key);
+        if span.is_empty() {
+            return;
+        }
+        let blank = |b: &u8| b.is_ascii_whitespace();
+        let before = |end: usize| end - self.raw[..end].iter().rev().take_while(|b| blank(b)).count();
+        // The name ends with a quote before the colon, and no name that we know has one inside.
+        let colon = before(span.start());
+        let name_end = before(colon.saturating_sub(1));
+        let name = memchr::memrchr(b'"', &self.raw[..name_end.saturating_sub(1)]).unwrap_or(0);
+        let end = span.start() + span.len();
+        let behind = end + self.raw[end..].iter().take_while(|b| blank(b)).count();
+        if self.raw.get(behind) == Some(&b',') {
+            self.changes.push((name, behind + 1, Vec::new()));
+        } else {
+            let comma = before(name);
+            let start = if self.raw[..comma].ends_with(b",") { comma - 1 } else { name };
+            self.changes.push((start, end, Vec::new()));
+        }
     }
 
     /// Returns the line with its changes.
     pub(crate) fn finish(&self) -> Vec<u8> {
-        apply(self.raw, 0, self.changes.iter())
+        apply(self.raw, &self.changes)
     }
 }
 
-fn apply<'c>(
-    raw: &[u8],
-    offset: usize,
-    changes: impl Iterator<Item = &'c (usize, usize, Vec<u8>)>,
-) -> Vec<u8> {
-    let mut changes: Vec<_> = changes.collect();
+fn apply(raw: &[u8], changes: &[(usize, usize, Vec<u8>)]) -> Vec<u8> {
+    let mut changes: Vec<_> = changes.iter().collect();
+    // Of two changes of the same bytes the first one counts.
     changes.sort_by_key(|change| (change.0, change.1));
     let mut out = Vec::with_capacity(raw.len() + 64);
     let mut at = 0;
     for (start, end, with) in changes {
-        let (start, end) = (start - offset, end - offset);
-        if start < at {
+        if *start < at {
             continue;
         }
-        out.extend_from_slice(&raw[at..start]);
+        out.extend_from_slice(&raw[at..*start]);
         out.extend_from_slice(with);
-        at = end;
+        at = *end;
     }
     out.extend_from_slice(&raw[at..]);
     out

@@ -1,5 +1,6 @@
 //! What the tests share: logs built as clients write them, a home of their own, the corpus.
 
+pub mod clones;
 mod home;
 pub mod hostile;
 mod log;

@@ -1,11 +1,12 @@
 //! A plan made into bytes, line by line.
 
-use rethread_log::{Content, Entry, Key, read};
+use rethread_log::{Content, Entry, read};
 use rethread_model::Kind;
 use rustc_hash::FxHashMap;
 
-use super::{BlockEdit, Change, Edit, Item, New, NewKind, Plan, message_id};
-use crate::splice::{Splice, string};
+use super::Change;
+use crate::ids::Names;
+use crate::plan::{Item, NewKind, Plan, checkpoint, edited, spelled};
 
 /// The bytes that a plan gives.
 pub(super) struct Assembly {
@@ -20,6 +21,7 @@ pub(super) struct Assembly {
 impl Assembly {
     pub(super) fn new(source: &[u8], plan: &Plan<'_>) -> Self {
         let entries = read(source).entries;
+        let names = Names::same();
         let added = added_behind(plan);
         let node_of: FxHashMap<u32, usize> =
             plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
@@ -32,14 +34,17 @@ impl Assembly {
                 Some((node, edit)) => {
                     let from = edit.replaced_by.unwrap_or(node);
                     let raw = plan.reader.entry(plan.facts.nodes[from].entry);
-                    let line = edited(raw, edit);
+                    let line = edited(plan, raw, edit, &names);
                     out.object(entry, &line, edit.why.unwrap_or(Kind::Incomplete));
                 }
                 None => out.untouched(entry),
             }
             for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
                 out.end_line();
-                let lines = spelled(plan, &plan.new[*new]);
+                let mut lines = spelled(plan, &plan.new[*new], &names);
+                if matches!(plan.new[*new].kind, NewKind::End | NewKind::NoReply) {
+                    lines.extend(checkpoint(plan, &plan.new[*new]));
+                }
                 let why = plan.new[*new].why;
                 for line in lines.split_inclusive(|&b| b == b'\n') {
                     let (before, after) = (None, Some(line.to_vec()));
@@ -162,138 +167,4 @@ fn added_behind(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
         }
     }
     behind
-}
-
-/// The line of an entry with its changes.
-fn edited(raw: &[u8], edit: &Edit) -> Vec<u8> {
-    let mut splice = Splice::new(raw);
-    let optional = |value: &Option<String>| value.as_ref().map_or(b"null".to_vec(), |text| string(text));
-    if let Some(parent) = &edit.parent {
-        splice.set(Key::ParentUuid, optional(parent));
-    }
-    if let Some(uuid) = &edit.uuid {
-        splice.set(Key::Uuid, string(uuid));
-    }
-    if let Some(time) = &edit.time {
-        splice.set(Key::Timestamp, string(time));
-    }
-    let Some(message) = splice.line.message else { return splice.finish() };
-    if let Some(model) = &edit.model {
-        splice.set_in_message("model", message.model, string(model));
-    }
-    if edit.no_copy && !splice.line.field(Key::ToolUseResult).is_empty() {
-        splice.set(Key::ToolUseResult, b"null".to_vec());
-    }
-    if let Some(content) = &edit.content {
-        splice.replace(message.content, content.clone());
-        return splice.finish();
-    }
-    let spans: Vec<_> = splice.line.blocks.clone();
-    for (at, change) in &edit.blocks {
-        if let (BlockEdit::Rename(id), Some(span)) = (change, spans.get(*at)) {
-            splice.replace(span.id, string(id));
-        }
-    }
-    if edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_))) {
-        let mut list: Vec<Vec<u8>> = Vec::new();
-        for (at, span) in spans.iter().enumerate() {
-            match edit.blocks.get(&at) {
-                Some(BlockEdit::Remove) => {}
-                Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().cloned()),
-                Some(BlockEdit::Rename(_)) => list.push(splice.block(span.whole)),
-                None => list.push(span.whole.of(raw).to_vec()),
-            }
-        }
-        let mut content = vec![b'['];
-        content.extend(list.join(&b","[..]));
-        content.push(b']');
-        splice.replace_whole(message.content, content);
-    }
-    splice.finish()
-}
-
-/// The line of an added entry.
-fn spelled(plan: &Plan<'_>, new: &New) -> Vec<u8> {
-    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
-    let like = Splice::new(raw);
-    let mut line = String::from("{");
-    let mut member = |key: &str, value: &[u8]| {
-        if line.len() > 1 {
-            line.push(',');
-        }
-        line.push_str(&format!("\"{key}\":{}", String::from_utf8_lossy(value)));
-    };
-    member("parentUuid", &new.parent.as_ref().map_or(b"null".to_vec(), |parent| string(parent)));
-    member("isSidechain", b"false");
-    member("userType", b"\"external\"");
-    for key in [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch] {
-        let value = like.line.field(key).of(raw);
-        if !value.is_empty() {
-            member(key.name(), value);
-        }
-    }
-    let time = new.time.to_iso().unwrap_or_default();
-    match &new.kind {
-        NewKind::Result { call } => {
-            let result = serde_json::json!({
-                "role": "user",
-                "content": [{
-                    "type": "tool_result",
-                    "tool_use_id": call,
-                    "content": "[The result of this call is not in the session.]",
-                    "is_error": true,
-                }],
-            });
-            member("type", b"\"user\"");
-            member("message", result.to_string().as_bytes());
-        }
-        NewKind::Beginning => {
-            let message = serde_json::json!({
-                "role": "user",
-                "content": "[The beginning of this conversation is not in the session.]",
-            });
-            member("type", b"\"user\"");
-            member("isMeta", b"true");
-            member("message", message.to_string().as_bytes());
-        }
-        NewKind::NoReply => {
-            let message = serde_json::json!({
-                "id": message_id(&new.uuid),
-                "type": "message",
-                "role": "assistant",
-                "model": "<synthetic>",
-                "content": [{ "type": "text", "text": "No response requested." }],
-                "stop_reason": "stop_sequence",
-                "stop_sequence": "",
-                "usage": { "input_tokens": 0, "output_tokens": 0 },
-            });
-            member("type", b"\"assistant\"");
-            member("message", message.to_string().as_bytes());
-        }
-        NewKind::End => {
-            member("type", b"\"system\"");
-            member("subtype", b"\"informational\"");
-            member("content", b"\"This session was repaired.\"");
-            member("level", b"\"info\"");
-            member("isMeta", b"false");
-        }
-    }
-    member("uuid", &string(&new.uuid));
-    member("timestamp", &string(&time));
-    line.push_str("}\n");
-    let mut line = line.into_bytes();
-    // Clients since 2.1.200 go by a checkpoint.
-    if matches!(new.kind, NewKind::End | NewKind::NoReply) {
-        let said = new.parent.as_ref().filter(|_| matches!(new.kind, NewKind::End));
-        let leaf = said.unwrap_or(&new.uuid);
-        let session = like.line.field(Key::SessionId).of(raw);
-        line.extend_from_slice(b"{\"type\":\"last-prompt\",\"leafUuid\":");
-        line.extend(string(leaf));
-        if !session.is_empty() {
-            line.extend_from_slice(b",\"sessionId\":");
-            line.extend_from_slice(session);
-        }
-        line.extend_from_slice(b"}\n");
-    }
-    line
 }

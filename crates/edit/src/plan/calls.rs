@@ -5,7 +5,7 @@ use rethread_log::Json;
 use rethread_model::{Kind, Role, Sort};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{BlockEdit, Item, NewKind, Plan};
+use super::{BlockEdit, CopyEdit, Item, NewKind, Plan};
 use crate::splice::{Splice, string};
 
 /// A block on the way.
@@ -28,7 +28,11 @@ impl Plan<'_> {
                 continue;
             }
             let role = self.node(node).role;
+            let edit = self.edits.get(&node);
             for (block, fact) in self.facts.blocks_of(self.content_node(node)).iter().enumerate() {
+                if edit.is_some_and(|edit| matches!(edit.blocks.get(&block), Some(BlockEdit::Remove))) {
+                    continue;
+                }
                 let place = Place { at, node, block };
                 match (fact.sort, fact.call(), role) {
                     (Sort::Call, Some(call), Role::Assistant) => {
@@ -90,7 +94,7 @@ impl Plan<'_> {
     }
 
     /// The entry whose content a node will have.
-    pub(super) fn content_node(&self, node: usize) -> usize {
+    pub(crate) fn content_node(&self, node: usize) -> usize {
         self.edits.get(&node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
@@ -174,7 +178,12 @@ impl Plan<'_> {
             }
         }
         self.block_edit(place, BlockEdit::Replace(blocks), Kind::OrphanResult);
-        self.edit(place.node, Kind::OrphanResult).no_copy = true;
+        // Nobody wrote it, unless somebody wrote something beside it.
+        let alone =
+            self.facts.blocks_of(self.content_node(place.node)).iter().all(|b| b.sort == Sort::Result);
+        let edit = self.edit(place.node, Kind::OrphanResult);
+        edit.copy = Some(CopyEdit::Null);
+        edit.meta |= alone;
     }
 
     /// The ids of the calls that a node will make.

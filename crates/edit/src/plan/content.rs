@@ -48,7 +48,9 @@ impl Plan<'_> {
         let blank = content.as_str().is_some_and(|text| text.trim().is_empty());
         match (role, content.is_string()) {
             (Role::User, true) if blank => {
-                self.edit(node, Kind::BlankText).content = Some(string("(no content)"));
+                let edit = self.edit(node, Kind::BlankText);
+                edit.content = Some(string("(no content)"));
+                edit.meta = true;
             }
             (Role::User, true) => {}
             (_, true) if blank => self.drop_entry(node, Kind::BlankText),
@@ -68,8 +70,13 @@ impl Plan<'_> {
             return self.drop_entry(node, Kind::BlankText);
         }
         let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
-        let mut n_left = blocks.len();
-        for (at, block) in blocks.iter().enumerate() {
+        let taken = |at: usize| {
+            let edit = self.edits.get(&node);
+            edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove)))
+        };
+        let taken: Vec<bool> = (0..blocks.len()).map(taken).collect();
+        let mut n_left = taken.iter().filter(|&&taken| !taken).count();
+        for (at, block) in blocks.iter().enumerate().filter(|&(at, _)| !taken[at]) {
             let (edit, why) = match block.sort {
                 Sort::Blank | Sort::Empty | Sort::NoText => (BlockEdit::Remove, Kind::BlankText),
                 Sort::Null => (BlockEdit::Remove, Kind::OddBlock),
@@ -92,6 +99,7 @@ impl Plan<'_> {
                 let edit = self.edit(node, why);
                 edit.blocks.clear();
                 edit.content = Some(string("(no content)"));
+                edit.meta = true;
             } else {
                 self.drop_entry(node, why);
             }

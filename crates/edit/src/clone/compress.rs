@@ -1,0 +1,100 @@
+//! Older turns made into a compaction: a boundary and a summary that every client honours.
+
+use rethread_model::Reader;
+
+use super::{Making, context, digest};
+use crate::plan::{Item, NewKind};
+
+/// How older turns are condensed.
+#[derive(Debug, Clone)]
+pub struct Compress {
+    /// How many of the last turns stay as they are.
+    pub keep: usize,
+    /// About how many tokens the summaries of all answers together may have. What the user wrote is
+    /// never cut and does not count.
+    pub budget: usize,
+    /// Summaries that somebody else wrote, by turn; where there is none, one is made.
+    pub summaries: Vec<Option<String>>,
+    /// How what is cut can be read, if it is kept.
+    pub removed: Option<String>,
+}
+
+impl Compress {
+    /// About how many tokens the summaries have, if nothing else is said.
+    pub const BUDGET: usize = 8000;
+    /// How many turns stay as they are, if nothing else is said.
+    pub const KEEP: usize = 5;
+}
+
+impl Default for Compress {
+    fn default() -> Self {
+        Self { keep: Self::KEEP, budget: Self::BUDGET, summaries: Vec::new(), removed: None }
+    }
+}
+
+/// A turn that is condensed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number in the clone's conversation, from 1.
+    pub n: usize,
+    /// Its first and its last message, by their numbers in the source.
+    pub messages: (usize, usize),
+    /// Everything that was said and done in it, for somebody who is to sum it up.
+    pub text: String,
+    /// Its summary, without the user's words; nothing if an earlier summary speaks of it.
+    pub summary: Option<String>,
+}
+
+impl Making<'_, '_> {
+    /// Condenses all turns but the last ones.
+    pub(super) fn compress(&mut self) {
+        let Some(compress) = &self.recipe.compress else { return };
+        let way: Vec<usize> =
+            self.plan.old_way().into_iter().filter(|&node| !self.plan.is_dropped(node)).collect();
+        let asks = |at: &usize| self.plan.node(way[*at]).flags.is_human();
+        let prompts: Vec<usize> = (0..way.len()).filter(asks).collect();
+        let Some(n_old) = prompts.len().checked_sub(compress.keep).filter(|&n| n > 0) else { return };
+        let cut = prompts.get(n_old).copied().unwrap_or(way.len());
+        let facts = self.plan.facts;
+        let reader: Reader<'_> = self.plan.reader;
+        let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut]);
+        let turns = old.turns(compress);
+        let text = old.summary(&turns, compress);
+        let like = way.get(cut).copied().unwrap_or(way[cut - 1]);
+        let tokens = context(&self.source.session).tokens;
+        let later = cut == way.len();
+        let boundary = self.plan.add_asked(NewKind::Boundary { tokens }, like, if later { 1 } else { -2 });
+        let summary = self.plan.add_asked(NewKind::Summary { text }, like, if later { 2 } else { -1 });
+        for &node in &way[..cut] {
+            self.condensed.insert(node);
+            self.plan.asked(node).drop = true;
+        }
+        let mut items = vec![Item::New(boundary), Item::New(summary)];
+        items.extend(way[cut..].iter().map(|&node| Item::Old(node)));
+        self.plan.way = items;
+        self.cloned.counts.turns = n_old as u64;
+        self.cloned.turns = turns;
+        // Subagents of calls that are gone are gone too.
+        self.drop_condensed_agents();
+    }
+
+    fn drop_condensed_agents(&mut self) {
+        let session = &self.source.session;
+        let facts = &session.facts;
+        let roots = session.side_roots();
+        let gone: rustc_hash::FxHashSet<usize> = session
+            .subagents()
+            .iter()
+            .filter(|agent| {
+                agent.call.is_some_and(|c| self.condensed.contains(&(facts.calls[c].node as usize)))
+            })
+            .map(|agent| agent.root)
+            .collect();
+        for node in (0..facts.nodes.len()).filter(|_| !gone.is_empty()) {
+            let root = session.tree.step(node).and_then(|step| roots[step]);
+            if root.is_some_and(|root| gone.contains(&session.tree.first_entry(root as usize))) {
+                self.plan.asked(node).drop = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How much of the model's attention a session takes: measured where the API said so.
+
+use rethread_log::Json;
+use rethread_model::{Block, Client, Facts, Role, Session, resume};
+
+use super::Making;
+use super::select::Selection;
+use crate::plan::{BlockEdit, Edit, Item, NewKind};
+
+/// How a number of tokens is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// The API counted them with the last answer.
+    Recorded,
+    /// Worked out from what is sent: four bytes of text are about a token.
+    Estimated,
+}
+
+impl Measure {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::Estimated => "estimated",
+        }
+    }
+}
+
+/// What a client sends when it resumes a session, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// How many tokens.
+    pub tokens: u64,
+    /// How that is known.
+    pub measure: Measure,
+    /// How many the messages have by their length alone.
+    pub estimate: u64,
+}
+
+/// About how many tokens a picture is.
+const PICTURE: u64 = 1600;
+/// Clients refuse to go on, or compact at once, when the last answer says that the context is nearly
+/// full. No client does so below this.
+const STALE: u64 = 100_000;
+
+/// Estimates the tokens of a text from its length in the log.
+pub(super) fn tokens_of(bytes: u64) -> u64 {
+    bytes.div_ceil(4)
+}
+
+fn tokens_of_block(block: &Block) -> u64 {
+    let picture = if block.media > 0 { PICTURE } else { 0 };
+    tokens_of(u64::from(block.len.saturating_sub(block.media))) + picture
+}
+
+/// Measures what the newest client sends of a session.
+pub fn context(session: &Session) -> Context {
+    let facts = &session.facts;
+    let resumed = resume(facts, Client::NEWEST);
+    let chain = resumed.chain;
+    let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
+    let sent = &chain[boundary..];
+    let estimate = sent.iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block).sum();
+    let recorded = sent.iter().rposition(|&node| recorded(facts, node).is_some());
+    match recorded.and_then(|at| Some((at, self::recorded(facts, sent[at])?))) {
+        Some((at, tokens)) => {
+            let after = sent[at + 1..].iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block);
+            Context { tokens: tokens + after.sum::<u64>(), measure: Measure::Recorded, estimate }
+        }
+        None => Context { tokens: estimate, measure: Measure::Estimated, estimate },
+    }
+}
+
+/// How large the context was with an answer, as the API counted.
+fn recorded(facts: &Facts, node: usize) -> Option<u64> {
+    let fact = &facts.nodes[node];
+    if fact.role != Role::Assistant || fact.flags.is_synthetic() || fact.flags.is_failure_report() {
+        return None;
+    }
+    let usage = facts.usage(&facts.messages[fact.message()?])?;
+    let tokens = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
+    (tokens > 0).then_some(tokens)
+}
+
+impl Making<'_, '_> {
+    /// The last answer says how large the context was. If that is far too much now, it is put right:
+    /// clients go by it.
+    pub(super) fn settle_usage(&mut self, selection: &Selection) {
+        let plan = &*self.plan;
+        let facts = plan.facts;
+        let way = plan.kept_way();
+        let nodes =
+            || way.iter().filter_map(|item| if let Item::Old(node) = item { Some(*node) } else { None });
+        let Some(answer) = nodes().rfind(|&node| recorded(facts, node).is_some()) else { return };
+        let Some(tokens) = recorded(facts, answer).filter(|&tokens| tokens > STALE) else { return };
+        let boundary = |item: &Item| match *item {
+            Item::Old(node) => facts.nodes[node].flags.is_boundary(),
+            Item::New(new) => matches!(plan.new[new].kind, NewKind::Boundary { .. }),
+        };
+        let last = |items: &[Item]| items.iter().rposition(boundary).unwrap_or(0);
+        let was: Vec<Item> = selection.way.iter().map(|&node| Item::Old(node)).collect();
+        let all = |item: &Item| if let Item::Old(node) = item { facts.blocks_of(*node) } else { &[] };
+        let before: u64 = was[last(&was)..].iter().flat_map(all).map(tokens_of_block).sum();
+        let after: u64 = way[last(&way)..].iter().map(|item| self.tokens_left(item)).sum();
+        if after >= before {
+            return;
+        }
+        let now = (tokens - (before - after).min(tokens)).max(after);
+        let message = facts.nodes[answer].message();
+        let rows: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
+        for node in rows {
+            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            let mut line = rethread_log::Line::default();
+            rethread_log::parse_entry(raw, &mut line);
+            let usage = line.message.map(|message| Json::new(message.usage.of(raw)));
+            if let Some(usage) = usage.filter(|usage| usage.is_object()) {
+                self.plan.asked(node).usage = Some(with_context(usage, now));
+                self.cloned.usage_settled = true;
+            }
+        }
+    }
+
+    fn tokens_left(&self, item: &Item) -> u64 {
+        let node = match *item {
+            Item::Old(node) => node,
+            Item::New(new) => {
+                return match &self.plan.new[new].kind {
+                    NewKind::Summary { text } => tokens_of(text.len() as u64),
+                    _ => 0,
+                };
+            }
+        };
+        let edit: Option<&Edit> = self.plan.edits.get(&node);
+        let left = |(at, block): (usize, &Block)| match edit.and_then(|edit| edit.blocks.get(&at)) {
+            Some(BlockEdit::Remove) => 0,
+            _ => match edit.and_then(|edit| edit.short.get(&at)) {
+                Some(short) => tokens_of(short.len as u64),
+                None => tokens_of_block(block),
+            },
+        };
+        self.plan.facts.blocks_of(node).iter().enumerate().map(left).sum()
+    }
+}
+
+/// What an answer cost, had the context been so large.
+fn with_context(usage: Json<'_>, tokens: u64) -> Vec<u8> {
+    let raw = usage.raw();
+    let mut out = Vec::with_capacity(raw.len());
+    let mut done = 0;
+    usage.each(|key, value| {
+        let with: Vec<u8> = match key {
+            b"input_tokens" => tokens.to_string().into_bytes(),
+            b"cache_creation_input_tokens" | b"cache_read_input_tokens" => b"0".to_vec(),
+            b"cache_creation" => with_zeros(value),
+            b"iterations" if value.is_array() => b"[]".to_vec(),
+            _ => return,
+        };
+        let start = value.raw().as_ptr().addr() - raw.as_ptr().addr();
+        out.extend_from_slice(&raw[done..start]);
+        out.extend(with);
+        done = start + value.raw().len();
+    });
+    out.extend_from_slice(&raw[done..]);
+    out
+}
+
+fn with_zeros(value: Json<'_>) -> Vec<u8> {
+    let mut names = Vec::new();
+    value.each(|key, _| names.push(format!("{}:0", serde_json::json!(String::from_utf8_lossy(key)))));
+    if value.is_object() { format!("{{{}}}", names.join(",")).into_bytes() } else { value.raw().to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_size_of_the_context_changes() {
+        let usage = br#"{"input_tokens": 3,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":9},"cache_read_input_tokens":180000,"output_tokens":40,"service_tier":"standard"}"#;
+        let out = with_context(Json::new(usage), 1234);
+        assert_eq!(
+            String::from_utf8(out).expect("UTF-8"),
+            r#"{"input_tokens": 1234,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0},"cache_read_input_tokens":0,"output_tokens":40,"service_tier":"standard"}"#
+        );
+    }
+}

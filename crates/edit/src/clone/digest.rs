@@ -1,0 +1,574 @@
+//! A summary of turns, made without any model: the same text for the same turns.
+//!
+//! What the user wrote stands in full. Of what the model wrote, the sentences that say most are kept:
+//! the first and the last ones, those that tell what was decided, found or done. Of tools remain the
+//! files that were changed, the commands, and how tests and commands ended.
+
+use rethread_log::{BlockKind, Json, Line, parse_entry};
+use rethread_model::{Facts, Reader, Role, describe_media};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::compress::{Compress, Turn};
+use crate::plan::{BlockEdit, Edit};
+
+/// Turns that are to be condensed.
+pub(super) struct Old {
+    turns: Vec<Said>,
+    /// The summary of an earlier compaction, and how many turns it speaks of.
+    earlier: Option<(String, usize)>,
+}
+
+/// What was said and done in one turn.
+#[derive(Default)]
+struct Said {
+    /// Its number; 0 is what stands before the first prompt.
+    n: usize,
+    messages: Option<(usize, usize)>,
+    events: Vec<Event>,
+}
+
+enum Event {
+    User(String),
+    Text(String),
+    Call(Call),
+}
+
+struct Call {
+    tool: String,
+    /// The file, the command, what was looked for.
+    about: String,
+    result: String,
+    /// How it ended, if that says something.
+    outcome: String,
+    failed: bool,
+}
+
+/// The least and the most tokens that the summary of a turn gets.
+const SHARE: (usize, usize) = (30, 400);
+/// How much of a result somebody else gets to read who sums a turn up, in characters.
+const RESULT: usize = 2000;
+/// The length of one line about a tool, in characters.
+const LINE: usize = 160;
+
+impl Old {
+    pub(super) fn new(
+        facts: &Facts,
+        reader: Reader<'_>,
+        edits: &FxHashMap<usize, Edit>,
+        nodes: &[usize],
+    ) -> Self {
+        let mut old = Self { turns: vec![Said::default()], earlier: None };
+        let mut open: FxHashMap<String, (usize, usize)> = FxHashMap::default();
+        let mut n = 0;
+        for &node in nodes {
+            let fact = &facts.nodes[node];
+            if fact.flags.is_human() {
+                n += 1;
+                old.turns.push(Said { n, ..Said::default() });
+            }
+            let at = old.turns.len() - 1;
+            if let Some(message) = fact.message() {
+                let (first, last) = old.turns[at].messages.unwrap_or((message + 1, message + 1));
+                old.turns[at].messages = Some((first.min(message + 1), last.max(message + 1)));
+            }
+            let raw = reader.entry(fact.entry);
+            let mut line = Line::default();
+            parse_entry(raw, &mut line);
+            if fact.flags.is_summary() {
+                let text = texts(&line, raw).join("\n\n");
+                old.earlier = Some((text, old.turns.len()));
+                continue;
+            }
+            if fact.flags.is_queued_prompt() {
+                let attachment = Json::new(line.field(rethread_log::Key::Attachment).of(raw));
+                let prompt = attachment.get("prompt");
+                let text = |block: Json<'_>| match block.get("text").and_then(Json::as_str) {
+                    Some(text) => text.into_owned(),
+                    None => describe_media(block),
+                };
+                let words = prompt.and_then(Json::as_str).map(|text| text.into_owned());
+                let blocks =
+                    || prompt.into_iter().flat_map(Json::items).map(text).collect::<Vec<_>>().join("\n");
+                old.turns[at].events.push(Event::User(words.unwrap_or_else(blocks)));
+                continue;
+            }
+            match fact.role {
+                Role::User if fact.flags.is_human() => {
+                    let text = texts(&line, raw).join("\n");
+                    old.turns[at].events.push(Event::User(text));
+                }
+                // A command is typed too, and its words stand in markup.
+                Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
+                    let typed = typed_command(&texts(&line, raw).join("\n"));
+                    old.turns[at].events.extend(typed.map(Event::User));
+                }
+                Role::User if fact.flags.has_result() => old.take_results(&line, raw, &mut open),
+                Role::Assistant if !fact.flags.is_synthetic() && !fact.flags.is_failure_report() => {
+                    old.take_answer(&line, raw, edits.get(&node), &mut open);
+                }
+                _ => {}
+            }
+        }
+        if old.turns[0].events.is_empty() {
+            old.turns.remove(0);
+            old.earlier = old.earlier.map(|(text, covered)| (text, covered - 1));
+        }
+        old
+    }
+
+    fn take_answer(
+        &mut self,
+        line: &Line,
+        raw: &[u8],
+        edit: Option<&Edit>,
+        open: &mut FxHashMap<String, (usize, usize)>,
+    ) {
+        let turn = self.turns.len() - 1;
+        let events = &mut self.turns[turn].events;
+        for (at, block) in line.blocks.iter().enumerate() {
+            if edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove))) {
+                continue;
+            }
+            match block.kind {
+                Some(BlockKind::Text) => {
+                    let text = Json::new(block.text.of(raw)).as_str().unwrap_or_default();
+                    events.push(Event::Text(text.into_owned()));
+                }
+                Some(BlockKind::ToolUse) => {
+                    let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
+                    let tool = text(Json::new(block.name.of(raw)));
+                    let about = subject(Json::new(block.input.of(raw)));
+                    open.insert(text(Json::new(block.id.of(raw))), (turn, events.len()));
+                    events.push(Event::Call(Call {
+                        tool,
+                        about,
+                        result: String::new(),
+                        outcome: String::new(),
+                        failed: false,
+                    }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_results(&mut self, line: &Line, raw: &[u8], open: &mut FxHashMap<String, (usize, usize)>) {
+        for block in line.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult)) {
+            let id = Json::new(block.id.of(raw)).as_str().unwrap_or_default();
+            let Some((turn, at)) = open.remove(&*id) else { continue };
+            if let Some(Event::Call(call)) = self.turns[turn].events.get_mut(at) {
+                let content = Json::new(block.content.of(raw));
+                let text = |item: Json<'_>| item.get("text").and_then(Json::as_str).map(|t| t.into_owned());
+                let result = match content.as_str() {
+                    Some(text) => text.into_owned(),
+                    None => content.items().filter_map(text).collect::<Vec<_>>().join("\n"),
+                };
+                call.failed = block.is_error.of(raw) == b"true";
+                call.outcome = outcome(&result, call.failed);
+                call.result = start_of(&result, RESULT);
+            }
+        }
+    }
+
+    /// The turns with their summaries.
+    pub(super) fn turns(&self, compress: &Compress) -> Vec<Turn> {
+        let covered = self.earlier.as_ref().map_or(0, |&(_, covered)| covered);
+        let own = self.turns.len() - covered.min(self.turns.len());
+        let share = (compress.budget / own.max(1)).clamp(SHARE.0, SHARE.1);
+        // If there are more turns than the budget allows, the oldest have no summary.
+        let told = compress.budget / share;
+        let turn = |(at, said): (usize, &Said)| {
+            let given = compress.summaries.get(at).cloned().flatten();
+            let late = at + told >= self.turns.len();
+            let made =
+                || (at >= covered && late).then(|| said.summary(share)).filter(|text| !text.is_empty());
+            let (first, last) = said.messages.unwrap_or_default();
+            Turn { n: said.n, messages: (first, last), text: said.transcript(), summary: given.or_else(made) }
+        };
+        self.turns.iter().enumerate().map(turn).collect()
+    }
+
+    /// The text that stands in for the turns.
+    pub(super) fn summary(&self, turns: &[Turn], compress: &Compress) -> String {
+        let n = self.turns.iter().filter(|said| said.n > 0).count();
+        let first = if n == 1 { "turn is".to_owned() } else { format!("{n} turns are") };
+        let mut text = format!(
+            "This session goes on from an earlier conversation. Its first {first} condensed below: \
+             what the user wrote stands in full, what was said and done in answer is summed up."
+        );
+        if let Some(command) = &compress.removed {
+            text.push_str(&format!(
+                " The numbers are those of the messages; `{command} --at N` shows one in full."
+            ));
+        }
+        for (at, (said, turn)) in self.turns.iter().zip(turns).enumerate() {
+            if let Some((earlier, covered)) = &self.earlier
+                && *covered == at
+            {
+                text.push_str(&format!("\n\n## Summary of everything up to here\n\n{}", earlier.trim()));
+            }
+            let (first, last) = turn.messages;
+            let numbers = if first == last { format!("#{first}") } else { format!("#{first} to #{last}") };
+            let head =
+                if said.n == 0 { "Before the first prompt".to_owned() } else { format!("Turn {}", said.n) };
+            text.push_str(&format!("\n\n## {head} ({numbers})"));
+            for event in &said.events {
+                if let Event::User(words) = event {
+                    text.push_str(&format!("\n\nUser:\n{words}"));
+                }
+            }
+            if let Some(summary) = &turn.summary {
+                text.push_str(&format!("\n\nAssistant:\n{}", summary.trim()));
+            }
+        }
+        if let Some((earlier, covered)) = &self.earlier
+            && *covered >= self.turns.len()
+        {
+            text.push_str(&format!("\n\n## Summary of everything up to here\n\n{}", earlier.trim()));
+        }
+        text
+    }
+}
+
+impl Said {
+    /// Everything in it, for somebody who is to sum it up.
+    fn transcript(&self) -> String {
+        let mut text = String::new();
+        for event in &self.events {
+            match event {
+                Event::User(words) => text.push_str(&format!("## User\n\n{words}\n\n")),
+                Event::Text(words) => text.push_str(&format!("## Assistant\n\n{words}\n\n")),
+                Event::Call(call) => {
+                    let result = &call.result;
+                    let failed = if call.failed { " (failed)" } else { "" };
+                    text.push_str(&format!(
+                        "## Tool: {}{failed}\n\n{}\n\n{result}\n\n",
+                        call.tool, call.about
+                    ));
+                }
+            }
+        }
+        text
+    }
+
+    /// What the model said and did, in about so many tokens.
+    fn summary(&self, tokens: usize) -> String {
+        let room = tokens * 4;
+        let tools = self.tool_lines(room * 2 / 5);
+        let used: usize = tools.iter().map(|line| line.len() + 1).sum();
+        let mut lines = Vec::new();
+        let said = self.sentences(room.saturating_sub(used));
+        if !said.is_empty() {
+            lines.push(said.join(" "));
+        }
+        lines.extend(tools);
+        lines.join("\n")
+    }
+
+    /// The sentences that say most, in the order in which they were said.
+    fn sentences(&self, room: usize) -> Vec<String> {
+        let texts: Vec<&String> = self
+            .events
+            .iter()
+            .filter_map(|e| if let Event::Text(text) = e { Some(text) } else { None })
+            .collect();
+        let mut found: Vec<(usize, i32, String)> = Vec::new();
+        let mut known: FxHashSet<String> = FxHashSet::default();
+        for (nth, text) in texts.iter().enumerate() {
+            let sentences = sentences_of(text);
+            for (at, sentence) in sentences.into_iter().enumerate() {
+                let mut weight = match at {
+                    0 => 4,
+                    1 => 2,
+                    2 => 1,
+                    _ => 0,
+                };
+                weight += if nth + 1 == texts.len() { 4 } else { 0 };
+                weight += if tells_much(&sentence) { 3 } else { 0 };
+                if known.insert(sentence.clone()) {
+                    found.push((found.len(), weight, sentence));
+                }
+            }
+        }
+        let mut by_weight: Vec<usize> = (0..found.len()).collect();
+        by_weight.sort_by_key(|&at| (-found[at].1, found[at].0));
+        let mut left = room;
+        let mut chosen: Vec<usize> = Vec::new();
+        for at in by_weight {
+            let len = found[at].2.len() + 1;
+            if len <= left {
+                left -= len;
+                chosen.push(at);
+            } else if chosen.is_empty() {
+                return vec![start_of(&found[at].2, room.saturating_sub(4) / 2)];
+            }
+        }
+        chosen.sort_unstable();
+        chosen.into_iter().map(|at| found[at].2.clone()).collect()
+    }
+
+    /// A line for each thing that was done with tools.
+    fn tool_lines(&self, room: usize) -> Vec<String> {
+        let mut changed: Vec<&str> = Vec::new();
+        let mut read: Vec<&str> = Vec::new();
+        let mut lines: Vec<(bool, String)> = Vec::new();
+        let mut seen: FxHashSet<(&str, &str)> = FxHashSet::default();
+        let calls =
+            self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call) } else { None });
+        for call in calls {
+            let files = match call.tool.as_str() {
+                "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "Update" if !call.failed => {
+                    Some(&mut changed)
+                }
+                "Read" | "Glob" | "Grep" | "LS" | "View" if !call.failed => Some(&mut read),
+                _ => None,
+            };
+            match files {
+                Some(files) => {
+                    if seen.insert((call.tool.as_str(), call.about.as_str()))
+                        && !files.contains(&call.about.as_str())
+                    {
+                        files.push(&call.about);
+                    }
+                }
+                None => {
+                    let end = &call.outcome;
+                    let end = if end.is_empty() { String::new() } else { format!(" → {end}") };
+                    let about =
+                        if call.about.is_empty() { String::new() } else { format!(": {}", call.about) };
+                    let line = format!("- {}{about}{end}", call.tool);
+                    lines.push((call.failed || !end.is_empty(), start_of(&line, LINE)));
+                }
+            }
+        }
+        let mut out = Vec::new();
+        let mut left = room;
+        let mut add = |line: String| {
+            let fits = line.len() < left;
+            if fits {
+                left -= line.len() + 1;
+                out.push(line);
+            }
+            fits
+        };
+        let list = |name: &str, files: &[&str]| {
+            let shown = files.len().min(12);
+            let more = files.len() - shown;
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("- {name}: {}{more}", files[..shown].join(", "))
+        };
+        if !changed.is_empty() && !add(list("Changed", &changed)) {
+            add(format!("- Changed: {} files", changed.len()));
+        }
+        // What ended in some way first; the latest of them say most.
+        let mut order: Vec<usize> = (0..lines.len()).collect();
+        order.sort_by_key(|&at| (!lines[at].0, std::cmp::Reverse(at)));
+        let mut shown: Vec<usize> = Vec::new();
+        let mut room = room.saturating_sub(out.iter().map(|line| line.len() + 1).sum::<usize>());
+        for at in order {
+            if lines[at].1.len() < room {
+                room -= lines[at].1.len() + 1;
+                shown.push(at);
+            }
+        }
+        shown.sort_unstable();
+        let n_hidden = lines.len() - shown.len();
+        out.extend(shown.into_iter().map(|at| lines[at].1.clone()));
+        if !read.is_empty() && room > 40 {
+            let line = list("Looked at", &read);
+            out.push(if line.len() < room { line } else { format!("- Looked at: {} files", read.len()) });
+        }
+        if n_hidden > 0 {
+            out.push(format!("- and {n_hidden} more calls"));
+        }
+        out
+    }
+}
+
+/// The words of an entry; pictures and documents are named.
+fn texts(line: &Line, raw: &[u8]) -> Vec<String> {
+    let Some(message) = line.message else { return Vec::new() };
+    if let Some(text) = Json::new(message.content.of(raw)).as_str() {
+        return vec![text.into_owned()];
+    }
+    let text = |block: &rethread_log::BlockSpans| match block.kind {
+        Some(BlockKind::Text) => Json::new(block.text.of(raw)).as_str().map(|text| text.into_owned()),
+        Some(BlockKind::Image | BlockKind::Document) => Some(describe_media(Json::new(block.whole.of(raw)))),
+        _ => None,
+    };
+    line.blocks.iter().filter_map(text).collect()
+}
+
+/// What somebody typed as a command: its name and what follows it.
+fn typed_command(text: &str) -> Option<String> {
+    let part = |tag: &str| {
+        let rest = text.split_once(&format!("<{tag}>"))?.1;
+        let words = rest.split_once(&format!("</{tag}>")).map_or(rest, |(words, _)| words).trim();
+        (!words.is_empty()).then(|| words.to_owned())
+    };
+    let shell = part("bash-input").map(|command| format!("! {command}"));
+    let command =
+        [part("command-name"), part("command-args")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    shell.or_else(|| (!command.is_empty()).then_some(command))
+}
+
+/// What a call is about, in a line.
+fn subject(input: Json<'_>) -> String {
+    let keys = [
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "pattern",
+        "query",
+        "url",
+        "description",
+        "prompt",
+        "skill",
+    ];
+    let text = |key: &&str| input.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    if let Some(text) = keys.iter().find_map(text) {
+        return one_line(&text, 100);
+    }
+    let mut first = None;
+    input.each(|_, value| {
+        if first.is_none() {
+            first = value.as_str().map(|text| one_line(&text, 100));
+        }
+    });
+    first.unwrap_or_default()
+}
+
+/// How a call ended, if that says something.
+fn outcome(result: &str, failed: bool) -> String {
+    let tells = |line: &&str| {
+        let low = line.to_ascii_lowercase();
+        let counts = low.bytes().any(|b| b.is_ascii_digit());
+        counts && (low.contains(" passed") || low.contains(" failed") || low.contains(" failing"))
+            || low.contains("test result:")
+            || low.starts_with("error")
+            || low.contains("build succe")
+            || low.contains("build fail")
+            || low.starts_with("fatal:")
+            || low.contains("panicked at")
+    };
+    let told = result.lines().map(str::trim).rfind(tells);
+    let told = told.or_else(|| {
+        let first = result.lines().map(str::trim).find(|line| !line.is_empty());
+        first.filter(|_| failed)
+    });
+    match (told, failed) {
+        (Some(line), true) => format!("failed: {}", one_line(line, 100)),
+        (Some(line), false) => one_line(line, 100),
+        (None, true) => "failed".to_owned(),
+        (None, false) => String::new(),
+    }
+}
+
+/// The sentences of a text, without code.
+fn sentences_of(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut code = false;
+    for line in text.lines() {
+        let line = line.trim();
+        if line.starts_with("```") || line.starts_with("~~~") {
+            code = !code;
+            continue;
+        }
+        let line = line.trim_start_matches(['#', '-', '*', '>', ' ', '•']);
+        if code || line.is_empty() || line.starts_with('|') {
+            continue;
+        }
+        let mut start = 0;
+        for (at, _) in line.match_indices(['.', '!', '?', '。', '！', '？']) {
+            let end = at + line[at..].chars().next().map_or(1, char::len_utf8);
+            let ends =
+                line[end..].chars().next().is_none_or(char::is_whitespace) || !line[at..end].is_ascii();
+            if ends && end - start > 12 {
+                found.push(line[start..end].trim().to_owned());
+                start = end;
+            }
+        }
+        let rest = line[start..].trim();
+        if rest.chars().count() > 2 {
+            found.push(rest.to_owned());
+        }
+    }
+    found.iter().map(|sentence| start_of(sentence, 300)).collect()
+}
+
+/// Tells whether a sentence says what was decided, found or done.
+fn tells_much(sentence: &str) -> bool {
+    const CUES: &[&str] = &[
+        "because",
+        "instead",
+        "decid",
+        "root cause",
+        "the problem",
+        "the issue",
+        "the fix",
+        "fixed",
+        "turns out",
+        "turned out",
+        "chose",
+        "will use",
+        "we use",
+        "must ",
+        "never ",
+        "should ",
+        "done",
+        "implemented",
+        "added",
+        "removed",
+        "changed",
+        "created",
+        "now ",
+        "pass",
+        "fail",
+        "error",
+        "bug",
+        "todo",
+        "next",
+        "remaining",
+        "`",
+    ];
+    let low = sentence.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    start_of(&line, most)
+}
+
+/// The beginning of a text, with a mark if there was more.
+fn start_of(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", text[..at].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_found_and_code_is_not() {
+        let text =
+            "I looked at it. The root cause is v1.2 of `x`.\n```\ncode. More.\n```\n- done!\n| a | b |";
+        assert_eq!(sentences_of(text), ["I looked at it.", "The root cause is v1.2 of `x`.", "done!"]);
+        assert!(tells_much("The root cause is v1.2 of `x`."));
+    }
+
+    #[test]
+    fn the_end_of_a_command_is_told() {
+        let passed = "test result: ok. 3 passed; 0 failed";
+        assert_eq!(outcome(&format!("a\n{passed}\n\n"), false), passed);
+        assert_eq!(outcome("no such file\nx", true), "failed: no such file");
+        assert_eq!(outcome("hello", false), "");
+        let typed = "<command-name>/fix</command-name>\n<command-args>the footer</command-args>";
+        assert_eq!(typed_command(typed).as_deref(), Some("/fix the footer"));
+        assert_eq!(typed_command("<bash-input>ls</bash-input>").as_deref(), Some("! ls"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What a compaction says that it kept: only what is still there.
+//!
+//! A client lays the listed entries behind the summary, and gives it up if one of them is missing.
+
+use rethread_log::{Json, Key, Line, parse_entry};
+use rethread_model::Uid;
+use rustc_hash::FxHashSet;
+
+use super::Making;
+use crate::plan::Item;
+
+impl Making<'_, '_> {
+    /// Takes entries that are gone out of the lists of compactions.
+    pub(super) fn settle_kept(&mut self) {
+        let facts = self.plan.facts;
+        let boundaries: Vec<usize> = (0..facts.nodes.len())
+            .filter(|&node| facts.nodes[node].flags.is_boundary() && !self.plan.is_dropped(node))
+            .collect();
+        let way: Vec<Item> = self.plan.kept_way();
+        let last = way.iter().rposition(|item| matches!(item, Item::Old(node) if boundaries.contains(node)));
+        let behind: FxHashSet<Item> =
+            last.map_or_else(FxHashSet::default, |at| way[at..].iter().copied().collect());
+        for node in boundaries {
+            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            let mut line = Line::default();
+            parse_entry(raw, &mut line);
+            let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
+            // What the last one kept is sent, so it must stand behind it.
+            let sent = last.is_some_and(|at| way[at] == Item::Old(node)).then_some(&behind);
+            if let Some(settled) = self.settled(metadata, sent) {
+                self.plan.asked(node).compaction = Some(settled);
+            }
+        }
+    }
+
+    fn is_gone(&self, id: Json<'_>, sent: Option<&FxHashSet<Item>>) -> bool {
+        let node = id.as_str().and_then(|id| self.plan.facts.node_of(Uid::new(id.as_bytes())));
+        node.is_some_and(|node| {
+            self.plan.is_dropped(node) || sent.is_some_and(|sent| !sent.contains(&Item::Old(node)))
+        })
+    }
+
+    /// What a compaction says of itself without what is gone; nothing if all is there.
+    fn settled(&self, metadata: Json<'_>, sent: Option<&FxHashSet<Item>>) -> Option<Vec<u8>> {
+        let lists = metadata.get("preservedMessages");
+        let segment = metadata.get("preservedSegment");
+        let listed = lists.and_then(|lists| lists.get("uuids")).into_iter().flat_map(Json::items);
+        let mut kept: Vec<Json<'_>> = listed.filter(|id| !self.is_gone(*id, sent)).collect();
+        let ends = ["headUuid", "tailUuid"].map(|end| segment.and_then(|segment| segment.get(end)));
+        if kept.is_empty() && lists.is_none() {
+            kept = ends.into_iter().flatten().filter(|id| !self.is_gone(*id, sent)).collect();
+        }
+        let all_gone = |list: Json<'_>| list.items().any(|id| self.is_gone(id, sent));
+        let names = ["uuids", "allUuids"];
+        let harmed = names.iter().any(|key| lists.and_then(|lists| lists.get(key)).is_some_and(all_gone))
+            || ends.into_iter().flatten().any(|id| self.is_gone(id, sent));
+        if !harmed {
+            return None;
+        }
+        let id = |id: Json<'_>| -> Vec<u8> {
+            let id = id.as_str().unwrap_or_default();
+            let known = self.plan.facts.node_of(Uid::new(id.as_bytes())).is_some();
+            if known {
+                crate::splice::string(&self.cloned.names.entry(&id))
+            } else {
+                crate::splice::string(&id)
+            }
+        };
+        let list = |ids: Json<'_>| -> Vec<u8> {
+            let left: Vec<Vec<u8>> = ids.items().filter(|id| !self.is_gone(*id, sent)).map(id).collect();
+            [b"[", left.join(&b","[..]).as_slice(), b"]"].concat()
+        };
+        let whole = object(metadata, |key, value| match key {
+            b"preservedMessages" | b"preservedSegment" if kept.is_empty() => None,
+            b"preservedMessages" => {
+                Some(object(value, |_, value| Some(if value.is_array() { list(value) } else { id(value) })))
+            }
+            b"preservedSegment" => Some(object(value, |key, value| match key {
+                b"headUuid" => Some(id(kept[0])),
+                b"tailUuid" => Some(id(kept[kept.len() - 1])),
+                b"anchorUuid" => Some(id(value)),
+                _ => Some(value.raw().to_vec()),
+            })),
+            _ => Some(value.raw().to_vec()),
+        });
+        Some(whole)
+    }
+}
+
+/// An object with other values, or without some of its members.
+fn object(json: Json<'_>, mut value_of: impl FnMut(&[u8], Json<'_>) -> Option<Vec<u8>>) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    json.each(|key, value| {
+        if let Some(with) = value_of(key, value) {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            out.extend(crate::splice::string(&String::from_utf8_lossy(key)));
+            out.push(b':');
+            out.extend(with);
+        }
+    });
+    out.push(b'}');
+    out
+}

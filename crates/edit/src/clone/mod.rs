@@ -1,0 +1,584 @@
+//! A session made into another: with new ids, one of its paths alone, without tools or thinking, its
+//! older turns condensed.
+//!
+//! A [`Recipe`] says what is wanted. Without any change a clone is its source but for the ids, byte for
+//! byte. With one, it is a plan like a repair: what was asked for is decided first, then what no client
+//! would take is mended, the conversation is laid in one line, and its end is marked where clients
+//! would not agree on it.
+
+mod compress;
+mod context;
+mod digest;
+mod kept;
+mod removed;
+mod select;
+mod thinking;
+mod tools;
+mod write;
+
+use rethread_log::Kind;
+use rethread_model::{Path, Role, Uid};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub use compress::{Compress, Turn};
+pub use context::{Context, Measure, context};
+pub use removed::Removed;
+pub use tools::Tools;
+pub use write::Outcome;
+
+use crate::ids::{Instead, Names};
+use crate::plan::{Item, NewKind, Plan};
+use crate::source::Source;
+use select::Selection;
+
+/// What a clone is to be.
+#[derive(Debug, Clone, Default)]
+pub struct Recipe {
+    /// Only this path, by its number.
+    pub path: Option<usize>,
+    /// Only what leads to this message, by its number, and that message.
+    pub until: Option<usize>,
+    /// Only what leads to the entry with this id, in place of a path or a message; see [`ready`].
+    pub end: Option<Uid>,
+    /// What becomes of tool calls.
+    pub tools: Tools,
+    /// Without thinking.
+    pub strip_thinking: bool,
+    /// With older turns condensed.
+    pub compress: Option<Compress>,
+    /// With this title.
+    pub title: Option<String>,
+    /// With the snapshots of files, whose backups are copied along.
+    pub file_history: bool,
+}
+
+impl Recipe {
+    /// Tells whether nothing but ids changes.
+    pub fn is_plain(&self) -> bool {
+        !self.is_single() && !self.tools.any() && !self.strip_thinking
+    }
+
+    /// Tells whether only one path is wanted.
+    fn is_single(&self) -> bool {
+        self.path.is_some() || self.until.is_some() || self.end.is_some() || self.compress.is_some()
+    }
+
+    /// The line that gives a clone its title; nothing if it has none.
+    pub fn title_line(&self, names: &Names<'_>) -> Vec<u8> {
+        let Some(title) = &self.title else { return Vec::new() };
+        let mut line = br#"{"type":"custom-title","customTitle":"#.to_vec();
+        line.extend(crate::splice::string(title));
+        line.extend_from_slice(br#","sessionId":"#);
+        line.extend_from_slice(names.session(b"null"));
+        line.extend_from_slice(b"}\n");
+        line
+    }
+
+    /// What is asked of the logs of its subagents: the same, but for what only a session has.
+    pub fn for_subagents(&self) -> Self {
+        let tools = Tools { keep: None, ..self.tools.clone() };
+        Self { tools, strip_thinking: self.strip_thinking, ..Self::default() }
+    }
+}
+
+/// Why a clone cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloneError {
+    /// There is no such path; there are so many.
+    NoPath(usize, usize),
+    /// There is no such message; there are so many.
+    NoMessage(usize, usize),
+    /// The message is not on the path.
+    NotOnPath(usize, usize),
+    /// Nothing was said in the session.
+    Empty,
+    /// It is the log of a subagent, which has no paths.
+    Subagent,
+}
+
+impl std::fmt::Display for CloneError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoPath(n, of) => write!(f, "there is no path {n}: the session has {of}"),
+            Self::NoMessage(n, of) => write!(f, "there is no message {n}: the session has {of}"),
+            Self::NotOnPath(n, path) => write!(f, "message {n} is not on path {path}"),
+            Self::Empty => write!(f, "nothing was said in this session"),
+            Self::Subagent => write!(f, "this is the log of a subagent, not a session"),
+        }
+    }
+}
+
+impl std::error::Error for CloneError {}
+
+/// What a clone left out or changed, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Entries of the conversation that are not in the clone.
+    pub entries: u64,
+    /// Other entries: progress, recorded requests, snapshots, and what belonged to removed calls.
+    pub records: u64,
+    /// Turns that were condensed.
+    pub turns: u64,
+    /// Calls that were removed, with their results.
+    pub calls: u64,
+    /// Calls that were shortened, with their results.
+    pub shortened: u64,
+    /// Blocks of thinking.
+    pub thinking: u64,
+    /// Entries that were changed so that every client takes them.
+    pub mended: u64,
+    /// Entries that were added for the same reason.
+    pub added: u64,
+    /// Lines that are no entries.
+    pub unreadable: u64,
+}
+
+/// A clone that can be written.
+#[derive(Debug)]
+pub struct Cloned<'a> {
+    source: &'a Source<'a>,
+    names: Names<'a>,
+    /// What becomes of its entries; nothing if only ids change.
+    plan: Option<Plan<'a>>,
+    /// What of it is written, in this order.
+    order: Vec<Out>,
+    /// Lines behind all others.
+    tail: Vec<u8>,
+    /// What is left out.
+    pub counts: Counts,
+    /// What becomes of each call.
+    fates: Vec<tools::Fate>,
+    /// Which calls are in turns that stay as they are.
+    spared: Vec<bool>,
+    /// Why thinking went: because what was said before it changed.
+    pub thinking_followed: bool,
+    /// The turns that were condensed.
+    pub turns: Vec<Turn>,
+    /// The first prompt of the conversation, as an index of a node.
+    first_prompt: Option<usize>,
+    /// Tools that were named and never called.
+    pub unknown_tools: Vec<String>,
+    /// The size of the context that the last answer records was put right.
+    pub usage_settled: bool,
+    /// Snapshots of files were left out.
+    pub without_history: bool,
+    /// How many paths the source has beside the one in the clone.
+    pub other_paths: usize,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy)]
+enum Out {
+    /// An entry of the source, by its number, with the node that it is.
+    Entry(u32, Option<u32>),
+    /// An added one.
+    New(usize),
+}
+
+/// Puts in order what every edit depends on: the lines of a log, the ids of its messages. Returns the log
+/// so mended, and the recipe for it: numbers of paths and messages are those of the source. Nothing if
+/// all is in order, or if nothing but ids changes.
+pub fn ready(source: &Source<'_>, recipe: &Recipe) -> Result<Option<(Vec<u8>, Recipe)>, CloneError> {
+    if recipe.is_plain() {
+        return Ok(None);
+    }
+    let Some(log) = source.readied() else { return Ok(None) };
+    let end = select::end_of(source, recipe)?.map(|node| source.session.facts.nodes[node].uid);
+    Ok(Some((log, Recipe { path: None, until: None, end, ..recipe.clone() })))
+}
+
+/// Plans a clone of a session.
+pub fn clone<'a>(
+    source: &'a Source<'a>,
+    recipe: &Recipe,
+    names: Names<'a>,
+) -> Result<Cloned<'a>, CloneError> {
+    let names = names.knowing(&source.session.facts).with_odd(source.odd);
+    let mut cloned = Cloned {
+        source,
+        names,
+        plan: None,
+        order: Vec::new(),
+        tail: Vec::new(),
+        counts: Counts::default(),
+        fates: Vec::new(),
+        spared: Vec::new(),
+        thinking_followed: false,
+        turns: Vec::new(),
+        first_prompt: None,
+        unknown_tools: Vec::new(),
+        usage_settled: false,
+        without_history: false,
+        other_paths: 0,
+    };
+    if recipe.is_plain() {
+        cloned.name_it(recipe);
+        return Ok(cloned);
+    }
+    let selection = Selection::new(source, recipe)?;
+    cloned.other_paths = selection.other_paths;
+    let human = |node: &&usize| source.session.facts.nodes[**node].flags.is_human();
+    cloned.first_prompt = selection.path.iter().find(human).copied();
+    let mut plan = selection.plan(source);
+    let (touched, condensed) = (Vec::new(), FxHashSet::default());
+    let mut making = Making { source, recipe, plan: &mut plan, cloned: &mut cloned, touched, condensed };
+    making.drop_reports();
+    making.edit_tools(&selection);
+    making.keep_side_entries(&selection);
+    making.compress();
+    making.edit_thinking();
+    making.drop_trailing();
+    let asked: FxHashMap<usize, Touched> =
+        making.plan.edits.iter().map(|(&node, edit)| (node, changes_of(edit))).collect();
+    making.plan.mend();
+    making.plan.lay_in_line();
+    making.settle_kept();
+    making.settle_usage(&selection);
+    making.mark_end(&selection);
+    let metadata = making.choose_records(&selection);
+    making.lay_out(&metadata);
+    making.count(&asked);
+    let survivors = plan.survivors();
+    let facts = &source.session.facts;
+    // Of several entries with one id one may be left.
+    let kept: FxHashSet<Uid> = (0..facts.nodes.len())
+        .filter(|&node| !plan.is_dropped(node))
+        .map(|node| facts.nodes[node].uid)
+        .collect();
+    let gone = |node: usize| survivors[node].filter(|_| !kept.contains(&facts.nodes[node].uid));
+    let keeps = cloned.names.keeps();
+    let instead =
+        |node: usize| Instead { uid: facts.nodes[node].uid, text: keeps.then(|| plan.reader.uuid(node)) };
+    let moved: FxHashMap<Uid, Instead> = (0..facts.nodes.len())
+        .filter_map(|node| Some((facts.nodes[node].uid, instead(gone(node)?))))
+        .collect();
+    cloned.names = cloned.names.moving(moved);
+    cloned.plan = Some(plan);
+    cloned.name_it(recipe);
+    cloned.name_end();
+    Ok(cloned)
+}
+
+/// A clone in the making.
+struct Making<'m, 'a> {
+    source: &'a Source<'a>,
+    recipe: &'m Recipe,
+    plan: &'m mut Plan<'a>,
+    cloned: &'m mut Cloned<'a>,
+    /// Entries whose calls were removed or shortened.
+    touched: Vec<usize>,
+    /// Entries whose turns were condensed.
+    condensed: FxHashSet<usize>,
+}
+
+impl Making<'_, '_> {
+    /// The progress of tools says nothing that is sent, and some clients stumble over it. Reports of
+    /// failures are sent by the oldest clients alone.
+    fn drop_reports(&mut self) {
+        for node in 0..self.plan.facts.nodes.len() {
+            let fact = self.plan.node(node);
+            if fact.role == Role::Progress || fact.role == Role::Assistant && fact.flags.is_failure_report() {
+                self.plan.asked(node).drop = true;
+            }
+        }
+    }
+
+    /// Drops what the client attached behind the last words: some clients take it for something that
+    /// waits for an answer, and all attach again what they need.
+    fn drop_trailing(&mut self) {
+        let way = self.plan.kept_way();
+        let trails = |item: &&Item| match **item {
+            Item::Old(node) => {
+                !self.plan.node(node).is_conversation() && !self.plan.node(node).flags.is_queued_prompt()
+            }
+            Item::New(_) => false,
+        };
+        let trailing: Vec<Item> = way.iter().rev().take_while(trails).copied().collect();
+        for item in trailing {
+            if let Item::Old(node) = item
+                && self.plan.node(node).role == Role::Attachment
+            {
+                self.plan.asked(node).drop = true;
+            }
+        }
+    }
+
+    /// Marks the end where clients would not agree on it: it must stand last and be the newest.
+    fn mark_end(&mut self, selection: &Selection) {
+        let plan = &mut *self.plan;
+        let way = plan.kept_way();
+        let Some(&Item::Old(leaf)) = way.last() else {
+            if !way.is_empty() {
+                plan.mark_end();
+            }
+            return;
+        };
+        let time = plan.node(leaf).time;
+        let mut agreed = !time.is_none();
+        let on_way: FxHashSet<Item> = way.iter().copied().collect();
+        for (node, fact) in plan.facts.nodes.iter().enumerate() {
+            if node == leaf || plan.is_dropped(node) {
+                continue;
+            }
+            let late = node > leaf && !(selection.single && on_way.contains(&Item::Old(node)));
+            // Some clients even go on with a subagent's entry.
+            agreed &= fact.time < time && !late;
+        }
+        agreed &= plan.new.iter().all(|new| new.time < time);
+        // What clients put behind a prompt or a result without an answer, they do not agree on either.
+        agreed &= plan.ends_with_answer();
+        if !agreed {
+            plan.mark_end();
+        }
+    }
+
+    /// Puts what is kept in the order in which it is written: the conversation in its order, all else
+    /// where it stood.
+    fn lay_out(&mut self, records: &[u32]) {
+        let facts = self.plan.facts;
+        let mut keyed: Vec<(u32, u32, Out)> = records.iter().map(|&n| (n, 0, Out::Entry(n, None))).collect();
+        let mut on_way = vec![false; facts.nodes.len()];
+        let (mut at, mut step) = (0, 0);
+        for item in self.plan.kept_way() {
+            step += 1;
+            let (place, out) = match item {
+                Item::Old(node) => {
+                    on_way[node] = true;
+                    let entry = facts.nodes[node].entry;
+                    (entry, Out::Entry(entry, u32::try_from(node).ok()))
+                }
+                Item::New(new) => {
+                    let last = matches!(self.plan.new[new].kind, NewKind::End | NewKind::NoReply);
+                    (if last { u32::MAX } else { 0 }, Out::New(new))
+                }
+            };
+            at = at.max(place);
+            keyed.push((at, step, out));
+        }
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            if !on_way[node] && !self.plan.is_dropped(node) {
+                keyed.push((fact.entry, 0, Out::Entry(fact.entry, u32::try_from(node).ok())));
+            }
+        }
+        keyed.sort_by_key(|&(place, step, _)| (place, step));
+        self.cloned.order = keyed.into_iter().map(|(.., out)| out).collect();
+    }
+
+    /// Chooses which entries outside of the tree are kept, by number.
+    fn choose_records(&mut self, selection: &Selection) -> Vec<u32> {
+        let mut is_node = vec![false; self.source.kinds.len()];
+        for node in &self.plan.facts.nodes {
+            is_node[node.entry as usize - 1] = true;
+        }
+        let removed = self.removed_ids();
+        let mut kept = Vec::new();
+        for (at, kind) in self.source.kinds.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
+            let number = u32::try_from(at + 1).unwrap_or(0);
+            let (raw, ..) = self.source.entry(number);
+            let keep = match kind {
+                // Whole requests, with everything that was ever said.
+                Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => false,
+                // What a client worked out from the bytes that were there.
+                Some(
+                    Kind::ResumeHeadVouch
+                    | Kind::SpeculationAccept
+                    | Kind::AttributionSnapshot
+                    | Kind::MarbleOrigamiCommit
+                    | Kind::MarbleOrigamiSnapshot
+                    | Kind::MarbleOrigamiReset
+                    | Kind::DataFlowRecords
+                    | Kind::DataFlowIncomplete,
+                ) => false,
+                Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta) => {
+                    let with = self.recipe.file_history && selection.keeps_snapshot(self.plan, raw);
+                    self.cloned.without_history |= !self.recipe.file_history;
+                    with
+                }
+                Some(Kind::LastPrompt | Kind::QueueOperation) if selection.single => false,
+                Some(Kind::Summary) if selection.single => selection.keeps_summary(self.plan, raw),
+                Some(Kind::User | Kind::Assistant) => false,
+                _ => !removed.named_in(raw),
+            };
+            if keep {
+                kept.push(number);
+            }
+        }
+        kept
+    }
+
+    /// Counts what is not in the clone any more.
+    fn count(&mut self, asked: &FxHashMap<usize, Touched>) {
+        let plan = &*self.plan;
+        let facts = plan.facts;
+        let counts = &mut self.cloned.counts;
+        let mut n_records = self.source.kinds.len() - facts.nodes.len();
+        for out in &self.cloned.order {
+            n_records -= usize::from(matches!(out, Out::Entry(_, None)));
+        }
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            let was_asked = asked.get(&node);
+            let Some(edit) = plan.edits.get(&node) else { continue };
+            if edit.drop {
+                match fact.is_conversation() {
+                    true => counts.entries += 1,
+                    false => n_records += 1,
+                }
+            }
+            let mended = changes_of(edit) != was_asked.copied().unwrap_or_default();
+            let other = edit.uuid.is_some() || edit.time.is_some() || edit.model.is_some();
+            counts.mended += u64::from(mended || other);
+        }
+        let added =
+            |new: &&crate::plan::New| !matches!(new.kind, NewKind::Boundary { .. } | NewKind::Summary { .. });
+        counts.added = plan.new.iter().filter(added).count() as u64;
+        counts.records += n_records as u64;
+        counts.unreadable = u64::from(facts.bad_lines);
+    }
+}
+
+impl Cloned<'_> {
+    /// Gives the clone its title.
+    fn name_it(&mut self, recipe: &Recipe) {
+        self.tail.extend(recipe.title_line(&self.names));
+        let facts = &self.source.session.facts;
+        let first = self.plan.as_ref().and_then(|plan| Some(plan.reader.words(self.first_prompt?)));
+        let named = recipe.title.is_some() || facts.custom_title.is_some() || facts.ai_title.is_some();
+        // A session without a title goes by its first prompt, which is in the summary now.
+        if let Some(prompt) = first.filter(|_| self.counts.turns > 0 && !named) {
+            let short: String = rethread_model::one_line(&prompt).chars().take(80).collect();
+            let mut line = br#"{"type":"ai-title","aiTitle":"#.to_vec();
+            line.extend(crate::splice::string(&short));
+            line.extend_from_slice(br#","sessionId":"#);
+            line.extend_from_slice(self.names.session(b"null"));
+            line.extend_from_slice(b"}\n");
+            self.tail.extend(line);
+        }
+    }
+
+    /// Says where the conversation stands, unless that is said.
+    fn name_end(&mut self) {
+        let Some(plan) = &self.plan else { return };
+        let way = plan.kept_way();
+        let said = |item: &&Item| match **item {
+            Item::Old(node) => plan.node(node).is_conversation(),
+            Item::New(new) => !matches!(plan.new[new].kind, NewKind::End),
+        };
+        let Some(&leaf) = way.iter().rev().find(said) else { return };
+        let kept =
+            |number: u32| self.order.iter().any(|out| matches!(out, Out::Entry(n, None) if *n == number));
+        let last = self.source.kinds.iter().rposition(|kind| *kind == Some(Kind::LastPrompt));
+        let last = last.and_then(|at| u32::try_from(at + 1).ok()).filter(|&number| kept(number));
+        if let (Some(_), Item::Old(node)) = (last, leaf) {
+            let checkpoint = plan.facts.checkpoints.last();
+            if checkpoint.is_some_and(|at| at.leaf == Some(plan.node(node).uid) && !at.null) {
+                return;
+            }
+        }
+        let prompts = way.iter().rev().filter_map(|item| match item {
+            Item::Old(node) => Some(*node),
+            Item::New(_) => None,
+        });
+        let prompt =
+            prompts.filter(|&node| plan.node(node).flags.is_human()).map(|node| plan.reader.words(node));
+        let mut line = br#"{"type":"last-prompt","#.to_vec();
+        if let Some(prompt) = { prompt }.next() {
+            let short: String =
+                prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
+            line.extend_from_slice(br#""lastPrompt":"#);
+            line.extend(crate::splice::string(&short));
+            line.push(b',');
+        }
+        line.extend_from_slice(br#""leafUuid":"#);
+        line.extend(crate::splice::string(&plan.name(leaf, &self.names)));
+        line.extend_from_slice(br#","sessionId":"#);
+        line.extend_from_slice(self.names.session(b"null"));
+        line.extend_from_slice(b"}\n");
+        self.tail.extend(line);
+    }
+
+    /// Tells whether a call of the source is in the clone, as it was or shortened.
+    pub fn keeps_call(&self, call: usize) -> bool {
+        let Some(plan) = &self.plan else { return true };
+        let node = plan.facts.calls[call].node as usize;
+        !plan.is_dropped(node) && self.fates.get(call).is_none_or(|fate| !matches!(fate, tools::Fate::Strip))
+    }
+
+    /// Tells whether a call of the source is in the clone as it was, whatever was asked for others.
+    pub fn spares_call(&self, call: usize) -> bool {
+        self.keeps_call(call) && self.spared.get(call).is_some_and(|&spared| spared)
+    }
+
+    /// Returns the tools that the source calls.
+    pub fn tools(&self) -> Vec<&str> {
+        self.source.session.facts.tools.iter().map(|(name, _)| name).collect()
+    }
+
+    /// Returns the names of its ids, for what lies beside it.
+    pub fn names(&self) -> &Names<'_> {
+        &self.names
+    }
+
+    /// Tells whether nothing but ids changes.
+    pub fn is_plain(&self) -> bool {
+        self.plan.is_none()
+    }
+}
+
+/// How much of an entry changes.
+type Touched = (bool, usize, bool);
+
+fn changes_of(edit: &crate::plan::Edit) -> Touched {
+    (edit.drop, edit.blocks.len(), edit.content.is_some())
+}
+
+/// Finds the path with a number.
+fn path_of(paths: &[Path], n: usize) -> Result<&Path, CloneError> {
+    paths.iter().find(|path| path.n == n).ok_or(CloneError::NoPath(n, paths.len()))
+}
+
+/// Recipes with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// Long inputs and results of older turns are shortened to 2000 characters.
+    Light,
+    /// The same to 400 characters, and fewer turns stay as they are.
+    Standard,
+    /// Calls of older turns are removed.
+    Heavy,
+    /// All calls and all thinking are removed.
+    Extreme,
+}
+
+impl Preset {
+    /// All of them, from the least to the most.
+    pub const ALL: [Self; 4] = [Self::Light, Self::Standard, Self::Heavy, Self::Extreme];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Standard => "standard",
+            Self::Heavy => "heavy",
+            Self::Extreme => "extreme",
+        }
+    }
+
+    /// Adds what it asks for to a recipe; what the recipe says itself counts more.
+    pub fn add_to(self, recipe: &mut Recipe) {
+        let (strip, keep, shorten) = match self {
+            Self::Light => (false, Some(20), Some(2000)),
+            Self::Standard => (false, Some(10), Some(400)),
+            Self::Heavy => (true, Some(5), None),
+            Self::Extreme => (true, None, None),
+        };
+        let tools = &mut recipe.tools;
+        if tools.strip.is_none() && strip {
+            tools.strip = Some(Vec::new());
+        }
+        tools.keep = tools.keep.or(keep);
+        tools.shorten = tools.shorten.or(shorten);
+        recipe.strip_thinking |= self == Self::Extreme;
+    }
+}

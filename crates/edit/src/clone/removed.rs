@@ -1,0 +1,66 @@
+//! What a clone left out, kept beside it.
+//!
+//! Each line of the sidecar is one entry as it was, with the number of its message in the source: a
+//! number that never changes, so that a summary can name it.
+
+use rethread_log::Json;
+
+use super::Cloned;
+use crate::plan::Edit;
+
+/// An entry that was left out or shortened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The number of its message in the source.
+    pub message: Option<usize>,
+    /// Its line in the source.
+    pub line: u32,
+    /// The entry as it was, with the ids of the clone.
+    pub entry: Vec<u8>,
+}
+
+impl Removed {
+    /// Spells it as a line of the sidecar.
+    pub fn to_line(&self) -> Vec<u8> {
+        let message = self.message.map_or("null".to_owned(), |n| n.to_string());
+        let mut line = format!("{{\"message\":{message},\"line\":{},\"entry\":", self.line).into_bytes();
+        line.extend_from_slice(self.entry.trim_ascii());
+        line.extend_from_slice(b"}\n");
+        line
+    }
+
+    /// Reads a line of a sidecar.
+    pub fn from_line(line: &[u8]) -> Option<Self> {
+        let json = Json::new(line.trim_ascii());
+        let entry = json.get("entry").filter(|entry| entry.is_object())?.raw().to_vec();
+        let number = |key: &str| json.get(key).and_then(Json::as_u64);
+        Some(Self {
+            message: number("message").and_then(|n| usize::try_from(n).ok()),
+            line: number("line").and_then(|n| u32::try_from(n).ok())?,
+            entry,
+        })
+    }
+}
+
+impl Cloned<'_> {
+    /// Returns the entries of the conversation that were left out or changed, in the order of the file.
+    pub fn removed(&self) -> impl Iterator<Item = Removed> + '_ {
+        let nodes = self.plan.iter().flat_map(|plan| {
+            let changed = |edit: &Edit| {
+                edit.drop || !edit.blocks.is_empty() || !edit.short.is_empty() || edit.copy.is_some()
+            };
+            let said = |node: &usize| plan.node(*node).is_conversation();
+            let node_of = move |node: &usize| plan.edits.get(node).is_some_and(changed);
+            (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
+        });
+        let names = self.names.without_moves();
+        nodes.map(move |(plan, node)| {
+            let fact = plan.node(node);
+            let (raw, offset, spots) = self.source.entry(fact.entry);
+            let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
+            let mut entry = Vec::with_capacity(raw.len());
+            names.write(&raw[start..], offset + start as u64, spots, &mut entry);
+            Removed { message: fact.message().map(|n| n + 1), line: plan.facts.place(node).line, entry }
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! Thinking: kept byte for byte, or removed.
+//!
+//! A signature stands for the thinking and, to the API, for what came before it. So thinking stays
+//! only where nothing before it in the conversation has changed. A compaction begins a new
+//! conversation: what is cut before one changes nothing behind it.
+
+use rethread_model::{Block, StepKind};
+
+use super::Making;
+use crate::plan::BlockEdit;
+
+impl Making<'_, '_> {
+    /// Removes thinking that is not wanted, or not true any more.
+    pub(super) fn edit_thinking(&mut self) {
+        let session = &self.source.session;
+        let facts = &session.facts;
+        if !self.recipe.strip_thinking && self.touched.is_empty() {
+            return;
+        }
+        let changed = self.changed_steps();
+        for node in 0..facts.nodes.len() {
+            let fact = &facts.nodes[node];
+            let asked = self.recipe.strip_thinking;
+            let follows = session.tree.step(node).is_some_and(|step| changed[step]);
+            if !fact.flags.has_thinking() || !(asked || follows) || self.plan.is_dropped(node) {
+                continue;
+            }
+            let blocks = facts.blocks_of(node);
+            let edit = self.plan.asked(node);
+            for (at, _) in blocks.iter().enumerate().filter(|(_, block)| block.sort.is_thinking()) {
+                edit.blocks.insert(at, BlockEdit::Remove);
+                self.cloned.counts.thinking += 1;
+            }
+            self.cloned.thinking_followed |= !asked;
+            let removed = |(at, _): &(usize, &Block)| matches!(edit.blocks.get(at), Some(BlockEdit::Remove));
+            edit.drop |= blocks.iter().enumerate().all(|block| removed(&block));
+        }
+    }
+
+    /// For each step whether it, or one before it in the same conversation, has lost or changed a call.
+    fn changed_steps(&self) -> Vec<bool> {
+        let session = &self.source.session;
+        let mut changed = vec![false; session.tree.steps.len()];
+        for &node in self.touched.iter().filter(|node| !self.condensed.contains(node)) {
+            if let Some(step) = session.tree.step(node) {
+                changed[step] = true;
+            }
+        }
+        for step in session.tree.in_order() {
+            let above = session.tree.parent_of(step).is_some_and(|parent| changed[parent]);
+            changed[step] |= above && session.tree.steps[step].kind != StepKind::Compaction;
+        }
+        changed
+    }
+}

@@ -1,0 +1,361 @@
+//! Tool calls taken out or shortened: the call, its result and the client's copy of that together.
+
+use memchr::memmem;
+use rayon::prelude::*;
+use rethread_log::{Json, Key, Line, parse_entry};
+use rethread_model::{Block, Role, Sort};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Making;
+use super::select::Selection;
+use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Plan, Short};
+use crate::shorten::{shorten, shorten_block};
+
+/// What becomes of tool calls.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// Remove calls of these tools, or of all if none is named. A name may end in `*`.
+    pub strip: Option<Vec<String>>,
+    /// The last so many turns that have calls keep them as they are.
+    pub keep: Option<usize>,
+    /// Shorten strings of more characters than this, in calls that are not removed.
+    pub shorten: Option<usize>,
+}
+
+impl Tools {
+    /// Tells whether anything is asked for.
+    pub fn any(&self) -> bool {
+        self.strip.is_some() || self.keep.is_some() || self.shorten.is_some()
+    }
+
+    /// What becomes of a call outside of the turns that are kept.
+    fn fate(&self, name: &str) -> Fate {
+        let fits = |wanted: &String| match wanted.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == wanted,
+        };
+        // To keep some means to remove the others, unless they are to be shortened.
+        let all = self.strip.is_none() && self.keep.is_some() && self.shorten.is_none();
+        let named = self.strip.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(fits));
+        match (all || named, self.shorten) {
+            (true, _) => Fate::Strip,
+            (false, Some(_)) => Fate::Shorten,
+            (false, None) => Fate::Keep,
+        }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Fate {
+    #[default]
+    Keep,
+    Shorten,
+    Strip,
+}
+
+/// The ids of calls that are not as they were.
+pub(super) struct Ids(FxHashSet<String>);
+
+impl Ids {
+    /// Tells whether an entry outside of the tree names one of them.
+    pub(super) fn named_in(&self, raw: &[u8]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        // Ids are made of these; what stands between others is looked up.
+        let parts = |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'));
+        raw.split(parts).any(|id| std::str::from_utf8(id).is_ok_and(|id| self.0.contains(id)))
+    }
+}
+
+impl Making<'_, '_> {
+    /// Takes calls out, or shortens them.
+    pub(super) fn edit_tools(&mut self, selection: &Selection) {
+        let tools = &self.recipe.tools;
+        if !tools.any() {
+            return;
+        }
+        let session = &self.source.session;
+        let facts = &session.facts;
+        let prompts = session.prompts_of_steps();
+        let turn = |node: usize| session.tree.step(node).and_then(|step| prompts[step]);
+        let kept = self.turns_kept(&selection.path, turn);
+        let fate_at = |node: usize, name: &str| match kept.contains(&turn(node)) {
+            true => Fate::Keep,
+            false => tools.fate(name),
+        };
+        let inline = self.calls_of_side_entries();
+        let at_call = |node: usize| inline.get(&node).copied().unwrap_or(node);
+        let fates: Vec<Fate> = facts
+            .calls
+            .iter()
+            .map(|call| fate_at(at_call(call.node as usize), facts.tools.name(call.tool)))
+            .collect();
+        self.cloned.spared =
+            facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node as usize)))).collect();
+        let called = |wanted: &&String| {
+            let start = wanted.strip_suffix('*');
+            let fits =
+                |(name, _): (&str, _)| start.map_or(name == wanted.as_str(), |start| name.starts_with(start));
+            facts.tools.iter().any(fits)
+        };
+        let named = tools.strip.iter().flatten();
+        self.cloned.unknown_tools = named.filter(|name| !called(name)).cloned().collect();
+        let strips_all = |node: usize| fate_at(at_call(node), "") == Fate::Strip;
+        let served = self.served(fate_at);
+        let plan = &*self.plan;
+        let wanted = |node: &usize| !plan.is_dropped(*node) && facts.nodes[*node].is_conversation();
+        let nodes: Vec<usize> = (0..facts.nodes.len()).filter(wanted).collect();
+        let fate = |node: usize, block: &Block| match (block.sort, block.call()) {
+            (Sort::Call | Sort::Result, Some(call)) => fates.get(call).copied().unwrap_or_default(),
+            (Sort::Call | Sort::Result, None) if strips_all(node) => Fate::Strip,
+            (Sort::ServerCall | Sort::ServerResult, Some(id)) => {
+                served.get(&id).copied().filter(|&fate| fate == Fate::Strip).unwrap_or_default()
+            }
+            _ => Fate::Keep,
+        };
+        let edit = |&node: &usize| {
+            let of_blocks: Vec<Fate> = facts.blocks_of(node).iter().map(|block| fate(node, block)).collect();
+            let any = of_blocks.iter().any(|&fate| fate != Fate::Keep);
+            any.then(|| (node, edit_of(plan, node, &of_blocks, tools.shorten)))
+        };
+        let edits: Vec<(usize, Edit)> = nodes.par_iter().filter_map(edit).collect();
+        for (node, edit) in edits {
+            if edit.drop || !edit.blocks.is_empty() || !edit.short.is_empty() {
+                self.touched.push(node);
+            }
+            self.plan.edits.insert(node, edit);
+        }
+        let count = |wanted: Fate| {
+            let made = |call: &usize| !self.plan.is_dropped(facts.calls[*call].node as usize);
+            let meant = (0..fates.len()).filter(|&call| fates[call] == wanted);
+            match wanted {
+                Fate::Strip => meant.count() as u64,
+                _ => meant.filter(made).count() as u64,
+            }
+        };
+        let n_stripped =
+            if selection.single { self.stripped_on(&selection.way, &fates) } else { count(Fate::Strip) };
+        self.cloned.counts.calls = n_stripped + served.values().filter(|&&f| f == Fate::Strip).count() as u64;
+        self.cloned.counts.shortened = self.shortened(&fates);
+        self.cloned.fates = fates;
+        self.drop_belongings();
+    }
+
+    fn stripped_on(&self, way: &[usize], fates: &[Fate]) -> u64 {
+        let facts = self.plan.facts;
+        let calls = way.iter().flat_map(|&node| facts.blocks_of(node).iter());
+        let calls = calls.filter(|block| block.sort == Sort::Call).filter_map(Block::call);
+        let stripped: FxHashSet<usize> = calls.filter(|&call| fates[call] == Fate::Strip).collect();
+        stripped.len() as u64
+    }
+
+    /// Counts calls of which anything is shorter now.
+    fn shortened(&self, fates: &[Fate]) -> u64 {
+        let facts = self.plan.facts;
+        let mut calls: FxHashSet<usize> = FxHashSet::default();
+        for (&node, edit) in &self.plan.edits {
+            let copied = matches!(edit.copy, Some(CopyEdit::Shorten(_)));
+            for (at, block) in facts.blocks_of(node).iter().enumerate() {
+                let changed = edit.short.contains_key(&at) || copied && block.sort == Sort::Result;
+                let fits = |call: &usize| changed && fates.get(*call) == Some(&Fate::Shorten);
+                calls.extend(block.call().filter(fits));
+            }
+        }
+        calls.len() as u64
+    }
+
+    /// The prompts of the last turns that have calls, which stay as they are.
+    fn turns_kept(&self, way: &[usize], turn: impl Fn(usize) -> Option<usize>) -> FxHashSet<Option<usize>> {
+        let mut kept = FxHashSet::default();
+        let n = self.recipe.tools.keep.unwrap_or(0);
+        for &node in way.iter().rev() {
+            let calls = |block: &Block| matches!(block.sort, Sort::Call | Sort::ServerCall);
+            if kept.len() >= n && !kept.contains(&turn(node)) {
+                break;
+            }
+            if self.plan.facts.blocks_of(node).iter().any(calls) {
+                kept.insert(turn(node));
+            }
+        }
+        kept
+    }
+
+    /// For entries of subagents in this file the entry that called them.
+    fn calls_of_side_entries(&self) -> FxHashMap<usize, usize> {
+        let session = &self.source.session;
+        let callers: FxHashMap<usize, usize> = session
+            .subagents()
+            .into_iter()
+            .filter_map(|agent| Some((agent.root, session.facts.calls[agent.call?].node as usize)))
+            .collect();
+        if callers.is_empty() {
+            return FxHashMap::default();
+        }
+        let roots = session.side_roots();
+        let caller = |node: usize| {
+            let root = roots[session.tree.step(node)?]? as usize;
+            callers.get(&session.tree.first_entry(root)).copied()
+        };
+        let side = (0..session.facts.nodes.len()).filter(|&n| session.facts.nodes[n].flags.is_sidechain());
+        side.filter_map(|node| Some((node, caller(node)?))).collect()
+    }
+
+    /// What becomes of calls that the API itself answered, by what their ids hash to.
+    fn served(&self, fate_at: impl Fn(usize, &str) -> Fate) -> FxHashMap<usize, Fate> {
+        let facts = self.plan.facts;
+        let mut fates = FxHashMap::default();
+        let mut line = Line::default();
+        for node in 0..facts.nodes.len() {
+            let calls = |block: &Block| block.sort == Sort::ServerCall;
+            if !facts.blocks_of(node).iter().any(calls) || self.plan.is_dropped(node) {
+                continue;
+            }
+            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            parse_entry(raw, &mut line);
+            for (block, spans) in facts.blocks_of(node).iter().zip(&line.blocks) {
+                if let Some(id) = block.call().filter(|_| calls(block)) {
+                    let name = Json::new(spans.name.of(raw)).as_str().unwrap_or_default();
+                    fates.insert(id, fate_at(node, &name));
+                }
+            }
+        }
+        fates
+    }
+
+    /// Drops what says something about a call that is gone: hooks, notes, what the client put in.
+    fn drop_belongings(&mut self) {
+        let removed = self.ids_with(|fate| fate == Fate::Strip);
+        if removed.0.is_empty() {
+            return;
+        }
+        let facts = self.plan.facts;
+        let mut line = Line::default();
+        for node in 0..facts.nodes.len() {
+            let fact = &facts.nodes[node];
+            let note = !fact.is_conversation() || fact.role == Role::User && !fact.flags.has_result();
+            if !note || self.plan.is_dropped(node) {
+                continue;
+            }
+            let raw = self.plan.reader.entry(fact.entry);
+            if memmem::find(raw, b"oolUseID\"").is_none() {
+                continue;
+            }
+            parse_entry(raw, &mut line);
+            let nested = Json::new(line.field(Key::Attachment).of(raw)).get("toolUseID");
+            let ids = [Key::ToolUseId, Key::SourceToolUseId, Key::ParentToolUseId]
+                .into_iter()
+                .map(|key| Json::new(line.field(key).of(raw)))
+                .chain(nested);
+            if ids.filter_map(Json::as_str).any(|id| removed.0.contains(&*id)) {
+                self.plan.asked(node).drop = true;
+            }
+        }
+    }
+
+    fn ids_with(&self, wanted: impl Fn(Fate) -> bool) -> Ids {
+        let facts = self.plan.facts;
+        let calls = facts.calls.iter().zip(&self.cloned.fates);
+        Ids(calls
+            .filter(|&(_, &fate)| wanted(fate))
+            .map(|(call, _)| facts.call_id(call).to_owned())
+            .collect())
+    }
+
+    /// The ids of calls that are gone or not as they were.
+    pub(super) fn removed_ids(&self) -> Ids {
+        let mut ids = self.ids_with(|fate| fate != Fate::Keep);
+        let facts = self.plan.facts;
+        let gone = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
+        ids.0.extend(gone.map(|call| facts.call_id(call).to_owned()));
+        ids
+    }
+
+    /// Entries of subagents in this file stay with the calls that started them.
+    pub(super) fn keep_side_entries(&mut self, selection: &Selection) {
+        let session = &self.source.session;
+        let facts = &session.facts;
+        if facts.all_sidechain() || !facts.nodes.iter().any(|node| node.flags.is_sidechain()) {
+            return;
+        }
+        let on_way: FxHashSet<usize> = self
+            .plan
+            .way
+            .iter()
+            .filter_map(|item| match *item {
+                Item::Old(node) => Some(node),
+                Item::New(_) => None,
+            })
+            .collect();
+        let mut kept: FxHashMap<usize, bool> = FxHashMap::default();
+        for agent in session.subagents() {
+            let keeps = match agent.call {
+                Some(call) => {
+                    let stripped = self.cloned.fates.get(call) == Some(&Fate::Strip);
+                    !stripped && !self.plan.is_dropped(facts.calls[call].node as usize)
+                }
+                None => !selection.single,
+            };
+            kept.insert(agent.root, keeps);
+        }
+        let roots = session.side_roots();
+        for node in 0..facts.nodes.len() {
+            if !facts.nodes[node].flags.is_sidechain() || on_way.contains(&node) {
+                continue;
+            }
+            let root = session.tree.step(node).and_then(|step| roots[step]);
+            let root = root.map(|root| session.tree.first_entry(root as usize));
+            if !root.and_then(|root| kept.get(&root).copied()).unwrap_or(!selection.single) {
+                self.plan.asked(node).drop = true;
+            }
+        }
+    }
+}
+
+/// What becomes of an entry with calls or results.
+fn edit_of(plan: &Plan<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -> Edit {
+    let facts = plan.facts;
+    let mut edit = Edit::default();
+    if fates.iter().all(|&fate| fate == Fate::Strip) {
+        edit.drop = true;
+        return edit;
+    }
+    let raw = plan.reader.entry(facts.nodes[node].entry);
+    let mut line = Line::default();
+    parse_entry(raw, &mut line);
+    let mut result = Fate::Keep;
+    for (at, (&fate, block)) in fates.iter().zip(facts.blocks_of(node)).enumerate() {
+        if block.sort == Sort::Result {
+            result = result.max(fate);
+        }
+        let Some(spans) = line.blocks.get(at) else { continue };
+        match (fate, limit) {
+            (Fate::Strip, _) => {
+                edit.blocks.insert(at, BlockEdit::Remove);
+            }
+            (Fate::Shorten, Some(limit)) => {
+                if let Some(short) = shorten_block(spans.whole.of(raw), limit) {
+                    edit.short.insert(at, Short { limit, len: short.len() });
+                }
+            }
+            _ => {}
+        }
+    }
+    match (result, limit) {
+        (Fate::Strip, _) => {
+            edit.copy = Some(CopyEdit::Remove);
+            edit.without = vec![Key::SourceToolAssistantUuid];
+        }
+        (Fate::Shorten, Some(limit)) => {
+            let copy = shorten(line.field(Key::ToolUseResult).of(raw), limit);
+            edit.copy = copy.map(|_| CopyEdit::Shorten(limit));
+        }
+        _ => {}
+    }
+    let changed = !edit.blocks.is_empty() || !edit.short.is_empty();
+    if changed && !line.field(Key::WireToolInputs).is_empty() {
+        edit.without.push(Key::WireToolInputs);
+    }
+    edit
+}

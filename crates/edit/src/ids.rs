@@ -1,0 +1,492 @@
+//! The ids of a session, and their new names.
+//!
+//! A new id is made from the old one and the new session's id: the same old id has the same new one
+//! wherever it stands, in the log of a subagent too, and no table of names is needed.
+//!
+//! An id that names an entry is renamed wherever it stands outside of what was said: clients have put
+//! such ids into new fields with nearly every version. An id that names no entry of the session stays:
+//! it may name something in another file.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use memchr::memmem;
+use rethread_log::{Json, Key, Line, Span, parse_entry, unescape};
+use rethread_model::{Facts, Uid};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::splice::Splice;
+
+/// A place where an id stands: the bytes between the quotes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    /// Where in the log.
+    pub(crate) at: u64,
+    pub(crate) len: u32,
+    /// The id of the session that the entry is part of.
+    pub(crate) session: bool,
+}
+
+/// The length of a UUID.
+const UUID: usize = 36;
+
+/// Notes where ids stand in an entry, outside of its message and the client's copy of a result; tells
+/// whether the entry's own id is no UUID.
+pub(crate) fn spots(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<Spot>) -> bool {
+    let start = found.len();
+    let mut push = |at: usize, len: usize, session: bool| {
+        found.push(Spot { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), session });
+    };
+    let message = line.message.map_or(Span::default(), |message| message.whole);
+    // What somebody said, or a name that somebody gave.
+    let texts =
+        [Key::ToolUseResult, Key::Content, Key::LastPrompt, Key::CustomTitle, Key::AiTitle, Key::Summary];
+    let mut skip = [message; 7];
+    for (slot, key) in skip[1..].iter_mut().zip(texts) {
+        *slot = line.field(key);
+    }
+    skip.sort_by_key(|span| span.start());
+    let session = line.field(Key::SessionId);
+    let mut at = 0;
+    for span in skip.into_iter().filter(|span| !span.is_empty()).chain([Span::default()]) {
+        let end = if span.is_empty() { raw.len() } else { span.start() };
+        uuids(&raw[at..end], |place| push(at + place, UUID, at + place == session.start() + 1));
+        at = if span.is_empty() { end } else { span.start() + span.len() };
+    }
+    // A session may have any name.
+    let is_uuid = |span: Span| span.string_in(raw).is_none_or(|text| text.len() == UUID && spells(text));
+    if !is_uuid(session) {
+        push(session.start() + 1, session.len() - 2, true);
+        found[start..].sort_by_key(|spot| spot.at);
+    }
+    !is_uuid(line.field(Key::Uuid))
+}
+
+/// Notes where ids stand in a line that is no entry, such as one that was cut off.
+pub(crate) fn junk_spots(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
+    let len = u32::try_from(UUID).unwrap_or(0);
+    uuids(raw, |at| found.push(Spot { at: offset + at as u64, len, session: false }));
+}
+
+/// Finds strings that are a UUID and nothing else.
+fn uuids(raw: &[u8], mut found: impl FnMut(usize)) {
+    let mut next = 0;
+    for quote in memchr::memchr_iter(b'"', raw) {
+        if quote < next || escaped(raw, quote) {
+            continue;
+        }
+        let Some(text) = raw.get(quote + 1..quote + 1 + UUID) else { return };
+        if text[8] == b'-' && raw.get(quote + 1 + UUID) == Some(&b'"') && spells(text) {
+            found(quote + 1);
+            next = quote + 2 + UUID;
+        }
+    }
+}
+
+/// Tells whether a quote is part of a string: an odd number of backslashes stands before it.
+fn escaped(raw: &[u8], quote: usize) -> bool {
+    raw[..quote].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+}
+
+/// Tells whether a text is a UUID as clients spell them.
+fn spells(text: &[u8]) -> bool {
+    let digit = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+    text.iter().enumerate().all(|(at, b)| if matches!(at, 8 | 13 | 18 | 23) { *b == b'-' } else { digit(b) })
+}
+
+/// Notes where ids stand that are no UUIDs: only in fields that are known to hold ids.
+pub(crate) fn odd_spots(bytes: &[u8], facts: &Facts, found: &mut Vec<Spot>) {
+    for place in &facts.places {
+        let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+        odd_spots_in(&bytes[start..start + place.len as usize], place.offset, found);
+    }
+    found.sort_by_key(|spot| spot.at);
+}
+
+fn odd_spots_in(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
+    let object = raw.iter().position(|&b| b == b'{').unwrap_or(0);
+    let mut waiting: Vec<(bool, Json<'_>)> = Vec::new();
+    let entry = Json::new(raw[object..].trim_ascii_end());
+    entry.each(|key, value| {
+        if !matches!(key, b"message" | b"toolUseResult" | b"sessionId") {
+            waiting.push((names_an_entry(key), value));
+        }
+    });
+    while let Some((named, value)) = waiting.pop() {
+        let text = value.inner().filter(|text| named && !(text.len() == UUID && spells(text)));
+        if let Some(text) = text {
+            let at = text.as_ptr().addr() - raw.as_ptr().addr();
+            let len = u32::try_from(text.len()).unwrap_or(0);
+            found.push(Spot { at: offset + at as u64, len, session: false });
+        }
+        value.each(|key, value| waiting.push((names_an_entry(key), value)));
+        waiting.extend(value.items().map(|item| (named, item)));
+    }
+}
+
+fn names_an_entry(key: &[u8]) -> bool {
+    let ids = [&b"messageId"[..], b"snapshotMessageId", b"refusedMessageId", b"interruptedMessageId"];
+    let uuid = key.to_ascii_lowercase();
+    uuid.ends_with(b"uuid") || uuid.ends_with(b"uuids") || ids.contains(&key)
+}
+
+/// What the ids of a session are called in its copy.
+#[derive(Debug, Clone)]
+pub struct Names<'a> {
+    /// The copy's id, in quotes.
+    session: Vec<u8>,
+    /// What new ids are made with; nothing if ids stay.
+    seed: Option<u64>,
+    /// The source's id, and what stands for it in paths.
+    own: Option<Own>,
+    /// The logs whose entries are copied.
+    known: Vec<&'a Facts>,
+    /// More entries that are copied.
+    more: Arc<FxHashSet<Uid>>,
+    /// Some ids are no UUIDs.
+    odd: bool,
+    /// Entries that go, each with the one that stands in for it.
+    moved: FxHashMap<Uid, Instead>,
+}
+
+/// An entry that stands in for another.
+#[derive(Debug, Clone)]
+pub(crate) struct Instead {
+    pub(crate) uid: Uid,
+    /// Its id as it is spelled, if ids stay.
+    pub(crate) text: Option<String>,
+}
+
+/// What becomes of an id.
+enum Renamed<'t> {
+    /// It has another name.
+    To(&'t [u8]),
+    /// It has a name that was made for it.
+    Made([u8; UUID]),
+    /// It stays.
+    Stays,
+    /// It names nothing that we know.
+    Unknown(Uid),
+}
+
+#[derive(Debug, Clone)]
+struct Own {
+    uid: Uid,
+    /// The source's id, as it stands in the path of a large result, and the project before it.
+    id: Vec<u8>,
+    project: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<'a> Names<'a> {
+    /// Every id as it is.
+    pub(crate) fn same() -> Self {
+        Self {
+            session: Vec::new(),
+            seed: None,
+            own: None,
+            known: Vec::new(),
+            more: Arc::default(),
+            odd: false,
+            moved: FxHashMap::default(),
+        }
+    }
+
+    /// Names for the copy `to` of the session `from`; `keep` keeps the ids of entries.
+    pub fn new(from: &str, to: &str, keep: bool) -> Self {
+        let seed = xxhash_rust::xxh3::xxh3_64(to.as_bytes());
+        let own = Own { uid: Uid::new(from.as_bytes()), id: from.as_bytes().to_vec(), project: None };
+        Self {
+            session: format!("\"{to}\"").into_bytes(),
+            seed: (!keep).then_some(seed),
+            own: Some(own).filter(|own| spells(&own.id) && own.id.len() == UUID),
+            known: Vec::new(),
+            more: Arc::default(),
+            odd: false,
+            moved: FxHashMap::default(),
+        }
+    }
+
+    /// The project's directory has another name: paths to large results lead there.
+    pub fn in_project(mut self, from: &str, to: &str) -> Self {
+        if let Some(own) = self.own.as_mut().filter(|_| from != to) {
+            own.project = Some((from.as_bytes().to_vec(), to.as_bytes().to_vec()));
+        }
+        self
+    }
+
+    /// These entries have new names too: those of subagents.
+    pub fn knowing_also(mut self, more: FxHashSet<Uid>) -> Self {
+        self.more = Arc::new(more);
+        self
+    }
+
+    /// The entries of a log have new names.
+    pub fn knowing(mut self, facts: &'a Facts) -> Self {
+        self.known.push(facts);
+        self
+    }
+
+    /// Some ids of the log are no UUIDs.
+    pub(crate) fn with_odd(mut self, odd: bool) -> Self {
+        self.odd = odd;
+        self
+    }
+
+    /// Entries that go, by the id of the one that stands in for each.
+    pub(crate) fn moving(mut self, moved: FxHashMap<Uid, Instead>) -> Self {
+        self.moved = moved;
+        self
+    }
+
+    /// The name of an entry that is known to be in the copy.
+    pub(crate) fn entry<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.seed {
+            Some(seed) => {
+                String::from_utf8_lossy(&fresh(Uid::new(text.as_bytes()), seed)).into_owned().into()
+            }
+            None => text.into(),
+        }
+    }
+
+    /// The name of an entry with this id, which `text` spells.
+    pub(crate) fn name(&self, uid: Uid, text: impl FnOnce() -> String) -> String {
+        match self.fresh(uid) {
+            Some(name) => String::from_utf8_lossy(&name).into_owned(),
+            None => text(),
+        }
+    }
+
+    /// Tells whether the ids of entries stay.
+    pub(crate) fn keeps(&self) -> bool {
+        self.seed.is_none()
+    }
+
+    /// The session's id in quotes, where `old` stood.
+    pub(crate) fn session<'t>(&'t self, old: &'t [u8]) -> &'t [u8] {
+        if self.session.is_empty() { old } else { &self.session }
+    }
+
+    /// The new name of an entry; nothing if ids stay.
+    pub(crate) fn fresh(&self, uid: Uid) -> Option<[u8; UUID]> {
+        self.seed.map(|seed| fresh(uid, seed))
+    }
+
+    pub(crate) fn knows(&self, uid: Uid) -> bool {
+        self.more.contains(&uid) || self.known.iter().any(|facts| facts.node_of(uid).is_some())
+    }
+
+    /// The new name of what stands at a spot.
+    fn at_spot<'t>(&'t self, text: &'t [u8], session: bool, knows: &dyn Fn(Uid) -> bool) -> Renamed<'t> {
+        if session {
+            return Renamed::To(&self.session[1..self.session.len() - 1]);
+        }
+        // An escape makes it longer than a UUID.
+        let uid = if text.len() == UUID { Uid::new(text) } else { Uid::new(unescape(text).as_bytes()) };
+        if let Some(instead) = self.moved.get(&uid) {
+            return match (self.seed, &instead.text) {
+                (Some(seed), _) => Renamed::Made(fresh(instead.uid, seed)),
+                (None, Some(text)) => Renamed::To(text.as_bytes()),
+                (None, None) => Renamed::Stays,
+            };
+        }
+        if self.own.as_ref().is_some_and(|own| own.uid == uid) {
+            return Renamed::To(&self.session[1..self.session.len() - 1]);
+        }
+        match self.seed {
+            None => Renamed::Stays,
+            Some(seed) if knows(uid) => Renamed::Made(fresh(uid, seed)),
+            Some(_) => Renamed::Unknown(uid),
+        }
+    }
+
+    /// Renames the ids of one line, behind all other changes.
+    pub(crate) fn rename(&self, splice: &mut Splice<'_>) {
+        if self.session.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        spots(splice.raw, &splice.line, 0, &mut found);
+        if self.odd {
+            odd_spots_in(splice.raw, 0, &mut found);
+        }
+        for spot in found {
+            let at = usize::try_from(spot.at).unwrap_or(0);
+            let text = &splice.raw[at..at + spot.len as usize];
+            let name = match self.at_spot(text, spot.session, &|uid| self.knows(uid)) {
+                Renamed::To(name) => name.to_vec(),
+                Renamed::Made(name) => name.to_vec(),
+                Renamed::Stays | Renamed::Unknown(_) => continue,
+            };
+            splice.replace_bytes(at, at + text.len(), name);
+        }
+        for (start, end, with) in self.results(splice.raw) {
+            splice.replace_bytes(start, end, with);
+        }
+    }
+
+    /// Names for another log of the same session.
+    pub fn for_another(&self) -> Self {
+        Self { known: Vec::new(), ..self.without_moves() }
+    }
+
+    /// Forgets which entries go: what is about them names them.
+    pub(crate) fn without_moves(&self) -> Self {
+        Self {
+            session: self.session.clone(),
+            seed: self.seed,
+            own: self.own.clone(),
+            known: self.known.clone(),
+            more: Arc::clone(&self.more),
+            odd: self.odd,
+            moved: FxHashMap::default(),
+        }
+    }
+
+    /// Writes an entry with its ids renamed.
+    pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[Spot], out: &mut Vec<u8>) {
+        self.write_knowing(raw, offset, spots, out, &|uid| self.knows(uid), &mut |_, _| {});
+    }
+
+    /// Writes an entry with its ids renamed, asking which ids are known; tells of the others, with what
+    /// was written before them.
+    pub(crate) fn write_knowing(
+        &self,
+        raw: &[u8],
+        offset: u64,
+        spots: &[Spot],
+        out: &mut Vec<u8>,
+        knows: &dyn Fn(Uid) -> bool,
+        unknown: &mut dyn FnMut(&[u8], Uid),
+    ) {
+        let mut results = self.results(raw).into_iter().peekable();
+        let mut done = 0;
+        let mut put = |out: &mut Vec<u8>, start: usize, end: usize, with: &[u8]| {
+            if start >= done {
+                out.extend_from_slice(&raw[done..start]);
+                out.extend_from_slice(with);
+                done = end;
+            }
+        };
+        for spot in spots {
+            let at = usize::try_from(spot.at - offset).unwrap_or(0);
+            let text = &raw[at..at + spot.len as usize];
+            while let Some((start, end, with)) = results.next_if(|(start, ..)| *start < at) {
+                put(out, start, end, &with);
+            }
+            match self.at_spot(text, spot.session, knows) {
+                Renamed::To(name) => put(out, at, at + text.len(), name),
+                Renamed::Made(name) => put(out, at, at + text.len(), &name),
+                Renamed::Unknown(uid) => {
+                    put(out, at, at, &[]);
+                    unknown(out, uid);
+                }
+                Renamed::Stays => {}
+            }
+        }
+        for (start, end, with) in results {
+            put(out, start, end, &with);
+        }
+        put(out, raw.len(), raw.len(), &[]);
+    }
+
+    /// A block or another value with the paths of large results set right.
+    pub(crate) fn with_results(&self, value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(value.len());
+        let mut done = 0;
+        for (start, end, with) in self.results(value) {
+            out.extend_from_slice(&value[done..start]);
+            out.extend(with);
+            done = end;
+        }
+        out.extend_from_slice(&value[done..]);
+        out
+    }
+
+    /// Finds the session's id in the paths of large results, which are copied along. Thinking is signed
+    /// and stays as it is.
+    fn results(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
+        let Some(own) = &self.own else { return Vec::new() };
+        let mut found = Vec::new();
+        for at in memmem::find_iter(raw, b"tool-results") {
+            let before = &raw[..at];
+            let cut = before.strip_suffix(b"/").or_else(|| before.strip_suffix(b"\\\\"));
+            let Some(cut) = cut.filter(|cut| cut.ends_with(&own.id)) else { continue };
+            let separator = &before[cut.len()..];
+            let (mut start, end) = (cut.len() - own.id.len(), cut.len());
+            let mut with = self.session[1..self.session.len() - 1].to_vec();
+            if let Some((from, to)) = &own.project {
+                let above = raw[..start].strip_suffix(separator);
+                if let Some(above) = above.filter(|above| above.ends_with(from)) {
+                    start = above.len() - from.len();
+                    with = [to.as_slice(), separator, &with].concat();
+                }
+            }
+            found.push((start, end, with));
+        }
+        if !found.is_empty() && memmem::find(raw, b"thinking").is_some() {
+            let mut line = Line::default();
+            parse_entry(raw, &mut line);
+            let thinks = |at: usize| {
+                let signed = line.blocks.iter().filter(|block| !block.signature.is_empty());
+                signed.map(|b| b.whole).any(|span| (span.start()..span.start() + span.len()).contains(&at))
+            };
+            found.retain(|&(start, ..)| !thinks(start));
+        }
+        found
+    }
+}
+
+/// Makes a new id from an old one.
+fn fresh(uid: Uid, seed: u64) -> [u8; UUID] {
+    crate::plan::uuid_of(xxhash_rust::xxh3::xxh3_128_with_seed(&uid.to_bytes(), seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renamed(raw: &str, names: &Names<'_>) -> String {
+        let mut line = Line::default();
+        parse_entry(raw.as_bytes(), &mut line);
+        let (mut found, mut out) = (Vec::new(), Vec::new());
+        spots(raw.as_bytes(), &line, 0, &mut found);
+        names.write(raw.as_bytes(), 0, &found, &mut out);
+        let mut splice = Splice::new(raw.as_bytes());
+        names.rename(&mut splice);
+        assert_eq!(out, splice.finish(), "both ways give the same");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    const OLD: &str = "11111111-1111-4111-8111-111111111111";
+    const NEW: &str = "22222222-2222-4222-8222-222222222222";
+    const ENTRY: &str = "33333333-3333-4333-8333-333333333333";
+
+    #[test]
+    fn ids_of_entries_and_of_the_session_are_renamed_and_nothing_else() {
+        let log = format!(r#"{{"type":"user","uuid":"{ENTRY}","message":{{"content":"x"}}}}"#);
+        let session = rethread_model::Session::read(log.as_bytes());
+        let names = Names::new(OLD, NEW, false).knowing(&session.facts);
+        let fresh = names.entry(ENTRY).into_owned();
+        let raw = format!(
+            r#"{{"uuid":"{ENTRY}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{ENTRY}"]}},"text":"\"{ENTRY}\"","sessionId":"any"}}"#
+        );
+        let wanted = format!(
+            r#"{{"uuid":"{fresh}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{fresh}"]}},"text":"\"{ENTRY}\"","sessionId":"{NEW}"}}"#
+        );
+        assert_eq!(renamed(&raw, &names), wanted);
+        let keep = Names::new(OLD, NEW, true).knowing(&session.facts);
+        assert_eq!(renamed(&raw, &keep), raw.replace(r#""any""#, &format!("\"{NEW}\"")));
+    }
+
+    #[test]
+    fn paths_to_large_results_lead_to_the_copies() {
+        let names = Names::new(OLD, NEW, false).in_project("-a", "-b");
+        let raw = format!(
+            r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-a/{OLD}/tool-results/x and C:\\p\\{OLD}\\tool-results and {OLD}"}}]}}}}"#
+        );
+        let wanted = format!(
+            r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-b/{NEW}/tool-results/x and C:\\p\\{NEW}\\tool-results and {OLD}"}}]}}}}"#
+        );
+        assert_eq!(renamed(&raw, &names), wanted);
+    }
+}

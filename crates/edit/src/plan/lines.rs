@@ -1,0 +1,224 @@
+//! The lines of a plan, as they are written.
+
+use rethread_log::{BlockKind, Json, Key, MessageSpans};
+
+use super::{BlockEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
+use crate::ids::Names;
+use crate::shorten::{shorten, shorten_block};
+use crate::splice::{Splice, string};
+
+/// The line of an entry with its changes.
+pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], edit: &Edit, names: &Names<'_>) -> Vec<u8> {
+    let mut splice = Splice::new(raw);
+    if let Some(parent) = edit.parent {
+        splice.set(Key::ParentUuid, optional(plan, parent, names));
+    }
+    if let Some(follows) = edit.follows {
+        splice.set(Key::LogicalParentUuid, string(&plan.name(Item::Old(follows), names)));
+    }
+    if let Some(uuid) = &edit.uuid {
+        splice.set(Key::Uuid, string(&names.entry(uuid)));
+    }
+    if let Some(time) = &edit.time {
+        splice.set(Key::Timestamp, string(time));
+    }
+    if let Some(compaction) = &edit.compaction {
+        splice.set(Key::CompactMetadata, compaction.clone());
+    }
+    if edit.meta {
+        splice.set(Key::IsMeta, b"true".to_vec());
+    }
+    for &key in &edit.without {
+        splice.remove(key);
+    }
+    if let Some(message) = splice.line.message {
+        edit_message(&mut splice, message, edit, names);
+    }
+    names.rename(&mut splice);
+    splice.finish()
+}
+
+fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, names: &Names<'_>) {
+    if let Some(model) = &edit.model {
+        splice.set_in_message("model", message.model, string(model));
+    }
+    if let Some(usage) = &edit.usage {
+        splice.set_in_message("usage", message.usage, usage.clone());
+    }
+    if !splice.line.field(Key::ToolUseResult).is_empty() {
+        match &edit.copy {
+            Some(CopyEdit::Null) => splice.set(Key::ToolUseResult, b"null".to_vec()),
+            Some(CopyEdit::Shorten(limit)) => {
+                let copy = splice.line.field(Key::ToolUseResult).of(splice.raw);
+                let short = shorten(copy, *limit).unwrap_or_else(|| copy.to_vec());
+                splice.set(Key::ToolUseResult, names.with_results(&short));
+            }
+            Some(CopyEdit::Remove) => splice.remove(Key::ToolUseResult),
+            None => {}
+        }
+    }
+    if let Some(content) = &edit.content {
+        return splice.replace(message.content, content.clone());
+    }
+    if edit.blocks.is_empty() && edit.short.is_empty() {
+        return;
+    }
+    let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
+    let spans: Vec<_> = splice.line.blocks.clone();
+    let mut list: Vec<Vec<u8>> = Vec::new();
+    for (at, span) in spans.iter().enumerate() {
+        let raw = span.whole.of(splice.raw);
+        let short = edit.short.get(&at).and_then(|short| shorten_block(raw, short.limit));
+        // Thinking is signed and stays as it is.
+        let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
+        let raw = match short {
+            Some(short) => names.with_results(&short),
+            None if signed => raw.to_vec(),
+            None => names.with_results(raw),
+        };
+        let raw = &raw[..];
+        match edit.blocks.get(&at) {
+            Some(BlockEdit::Remove) => {}
+            Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().cloned()),
+            Some(BlockEdit::Rename(id)) => {
+                let block = with_id(raw, id);
+                if !whole {
+                    splice.replace(span.whole, block.clone());
+                }
+                list.push(block);
+            }
+            None => {
+                if !whole && edit.short.contains_key(&at) {
+                    splice.replace(span.whole, raw.to_vec());
+                }
+                list.push(raw.to_vec());
+            }
+        }
+    }
+    if whole {
+        let mut content = vec![b'['];
+        content.extend(list.join(&b","[..]));
+        content.push(b']');
+        splice.replace(message.content, content);
+    }
+}
+
+/// A call or a result with another id.
+fn with_id(block: &[u8], id: &str) -> Vec<u8> {
+    let json = Json::new(block);
+    let old = json.get("tool_use_id").or_else(|| json.get("id"));
+    let Some(old) = old.filter(|old| !old.raw().is_empty()) else { return block.to_vec() };
+    let start = old.raw().as_ptr().addr() - block.as_ptr().addr();
+    let mut out = block[..start].to_vec();
+    out.extend(string(id));
+    out.extend_from_slice(&block[start + old.raw().len()..]);
+    out
+}
+
+fn optional(plan: &Plan<'_>, item: Option<Item>, names: &Names<'_>) -> Vec<u8> {
+    item.map_or(b"null".to_vec(), |item| string(&plan.name(item, names)))
+}
+
+/// The line of an added entry.
+pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> {
+    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
+    let like = Splice::new(raw);
+    let mut line = String::from("{");
+    let mut member = |key: &str, value: &[u8]| {
+        if line.len() > 1 {
+            line.push(',');
+        }
+        line.push_str(&format!("\"{key}\":{}", String::from_utf8_lossy(value)));
+    };
+    member("parentUuid", &optional(plan, new.parent, names));
+    member("isSidechain", b"false");
+    member("userType", b"\"external\"");
+    for key in [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch] {
+        let value = like.line.field(key).of(raw);
+        if !value.is_empty() {
+            member(key.name(), if key == Key::SessionId { names.session(value) } else { value });
+        }
+    }
+    let time = new.time.to_iso().unwrap_or_default();
+    match &new.kind {
+        NewKind::Result { call } => {
+            let result = serde_json::json!({
+                "role": "user",
+                "content": [{
+                    "type": "tool_result",
+                    "tool_use_id": call,
+                    "content": "[The result of this call is not in the session.]",
+                    "is_error": true,
+                }],
+            });
+            member("type", b"\"user\"");
+            member("message", result.to_string().as_bytes());
+        }
+        NewKind::Beginning => {
+            let message = serde_json::json!({
+                "role": "user",
+                "content": "[The beginning of this conversation is not in the session.]",
+            });
+            member("type", b"\"user\"");
+            member("isMeta", b"true");
+            member("message", message.to_string().as_bytes());
+        }
+        NewKind::NoReply => {
+            let message = serde_json::json!({
+                "id": message_id(&new.uuid),
+                "type": "message",
+                "role": "assistant",
+                "model": "<synthetic>",
+                "content": [{ "type": "text", "text": "No response requested." }],
+                "stop_reason": "stop_sequence",
+                "stop_sequence": "",
+                "usage": { "input_tokens": 0, "output_tokens": 0 },
+            });
+            member("type", b"\"assistant\"");
+            member("message", message.to_string().as_bytes());
+        }
+        NewKind::End => {
+            member("type", b"\"system\"");
+            member("subtype", b"\"informational\"");
+            member("content", b"\"The conversation goes on from here.\"");
+            member("level", b"\"info\"");
+            member("isMeta", b"false");
+        }
+        NewKind::Boundary { tokens } => {
+            let metadata = serde_json::json!({ "trigger": "manual", "preTokens": tokens });
+            member("type", b"\"system\"");
+            member("subtype", b"\"compact_boundary\"");
+            member("content", b"\"Conversation compacted\"");
+            member("isMeta", b"false");
+            member("level", b"\"info\"");
+            member("compactMetadata", metadata.to_string().as_bytes());
+        }
+        NewKind::Summary { text } => {
+            let message = serde_json::json!({ "role": "user", "content": text });
+            member("type", b"\"user\"");
+            member("message", message.to_string().as_bytes());
+            member("isVisibleInTranscriptOnly", b"true");
+            member("isCompactSummary", b"true");
+        }
+    }
+    member("uuid", &string(&names.entry(&new.uuid)));
+    member("timestamp", &string(&time));
+    line.push_str("}\n");
+    line.into_bytes()
+}
+
+/// The line that tells clients since 2.1.200 that the conversation stands at an added end.
+pub(crate) fn checkpoint(plan: &Plan<'_>, new: &New) -> Vec<u8> {
+    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
+    let said = new.parent.filter(|_| matches!(new.kind, NewKind::End));
+    let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.name(said, &Names::same()));
+    let session = Splice::new(raw).line.field(Key::SessionId).of(raw);
+    let mut line = br#"{"type":"last-prompt","leafUuid":"#.to_vec();
+    line.extend(string(&leaf));
+    if !session.is_empty() {
+        line.extend_from_slice(b",\"sessionId\":");
+        line.extend_from_slice(session);
+    }
+    line.extend_from_slice(b"}\n");
+    line
+}

@@ -1,0 +1,592 @@
+//! What becomes of a session, entry by entry.
+//!
+//! A plan says which entries go, which change and what is added, and in which order the conversation
+//! is laid. Repairs and clones are plans; what differs is who writes them.
+
+mod calls;
+mod content;
+mod lines;
+mod order;
+
+use std::collections::BTreeMap;
+
+use rethread_log::Key;
+use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Uid};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ids::Names;
+pub(crate) use lines::{checkpoint, edited, spelled};
+
+/// What is to be done, entry by entry.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) reader: Reader<'a>,
+    /// Entries whose link is broken, with what stands in for the lost parent.
+    breaks: Vec<BrokenLink>,
+    /// What becomes of entries, by node.
+    pub(crate) edits: FxHashMap<usize, Edit>,
+    /// Entries that the plan adds.
+    pub(crate) new: Vec<New>,
+    /// The conversation, in the order in which it is laid.
+    pub(crate) way: Vec<Item>,
+    /// Entries of the way that hang on nothing: what follows a compaction.
+    pub(crate) starts: FxHashSet<usize>,
+    /// The first entry of each uuid, among those that clients take for parts of the tree.
+    by_uid: FxHashMap<Uid, usize>,
+    /// Added results, each with how far along the way its call is.
+    results_behind: Vec<(usize, usize)>,
+    /// The ids of calls that are taken, once one is renamed.
+    call_names: FxHashSet<String>,
+    /// A result stands before its call.
+    pub(crate) misplaced: bool,
+}
+
+/// One entry of the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Item {
+    /// An entry of the source, as an index of a node.
+    Old(usize),
+    /// One that is added, as an index of [`Plan::new`].
+    New(usize),
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Edit {
+    /// Why it is changed, the first reason; nothing if that was asked for.
+    pub(crate) why: Option<Kind>,
+    pub(crate) drop: bool,
+    /// A parent other than the one in the file; `Some(None)` is none at all.
+    pub(crate) parent: Option<Option<Item>>,
+    /// Another entry that a compaction follows.
+    pub(crate) follows: Option<usize>,
+    pub(crate) uuid: Option<String>,
+    pub(crate) time: Option<String>,
+    pub(crate) model: Option<String>,
+    /// The content as a whole.
+    pub(crate) content: Option<Vec<u8>>,
+    /// What becomes of single blocks, by place.
+    pub(crate) blocks: BTreeMap<usize, BlockEdit>,
+    /// Blocks in fewer words, by place.
+    pub(crate) short: BTreeMap<usize, Short>,
+    /// The bytes of a later entry with the same uuid, which take its place.
+    pub(crate) replaced_by: Option<usize>,
+    /// What becomes of the client's copy of a result.
+    pub(crate) copy: Option<CopyEdit>,
+    /// It is a note now, and nobody's words.
+    pub(crate) meta: bool,
+    /// Fields that go.
+    pub(crate) without: Vec<Key>,
+    /// What the answer cost.
+    pub(crate) usage: Option<Vec<u8>>,
+    /// What a compaction says of itself.
+    pub(crate) compaction: Option<Vec<u8>>,
+}
+
+/// What becomes of the client's copy of a result.
+#[derive(Debug, Clone)]
+pub(crate) enum CopyEdit {
+    /// It is emptied, for the result became text.
+    Null,
+    /// It goes with the result.
+    Remove,
+    /// Its strings are cut to so many characters.
+    Shorten(usize),
+}
+
+/// A block in fewer words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Short {
+    /// To how many characters its strings are cut.
+    pub(crate) limit: usize,
+    /// How long it is then.
+    pub(crate) len: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum BlockEdit {
+    Remove,
+    Replace(Vec<Vec<u8>>),
+    /// Another id for a call, or for the call that a result answers.
+    Rename(String),
+}
+
+/// An entry that is added.
+#[derive(Debug, Clone)]
+pub(crate) struct New {
+    pub(crate) kind: NewKind,
+    pub(crate) why: Kind,
+    pub(crate) uuid: String,
+    /// The entry whose surroundings it takes over: session, directory, version.
+    pub(crate) like: usize,
+    /// When it was written.
+    pub(crate) time: Time,
+    pub(crate) parent: Option<Item>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum NewKind {
+    /// The result of a call that has none.
+    Result { call: String },
+    /// Something before the first answer.
+    Beginning,
+    /// The answer that clients put in behind a prompt without one.
+    NoReply,
+    /// A note that does nothing but stand last.
+    End,
+    /// A compaction, with how many tokens the conversation had before it.
+    Boundary { tokens: u64 },
+    /// What stands in for the turns before a compaction.
+    Summary { text: String },
+}
+
+impl<'a> Plan<'a> {
+    /// Begins a plan for a conversation with these entries.
+    pub(crate) fn new(
+        facts: &'a Facts,
+        reader: Reader<'a>,
+        way: impl IntoIterator<Item = usize>,
+        breaks: Vec<BrokenLink>,
+    ) -> Self {
+        let way = way.into_iter().map(Item::Old).collect();
+        let mut by_uid = FxHashMap::default();
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            if !matches!(fact.role, Role::Progress | Role::Other) {
+                by_uid.entry(fact.uid).or_insert(node);
+            }
+        }
+        Self {
+            facts,
+            reader,
+            breaks,
+            edits: FxHashMap::default(),
+            new: Vec::new(),
+            way,
+            starts: FxHashSet::default(),
+            by_uid,
+            results_behind: Vec::new(),
+            call_names: FxHashSet::default(),
+            misplaced: false,
+        }
+    }
+
+    pub(crate) fn node(&self, node: usize) -> &Node {
+        &self.facts.nodes[node]
+    }
+
+    /// The first entry with the uuid of this one.
+    pub(crate) fn first(&self, node: usize) -> usize {
+        self.by_uid.get(&self.node(node).uid).copied().unwrap_or(node)
+    }
+
+    /// The parent of an entry, if it is in the file.
+    fn parent_of(&self, node: usize) -> Option<usize> {
+        self.by_uid.get(&self.node(node).parent).copied()
+    }
+
+    /// The entry that an entry hangs on, whatever it is.
+    fn above(&self, node: usize) -> Option<usize> {
+        self.parent_of(node).or_else(|| self.facts.parent_of(node))
+    }
+
+    fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
+        let edit = self.asked(node);
+        edit.why.get_or_insert(why);
+        edit
+    }
+
+    /// What becomes of an entry because somebody asked for it.
+    pub(crate) fn asked(&mut self, node: usize) -> &mut Edit {
+        self.edits.entry(node).or_default()
+    }
+
+    fn drop_entry(&mut self, node: usize, why: Kind) {
+        self.edit(node, why).drop = true;
+    }
+
+    pub(crate) fn is_dropped(&self, node: usize) -> bool {
+        self.edits.get(&node).is_some_and(|edit| edit.drop)
+    }
+
+    /// The name that an entry will have.
+    pub(crate) fn name(&self, item: Item, names: &Names<'_>) -> String {
+        match item {
+            Item::New(new) => names.entry(&self.new[new].uuid).into_owned(),
+            Item::Old(node) => match self.edits.get(&node).and_then(|edit| edit.uuid.as_ref()) {
+                Some(uuid) => names.entry(uuid).into_owned(),
+                None => names.name(self.node(node).uid, || self.reader.uuid(node)),
+            },
+        }
+    }
+
+    /// Decides everything but the order.
+    pub(crate) fn mend(&mut self) {
+        self.mend_copies();
+        self.mend_envelopes();
+        self.mend_contents();
+        self.mend_calls();
+        self.drop_hollow();
+        self.mend_beginning();
+        self.mend_links();
+    }
+
+    /// Of entries with one uuid the later one counts, in the place of the first.
+    fn mend_copies(&mut self) {
+        let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
+        for node in 0..self.facts.nodes.len() {
+            let first = self.first(node);
+            if first != node && !matches!(self.node(node).role, Role::Progress | Role::Other) {
+                // What could not be sent does not take the place of what can.
+                let fact = self.node(node);
+                if !fact.is_conversation() || !fact.flags.lacks_message() && !self.is_odd(node) {
+                    last_of.insert(first, node);
+                }
+                self.drop_entry(node, Kind::DuplicateUuid);
+            }
+        }
+        for (first, last) in last_of {
+            if self.reader.entry(self.node(first).entry).trim_ascii()
+                != self.reader.entry(self.node(last).entry).trim_ascii()
+            {
+                self.edit(first, Kind::DuplicateUuid).replaced_by = Some(last);
+            }
+        }
+        // On the way stands the later one; it moves to where the first is.
+        for item in &mut self.way {
+            if let Item::Old(node) = item {
+                *node = self.by_uid.get(&self.facts.nodes[*node].uid).copied().unwrap_or(*node);
+            }
+        }
+    }
+
+    /// Entries need an id, a message and a time; answers a message id and a model.
+    fn mend_envelopes(&mut self) {
+        for node in 0..self.facts.nodes.len() {
+            let flags = self.node(self.content_node(node)).flags;
+            if self.node(node).is_conversation() && flags.lacks_message() {
+                self.drop_entry(node, Kind::Incomplete);
+            } else if self.node(node).is_conversation() && !flags.is_sidechain() && self.is_odd(node) {
+                // Clients that look for the rows of a message fail on it, wherever it stands.
+                self.drop_entry(node, Kind::OddContent);
+            } else if flags.lacks_uuid() {
+                self.edit(node, Kind::Incomplete).uuid = Some(made_uuid(&format!("uuid {node}")));
+            }
+        }
+        let way = self.old_way();
+        let mut time = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
+        let mut model: Option<String> = None;
+        let first_model = way.iter().find_map(|&node| self.model_of(node));
+        for node in way {
+            let fact = *self.node(self.content_node(node));
+            if fact.time.is_none() {
+                if let Some(iso) = time.and_then(|time| time.to_iso()) {
+                    self.edit(node, Kind::NoTime).time = Some(iso);
+                }
+            } else {
+                time = Some(fact.time);
+            }
+            if self.is_dropped(node) {
+                continue;
+            }
+            if fact.role != Role::Assistant {
+                if fact.role == Role::Attachment && fact.flags.is_fatal_attachment() {
+                    self.drop_entry(node, Kind::OddAttachment);
+                }
+                continue;
+            }
+            match self.model_of(node) {
+                Some(own) => model = Some(own),
+                None if fact.flags.lacks_model() => {
+                    let taken = model.clone().or_else(|| first_model.clone());
+                    let taken = taken.unwrap_or_else(|| "<synthetic>".to_owned());
+                    self.edit(node, Kind::NoModel).model = Some(taken);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Tells whether the content of an entry is nothing that the newest client would take.
+    fn is_odd(&self, node: usize) -> bool {
+        let from = self.content_node(node);
+        let blocks = self.facts.blocks_of(from);
+        let odd = |sort: Sort| matches!(sort, Sort::Odd | Sort::Null);
+        self.node(from).flags.has_odd_content()
+            || !blocks.is_empty() && blocks.iter().all(|block| odd(block.sort))
+    }
+
+    fn model_of(&self, node: usize) -> Option<String> {
+        let model = self.facts.model_of(self.content_node(node))?;
+        (model != "<synthetic>").then(|| model.to_owned())
+    }
+
+    /// The entries of the source on the way.
+    pub(crate) fn old_way(&self) -> Vec<usize> {
+        let old = |item: &Item| match item {
+            Item::Old(node) => Some(*node),
+            Item::New(_) => None,
+        };
+        self.way.iter().filter_map(old).collect()
+    }
+
+    /// A conversation begins with a user.
+    fn mend_beginning(&mut self) {
+        let first = self.way.iter().position(|item| match *item {
+            Item::Old(node) => self.node(node).is_conversation() && !self.is_dropped(node),
+            Item::New(_) => true,
+        });
+        let Some(at) = first else { return };
+        if let Item::Old(node) = self.way[at]
+            && self.node(node).role == Role::Assistant
+            && !self.node(node).flags.is_failure_report()
+        {
+            let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, -1);
+            self.way.insert(at, Item::New(new));
+        }
+    }
+
+    pub(crate) fn add(&mut self, kind: NewKind, why: Kind, like: usize, millis: i64) -> usize {
+        let time = Time::from_millis(self.time_of(like).millis().unwrap_or(0) + millis);
+        let seed = format!("{:?} {} {}", kind, self.reader.uuid(like), self.new.len());
+        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, time, parent: None });
+        self.new.len() - 1
+    }
+
+    /// Adds an entry that was asked for.
+    pub(crate) fn add_asked(&mut self, kind: NewKind, like: usize, millis: i64) -> usize {
+        self.add(kind, Kind::Incomplete, like, millis)
+    }
+
+    /// The time that an entry will have.
+    fn time_of(&self, node: usize) -> Time {
+        let given = self.edits.get(&node).and_then(|edit| edit.time.as_deref());
+        given.map_or(self.node(node).time, |time| Time::parse(time.as_bytes()))
+    }
+
+    /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
+    /// on the one before it.
+    fn mend_links(&mut self) {
+        let survivors = self.survivors();
+        let survivor = |node: Option<usize>| node.and_then(|node| survivors[node]);
+        let mut broken: FxHashSet<usize> = FxHashSet::default();
+        for link in self.breaks.clone() {
+            let parent = survivor(link.parent.map(|parent| self.first(parent))).map(Item::Old);
+            let why = match link.why {
+                rethread_model::Break::Dangling => Kind::DanglingParent,
+                rethread_model::Break::NoParent => Kind::NoParent,
+                rethread_model::Break::Cycle => Kind::Cycle,
+            };
+            let node = self.first(link.node);
+            self.edit(node, why).parent = Some(parent);
+            broken.insert(node);
+        }
+        for node in 0..self.facts.nodes.len() {
+            if broken.contains(&node) || self.is_dropped(node) {
+                continue;
+            }
+            let Some(parent) = self.above(node).filter(|&parent| self.is_dropped(parent)) else {
+                continue;
+            };
+            if self.first(parent) != parent && self.parent_of(node).is_some() {
+                continue;
+            }
+            let why = self.edits[&parent].why;
+            let above = survivors[parent].map(Item::Old);
+            let edit = self.asked(node);
+            edit.why = edit.why.or(why);
+            edit.parent = Some(above);
+        }
+        self.link_new();
+    }
+
+    /// For every entry the nearest one at or above it that is not dropped.
+    pub(crate) fn survivors(&self) -> Vec<Option<usize>> {
+        let n = self.facts.nodes.len();
+        let mut above: Vec<Option<usize>> = vec![None; n];
+        let mut done = vec![false; n];
+        let mut trail = Vec::new();
+        for node in 0..n {
+            let mut at = Some(node);
+            let mut found = None;
+            while let Some(node) = at {
+                if done[node] {
+                    found = above[node];
+                    break;
+                }
+                done[node] = true;
+                trail.push(node);
+                if !self.is_dropped(node) {
+                    found = Some(node);
+                    break;
+                }
+                at = self.above(node);
+            }
+            for node in trail.drain(..) {
+                above[node] = found;
+            }
+        }
+        above
+    }
+
+    /// Added entries hang on the one before them on the way, and the next one on them.
+    fn link_new(&mut self) {
+        let way = self.kept_way();
+        for at in 0..way.len() {
+            let before = at.checked_sub(1).map(|before| way[before]);
+            let follows_new = at > 0 && matches!(way[at - 1], Item::New(_));
+            match way[at] {
+                Item::New(new) => self.new[new].parent = before,
+                Item::Old(node) if follows_new => {
+                    let why = match way[at - 1] {
+                        Item::New(new) => self.new[new].why,
+                        Item::Old(_) => continue,
+                    };
+                    self.edit(node, why).parent = Some(before);
+                }
+                Item::Old(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn kept_way(&self) -> Vec<Item> {
+        let kept = |item: &Item| match *item {
+            Item::Old(node) => !self.is_dropped(node),
+            Item::New(_) => true,
+        };
+        self.way.iter().copied().filter(kept).collect()
+    }
+
+    /// Lays the way in one line, so that clients without any rule for forks walk it whole.
+    pub(crate) fn lay_in_line(&mut self) {
+        let kept = self.kept_way();
+        let begins = |item: &Item| matches!(item, Item::Old(node) if self.starts.contains(node));
+        // What a compaction parts is put in order by itself.
+        let mut way: Vec<Item> = Vec::with_capacity(kept.len());
+        let mut rest = &kept[..];
+        while !rest.is_empty() {
+            let end = rest[1..].iter().position(begins).map_or(rest.len(), |at| at + 1);
+            way.extend(self.ordered(&rest[..end]));
+            rest = &rest[end..];
+        }
+        self.way = way;
+        let on_way: FxHashSet<usize> = self.old_way().into_iter().collect();
+        let mut before: Option<Item> = None;
+        for (at, item) in self.way.clone().into_iter().enumerate() {
+            match item {
+                Item::New(new) => self.new[new].parent = before,
+                Item::Old(node) => {
+                    let from = self.content_node(node);
+                    let now = match self.edits.get(&node).and_then(|edit| edit.parent) {
+                        Some(parent) => parent,
+                        None => self.parent_of(from).map(Item::Old),
+                    };
+                    let named = !self.node(from).parent.is_none();
+                    let first = at == 0 || self.starts.contains(&node);
+                    // The first entry keeps what it has, unless that names nothing or what follows it.
+                    let round = matches!(now, Some(Item::Old(parent)) if on_way.contains(&parent));
+                    let wanted = match first {
+                        true => now.filter(|_| !(round && at == 0)),
+                        false => before,
+                    };
+                    if wanted != now || first && now.is_none() && named {
+                        self.edit(node, Kind::ParallelCalls).parent = Some(wanted);
+                    }
+                }
+            }
+            before = Some(item);
+        }
+        self.settle_compactions();
+    }
+
+    /// What a compaction kept stands behind it now, so it cannot follow that: it follows what stands
+    /// before it.
+    fn settle_compactions(&mut self) {
+        let mut place: FxHashMap<usize, usize> = FxHashMap::default();
+        for (at, item) in self.way.iter().enumerate() {
+            if let Item::Old(node) = item {
+                place.insert(*node, at);
+            }
+        }
+        let boundaries: Vec<(usize, usize)> = place
+            .iter()
+            .map(|(&node, &at)| (node, at))
+            .filter(|&(node, _)| self.node(node).flags.is_boundary())
+            .collect();
+        for (boundary, at) in boundaries {
+            let behind = |node: &usize| place.get(node).is_some_and(|&place| place >= at);
+            let mut follows = self.facts.logical_parent_of(boundary);
+            if follows.as_ref().is_none_or(|node| !behind(node)) {
+                continue;
+            }
+            let mut seen = FxHashSet::default();
+            while let Some(node) = follows.filter(|node| behind(node) || self.is_dropped(*node)) {
+                follows = self.above(node).filter(|_| seen.insert(node));
+            }
+            if follows.is_some() {
+                self.asked(boundary).follows = follows;
+            }
+        }
+    }
+
+    /// Tells whether the model said the last word.
+    pub(crate) fn ends_with_answer(&self) -> bool {
+        let said = |item: &Item| match *item {
+            Item::Old(node) if self.node(node).is_conversation() => {
+                Some(self.node(node).role == Role::Assistant)
+            }
+            Item::New(new) => match self.new[new].kind {
+                NewKind::Result { .. } | NewKind::Beginning | NewKind::Summary { .. } => Some(false),
+                NewKind::NoReply => Some(true),
+                NewKind::End | NewKind::Boundary { .. } => None,
+            },
+            Item::Old(_) => None,
+        };
+        self.kept_way().iter().rev().find_map(said).unwrap_or(true)
+    }
+
+    /// Adds a last entry that is newer than all others, so that every client goes on there.
+    pub(crate) fn mark_end(&mut self) {
+        let way = self.kept_way();
+        let Some(&last) = way.last() else { return };
+        let Some(&Item::Old(like)) = way.iter().rev().find(|item| matches!(item, Item::Old(_))) else {
+            return;
+        };
+        let asks = !self.ends_with_answer();
+        let kind = if asks { NewKind::NoReply } else { NewKind::End };
+        let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).max();
+        let now = self.time_of(like).millis();
+        let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
+        let new = self.add(kind, Kind::OtherBranch, like, millis);
+        self.new[new].parent = Some(last);
+        self.way.push(Item::New(new));
+    }
+}
+
+/// Makes the id of a message from a uuid.
+pub(crate) fn message_id(uuid: &str) -> String {
+    format!("msg_{}", &uuid.replace('-', "")[..24])
+}
+
+/// Makes a uuid that is the same in every run.
+pub(crate) fn made_uuid(seed: &str) -> String {
+    let uuid = uuid_of(xxhash_rust::xxh3::xxh3_128(seed.as_bytes()));
+    String::from_utf8_lossy(&uuid).into_owned()
+}
+
+/// Spells a number as a UUID of version 4.
+pub(crate) fn uuid_of(number: u128) -> [u8; 36] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for (n, byte) in number.to_be_bytes().into_iter().enumerate() {
+        if matches!(n, 4 | 6 | 8 | 10) {
+            at += 1;
+        }
+        text[at] = DIGITS[usize::from(byte >> 4)];
+        text[at + 1] = DIGITS[usize::from(byte & 15)];
+        at += 2;
+    }
+    (text[14], text[19]) = (b'4', b'8');
+    text
+}

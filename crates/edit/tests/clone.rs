@@ -1,0 +1,439 @@
+//! Clones of sessions of every shape: what must hold of each, and what each recipe does.
+
+use proptest::prelude::*;
+use rethread_edit::{CloneError, Compress, Names, Preset, Recipe, Renaming, Source, Tools};
+use rethread_model::{Client, Reader, Session, resume};
+use rethread_testkit::Log;
+use rethread_testkit::clones::{FROM, TO, check_clone, clone_of, recipes};
+use serde_json::{Value, json};
+
+/// A step in the making of a session.
+#[derive(Debug, Clone)]
+enum Act {
+    Prompt,
+    Answer,
+    Think,
+    Call(usize),
+    Parallel,
+    Rewind(usize),
+    Compact,
+    Note,
+    Meta,
+    Attach,
+    Progress,
+    Picture,
+    Queue,
+    Agent,
+    Fail,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => Just(Act::Prompt),
+        4 => Just(Act::Answer),
+        2 => Just(Act::Think),
+        4 => (0usize..3).prop_map(Act::Call),
+        2 => Just(Act::Parallel),
+        1 => (0usize..20).prop_map(Act::Rewind),
+        1 => Just(Act::Compact),
+        1 => Just(Act::Note),
+        1 => Just(Act::Meta),
+        1 => Just(Act::Attach),
+        1 => Just(Act::Progress),
+        1 => Just(Act::Picture),
+        1 => Just(Act::Queue),
+        1 => Just(Act::Agent),
+        1 => Just(Act::Fail),
+    ]
+}
+
+fn thinking(n: usize) -> Value {
+    json!({ "type": "thinking", "thinking": format!("A secret thought, number {n}, that nobody reads again."),
+        "signature": format!("c2lnbmF0dXJl{n}==") })
+}
+
+/// Makes a session; the first prompt is always there.
+fn session(acts: &[Act]) -> Log {
+    let mut log = Log::new(1);
+    let mut marks = vec![log.prompt("Prompt number 0, the first of all")];
+    for (n, act) in acts.iter().enumerate() {
+        log.wait(7);
+        let mark = match act {
+            Act::Prompt => log.prompt(&format!("Prompt number {n} of somebody")),
+            Act::Answer => log.answer(&format!("The answer is {n}. It was decided because of `x{n}.rs`.")),
+            Act::Think => {
+                log.message(&[thinking(n), json!({ "type": "text", "text": format!("I thought {n}.") })]).remove(1)
+            }
+            Act::Call(tool) => {
+                let tool = ["Bash", "Read", "mcp__x__y"][*tool];
+                let command = format!("command {n} with an input that is long enough to be found again");
+                let message = [
+                    thinking(n),
+                    json!({ "type": "tool_use", "id": format!("toolu_{n:06}"), "name": tool, "input": { "command": command } }),
+                ];
+                let mark = log.message(&message).remove(1);
+                let call = rethread_testkit::Call { id: format!("toolu_{n:06}"), mark };
+                log.result(&call, &format!("Result {n}: {}", "a line of output\n".repeat(n % 40)))
+            }
+            Act::Parallel => {
+                let calls = log.calls(&[("Bash", json!({ "command": "one" })), ("Read", json!({ "file_path": "/b" }))]);
+                for call in &calls {
+                    log.result(call, &format!("A parallel result of turn {n}, which is some words long"));
+                }
+                log.answer(&format!("Both of {n} are done."))
+            }
+            Act::Rewind(to) => {
+                let to = marks[to % marks.len()].clone();
+                log.back_to(&to);
+                log.prompt(&format!("Once more, at {n}"))
+            }
+            Act::Compact => log.compact(&format!("Summary {n}")),
+            Act::Note => log.system("informational", &format!("note {n}")),
+            Act::Meta => log.meta(&format!("<system-reminder>hidden {n}</system-reminder>")),
+            Act::Attach => log.entry("attachment", json!({ "attachment": { "type": "date", "date": "2026-01-05" } })),
+            Act::Progress => log.entry("progress", json!({ "data": { "type": "bash_progress", "output": format!("progress {n}") } })),
+            Act::Picture => log.entry(
+                "user",
+                json!({ "message": { "role": "user", "content": [
+                    { "type": "text", "text": format!("Look at picture {n}") },
+                    { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAA".repeat(9) } } ] } }),
+            ),
+            Act::Queue => {
+                let line = json!({ "type": "queue-operation", "operation": "enqueue", "content": format!("queued {n}"),
+                    "sessionId": log.session(), "timestamp": "2026-01-05T00:00:00.000Z" });
+                log.raw(&line.to_string());
+                continue;
+            }
+            Act::Agent => {
+                let call = log.call("Task", &json!({ "prompt": format!("Look for {n}"), "description": "looking" }));
+                log.sidechain(Some("a1b2c3d")).restart();
+                log.prompt(&format!("Look for {n}"));
+                log.answer(&format!("The subagent found {n} behind the kettle"));
+                log.sidechain(None).back_to(&call.mark);
+                log.result(&call, &format!("found {n}"))
+            }
+            Act::Fail => log.entry(
+                "assistant",
+                json!({ "isApiErrorMessage": true, "message": { "id": format!("err{n}"), "model": "<synthetic>", "role": "assistant",
+                    "type": "message", "content": [{ "type": "text", "text": "API Error: 529 overloaded" }], "usage": {} } }),
+            ),
+        };
+        marks.push(mark);
+    }
+    log
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Every line of what a clone must be, for every recipe: ids, bytes, text, people's words, all
+    /// clients, twice.
+    #[test]
+    fn whatever_was_said_every_clone_holds(acts in prop::collection::vec(act(), 0..40)) {
+        let log = session(&acts);
+        let bytes = log.bytes();
+        for (name, recipe) in recipes(&bytes) {
+            let held = check_clone(&bytes, &log.session(), &recipe);
+            prop_assert!(held.is_ok(), "{}: {:?}", name, held);
+        }
+    }
+
+    /// A plain clone that is made while the log is read is the same as one that is made in memory.
+    #[test]
+    fn both_ways_to_a_plain_clone_are_one(acts in prop::collection::vec(act(), 0..40), keep: bool, torn: bool) {
+        let mut log = session(&acts);
+        // A parent that stands later in the file, and a line that was cut off.
+        let later = "00000001-0000-4000-8000-00000000ffff";
+        log.raw(&json!({ "type": "system", "uuid": "00000001-0000-4000-8000-00000000fffe", "parentUuid": later }).to_string());
+        log.raw(&json!({ "type": "system", "uuid": later, "parentUuid": null, "sessionId": "odd name" }).to_string());
+        if torn {
+            log.torn("{\"type\":\"user\",\"uuid\":\"00000001-0000-40");
+        }
+        let bytes = log.bytes();
+        let names = Names::new(&log.session(), TO, keep);
+        let mut out = Vec::new();
+        let mut put = |piece: &mut Vec<u8>| {
+            out.extend_from_slice(piece);
+            Ok(())
+        };
+        let mut renaming = Renaming::new(&names, &mut put);
+        rethread_log::Scanner::default().scan_all(&bytes, &mut renaming);
+        let renamed = renaming.finish(b"").expect("memory");
+        for (at, name) in &renamed.late {
+            let at = usize::try_from(*at).expect("in memory");
+            out[at..at + name.len()].copy_from_slice(name);
+        }
+        prop_assert!(!renamed.odd);
+        let whole = clone_of(&bytes, &log.session(), &Recipe::default(), keep).expect("a clone");
+        prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
+    }
+
+    /// Any bytes are taken.
+    #[test]
+    fn any_bytes_are_cloned(bytes: Vec<u8>, lines in prop::collection::vec("[{}\"a-z0-9:,\\[\\] ]{0,60}", 0..8)) {
+        let text = lines.join("\n").into_bytes();
+        for log in [&bytes, &text] {
+            for (_, recipe) in recipes(log) {
+                let _ = clone_of(log, FROM, &recipe, false);
+            }
+        }
+    }
+}
+
+fn sent(bytes: &[u8], client: Client) -> Vec<String> {
+    let session = Session::read(bytes);
+    let resumed = resume(&session.facts, client);
+    let wire = Reader::new(&session, bytes).wire(&resumed, client, "");
+    wire.iter()
+        .flat_map(|m| &m.blocks)
+        .map(|b| String::from_utf8_lossy(b.json().raw()).into_owned())
+        .collect()
+}
+
+fn rows(bytes: &[u8]) -> Vec<Value> {
+    String::from_utf8_lossy(bytes).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn made(log: &Log, recipe: &Recipe) -> Vec<u8> {
+    clone_of(&log.bytes(), &log.session(), recipe, true).expect("a clone")
+}
+
+fn strip(names: &[&str]) -> Recipe {
+    let strip = Some(names.iter().map(|&name| name.to_owned()).collect());
+    Recipe { tools: Tools { strip, ..Tools::default() }, ..Recipe::default() }
+}
+
+#[test]
+fn a_branch_that_was_left_becomes_a_session() {
+    let mut log = Log::new(1);
+    log.prompt("First");
+    let fork = log.answer("One");
+    log.prompt("Left");
+    log.answer("Left behind");
+    log.back_to(&fork);
+    log.prompt("Taken");
+    log.answer("Taken on");
+    let bytes = made(&log, &Recipe { path: Some(1), ..Recipe::default() });
+    for client in Client::ALL {
+        let told = sent(&bytes, client).join(" ");
+        assert!(told.contains("Left behind") && !told.contains("Taken"), "{client:?}: {told}");
+    }
+    assert!(!String::from_utf8_lossy(&bytes).contains("Taken"), "nothing of the other path is left");
+    assert_eq!(Session::read(&bytes).paths(Client::NEWEST).len(), 1);
+    let last = rows(&bytes).pop().expect("a row");
+    assert_eq!((last["type"].as_str(), last["lastPrompt"].as_str()), (Some("last-prompt"), Some("Left")));
+    let none = clone_of(&log.bytes(), FROM, &Recipe { path: Some(3), ..Recipe::default() }, true);
+    assert_eq!(none, Err(CloneError::NoPath(3, 2).to_string()));
+}
+
+#[test]
+fn a_message_with_calls_ends_with_their_results() {
+    let mut log = Log::new(1);
+    log.prompt("Go");
+    let calls = log.calls(&[("Bash", json!({ "command": "a" })), ("Bash", json!({ "command": "b" }))]);
+    for call in &calls {
+        log.result(call, "done");
+    }
+    log.answer("Both done");
+    let bytes = made(&log, &Recipe { until: Some(2), ..Recipe::default() });
+    let session = Session::read(&bytes);
+    assert_eq!(session.facts.calls.iter().filter(|call| call.result().is_some()).count(), 2);
+    assert!(!String::from_utf8_lossy(&bytes).contains("Both done"));
+    let first = made(&log, &Recipe { until: Some(1), ..Recipe::default() });
+    assert_eq!(Session::read(&first).facts.calls.len(), 0);
+}
+
+#[test]
+fn calls_go_with_everything_that_belongs_to_them() {
+    let mut log = Log::new(1);
+    log.prompt("Go");
+    let call = log.call("Bash", &json!({ "command": "the secret command" }));
+    log.raw(&json!({ "type": "progress", "uuid": "p", "parentUuid": call.mark, "parentToolUseID": call.id, "data": "the secret progress" }).to_string());
+    log.raw(&json!({ "type": "api-request-blob", "hash": "h", "message": "the secret command" }).to_string());
+    log.raw(&json!({ "type": "content-replacement", "replacements": [{ "toolUseId": call.id, "replacement": "the secret result" }] }).to_string());
+    log.raw(&json!({ "type": "queue-operation", "operation": "enqueue", "content": format!("<tool-use-id>{}</tool-use-id> the secret", call.id) }).to_string());
+    log.result(&call, "the secret result");
+    log.entry("attachment", json!({ "attachment": { "type": "hook_success", "toolUseID": call.id, "stdout": "the secret hook" } }));
+    log.entry("user", json!({ "isMeta": true, "sourceToolUseID": call.id, "message": { "role": "user", "content": "the secret skill" } }));
+    log.answer("Done");
+    let bytes = made(&log, &strip(&[]));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(!text.contains("secret"), "{text}");
+    let other = made(&log, &strip(&["Read", "mcp__*"]));
+    assert!(String::from_utf8_lossy(&other).contains("the secret result"));
+}
+
+#[test]
+fn thinking_goes_where_what_came_before_has_changed() {
+    let mut log = Log::new(1);
+    log.prompt("One");
+    log.message(&[thinking(1), json!({ "type": "text", "text": "A1" })]);
+    log.prompt("Two");
+    let call = log.call("Bash", &json!({ "command": "x" }));
+    log.result(&call, "r");
+    log.message(&[thinking(2), json!({ "type": "text", "text": "A2" })]);
+    log.prompt("Three");
+    log.message(&[thinking(3), json!({ "type": "text", "text": "A3" })]);
+    let held = |recipe: &Recipe| -> Vec<u32> {
+        let text = String::from_utf8_lossy(&made(&log, recipe)).into_owned();
+        (1..=3).filter(|n| text.contains(&format!("thought, number {n},"))).collect()
+    };
+    assert_eq!(held(&strip(&[])), [1]);
+    assert_eq!(held(&strip(&["Read"])), [1, 2, 3], "nothing was removed");
+    assert_eq!(held(&Recipe { strip_thinking: true, ..Recipe::default() }), [0; 0]);
+    let condensed =
+        Recipe { compress: Some(Compress { keep: 1, ..Compress::default() }), ..Recipe::default() };
+    assert_eq!(held(&condensed), [3], "a compaction begins a new conversation");
+}
+
+#[test]
+fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
+    let mut log = Log::new(1);
+    for n in 0..4 {
+        log.prompt(&format!("P{n}"));
+        if n != 2 {
+            let call = log.call("Bash", &json!({ "command": format!("c{n} {}", "long ".repeat(100)) }));
+            log.result(&call, &format!("r{n} {}", "words ".repeat(100)));
+        }
+        log.answer(&format!("A{n}"));
+    }
+    let tools = Tools { keep: Some(2), ..Tools::default() };
+    let bytes = made(&log, &Recipe { tools, ..Recipe::default() });
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let kept: Vec<usize> = (0..4).filter(|n| text.contains(&format!("\"r{n} words"))).collect();
+    assert_eq!(kept, [1, 3], "turns without calls do not count");
+    let tools = Tools { keep: Some(1), shorten: Some(60), ..Tools::default() };
+    let bytes = made(&log, &Recipe { tools, ..Recipe::default() });
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert_eq!(text.matches("characters cut]").count(), 2 * 3, "input, result and its copy of two turns");
+    assert!(text.contains(&format!("\"r3 {}\"", "words ".repeat(100))));
+    assert_eq!(Session::read(&bytes).facts.calls.len(), 3);
+}
+
+#[test]
+fn older_turns_become_a_compaction() {
+    let mut log = Log::new(1);
+    for n in 0..6 {
+        log.prompt(&format!("Please do number {n}, \"exactly\" so"));
+        let call = log.call("Bash", &json!({ "command": format!("cargo test -p part{n}") }));
+        log.result(&call, &format!("running\ntest result: ok. {n} passed; 0 failed"));
+        log.answer(&format!(
+            "I looked into it. The root cause of {n} was the cache. More words follow here."
+        ));
+    }
+    let recipe = Recipe { compress: Some(Compress { keep: 2, ..Compress::default() }), ..Recipe::default() };
+    let bytes = made(&log, &recipe);
+    let rows = rows(&bytes);
+    assert_eq!(rows[0]["subtype"], "compact_boundary");
+    assert_eq!(rows[0]["parentUuid"], Value::Null);
+    assert_eq!(rows[1]["isCompactSummary"], true);
+    let summary = rows[1]["message"]["content"].as_str().expect("a text");
+    for n in 0..4 {
+        assert!(summary.contains(&format!("Please do number {n}, \"exactly\" so")), "{summary}");
+        assert!(summary.contains(&format!("The root cause of {n} was the cache.")), "{summary}");
+        assert!(
+            summary.contains(&format!("cargo test -p part{n} → test result: ok. {n} passed")),
+            "{summary}"
+        );
+    }
+    for client in Client::ALL {
+        let told = sent(&bytes, client);
+        assert!(told[0].contains("what the user wrote stands in full"), "{client:?}");
+        assert_eq!(
+            told.iter().filter(|text| text.contains("cargo test -p part3\"")).count(),
+            0,
+            "{client:?}"
+        );
+        assert!(told.iter().any(|text| text.contains("cargo test -p part4\"")), "{client:?}");
+    }
+    // The turns that are kept are as they were, but for the links.
+    let source = String::from_utf8_lossy(&log.bytes()).into_owned();
+    let last: Vec<&str> = source.lines().rev().take(6).collect();
+    let now = String::from_utf8_lossy(&bytes).into_owned();
+    for line in last {
+        let cut = line.split_once("\"isSidechain\"").expect("a key").1.replace(&log.session(), TO);
+        assert!(now.contains(&cut), "{cut}");
+    }
+    let few = Recipe { compress: Some(Compress { keep: 9, ..Compress::default() }), ..Recipe::default() };
+    assert!(!String::from_utf8_lossy(&made(&log, &few)).contains("compact_boundary"));
+}
+
+#[test]
+fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
+    let mut log = Log::new(1);
+    log.prompt("The very first wish");
+    log.answer("Long ago");
+    log.compact("WHAT THE MODEL SUMMED UP ITSELF");
+    for n in 0..60 {
+        log.prompt(&format!("Wish {n}"));
+        log.answer(&"A sentence that says a lot about nothing. ".repeat(60));
+    }
+    let made_with = |budget| {
+        let compress = Some(Compress { keep: 2, budget, ..Compress::default() });
+        let bytes = made(&log, &Recipe { compress, ..Recipe::default() });
+        rows(&bytes)[1]["message"]["content"].as_str().expect("a text").to_owned()
+    };
+    let text = made_with(2000);
+    assert!(text.contains("The very first wish") && text.contains("WHAT THE MODEL SUMMED UP ITSELF"));
+    assert!(text.contains("Wish 57") && !text.contains("Wish 58"));
+    assert!(text.len() < 2000 * 4 + 61 * 60, "{}", text.len());
+    assert!(made_with(500).len() < text.len());
+    assert_eq!(made_with(2000), text, "the same every time");
+}
+
+#[test]
+fn a_stale_size_of_the_context_is_put_right() {
+    let mut log = Log::new(1);
+    log.prompt("Go");
+    let call = log.call("Read", &json!({ "file_path": "/x" }));
+    log.result(&call, &"a long file ".repeat(60_000));
+    let mark = log.answer("Read");
+    let full = String::from_utf8(log.bytes())
+        .expect("UTF-8")
+        .replace("\"cache_read_input_tokens\":3000", "\"cache_read_input_tokens\":185000");
+    let bytes = clone_of(full.as_bytes(), &log.session(), &strip(&[]), true).expect("a clone");
+    let last = rows(&bytes).into_iter().find(|row| row["uuid"] == mark).expect("the answer");
+    let usage = &last["message"]["usage"];
+    assert_eq!(
+        (usage["cache_read_input_tokens"].as_u64(), usage["output_tokens"].as_u64()),
+        (Some(0), Some(40))
+    );
+    assert!(usage["input_tokens"].as_u64().expect("a number") < 20_000, "{usage}");
+    let path =
+        clone_of(full.as_bytes(), &log.session(), &Recipe { path: Some(1), ..Recipe::default() }, true);
+    assert!(String::from_utf8_lossy(&path.expect("a clone")).contains("185000"), "it is still true");
+}
+
+#[test]
+fn what_is_cut_can_be_read_again() {
+    let mut log = Log::new(1);
+    log.prompt("Go");
+    let call = log.call("Bash", &json!({ "command": "x" }));
+    log.result(&call, "the result");
+    log.answer("Done");
+    let bytes = log.bytes();
+    let source = Source::read(&bytes);
+    let cloned =
+        rethread_edit::clone(&source, &strip(&[]), Names::new(&log.session(), TO, false)).expect("a clone");
+    let removed: Vec<_> = cloned.removed().collect();
+    assert_eq!(removed.iter().map(|entry| entry.message).collect::<Vec<_>>(), [Some(2), Some(3)]);
+    for entry in &removed {
+        let again = rethread_edit::Removed::from_line(&entry.to_line()).expect("a line");
+        assert_eq!(again.entry, entry.entry.trim_ascii());
+        let text = String::from_utf8_lossy(&entry.entry);
+        assert!(!text.contains(&log.session()) && text.contains(TO), "it has the ids of the clone");
+    }
+}
+
+#[test]
+fn presets_say_what_they_do() {
+    let of = |preset: Preset| {
+        let mut recipe = Recipe::default();
+        preset.add_to(&mut recipe);
+        (recipe.tools.strip.is_some(), recipe.tools.keep, recipe.tools.shorten, recipe.strip_thinking)
+    };
+    assert_eq!(of(Preset::Light), (false, Some(20), Some(2000), false));
+    assert_eq!(of(Preset::Standard), (false, Some(10), Some(400), false));
+    assert_eq!(of(Preset::Heavy), (true, Some(5), None, false));
+    assert_eq!(of(Preset::Extreme), (true, None, None, true));
+}

@@ -1,0 +1,522 @@
+//! What must hold of every clone, asked without the code that makes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_edit::{Cloned, Names, Recipe, Source};
+use rethread_log::BlockKind;
+use rethread_model::{Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
+use serde_json::Value;
+
+/// The id of the source in these checks, where its file has none.
+pub const FROM: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
+/// The id of the clone.
+pub const TO: &str = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb";
+
+/// Makes a clone of a log.
+pub fn clone_of(log: &[u8], id: &str, recipe: &Recipe, keep_ids: bool) -> Result<Vec<u8>, String> {
+    let source = Source::read(log);
+    match rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())? {
+        Some((log, recipe)) => Ok(made(&Source::read(&log), id, &recipe, keep_ids)?.bytes()),
+        None => Ok(made(&source, id, recipe, keep_ids)?.bytes()),
+    }
+}
+
+fn made<'a>(source: &'a Source<'a>, id: &str, recipe: &Recipe, keep: bool) -> Result<Cloned<'a>, String> {
+    rethread_edit::clone(source, recipe, Names::new(id, TO, keep)).map_err(|error| error.to_string())
+}
+
+/// Says what does not hold of the clone of a log by a recipe, with new ids and with the old ones.
+pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
+    let fresh = clone_of(log, id, recipe, false)?;
+    let kept = clone_of(log, id, recipe, true)?;
+    no_old_id(log, id, &fresh)?;
+    let ids = &uuids(log) | &uuids(&kept);
+    same_but_for_ids(&kept, &fresh, id, &ids)?;
+    if recipe.is_plain() {
+        same_but_for_ids(without_torn_end(log), &fresh, id, &ids)?;
+        same_findings(log, &fresh)?;
+        same_previews(log, &fresh)?;
+    } else {
+        // The log of a subagent is nothing to resume.
+        if !Session::read(log).facts.all_sidechain() {
+            resumes_everywhere(&fresh)?;
+        }
+        kept_as_it_was(log, &kept, recipe)?;
+        nothing_removed_remains(log, &kept, recipe)?;
+        people_are_heard(log, &fresh, recipe)?;
+        twice_is_once(&kept, recipe)?;
+    }
+    Ok(())
+}
+
+fn rows(log: &[u8]) -> Vec<Value> {
+    log.split(|&b| b == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .filter(Value::is_object)
+        .collect()
+}
+
+/// The ids of all entries, of those on lines that are no JSON too.
+fn uuids(log: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(log);
+    let mut found: BTreeSet<String> =
+        rows(log).iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned)).collect();
+    let spelled = |text: &str| text.get(..36).map(str::to_owned);
+    let two = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err());
+    found.extend(two.flat_map(|line| line.split("\"uuid\":\"").skip(1).filter_map(spelled)));
+    found
+}
+
+fn no_old_id(log: &[u8], id: &str, clone: &[u8]) -> Result<(), String> {
+    let text = String::from_utf8_lossy(clone);
+    let named = rows(log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
+    for uuid in named.filter(|uuid| uuid.len() == 36) {
+        if text.contains(uuid.as_str()) {
+            return Err(format!("the uuid {uuid} of the source is left"));
+        }
+    }
+    for row in rows(clone) {
+        let own = row["sessionId"].as_str();
+        if own.is_some_and(|own| own != TO) {
+            return Err(format!("the session {} is left (source {id})", row["sessionId"]));
+        }
+    }
+    Ok(())
+}
+
+/// Line for line and byte for byte the same, but for ids, which are renamed one to one.
+fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) -> Result<(), String> {
+    let mut to: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut from: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let lines = |log: &[u8]| -> Vec<Vec<u8>> {
+        log.split_inclusive(|&b| b == b'\n')
+            .map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec())
+            .collect()
+    };
+    let (old, new) = (lines(old), lines(new));
+    if old.len() != new.len() {
+        return Err(format!("{} lines became {}", old.len(), new.len()));
+    }
+    for (number, (old, new)) in old.iter().zip(&new).enumerate() {
+        let (old, new) = (pieces(old), pieces(new));
+        if old.len() != new.len() {
+            return Err(format!("line {} has another form", number + 1));
+        }
+        for (a, b) in old.into_iter().zip(new) {
+            if a == b {
+                let text = String::from_utf8_lossy(&a);
+                if ids.contains(&*text) && !to.is_empty() && to.contains_key(&a) {
+                    return Err(format!("line {}: {text} was not renamed", number + 1));
+                }
+                continue;
+            }
+            let renamed = to.entry(a.clone()).or_insert_with(|| b.clone());
+            let back = from.entry(b.clone()).or_insert_with(|| a.clone());
+            let text = String::from_utf8_lossy(&a);
+            // All sessions that a file speaks of become one.
+            let session = b == TO.as_bytes();
+            if !session && (*renamed != b || *back != a) || !(session || ids.contains(&*text) || *text == *id)
+            {
+                let b = String::from_utf8_lossy(&b);
+                return Err(format!("line {}: {} became {}", number + 1, cut(&text), cut(&b)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A last line that was cut off while it was written is not copied.
+fn without_torn_end(log: &[u8]) -> &[u8] {
+    let end = log.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    let torn = log[end..].starts_with(b"{") && serde_json::from_slice::<Value>(&log[end..]).is_err();
+    if torn { &log[..end] } else { log }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(120).collect()
+}
+
+/// A line taken apart at quotes; and paths at slashes, for a session's id stands in some.
+fn pieces(line: &[u8]) -> Vec<Vec<u8>> {
+    line.split(|&b| matches!(b, b'"' | b'/' | b'\\')).map(<[u8]>::to_vec).collect()
+}
+
+fn harm(log: &[u8]) -> Vec<Finding> {
+    check(&Session::read(log), &Client::ALL).into_iter().filter(Finding::is_harmful).collect()
+}
+
+fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
+    let told = |log: &[u8]| -> Vec<_> {
+        let all = check(&Session::read(log), &Client::ALL);
+        // A line that does not end gets an end, or goes if it was cut off.
+        all.into_iter()
+            .filter(|f| !matches!(f.kind, rethread_model::Kind::NoLineBreak | rethread_model::Kind::CutShort))
+            // All sessions that it speaks of are one now.
+            .filter(|f| f.kind != rethread_model::Kind::SeveralSessions)
+            .map(|f| (f.line, f.kind, f.severity, f.clients))
+            .collect()
+    };
+    let (before, after) = (told(log), told(clone));
+    if before == after { Ok(()) } else { Err(format!("findings differ: {before:?} and {after:?}")) }
+}
+
+/// What a client sends, piece for piece.
+fn wire(log: &[u8], client: Client) -> Vec<(bool, String)> {
+    let session = Session::read(log);
+    let resumed = resume(&session.facts, client);
+    let wire = rethread_model::Reader::new(&session, log).wire(&resumed, client, "");
+    let blocks = wire.iter().flat_map(|m| m.blocks.iter().map(move |block| (m.assistant, block)));
+    blocks
+        .map(|(assistant, block)| (assistant, String::from_utf8_lossy(block.json().raw()).into_owned()))
+        .collect()
+}
+
+fn same_previews(log: &[u8], clone: &[u8]) -> Result<(), String> {
+    for client in Client::ALL {
+        let (before, after) = (wire(log, client), wire(clone, client));
+        let same = |(a, b): (&(bool, String), &(bool, String))| {
+            a == b || a.0 == b.0 && (a.1.contains("tool-results") || b.1.contains(TO))
+        };
+        if before.len() != after.len() || !before.iter().zip(&after).all(same) {
+            return Err(format!("{client:?} would be told something else"));
+        }
+    }
+    Ok(())
+}
+
+/// What is said, in its order: by people and the model, by calls and results. What clients add, or
+/// only some of them send, is left out: thinking, marks, notes, the records of commands, notices.
+fn said(log: &[u8], client: Client) -> Vec<(bool, What)> {
+    let session = Session::read(log);
+    let mut told = Vec::new();
+    for mut message in resume(&session.facts, client).messages {
+        message.parts.retain(|part| {
+            let of_client = part.what.node().is_none_or(|node| {
+                let fact = &session.facts.nodes[node];
+                let flags = fact.flags;
+                let told = flags.is_human() || flags.has_result() || flags.is_summary();
+                fact.role != rethread_model::Role::Assistant && !told
+            });
+            !part.sort.is_thinking() && part.sort != Sort::Fallback && !of_client
+        });
+        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
+        told.extend(message.parts.iter().map(|part| (message.assistant, part.what)));
+    }
+    told
+}
+
+fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
+    if let Some(finding) = harm(clone).first() {
+        return Err(format!("check finds {:?} for {:?}: {}", finding.kind, finding.clients, finding.detail));
+    }
+    let newest = said(clone, Client::NEWEST);
+    for client in Client::ALL {
+        if said(clone, client) != newest {
+            return Err(format!("{client:?} and the newest client do not send the same"));
+        }
+    }
+    Ok(())
+}
+
+/// An entry without what a clone may change: ids of other entries.
+fn unlinked(row: &Value) -> Value {
+    let mut row = row.clone();
+    if let Some(row) = row.as_object_mut() {
+        for key in
+            ["parentUuid", "logicalParentUuid", "sessionId", "session_id", "leafUuid", "compactMetadata"]
+        {
+            row.remove(key);
+        }
+        row.remove("sourceToolAssistantUUID");
+    }
+    row
+}
+
+fn kept_as_it_was(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
+    let mut before: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for row in rows(log) {
+        if let Some(uuid) = row["uuid"].as_str() {
+            before.entry(uuid.to_owned()).or_default().push(row);
+        }
+    }
+    let after = rows(clone);
+    for row in &after {
+        let Some(was) = row["uuid"].as_str().and_then(|uuid| before.get(uuid)) else { continue };
+        let now = unlinked(row);
+        if was.iter().any(|was| unlinked(was) == now) {
+            continue;
+        }
+        let was = &was[was.len() - 1];
+        let (mut a, mut b) = (unlinked(was), now);
+        for row in [&mut a, &mut b] {
+            for key in ["toolUseResult", "wireToolInputs"] {
+                row.as_object_mut().map(|row| row.remove(key));
+            }
+            // What an entry lacked that clients need.
+            for key in ["id", "model"] {
+                if was["message"][key].is_null() {
+                    row["message"].as_object_mut().map(|message| message.remove(key));
+                }
+            }
+            if text_of(&row["message"]["content"]).trim() == "(no content)" {
+                row.as_object_mut().map(|row| row.remove("isMeta"));
+            }
+            if text_of(&row["message"]["content"])
+                .contains("[The call of this result is not in the session.]")
+            {
+                row.as_object_mut().map(|row| row.remove("isMeta"));
+            }
+            if was["timestamp"].is_null() {
+                row.as_object_mut().map(|row| row.remove("timestamp"));
+            }
+            row["message"].as_object_mut().map(|message| message.remove("usage"));
+            row["message"].as_object_mut().map(|message| message.remove("content"));
+        }
+        let path = text_of(&row["message"]["content"]);
+        let results = path.contains("tool-results");
+        if a != b && !results {
+            return Err(format!("entry {} has changed: {}", row["uuid"], cut(&b.to_string())));
+        }
+        let (old, new) = (blocks(&was["message"]["content"]), blocks(&row["message"]["content"]));
+        let lone = path.contains("[The call of this result is not in the session.]");
+        let blank = |content: &Value| ["", "(no content)"].contains(&text_of(content).trim());
+        let odd = was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
+        let mended = lone || odd || old.iter().any(blank) || new.iter().any(blank);
+        if recipe.tools.shorten.is_none()
+            && !results
+            && !mended
+            && new.iter().any(|block| !old.contains(block))
+        {
+            return Err(format!("a block of entry {} has changed", row["uuid"]));
+        }
+    }
+    Ok(())
+}
+
+fn blocks(content: &Value) -> Vec<Value> {
+    match content {
+        Value::Array(blocks) => blocks.clone(),
+        other => vec![other.clone()],
+    }
+}
+
+fn text_of(content: &Value) -> String {
+    let mut all = String::new();
+    leaves(content, &mut |text| {
+        all.push_str(text);
+        all.push('\n');
+    });
+    all
+}
+
+fn leaves(value: &Value, take: &mut impl FnMut(&str)) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(text) => take(text),
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => waiting.extend(members.values()),
+            _ => {}
+        }
+    }
+}
+
+/// Of blocks that are gone no text is left anywhere, but where it was said otherwise too.
+fn nothing_removed_remains(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
+    let mut left: BTreeSet<String> = BTreeSet::new();
+    for row in rows(clone) {
+        for block in row["message"]["content"].as_array().into_iter().flatten() {
+            left.insert(key_of(block));
+        }
+    }
+    let (mut gone, mut other) = (Vec::new(), String::new());
+    let calls: BTreeSet<String> = rows(log)
+        .iter()
+        .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
+        .filter_map(|block| block["id"].as_str().map(str::to_owned))
+        .collect();
+    let telemetry =
+        ["progress", "api-request", "api-request-blob", "api-request-shape", "content-replacement"];
+    for row in rows(log) {
+        let kind = row["type"].as_str().unwrap_or_default();
+        if telemetry.contains(&kind) {
+            continue;
+        }
+        let mut rest = row.clone();
+        if let Some(blocks) = rest["message"]["content"].as_array_mut() {
+            let mut results_gone = false;
+            blocks.retain(|block| {
+                let kind = block["type"].as_str().unwrap_or_default();
+                let judged = ["tool_use", "tool_result", "thinking", "redacted_thinking"].contains(&kind);
+                // A result without a call becomes text.
+                let lone = block["tool_use_id"].as_str().is_some_and(|id| !calls.contains(id));
+                let stays = !judged || lone || left.contains(&key_of(block));
+                if !stays {
+                    results_gone |= kind == "tool_result";
+                    leaves(block, &mut |text| gone.push(text.to_owned()));
+                }
+                stays
+            });
+            if results_gone {
+                leaves(&rest["toolUseResult"], &mut |text| gone.push(text.to_owned()));
+                rest.as_object_mut().map(|row| row.remove("toolUseResult"));
+            }
+        }
+        leaves(&rest, &mut |text| {
+            other.push_str(text);
+            other.push('\n');
+        });
+    }
+    if recipe.compress.is_some() {
+        // What was condensed is told again in fewer words.
+        return Ok(());
+    }
+    let mut now = String::new();
+    for row in rows(clone) {
+        leaves(&row, &mut |text| {
+            now.push_str(text);
+            now.push('\n');
+        });
+    }
+    let long = |text: &&String| text.len() >= 40;
+    for text in gone.iter().filter(long) {
+        if now.contains(text.as_str()) && !other.contains(text.as_str()) {
+            return Err(format!("removed text is left: {}", cut(text)));
+        }
+    }
+    Ok(())
+}
+
+/// What a block is known by: its call, or what it says.
+fn key_of(block: &Value) -> String {
+    let kind = block["type"].as_str().unwrap_or_default();
+    let id = block["id"].as_str().or_else(|| block["tool_use_id"].as_str());
+    let said = || block["signature"].as_str().filter(|s| !s.is_empty()).map(str::to_owned);
+    format!("{kind} {}", id.map(str::to_owned).or_else(said).unwrap_or_else(|| block.to_string()))
+}
+
+/// What people wrote and the model answered is in the clone: all of it, or all on the way to its end.
+fn people_are_heard(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
+    let session = Session::read(log);
+    let reader = rethread_model::Reader::new(&session, log);
+    let single = recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some();
+    let mut words: Vec<String> = Vec::new();
+    let paths = session.paths(Client::NEWEST);
+    for path in paths.iter().filter(|path| match recipe.path {
+        Some(n) => path.n == n,
+        None => !single || path.active,
+    }) {
+        let answers = recipe.compress.is_none();
+        for item in reader.items(path.step) {
+            let Item::Message(message) = item else { continue };
+            let said = match message.kind {
+                MessageKind::Prompt => !message.meta,
+                // What the model said stays too, unless it is condensed.
+                MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
+                _ => false,
+            };
+            if said {
+                let texts = message.blocks.iter().filter(|block| block.kind == Some(BlockKind::Text));
+                words.extend(texts.map(|block| block.text().into_owned()));
+            }
+            if recipe.until == Some(message.n) {
+                break;
+            }
+        }
+    }
+    let (mut now, mut whole) = (String::new(), BTreeSet::new());
+    for row in rows(clone) {
+        leaves(&row, &mut |text| {
+            now.push_str(text);
+            now.push('\n');
+            whole.insert(text.trim().to_owned());
+        });
+    }
+    // To look for a text in all texts takes long, and nearly all stand by themselves.
+    let heard = |text: &str| whole.contains(text) || now.contains(text);
+    match words.iter().find(|text| !heard(text.trim())) {
+        Some(lost) => Err(format!("somebody's words are lost: {}", cut(lost))),
+        None => Ok(()),
+    }
+}
+
+fn twice_is_once(kept: &[u8], recipe: &Recipe) -> Result<(), String> {
+    let mut again = recipe.clone();
+    // The path is the one that clients go on with now, and it ends where it was cut.
+    let active = Session::read(kept).paths(Client::NEWEST).iter().find(|path| path.active).map(|path| path.n);
+    if again.until.take().is_some() || again.path.is_some() {
+        again.path = active;
+    }
+    let twice = clone_of(kept, TO, &again, true)?;
+    if twice == kept {
+        return Ok(());
+    }
+    let lines =
+        |log: &[u8]| -> Vec<String> { String::from_utf8_lossy(log).lines().map(str::to_owned).collect() };
+    let (once, twice) = (lines(kept), lines(&twice));
+    let at = once.iter().zip(&twice).position(|(a, b)| a != b).unwrap_or(once.len().min(twice.len()));
+    let shown = |lines: &[String]| lines.get(at).map_or("nothing".to_owned(), |line| cut(line));
+    Err(format!("twice changes line {} of {}: {} became {}", at + 1, once.len(), shown(&once), shown(&twice)))
+}
+
+/// The recipes that are tried on a log, with their names: all that change something in a way of their
+/// own, every path, and some together.
+pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
+    use rethread_edit::{Compress, Preset, Tools};
+    let session = Session::read(log);
+    let mut all: Vec<(String, Recipe)> = vec![("plain".into(), Recipe::default())];
+    let mut add = |name: &str, change: &dyn Fn(&mut Recipe)| {
+        let mut recipe = Recipe::default();
+        change(&mut recipe);
+        all.push((name.to_owned(), recipe));
+    };
+    let strip = |names: &[&str]| Tools {
+        strip: Some(names.iter().map(|&name| name.to_owned()).collect()),
+        ..Tools::default()
+    };
+    let compress = |keep| Some(Compress { keep, ..Compress::default() });
+    for preset in Preset::ALL {
+        add(preset.name(), &|recipe| preset.add_to(recipe));
+    }
+    add("strip-tools", &|recipe| recipe.tools = strip(&[]));
+    add("strip-tools=Bash,Read", &|recipe| recipe.tools = strip(&["Bash", "Read"]));
+    add("keep-tools 1", &|recipe| recipe.tools.keep = Some(1));
+    add("shorten-tools 100", &|recipe| recipe.tools.shorten = Some(100));
+    add("strip-thinking", &|recipe| recipe.strip_thinking = true);
+    add("compress=5", &|recipe| recipe.compress = compress(5));
+    add("compress=1", &|recipe| recipe.compress = compress(1));
+    add("strip-tools strip-thinking", &|recipe| {
+        recipe.tools = strip(&[]);
+        recipe.strip_thinking = true;
+    });
+    add("compress=2 strip-thinking", &|recipe| {
+        recipe.compress = compress(2);
+        recipe.strip_thinking = true;
+    });
+    add("heavy compress=5", &|recipe| {
+        Preset::Heavy.add_to(recipe);
+        recipe.compress = compress(5);
+    });
+    let paths = session.paths(Client::NEWEST);
+    for path in &paths {
+        add(&format!("path {}", path.n), &|recipe| recipe.path = Some(path.n));
+    }
+    if let Some(path) = paths.iter().rfind(|path| path.active) {
+        add("path strip-tools", &|recipe| {
+            recipe.path = Some(path.n);
+            recipe.tools = strip(&[]);
+        });
+        let reader = rethread_model::Reader::new(&session, log);
+        let numbers: Vec<usize> = reader
+            .items(path.step)
+            .iter()
+            .filter_map(|item| if let Item::Message(message) = item { Some(message.n) } else { None })
+            .collect();
+        for part in [1, 2, 3] {
+            if let Some(&n) = numbers.get(numbers.len() * part / 4) {
+                add(&format!("until {n}"), &|recipe| recipe.until = Some(n));
+            }
+        }
+    }
+    all
+}
