@@ -4,16 +4,18 @@
 //! opened. A file that we write is whole or not there.
 
 mod find;
+mod index;
 mod live;
 mod project;
 mod read;
 mod write;
 
 pub use find::{Agents, FindError, Found, SessionFile, Store};
+pub use index::{Listed, add_to_index};
 pub use live::Live;
-pub use project::{project_dir_name, same_project};
-pub use read::{read_facts, read_facts_from, read_whole, uuids_in};
+pub use project::{project_dir, project_dir_name, same_project};
+pub use read::{read_facts, read_facts_from, read_whole, scan_file, uuids_in};
 pub use write::{
-    Written, copy_beside, hash_of, holds_files, remove_stale_parts, replace_session, write_session,
-    write_whole,
+    NewSession, Written, copy_beside, copy_files, copy_files_here, copy_private, hash_of, holds_files,
+    make_dir, remove_stale_parts, replace_session, write_session, write_whole,
 };

@@ -35,6 +35,19 @@ pub fn same_project(dir_name: &str, cwd: &str) -> bool {
     dir_name == name || name.len() > 200 && dir_name.get(..201) == name.get(..201)
 }
 
+/// Returns the directory of the project of `cwd` under a config directory: one that is there, or the
+/// one that clients would make.
+pub fn project_dir(root: &std::path::Path, cwd: &str) -> std::path::PathBuf {
+    let projects = root.join("projects");
+    let own = projects.join(project_dir_name(cwd));
+    if own.is_dir() || project_dir_name(cwd).len() <= 200 {
+        return own;
+    }
+    let dirs = std::fs::read_dir(&projects).into_iter().flatten().filter_map(Result::ok);
+    let same = |entry: &std::fs::DirEntry| same_project(&entry.file_name().to_string_lossy(), cwd);
+    { dirs }.find(same).map_or(own, |entry| entry.path())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

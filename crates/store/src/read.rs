@@ -101,6 +101,11 @@ fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<
     Ok((scanner, total))
 }
 
+/// Reads a log piece by piece, `limit` bytes at most; returns the scanner and how much was read.
+pub fn scan_file(path: &Path, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
+    scan(&mut File::open(path)?, limit, sink)
+}
+
 /// Reads the facts of a log and its size, to the length that it has now.
 pub fn read_facts(path: &Path) -> io::Result<(Facts, u64)> {
     let mut file = File::open(path)?;

@@ -74,6 +74,60 @@ pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// A session that is being written where none is yet.
+#[derive(Debug)]
+pub struct NewSession {
+    part: tempfile::NamedTempFile,
+    path: PathBuf,
+}
+
+impl NewSession {
+    /// Begins a session; its directory is made if need be. Nothing has its name until it is whole.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        make_dir(dir)?;
+        let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir)?;
+        Ok(Self { part, path: path.to_owned() })
+    }
+
+    /// Adds bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.part.write_all(bytes)
+    }
+
+    /// Writes over bytes that were written.
+    pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        use std::io::Seek;
+        self.part.seek(io::SeekFrom::Start(offset))?;
+        self.part.write_all(bytes)
+    }
+
+    /// Puts what was written on the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.part.as_file().sync_all()
+    }
+
+    /// Gives it its name. A file that is already there is an error.
+    pub fn finish(self) -> io::Result<()> {
+        self.sync()?;
+        self.part.persist_noclobber(&self.path).map_err(|error| error.error)?;
+        sync_dir(&self.path);
+        Ok(())
+    }
+}
+
+/// Makes a directory, and those above it, that only its owner can look into.
+pub fn make_dir(dir: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(dir)
+}
+
 /// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
 /// Fails if the file is not `before` any more.
 pub fn replace_session(path: &Path, before: &[u8], bytes: &[u8]) -> io::Result<PathBuf> {
@@ -139,19 +193,36 @@ fn backup_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many backups"))
 }
 
+/// Copies the files under a directory that are wanted, by their paths below it; returns how many. A
+/// directory that is not there holds nothing.
+pub fn copy_files(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
+    copy_below(from, to, vec![PathBuf::new()], wanted)
+}
+
+/// Copies the files in a directory that are wanted, and none from the directories in it.
+pub fn copy_files_here(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
+    let here = |below: &Path| below.components().count() == 1 && wanted(below);
+    copy_files(from, to, &here)
+}
+
 /// Copies what lies beside a session to what lies beside another: subagents and large results. If that
 /// fails, nothing of it stays.
 pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {
     let (from, to) = (from.with_extension(""), to.with_extension(""));
-    copy_all(&from, &to).inspect_err(|_| {
+    // Whatever else has the session's name is not its own.
+    let own = vec![PathBuf::from("subagents"), PathBuf::from("tool-results")];
+    copy_below(&from, &to, own, &|_| true).inspect_err(|_| {
         let _ = fs::remove_dir_all(&to);
     })
 }
 
-fn copy_all(from: &Path, to: &Path) -> io::Result<u64> {
+fn copy_below(
+    from: &Path,
+    to: &Path,
+    mut waiting: Vec<PathBuf>,
+    wanted: &dyn Fn(&Path) -> bool,
+) -> io::Result<u64> {
     let mut n_files = 0;
-    // Whatever else has the session's name is not its own.
-    let mut waiting = vec![PathBuf::from("subagents"), PathBuf::from("tool-results")];
     while let Some(below) = waiting.pop() {
         let entries = match fs::read_dir(from.join(&below)) {
             Ok(entries) => entries,
@@ -166,15 +237,26 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<u64> {
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 waiting.push(below);
-            } else if kind.is_file() {
+            } else if kind.is_file() && wanted(&below) {
                 let target = to.join(&below);
-                fs::create_dir_all(target.parent().unwrap_or(to))?;
-                fs::copy(entry.path(), target)?;
+                make_dir(target.parent().unwrap_or(to))?;
+                copy_private(&entry.path(), &target)?;
                 n_files += 1;
             }
         }
     }
     Ok(n_files)
+}
+
+/// Copies a file so that only its owner can read the copy.
+pub fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(to, fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 /// Removes what a killed run left behind in a directory.

@@ -1,0 +1,121 @@
+//! `sessions-index.json`: the list of sessions that clients of the 2.1.20 era keep in a project.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// What a client lists of a session.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// The first prompt.
+    pub first_prompt: String,
+    /// How many messages it has.
+    pub messages: u64,
+    /// When it began, as ISO 8601.
+    pub created: Option<String>,
+    /// When it was last written to, as ISO 8601.
+    pub modified: Option<String>,
+    /// The git branch.
+    pub git_branch: Option<String>,
+    /// The directory of the project.
+    pub project: Option<String>,
+}
+
+/// Adds a session to the list of its project. Where there is no list, or one that we do not
+/// understand, nothing is done; tells whether it was added.
+pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
+    let Some(index) = log.parent().map(|dir| dir.join("sessions-index.json")) else { return Ok(false) };
+    let text = match fs::read(&index) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let Ok(mut list) = serde_json::from_slice::<Value>(&text) else { return Ok(false) };
+    let modified = fs::metadata(log)?.modified()?;
+    let millis = modified.duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_millis());
+    let known = list.get("version").is_some_and(|version| version == 1);
+    let entries = list.get_mut("entries").and_then(Value::as_array_mut).filter(|_| known);
+    let Some(entries) = entries else { return Ok(false) };
+    if entries.iter().any(|entry| entry.get("sessionId").is_some_and(|id| id == listed.id.as_str())) {
+        return Ok(false);
+    }
+    entries.push(json!({
+        "sessionId": listed.id,
+        "fullPath": log.to_string_lossy(),
+        "fileMtime": u64::try_from(millis).unwrap_or(0),
+        "firstPrompt": listed.first_prompt,
+        "messageCount": listed.messages,
+        "created": listed.created,
+        "modified": listed.modified,
+        "gitBranch": listed.git_branch.clone().unwrap_or_default(),
+        "projectPath": listed.project.clone().unwrap_or_default(),
+        "isSidechain": false,
+    }));
+    // As clients write it: two spaces deep if it was so, else on one line.
+    let pretty = text.contains(&b'\n');
+    let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
+    // A client may have written it in the meantime; then its list counts.
+    let mut part = tempfile::Builder::new()
+        .prefix(".rethread-")
+        .suffix(".part")
+        .tempfile_in(index.parent().unwrap_or(Path::new(".")))?;
+    part.write_all(&new)?;
+    part.as_file().sync_all()?;
+    if fs::read(&index)? != text {
+        return Ok(false);
+    }
+    part.persist(&index).map_err(|error| error.error)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed() -> Listed {
+        Listed {
+            id: "b".into(),
+            first_prompt: "hello".into(),
+            messages: 2,
+            created: None,
+            modified: None,
+            git_branch: Some("main".into()),
+            project: Some("/p".into()),
+        }
+    }
+
+    #[test]
+    fn a_session_is_added_to_a_list_that_is_sane_and_nothing_else_changes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("b.jsonl");
+        fs::write(&log, "x").expect("written");
+        let index = dir.path().join("sessions-index.json");
+        assert!(!add_to_index(&log, &listed()).expect("no list"), "none is made");
+        assert!(!index.exists());
+        for odd in [
+            "[]",
+            "5",
+            "\"x\"",
+            "null",
+            "{\"version\":2,\"entries\":[]}",
+            "{\"version\":1,\"entries\":{}}",
+            "torn {",
+        ] {
+            fs::write(&index, odd).expect("written");
+            assert!(!add_to_index(&log, &listed()).expect("an odd list"));
+            assert_eq!(fs::read_to_string(&index).expect("read"), odd);
+        }
+        fs::write(&index, r#"{"version":1,"more":1.5,"entries":[{"sessionId":"a","x":null}]}"#)
+            .expect("written");
+        assert!(add_to_index(&log, &listed()).expect("added"));
+        assert!(!add_to_index(&log, &listed()).expect("once only"));
+        let text = fs::read_to_string(&index).expect("read");
+        assert!(text.starts_with(
+            r#"{"version":1,"more":1.5,"entries":[{"sessionId":"a","x":null},{"sessionId":"b""#
+        ));
+    }
+}
