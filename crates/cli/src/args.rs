@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Read, untangle, check and mend Claude Code sessions.
+/// Read, untangle, check, mend and rewrite Claude Code sessions.
 ///
 /// Without a command it shows the sessions of this directory's project and what to do next.
 #[derive(Debug, Parser)]
@@ -79,5 +79,6 @@ pub(crate) enum Command {
     Preview(commands::preview::Args),
     Check(commands::check::Args),
     Repair(commands::repair::Args),
+    Clone(commands::clone::Args),
     Util(commands::util::Args),
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use rethread::store::FindError;
-use rethread::{ExportError, RepairError};
+use rethread::{CloneError, ExportError, RepairError};
 
 /// Something went wrong; printed once, in `main`.
 #[derive(Debug)]
@@ -103,6 +103,30 @@ impl From<RepairError> for Failure {
                 io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
                 _ => failure,
             },
+            _ => failure,
+        }
+    }
+}
+
+impl From<CloneError> for Failure {
+    fn from(error: CloneError) -> Self {
+        use rethread::edit::CloneError as Unmakable;
+        let error = match error {
+            CloneError::Read(error) => return error.into(),
+            error => error,
+        };
+        let failure = Self::new(with_causes(&error));
+        match &error {
+            CloneError::NoPlace => failure.hint("--to DIR puts the clone into the project of DIR"),
+            CloneError::NoDirectory(_) => failure.hint("--to names the directory that the work is done in"),
+            CloneError::Unmakable(Unmakable::NoPath(..)) => failure.hint("`rethread tree` shows the paths"),
+            CloneError::Unmakable(Unmakable::NoMessage(..)) => {
+                failure.hint("`rethread show` shows messages with their numbers")
+            }
+            CloneError::Unmakable(Unmakable::NotOnPath(..)) => failure.hint("leave --path out"),
+            CloneError::Unmakable(Unmakable::Subagent) => {
+                failure.hint("`rethread repair` makes a session of it")
+            }
             _ => failure,
         }
     }

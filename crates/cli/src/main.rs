@@ -49,6 +49,7 @@ fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
         Some(Command::Export(args)) => commands::export::run(args, global, terminal),
         Some(Command::Preview(args)) => commands::preview::run(args, global, terminal),
         Some(Command::Check(args)) => commands::check::run(args, global, terminal),
+        Some(Command::Clone(args)) => commands::clone::run(args, global, terminal),
         Some(Command::Repair(args)) => commands::repair::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
     }

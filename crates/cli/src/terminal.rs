@@ -84,10 +84,15 @@ impl Terminal {
         }
     }
 
+    /// Tells whether somebody watches and wants to be told.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.stderr_is_terminal && !self.quiet
+    }
+
     /// Shows the progress of work on so many bytes, if it takes longer than a second. Where nothing is
     /// shown, nobody asks how many there are.
     pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> Progress {
-        if !self.stderr_is_terminal || self.quiet {
+        if !self.is_watched() {
             return Progress { bar: None, started: std::time::Instant::now() };
         }
         let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());

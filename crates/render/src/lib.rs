@@ -7,6 +7,7 @@ mod rows;
 mod text;
 
 mod check;
+mod clone;
 mod export;
 mod info;
 mod ls;
@@ -16,6 +17,7 @@ mod show;
 mod tree;
 
 pub use check::{Checked, check};
+pub use clone::clone;
 pub use export::{
     Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
 };
@@ -24,8 +26,8 @@ pub use ls::ls;
 pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
 pub use repair::{Line, repair};
 pub use rows::{
-    Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, RepairRow, Row, SessionKind,
-    SessionRow, SubagentRow, TranscriptRow,
+    BytesBy, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, RepairRow,
+    Row, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};

@@ -1,5 +1,6 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
+use rethread_edit::Counts;
 use rethread_model::{
     BlockView, Finding, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
 };
@@ -146,6 +147,49 @@ pub struct RepairRow {
     pub lines_dropped: usize,
     pub lines_added: usize,
     pub reordered: bool,
+}
+
+/// A clone, as `clone --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct CloneRow {
+    pub r#type: &'static str,
+    pub source: String,
+    pub id: Option<String>,
+    pub path: Option<String>,
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+    pub tokens_before: u64,
+    pub tokens_after: u64,
+    pub tokens_by: TokensBy,
+    pub turns: u64,
+    pub removed: Counts,
+    pub bytes_by: Vec<BytesBy>,
+    pub subagents: Option<u64>,
+    pub tool_results: Option<u64>,
+    pub removed_file: Option<String>,
+    pub warnings: Vec<String>,
+    pub cwd: Option<String>,
+    pub resume: Option<String>,
+}
+
+/// How the tokens before and after a clone are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct TokensBy {
+    pub before: &'static str,
+    pub after: &'static str,
+}
+
+/// How many bytes of a session hold something, before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct BytesBy {
+    pub kind: &'static str,
+    pub before: u64,
+    pub after: u64,
+    /// Clients send it.
+    pub sent: bool,
 }
 
 /// A path of an export, as `export --json` prints it.

@@ -19,6 +19,7 @@
 //! that `--json` prints.
 
 mod check;
+mod clone;
 mod demo;
 mod export;
 mod library;
@@ -29,12 +30,13 @@ mod session;
 mod titles;
 
 pub use check::{CheckOptions, Clients};
+pub use clone::{CloneError, CloneOptions, Summariser};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
 pub use ls::{Listing, LsOptions, Sort};
 pub use preview::Previewed;
 pub use repair::{RepairError, RepairTo, Repaired};
-pub use session::{Earlier, Loaded, Subagent, info_total};
+pub use session::{Earlier, Loaded, RemovedLog, Subagent, info_total};
 
 pub use rethread_edit as edit;
 pub use rethread_log as log;
@@ -42,7 +44,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Checked, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, RepairRow, Row,
-    SessionKind, SessionRow, SubagentRow, TranscriptRow,
+    Checked, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, RepairRow,
+    Row, SessionKind, SessionRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

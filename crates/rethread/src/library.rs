@@ -182,17 +182,21 @@ impl Library {
 
     /// Reads a session with its texts up to a length that it had before.
     pub(crate) fn load_to(&self, source: &Source, len: u64) -> Result<Loaded, Error> {
-        let bytes: Arc<Vec<u8>> = match &source.bytes {
-            Some(bytes) => Arc::clone(bytes),
-            None => {
-                let mut bytes = read_whole(&source.file.path).map_err(|e| source.error(e))?;
-                bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
-                bytes.into()
-            }
-        };
+        let mut bytes = self.bytes_of(source)?;
+        if bytes.len() as u64 > len {
+            Arc::make_mut(&mut bytes).truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        }
         let session = Session::read(&bytes);
         reject_other_files(source, &session.facts)?;
         Ok(Loaded { source: source.clone(), session, bytes, agents: Arc::clone(&self.agents) })
+    }
+
+    /// Reads the bytes of a log.
+    pub(crate) fn bytes_of(&self, source: &Source) -> Result<Arc<Vec<u8>>, Error> {
+        match &source.bytes {
+            Some(bytes) => Ok(Arc::clone(bytes)),
+            None => read_whole(&source.file.path).map(Arc::new).map_err(|e| source.error(e)),
+        }
     }
 
     /// Returns the logs of a session's subagents.
@@ -210,7 +214,7 @@ impl Library {
 
 /// A log may hold anything and be torn anywhere; a file in which nothing at all is an entry, and that
 /// was never a log by its name, was named by mistake.
-fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), Error> {
+pub(crate) fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), Error> {
     let named_so =
         source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
     if facts.places.is_empty() && facts.lines > 0 && !named_so {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Inventory, Path, Reader, Session, Uid, Usage, one_line};
+use rethread_model::{Client, Inventory, Item, Path, Reader, Session, Uid, Usage, one_line};
 use rethread_render::{Continues, InventoryRow, PathRow, Row};
 use rustc_hash::FxHashMap;
 
@@ -271,6 +271,62 @@ impl Loaded {
     }
 }
 
+/// What a clone left out, kept beside it.
+#[derive(Debug, Clone)]
+pub struct RemovedLog {
+    /// The entries that were left out, as a log.
+    pub loaded: Loaded,
+    /// The numbers that its messages have in the source.
+    numbers: Vec<Option<usize>>,
+}
+
+impl RemovedLog {
+    /// Returns everything in it, in the order of the source, with the source's numbers.
+    pub fn items(&self) -> Vec<Item<'_>> {
+        let number = |n: usize| n.checked_sub(1).and_then(|at| self.numbers.get(at).copied().flatten());
+        let mut items = self.loaded.reader().side_items(None);
+        for item in &mut items {
+            if let Item::Message(message) = item {
+                message.n = number(message.n).unwrap_or(message.n);
+                for block in &mut message.blocks {
+                    block.partner = block.partner.and_then(number);
+                }
+            }
+        }
+        items
+    }
+}
+
+impl Loaded {
+    /// Reads what this session left out, if it is a clone that kept it.
+    pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
+        let path = self.source.file.side_dir().join("removed.jsonl");
+        if self.source.bytes.is_some() || !path.is_file() {
+            return Ok(None);
+        }
+        let read = |source| crate::Error::Read { path: path.clone(), source };
+        let file = std::fs::read(&path).map_err(read)?;
+        let lines: Vec<rethread_edit::Removed> =
+            file.split(|&b| b == b'\n').filter_map(rethread_edit::Removed::from_line).collect();
+        let mut log = Vec::new();
+        for line in &lines {
+            log.extend_from_slice(&line.entry);
+            log.push(b'\n');
+        }
+        let mut source = Source::from_bytes(&self.source.file.id, &self.source.file.path, &[]);
+        source.bytes = Some(Arc::new(log));
+        let bytes = source.bytes.clone().unwrap_or_default();
+        let session = Session::read(&bytes);
+        let number = |message: &rethread_model::Message| {
+            let entry = session.facts.nodes[message.first as usize].entry as usize;
+            lines.get(entry - 1).and_then(|line| line.message)
+        };
+        let numbers = session.facts.messages.iter().map(number).collect();
+        let loaded = Self { source, session, bytes, agents: Arc::clone(&self.agents) };
+        Ok(Some(RemovedLog { loaded, numbers }))
+    }
+}
+
 /// The directory of results that were too large for the log.
 const RESULTS: &str = "tool-results";
 
@@ -310,17 +366,20 @@ impl<'s> Calls<'s> {
 
 /// What is known of a subagent that has a log of its own.
 pub(crate) struct Started {
-    id: String,
+    pub(crate) id: String,
     /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
     call_id: Option<String>,
+    /// The subagent that started it, if it was one.
+    pub(crate) parent: Option<String>,
 }
 
 impl Started {
     pub(crate) fn new(log: &std::path::Path) -> Self {
         let name = log.file_stem().unwrap_or_default().to_string_lossy();
         let meta = std::fs::read(log.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20);
-        let call_id =
-            |meta: Vec<u8>| Some(rethread_log::Json::new(&meta).get("toolUseId")?.as_str()?.into_owned());
-        Self { id: name.strip_prefix("agent-").unwrap_or(&name).to_owned(), call_id: meta.and_then(call_id) }
+        let meta = meta.unwrap_or_default();
+        let said = |key: &str| Some(rethread_log::Json::new(&meta).get(key)?.as_str()?.into_owned());
+        let id = name.strip_prefix("agent-").unwrap_or(&name).to_owned();
+        Self { id, call_id: said("toolUseId"), parent: said("parentAgentId") }
     }
 }

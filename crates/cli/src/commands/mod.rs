@@ -1,6 +1,7 @@
 //! The commands, a module each.
 
 pub(crate) mod check;
+pub(crate) mod clone;
 pub(crate) mod export;
 pub(crate) mod home;
 pub(crate) mod info;

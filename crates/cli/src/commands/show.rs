@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Show thinking too
     #[arg(long)]
     thinking: bool,
+
+    /// Show what a clone left out, if it was kept; the numbers are those of the clone's source
+    #[arg(long, conflicts_with_all = ["path", "turns"])]
+    removed: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -56,7 +60,7 @@ enum Tools {
 }
 
 /// Reads `12` or `#12`, as messages are shown.
-fn message_number(text: &str) -> Result<usize, String> {
+pub(crate) fn message_number(text: &str) -> Result<usize, String> {
     let number = text.strip_prefix('#').unwrap_or(text);
     number.parse().map_err(|_| "a message is named by its number, such as 12".to_owned())
 }
@@ -64,6 +68,9 @@ fn message_number(text: &str) -> Result<usize, String> {
 pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
     let library = library(global);
     let loaded = load_one(&library, &args.session)?;
+    if args.removed {
+        return show_removed(args, &loaded, global, terminal);
+    }
     let paths = loaded.tree(Client::NEWEST);
     let Some(path) = choose(args, &loaded, &paths)? else {
         terminal.say("nothing was said in this session");
@@ -124,6 +131,46 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             writeln!(out, "{}\n", look.paint(Style::Dim, look.line(&told)))?;
         }
         write_items(&mut out, &loaded, &items, args, terminal)?;
+    }
+    out.finish()?;
+    Ok(Done::Well)
+}
+
+/// Shows what a clone left out.
+fn show_removed(args: &Args, loaded: &Loaded, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+    let Some(removed) = loaded.removed()? else {
+        return Err(Failure::new("nothing that this session left out was kept")
+            .hint("`rethread clone --keep-removed` keeps it"));
+    };
+    let mut items = removed.items();
+    if let Some(n) = args.at {
+        // A message with its calls and results, and all results of those calls.
+        let mut wanted = std::collections::HashSet::from([n]);
+        for _ in 0..2 {
+            for item in &items {
+                if let Item::Message(m) = item {
+                    let partners = || m.blocks.iter().filter_map(|block| block.partner);
+                    if wanted.contains(&m.n) {
+                        wanted.extend(partners());
+                    } else if partners().any(|partner| wanted.contains(&partner)) {
+                        wanted.insert(m.n);
+                    }
+                }
+            }
+        }
+        items.retain(|item| matches!(item, Item::Message(m) if wanted.contains(&m.n)));
+        if items.is_empty() {
+            return Err(Failure::new(format!("message {n} was not left out"))
+                .hint("numbers are those of the session that this one was cloned from"));
+        }
+    }
+    let mut out = terminal.output();
+    if global.json {
+        for item in &items {
+            json_line(&mut out, &Row::from(item))?;
+        }
+    } else {
+        write_items(&mut out, &removed.loaded, &items, args, terminal)?;
     }
     out.finish()?;
     Ok(Done::Well)

@@ -1,0 +1,417 @@
+//! `clone` as its users meet it.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{demo, rethread, run};
+use insta::assert_snapshot;
+use rethread_testkit::{Home, Log};
+use serde_json::{Value, json};
+
+const ID: &str = "00000007-0000-4000-8000-000000000000";
+
+/// Three turns; the second has a call, and there is a branch that was left.
+fn conversation() -> Log {
+    let mut log = Log::new(7);
+    log.prompt("How warm is the kettle?");
+    let fork = log.answer("It is cold.");
+    log.wait(60).prompt("Heat it in C.");
+    log.answer("Heating in Celsius.");
+    log.back_to(&fork);
+    log.wait(60).prompt("Heat it.");
+    let call = log.call("Bash", &json!({ "command": "heater on --target 81" }));
+    log.result(&call, "heating to 81 degrees");
+    log.answer("It heats now.");
+    log.wait(600).prompt("And now?");
+    log.answer("81 degrees.");
+    log
+}
+
+fn home() -> (Home, PathBuf) {
+    let home = Home::default();
+    let path = home.add("/home/user/app", &conversation());
+    (home, path)
+}
+
+/// Runs `clone --json` and returns what it prints.
+fn clone(home: &Home, args: &[&str]) -> Value {
+    let output = rethread(home.path()).args(["clone", "--json"]).args(args).output().expect("ended");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn path_of(row: &Value) -> PathBuf {
+    PathBuf::from(row["path"].as_str().expect("a path"))
+}
+
+/// What is printed, with the new id and its path spelled as such.
+fn told(home: &Home, args: &[&str]) -> String {
+    let text = run(home, args);
+    let id =
+        text.rsplit("claude --resume ").next().map(|rest| rest.lines().next().unwrap_or_default().to_owned());
+    id.filter(|id| id.len() == 36).map_or(text.clone(), |id| text.replace(&id, "[new]"))
+}
+
+#[test]
+fn a_clone_is_the_session_under_another_name() {
+    let (home, path) = home();
+    let before = fs::read(&path).expect("read");
+    assert_snapshot!(told(&home, &["clone", "00000007"]), @"
+    size     5.3 kB → 5.3 kB
+    context  3,250 → 3,250 tokens (recorded)
+    holds    4 turns
+    [home]/projects/-home-user-app/[new].jsonl
+    resume it in /home/user/app with: claude --resume [new]
+    ");
+    let row = clone(&home, &["00000007"]);
+    assert_eq!(fs::read(&path).expect("read"), before, "the source is as it was");
+    let (new, id) = (path_of(&row), row["id"].as_str().expect("an id"));
+    assert_eq!(new, path.with_file_name(format!("{id}.jsonl")));
+    let text = fs::read_to_string(&new).expect("read");
+    assert!(!text.contains("00000007-0000") && text.matches(id).count() == text.lines().count());
+    assert_eq!(row["bytes_before"], row["bytes_after"]);
+    assert_eq!(row["resume"], format!("claude --resume {id}"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(&new).expect("metadata").permissions().mode() & 0o777, 0o600);
+    }
+    let kept = clone(&home, &["00000007", "--keep-ids", "--title", "The \"kettle\""]);
+    let text = fs::read_to_string(path_of(&kept)).expect("read");
+    let source = String::from_utf8(before).expect("UTF-8").replace(ID, kept["id"].as_str().expect("an id"));
+    let title = json!({ "type": "custom-title", "customTitle": "The \"kettle\"", "sessionId": kept["id"] });
+    assert_eq!(text, format!("{source}{title}\n"));
+}
+
+#[test]
+fn what_is_left_out_is_told_before() {
+    let (home, path) = home();
+    assert_snapshot!(run(&home, &["clone", "00000007", "--extreme", "--dry-run"]), @"
+                           before      after     ≈ tokens        after
+    text                    214 B      214 B           53           53
+    tool input              103 B        0 B           25            0
+    tool result             108 B        0 B           27            0
+    tool use result          46 B        0 B            –            –
+    metadata                  0 B      148 B            –            –
+    envelope               4.8 kB     3.8 kB            –            –
+    tokens are those of the whole file; `context` is what is sent
+
+    size     5.3 kB → 4.1 kB
+    context  3,250 → 3,197 tokens (recorded, then estimated)
+    holds    4 turns
+    without  1 tool call, 2 entries of the conversation
+    ----- stderr
+    note: the usage that is recorded in the clone is that of the source
+    ");
+    assert_snapshot!(told(&home, &["clone", "00000007", "--path", "1"]), @"
+    size     5.3 kB → 2.1 kB
+    context  3,250 → 3,250 tokens (recorded)
+    holds    2 turns
+    without  6 entries of the conversation
+    [home]/projects/-home-user-app/[new].jsonl
+    resume it in /home/user/app with: claude --resume [new]
+    ----- stderr
+    note: 1 other path is not in the clone
+    ");
+    assert_snapshot!(told(&home, &["clone", "00000007", "--compress=1", "--keep-removed"]), @"
+    size     5.3 kB → 2.6 kB
+    context  3,250 → 4,667 tokens (recorded, then estimated)
+    holds    1 turn
+    without  2 turns, condensed, 8 entries of the conversation
+    cut out  [home]/projects/-home-user-app/[new]/removed.jsonl
+    [home]/projects/-home-user-app/[new].jsonl
+    resume it in /home/user/app with: claude --resume [new]
+    ----- stderr
+    note: 1 other path is not in the clone
+    note: the usage that is recorded in the clone is that of the source
+    ");
+    let dry = clone(&home, &["00000007", "--dry-run"]);
+    assert_eq!((&dry["id"], &dry["path"], &dry["resume"]), (&Value::Null, &Value::Null, &Value::Null));
+    let dir = path.parent().expect("a directory");
+    assert_eq!(fs::read_dir(dir).expect("listed").count(), 4, "two clones, one with a directory");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let (home, _) = home();
+    assert_snapshot!(run(&home, &["clone", "00000007", "--path", "7"]), @"
+    ----- stderr
+    error: there is no path 7: the session has 2
+    hint: `rethread tree` shows the paths
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["clone", "00000007", "--until", "99"]), @"
+    ----- stderr
+    error: there is no message 99: the session has 10
+    hint: `rethread show` shows messages with their numbers
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["clone", "00000007", "--path", "1", "--until", "6"]), @"
+    ----- stderr
+    error: message 6 is not on path 1
+    hint: leave --path out
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["clone", "00000007", "--to", "nowhere"]), @"
+    ----- stderr
+    error: nowhere is not a directory
+    hint: --to names the directory that the work is done in
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(demo(&["clone", "0000d001"]), @"
+    ----- stderr
+    error: the sample is not on disk, so there is no place for a clone of it
+    hint: --dry-run shows what a clone would be
+    ----- exit Some(2)
+    ");
+}
+
+#[test]
+fn the_json_is_the_contract() {
+    let (home, _) = home();
+    let row = clone(&home, &["00000007", "--strip-tools", "--until", "6"]);
+    let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
+    for key in [
+        "type",
+        "source",
+        "id",
+        "path",
+        "bytes_before",
+        "bytes_after",
+        "tokens_before",
+        "tokens_after",
+        "turns",
+        "removed",
+        "warnings",
+        "resume",
+    ] {
+        assert!(keys.iter().any(|known| *known == key), "{key}");
+    }
+    assert_eq!((&row["type"], &row["source"]), (&json!("clone"), &json!(ID)));
+    assert_eq!(row["removed"]["calls"], 1);
+    assert_eq!(row["turns"], 2);
+}
+
+#[test]
+fn a_clone_goes_where_the_client_looks_for_it() {
+    let (home, _) = home();
+    let deep = home.path().join("work").join("é😀 ".repeat(30)).join("x".repeat(120));
+    fs::create_dir_all(&deep).expect("made");
+    for to in [home.path().to_owned(), deep] {
+        let row = clone(&home, &["00000007", "--to", &to.to_string_lossy()]);
+        let real = to.canonicalize().expect("there");
+        let name = rethread_store_name(&real.to_string_lossy());
+        let dir = path_of(&row).parent().expect("a directory").to_owned();
+        assert_eq!(dir.file_name().expect("a name").to_string_lossy(), name);
+        assert_eq!(row["cwd"], real.to_string_lossy().as_ref());
+    }
+}
+
+/// The rule of the client, once more and in other words: UTF-16 units, and a hash beyond 200.
+fn rethread_store_name(cwd: &str) -> String {
+    let units: Vec<u16> = cwd.encode_utf16().collect();
+    let plain = |unit: &u16| match char::from_u32(u32::from(*unit)) {
+        Some(c) if c.is_ascii_alphanumeric() => c,
+        _ => '-',
+    };
+    let name: String = units.iter().map(plain).collect();
+    if units.len() <= 200 {
+        return name;
+    }
+    let mut hash: i64 = 0;
+    for unit in &units {
+        hash = (hash * 31 + i64::from(*unit)) & 0xffff_ffff;
+    }
+    let signed = if hash >= 1 << 31 { (hash - (1 << 32)).abs() } else { hash };
+    let (mut n, mut digits) = (signed, String::new());
+    while n > 0 {
+        digits.insert(0, char::from_digit(u32::try_from(n % 36).expect("a digit"), 36).expect("a digit"));
+        n /= 36;
+    }
+    format!("{}-{digits}", &name[..200])
+}
+
+#[test]
+fn what_lies_beside_comes_along() {
+    let home = Home::default();
+    let mut log = Log::new(7);
+    log.prompt("Look twice.");
+    for (n, agent) in ["aaaa111", "bbbb222"].iter().enumerate() {
+        let call = log.call("Task", &json!({ "prompt": format!("look {n}"), "description": "d" }));
+        let copy = json!({ "agentId": agent, "content": "found" });
+        log.result_with(&call, &json!("found"), &copy);
+        log.prompt(&format!("Next {n}"));
+    }
+    let call = log.call("Bash", &json!({ "command": "big" }));
+    let stub = format!(
+        "<persisted-output>\nsaved to: /c/projects/-home-user-app/{ID}/tool-results/big.txt\n</persisted-output>"
+    );
+    log.result_with(
+        &call,
+        &json!(stub),
+        &json!({ "persistedOutputPath": format!("/c/{ID}/tool-results/big.txt") }),
+    );
+    log.answer("Done.");
+    let path = home.add("/home/user/app", &log);
+    let side = path.with_extension("");
+    fs::create_dir_all(side.join("subagents")).expect("made");
+    fs::create_dir_all(side.join("tool-results")).expect("made");
+    for agent in ["aaaa111", "bbbb222"] {
+        let mut own = Log::new(8);
+        own.sidechain(Some(agent)).prompt("look");
+        let call = own.call("Bash", &json!({ "command": "grep kettle" }));
+        own.result(&call, "a line about the kettle");
+        own.answer("found");
+        let text = String::from_utf8(own.bytes()).expect("UTF-8").replace(&own.session(), ID);
+        fs::write(side.join(format!("subagents/agent-{agent}.jsonl")), text).expect("written");
+        fs::write(side.join(format!("subagents/agent-{agent}.meta.json")), "{}").expect("written");
+    }
+    fs::write(side.join("tool-results/big.txt"), "all of it").expect("written");
+    fs::write(side.join("tool-results/old.txt"), "of no call").expect("written");
+    let history = home.path().join("file-history").join(ID);
+    fs::create_dir_all(&history).expect("made");
+    fs::write(history.join("0123456789abcdef@v1"), "before").expect("written");
+    let index = path.with_file_name("sessions-index.json");
+    fs::write(&index, "{\"version\":1,\"entries\":[]}").expect("written");
+
+    let row = clone(&home, &["00000007"]);
+    let (new, id) = (path_of(&row), row["id"].as_str().expect("an id").to_owned());
+    let beside = new.with_extension("");
+    assert_eq!((&row["subagents"], &row["tool_results"]), (&json!(2), &json!(2)));
+    let text = fs::read_to_string(&new).expect("read");
+    assert!(text.contains(&format!("{id}/tool-results/big.txt")) && !text.contains(ID));
+    let agent = fs::read_to_string(beside.join("subagents/agent-aaaa111.jsonl")).expect("read");
+    assert!(agent.contains(&id) && !agent.contains(ID) && !agent.contains("00000008-0000"), "{agent}");
+    assert!(beside.join("subagents/agent-aaaa111.meta.json").exists());
+    assert!(home.path().join("file-history").join(&id).join("0123456789abcdef@v1").exists());
+    let index = fs::read_to_string(&index).expect("read");
+    assert!(index.contains(&format!("\"sessionId\":\"{id}\"")) && index.contains("Look twice."), "{index}");
+
+    // Only what belongs to the part that is kept.
+    let row = clone(&home, &["00000007", "--until", "3"]);
+    let beside = path_of(&row).with_extension("");
+    assert_eq!((&row["subagents"], &row["tool_results"]), (&json!(1), &json!(0)), "{row}");
+    assert!(beside.join("subagents/agent-aaaa111.jsonl").exists());
+    let row = clone(&home, &["00000007", "--strip-tools=Bash"]);
+    let beside = path_of(&row).with_extension("");
+    let agent = fs::read_to_string(beside.join("subagents/agent-bbbb222.jsonl")).expect("read");
+    assert!(!agent.contains("grep kettle") && agent.contains("found"), "{agent}");
+    assert!(!beside.join("tool-results").exists());
+    let row = clone(&home, &["00000007", "--extreme"]);
+    assert_eq!(row["subagents"], 0);
+    // Subagents have no clones of their own.
+    let agent = side.join("subagents/agent-aaaa111.jsonl");
+    assert!(run(&home, &["clone", &agent.to_string_lossy()]).contains("the log of a subagent"));
+}
+
+#[test]
+fn what_was_cut_is_shown() {
+    let (home, _) = home();
+    let row = clone(&home, &["00000007", "--strip-tools", "--keep-removed"]);
+    let id = row["id"].as_str().expect("an id");
+    assert_snapshot!(run(&home, &["show", id, "--removed", "--tools", "full"]), @r#"
+    ▌ claude-opus-5 #6 · 5 Jan 2026 00:02
+      ⏺ Bash heater on --target 81
+          {
+            "command": "heater on --target 81"
+          }
+        │ heating to 81 degrees
+    "#);
+    assert_snapshot!(run(&home, &["show", id, "--removed", "--at", "1"]), @"
+    ----- stderr
+    error: message 1 was not left out
+    hint: numbers are those of the session that this one was cloned from
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["show", "00000007", "--removed"]), @"
+    ----- stderr
+    error: nothing that this session left out was kept
+    hint: `rethread clone --keep-removed` keeps it
+    ----- exit Some(2)
+    ");
+}
+
+#[test]
+fn a_command_can_write_the_summaries() {
+    let (home, _) = home();
+    let summary = |args: &[&str]| {
+        let row = clone(&home, &[&["00000007", "--compress=1"], args].concat());
+        let text = fs::read_to_string(path_of(&row)).expect("read");
+        let line = text.lines().find(|line| line.contains("isCompactSummary")).expect("a summary").to_owned();
+        (line, row["warnings"].to_string())
+    };
+    let (line, warnings) = summary(&["--summarise-with", "grep -c . | sed 's/^/LINES: /'"]);
+    assert!(line.contains("LINES: ") && line.contains("How warm is the kettle?"), "{line}");
+    assert!(!warnings.contains("command failed"), "{warnings}");
+    // Whoever else runs is none of our business.
+    let mut bystander = std::process::Command::new("sleep").arg("300").spawn().expect("started");
+    for (command, why) in [
+        ("false", "exit status: 1"),
+        ("cat >/dev/null", "it wrote nothing"),
+        ("sleep 60", "longer than 1 second"),
+        ("sleep 60 & echo hi", "longer than 1 second"),
+    ] {
+        let (line, warnings) = summary(&["--summarise-with", command, "--summarise-timeout", "1"]);
+        assert!(line.contains("It heats now."), "our own stands: {line}");
+        assert!(warnings.contains(why), "{command}: {warnings}");
+    }
+    assert!(bystander.try_wait().expect("asked").is_none(), "only the command is stopped");
+    bystander.kill().expect("ended");
+    bystander.wait().expect("ended");
+}
+
+/// Killed at any moment of a write, a clone leaves the source as it was and no half file under a
+/// session's name.
+#[test]
+fn a_killed_clone_leaves_no_half_session() {
+    let home = Home::default();
+    let mut log = conversation();
+    for n in 0..12_000 {
+        log.prompt(&format!("Prompt number {n}"));
+        log.answer("An answer of some length, so that there is something to write.");
+    }
+    let bytes = log.bytes();
+    let path = home.write(&format!("projects/-a/{ID}.jsonl"), &bytes);
+    let dir = path.parent().expect("a directory").to_owned();
+    // How long it takes here, so that the moments are spread over all of it.
+    let started = std::time::Instant::now();
+    clone(&home, &["00000007", "--strip-thinking"]);
+    let whole = started.elapsed();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let (mut killed, mut done) = (0, 0);
+    for n in 0..100 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let recipe: &[&str] = if n % 2 == 0 { &[] } else { &["--strip-thinking"] };
+        let mut child = rethread(home.path())
+            .args(["clone", "00000007", "-q"])
+            .args(recipe)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("started");
+        std::thread::sleep(whole.mul_f64((seed % 1000) as f64 / 1000.0));
+        killed += usize::from(child.kill().is_ok() && !child.wait().expect("ended").success());
+        for file in logs_in(&dir).into_iter().filter(|file| *file != path) {
+            let text = fs::read(&file).expect("read");
+            let lines = text.iter().filter(|&&b| b == b'\n').count();
+            assert!(
+                lines >= bytes.iter().filter(|&&b| b == b'\n').count(),
+                "half a file: {}",
+                file.display()
+            );
+            done += 1;
+            fs::remove_file(file).expect("removed");
+        }
+        assert_eq!(fs::read(&path).expect("read"), bytes, "the source is as it was");
+    }
+    assert!(killed > 0 && done > 0, "killed {killed}, done {done}");
+}
+
+fn logs_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("listed").map(|entry| entry.expect("an entry").path());
+    entries.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect()
+}

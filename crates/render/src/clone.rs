@@ -1,0 +1,79 @@
+//! What became of a clone.
+
+use std::io::{self, Write};
+
+use crate::rows::CloneRow;
+use crate::text::{Look, Style, bytes, count};
+
+/// Writes what a clone is, before and after.
+pub fn clone(out: &mut dyn Write, row: &CloneRow, dry_run: bool, look: &Look) -> io::Result<()> {
+    if dry_run {
+        kinds(out, row, look)?;
+    }
+    let size = format!("{} → {}", bytes(row.bytes_before), bytes(row.bytes_after));
+    let by = match (row.tokens_by.before, row.tokens_by.after) {
+        (before, after) if before == after => before.to_owned(),
+        (before, after) => format!("{before}, then {after}"),
+    };
+    let context = format!("{} → {} tokens ({by})", count(row.tokens_before), count(row.tokens_after));
+    writeln!(out, "{}  {size}", look.paint(Style::Dim, "size   "))?;
+    writeln!(out, "{}  {context}", look.paint(Style::Dim, "context"))?;
+    let turns = if row.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", count(row.turns)) };
+    writeln!(out, "{}  {turns}{}", look.paint(Style::Dim, "holds  "), carried(row))?;
+    let left_out = left_out(row);
+    if !left_out.is_empty() {
+        writeln!(out, "{}  {}", look.paint(Style::Dim, "without"), left_out.join(", "))?;
+    }
+    if let Some(removed) = &row.removed_file {
+        writeln!(out, "{}  {}", look.paint(Style::Dim, "cut out"), look.line(removed))?;
+    }
+    if let Some(path) = &row.path {
+        writeln!(out, "{}", look.line(path))?;
+    }
+    if let Some(resume) = &row.resume {
+        let place = row.cwd.as_ref().map_or(String::new(), |cwd| format!(" in {}", look.line(cwd)));
+        writeln!(out, "resume it{place} with: {}", look.paint(Style::Id, look.line(resume)))?;
+    }
+    Ok(())
+}
+
+fn carried(row: &CloneRow) -> String {
+    let some = |n: Option<u64>, one: &str, many: &str| match n {
+        None | Some(0) => String::new(),
+        Some(1) => format!(", 1 {one}"),
+        Some(n) => format!(", {} {many}", count(n)),
+    };
+    let results = some(row.tool_results, "large result", "large results");
+    format!("{}{results}", some(row.subagents, "subagent", "subagents"))
+}
+
+fn left_out(row: &CloneRow) -> Vec<String> {
+    let removed = &row.removed;
+    [
+        (removed.turns, "turn, condensed", "turns, condensed"),
+        (removed.calls, "tool call", "tool calls"),
+        (removed.shortened, "tool call in full", "tool calls in full"),
+        (removed.thinking, "block of thinking", "blocks of thinking"),
+        (removed.entries, "entry of the conversation", "entries of the conversation"),
+        (removed.records, "other entry", "other entries"),
+    ]
+    .into_iter()
+    .filter(|(n, ..)| *n > 0)
+    .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
+    .collect()
+}
+
+/// A table of what the bytes hold.
+fn kinds(out: &mut dyn Write, row: &CloneRow, look: &Look) -> io::Result<()> {
+    let head = format!("{:<18} {:>10} {:>10} {:>12} {:>12}", "", "before", "after", "≈ tokens", "after");
+    writeln!(out, "{}", look.paint(Style::Dim, head.trim_end()))?;
+    for kind in row.bytes_by.iter().filter(|kind| kind.before + kind.after > 0) {
+        let name = kind.kind.replace('_', " ");
+        let tokens = |n: u64| if kind.sent { count(n / 4) } else { "–".to_owned() };
+        let (before, after) = (bytes(kind.before), bytes(kind.after));
+        let (told, told_after) = (tokens(kind.before), tokens(kind.after));
+        writeln!(out, "{name:<18} {before:>10} {after:>10} {told:>12} {told_after:>12}")?;
+    }
+    let told = "tokens are those of the whole file; `context` is what is sent";
+    writeln!(out, "{}\n", look.paint(Style::Dim, told))
+}

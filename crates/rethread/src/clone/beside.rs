@@ -1,0 +1,227 @@
+//! What lies beside a session, carried to its clone: subagents, large results, backups of files, and
+//! what the clone left out.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rethread_edit::{self as edit, Names};
+use rethread_model::{Session, Uid};
+use rethread_store::NewSession;
+use rustc_hash::FxHashSet;
+
+use super::{CloneOptions, root_of};
+use crate::library::{Library, Source};
+use crate::session::{Calls, Started};
+
+/// Takes the ids of entries.
+#[derive(Default)]
+struct Uuids(FxHashSet<Uid>);
+
+impl rethread_log::Sink for Uuids {
+    fn entry(&mut self, entry: &rethread_log::Entry<'_>, line: &rethread_log::Line) {
+        self.0.extend(line.string(rethread_log::Key::Uuid, entry.raw).map(Uid::new));
+    }
+
+    fn defect(&mut self, _: rethread_log::Defect) {}
+}
+
+/// A clone, as far as what lies beside it needs to know.
+pub(super) struct Made<'m> {
+    /// The source.
+    pub(super) session: &'m Session,
+    pub(super) names: &'m Names<'m>,
+    /// What became of its entries; nothing if only ids changed.
+    pub(super) cloned: Option<&'m edit::Cloned<'m>>,
+}
+
+/// What was found to belong to a clone, and what became of it.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// The names of large results that the clone refers to.
+    results: BTreeSet<String>,
+    pub(super) subagents: u64,
+    pub(super) tool_results: u64,
+    pub(super) removed: Option<PathBuf>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Beside {
+    /// Notes which large results a piece of the clone refers to.
+    pub(super) fn note(&mut self, piece: &[u8]) {
+        const RESULTS: &[u8] = b"tool-results";
+        for at in memchr::memmem::find_iter(piece, RESULTS) {
+            let rest = &piece[at + RESULTS.len()..];
+            let rest = rest.strip_prefix(b"/").or_else(|| rest.strip_prefix(b"\\\\"));
+            let plain = |b: &&u8| b.is_ascii_alphanumeric() || b"._-".contains(*b);
+            let name: Vec<u8> = rest.unwrap_or_default().iter().take_while(plain).copied().collect();
+            if let Ok(name) = String::from_utf8(name) {
+                self.results.insert(name.trim_end_matches('.').to_owned());
+            }
+        }
+    }
+
+    /// Tells whether a large result belongs to the clone. Some are in a directory of their own.
+    fn refers_to(&self, below: &Path) -> bool {
+        let names = below.iter().map(|name| name.to_string_lossy());
+        let mut stems = names.flat_map(|name| {
+            let stem = name.split('.').next().unwrap_or_default().to_owned();
+            [name.into_owned(), stem]
+        });
+        stems.any(|name| self.results.contains(&name))
+    }
+}
+
+impl Library {
+    /// Writes what lies beside a clone.
+    pub(super) fn write_beside(
+        &self,
+        source: &Source,
+        made: &Made<'_>,
+        path: &Path,
+        options: &CloneOptions,
+        beside: &mut Beside,
+    ) -> io::Result<()> {
+        let side = path.with_extension("");
+        if options.keep_removed
+            && let Some(cloned) = made.cloned
+        {
+            let file = side.join("removed.jsonl");
+            let mut removed = cloned.removed().peekable();
+            if removed.peek().is_some() {
+                let mut part = NewSession::begin(&file)?;
+                for removed in removed {
+                    let line = removed.to_line();
+                    beside.note(&line);
+                    part.write(&line)?;
+                }
+                part.finish()?;
+                beside.removed = Some(file);
+            } else {
+                beside.warnings.push("nothing is left out, so there is nothing to keep".into());
+            }
+        }
+        if source.bytes.is_some() {
+            return Ok(());
+        }
+        self.write_subagents(source, made, &side, options, beside)?;
+        let from = source.file.side_dir();
+        let all = made.cloned.is_none();
+        let results =
+            rethread_store::copy_files(&from.join("tool-results"), &side.join("tool-results"), &|below| {
+                all || beside.refers_to(below)
+            })?;
+        beside.tool_results = results;
+        if options.recipe.title.is_none() {
+            let title = |below: &Path| below == Path::new("custom-title.json");
+            rethread_store::copy_files_here(&from, &side, &title)?;
+        }
+        if (all || options.recipe.file_history)
+            && let Some(root) = root_of(&source.file.path)
+        {
+            let id = path.file_stem().unwrap_or_default();
+            let (from, to) =
+                (root.join("file-history").join(&source.file.id), root.join("file-history").join(id));
+            rethread_store::copy_files(&from, &to, &|_| true)?;
+        }
+        Ok(())
+    }
+
+    /// The ids of all entries of a session's subagents: its own log may name them.
+    pub(super) fn entries_of_agents(&self, source: &Source) -> FxHashSet<Uid> {
+        let mut found = Uuids::default();
+        for file in self.agents_of(source) {
+            // What cannot be read now cannot be carried either, and that is told then.
+            let _ = rethread_store::scan_file(&file.path, file.bytes, &mut found);
+        }
+        found.0
+    }
+
+    /// Clones the logs of subagents whose calls are in the clone.
+    fn write_subagents(
+        &self,
+        source: &Source,
+        made: &Made<'_>,
+        side: &Path,
+        options: &CloneOptions,
+        beside: &mut Beside,
+    ) -> io::Result<()> {
+        let files = self.agents_of(source);
+        if files.is_empty() {
+            return Ok(());
+        }
+        let calls = Calls::new(made.session);
+        let own = source.file.side_dir();
+        let mut carried: FxHashSet<String> = FxHashSet::default();
+        // Subagents of subagents follow those that started them, which are listed in no order.
+        let mut waiting: Vec<_> = files.into_iter().map(|file| (Started::new(&file.path), file)).collect();
+        loop {
+            let n_waiting = waiting.len();
+            let mut later = Vec::new();
+            for (started, file) in waiting {
+                let call = calls.that_started(&started);
+                let (keep, whole) = match (made.cloned, call, &started.parent) {
+                    (None, ..) => (true, true),
+                    (Some(cloned), Some(call), _) => (cloned.keeps_call(call), cloned.spares_call(call)),
+                    (_, None, Some(parent)) if !carried.contains(parent) => {
+                        later.push((started, file));
+                        continue;
+                    }
+                    (_, None, Some(_)) => (true, false),
+                    (_, None, None) => (false, false),
+                };
+                if !keep {
+                    continue;
+                }
+                let name = match file.path.strip_prefix(&own) {
+                    Ok(below) => side.join(below),
+                    // Before 2.1 they lie beside the session.
+                    Err(_) => side.join("subagents").join(file.path.file_name().unwrap_or_default()),
+                };
+                write_subagent(&file.path, &name, made, options, whole, beside)?;
+                beside.subagents += 1;
+                carried.insert(started.id);
+            }
+            waiting = later;
+            if waiting.is_empty() || waiting.len() == n_waiting {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Clones the log of one subagent.
+fn write_subagent(
+    from: &Path,
+    to: &Path,
+    made: &Made<'_>,
+    options: &CloneOptions,
+    whole: bool,
+    beside: &mut Beside,
+) -> io::Result<()> {
+    let log = rethread_store::read_whole(from)?;
+    let agent = edit::Source::read(&log);
+    let asked = options.recipe.for_subagents();
+    let plain = edit::Recipe::default();
+    let recipe = match made.cloned {
+        None => plain.clone(),
+        // A call in a turn that stays as it was keeps its subagent, but for thinking that is not wanted.
+        Some(_) if whole => edit::Recipe { strip_thinking: asked.strip_thinking, ..plain.clone() },
+        Some(_) => asked,
+    };
+    let names = made.names.for_another().knowing(&made.session.facts);
+    let cloned = edit::clone(&agent, &recipe, names.clone()).or_else(|_| edit::clone(&agent, &plain, names));
+    let Ok(cloned) = cloned else { return Ok(()) };
+    let mut part = NewSession::begin(to)?;
+    cloned.write(&mut |piece| {
+        beside.note(&piece);
+        part.write(&piece)
+    })?;
+    part.finish()?;
+    let meta = from.with_extension("meta.json");
+    if meta.is_file() {
+        rethread_store::copy_private(&meta, &to.with_extension("meta.json"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,581 @@
+//! A session cloned: planned, written beside others, with what belongs to it.
+
+mod beside;
+mod summarise;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Measure, Names, Recipe};
+use rethread_model::{Client, Finding, Session, check};
+use rethread_render::{BytesBy, CloneRow, TokensBy};
+use rethread_store::NewSession;
+
+use crate::library::{Library, Source};
+use beside::Beside;
+pub use summarise::Summariser;
+
+/// What is wanted of a clone.
+#[derive(Debug, Clone, Default)]
+pub struct CloneOptions {
+    /// What it is to be.
+    pub recipe: Recipe,
+    /// Keep the ids of entries, as the client's own forks do.
+    pub keep_ids: bool,
+    /// Keep what is cut in a file beside the clone.
+    pub keep_removed: bool,
+    /// The directory whose project it goes to; without one, that of the source.
+    pub to: Option<PathBuf>,
+    /// Write nothing.
+    pub dry_run: bool,
+    /// A command that sums turns up, in place of our own summaries.
+    pub summariser: Option<Summariser>,
+}
+
+/// Why a session could not be cloned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloneError {
+    /// It could not be found or read.
+    #[error(transparent)]
+    Read(#[from] crate::Error),
+    /// There is no such clone.
+    #[error(transparent)]
+    Unmakable(#[from] Unmakable),
+    /// It is no file, so there is no place for the clone.
+    #[error("there is no place to write the clone to")]
+    NoPlace,
+    /// The directory that it is to go to is not there.
+    #[error("{} is not a directory", .0.display())]
+    NoDirectory(PathBuf),
+    /// It could not be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A clone that was written, or would be.
+struct Made {
+    /// What a reader makes of the clone.
+    session: Session,
+    before: Context,
+    after: Context,
+    bytes: (u64, u64),
+    bytes_before: rethread_model::Bytes,
+    counts: edit::Counts,
+}
+
+impl Library {
+    /// Clones a session. The source is never written to.
+    pub fn clone_session(&self, source: &Source, options: &CloneOptions) -> Result<CloneRow, CloneError> {
+        if source.file.agent {
+            return Err(Unmakable::Subagent.into());
+        }
+        let id = uuid::Uuid::new_v4().to_string();
+        let target = self.target_of(source, &id, options)?;
+        let names = self.names_for(source, &id, target.as_deref(), options);
+        let mut beside = Beside::default();
+        let plain = options.recipe.is_plain() && source.bytes.is_none();
+        let names = if plain { names.knowing_also(self.entries_of_agents(source)) } else { names };
+        let streamed = match &target {
+            Some(path) if plain => self.write_plain(source, path, &names, options, &mut beside)?,
+            _ => None,
+        };
+        let made = match streamed {
+            Some(made) => made,
+            None => self.write_planned(source, target.as_deref(), &id, &names, options, &mut beside)?,
+        };
+        let Made { session, before, after, bytes, bytes_before, counts } = made;
+        if let Some(live) = self.store.holder(&source.file).filter(|_| source.bytes.is_none()) {
+            beside.warnings.push(format!(
+                "the session is open in a client (process {}): the clone is what was written so far",
+                live.pid
+            ));
+        }
+        if target.as_deref().is_some_and(|path| root_of(path).is_none()) {
+            beside.warnings.push(
+                "the clone is in no config directory, where clients look (--to DIR puts it there)".into(),
+            );
+        }
+        if let Some(path) = &target {
+            list(path, &id, &session, &mut beside.warnings);
+        }
+        Ok(CloneRow {
+            r#type: "clone",
+            source: source.file.id.clone(),
+            id: target.is_some().then(|| id.clone()),
+            bytes_before: bytes.0,
+            bytes_after: bytes.1,
+            tokens_before: before.tokens,
+            tokens_after: after.tokens,
+            tokens_by: TokensBy { before: before.measure.name(), after: after.measure.name() },
+            turns: session.turns() as u64,
+            removed: counts,
+            bytes_by: bytes_by(&bytes_before, &session.facts.bytes),
+            subagents: target.is_some().then_some(beside.subagents),
+            tool_results: target.is_some().then_some(beside.tool_results),
+            removed_file: beside.removed.map(|path| path.to_string_lossy().into_owned()),
+            warnings: beside.warnings,
+            cwd: cwd_of(source, options, &session),
+            resume: target.as_ref().map(|_| format!("claude --resume {id}")),
+            path: target.map(|path| path.to_string_lossy().into_owned()),
+        })
+    }
+
+    /// Writes a clone in which only ids change, while the source is read; nothing if that cannot be
+    /// done in one pass.
+    fn write_plain(
+        &self,
+        source: &Source,
+        path: &Path,
+        names: &Names<'_>,
+        options: &CloneOptions,
+        beside: &mut Beside,
+    ) -> Result<Option<Made>, CloneError> {
+        let from = &source.file.path;
+        let read = |error: io::Error| CloneError::from(source.error(error));
+        let written = |error: io::Error| CloneError::Write { path: path.to_owned(), source: error };
+        let metadata = std::fs::metadata(from).map_err(read)?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let limit = metadata.len();
+        let mut part = NewSession::begin(path).map_err(written)?;
+        let tail = options.recipe.title_line(names);
+        // One thread renames and writes; another makes out what is in the session.
+        let (renamed, session) = std::thread::scope(|scope| {
+            let facts = scope.spawn(move || {
+                let mut file = std::fs::File::open(from)?;
+                let (facts, _) = rethread_store::read_facts_from(&mut file, limit)?;
+                Ok(Session::new(facts))
+            });
+            let renamed = rename(from, limit, names, &tail, &mut part).map_err(written);
+            let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
+            let session: io::Result<Session> = facts.join().unwrap_or_else(|_| stopped());
+            (renamed, session)
+        });
+        let (renamed, session) = (renamed?, session.map_err(read)?);
+        crate::library::reject_other_files(source, &session.facts)?;
+        makable(&session)?;
+        if renamed.odd {
+            return Ok(None);
+        }
+        let made = beside::Made { session: &session, names, cloned: None };
+        self.finish(source, &made, path, part, options, beside)?;
+        warn_of_harm(&harm(&session, &Client::IN_USE), &mut beside.warnings);
+        if renamed.torn {
+            beside
+                .warnings
+                .push("the last line was cut off while it was written, and is not in the clone".into());
+        }
+        if options.keep_removed {
+            beside.warnings.push("nothing is left out, so there is nothing to keep".into());
+        }
+        let context = edit::context(&session);
+        Ok(Some(Made {
+            before: context,
+            after: context,
+            bytes: (limit, renamed.bytes),
+            bytes_before: session.facts.bytes,
+            counts: edit::Counts::default(),
+            session,
+        }))
+    }
+
+    /// Writes what lies beside a clone and gives the clone its name.
+    fn finish(
+        &self,
+        source: &Source,
+        made: &beside::Made<'_>,
+        path: &Path,
+        part: NewSession,
+        options: &CloneOptions,
+        beside: &mut Beside,
+    ) -> Result<(), CloneError> {
+        // What lies beside it comes first: a session is there when its log is.
+        let written = self.write_beside(source, made, path, options, beside).and_then(|()| part.finish());
+        written.map_err(|source| {
+            let _ = std::fs::remove_dir_all(path.with_extension(""));
+            if let Some(root) = root_of(path) {
+                let id = path.file_stem().unwrap_or_default();
+                let _ = std::fs::remove_dir_all(root.join("file-history").join(id));
+            }
+            CloneError::Write { path: path.to_owned(), source }
+        })
+    }
+
+    /// Reads the bytes of a log and, on another thread, what is in them.
+    #[expect(clippy::type_complexity, reason = "what it says is clearer than a name")]
+    fn read_for_edit(
+        &self,
+        source: &Source,
+    ) -> Result<(Arc<Vec<u8>>, Option<(edit::Noting, rethread_log::Scanner)>), CloneError> {
+        let path = &source.file.path;
+        let file = source.bytes.is_none() && std::fs::metadata(path).is_ok_and(|m| m.is_file());
+        if !file {
+            return Ok((self.bytes_of(source)?, None));
+        }
+        let limit = std::fs::metadata(path).map_err(|e| source.error(e))?.len();
+        std::thread::scope(|scope| {
+            let scan = scope.spawn(move || {
+                let mut noting = edit::Noting::for_size(limit);
+                let (scanner, read) = rethread_store::scan_file(path, limit, &mut noting)?;
+                io::Result::Ok((noting, scanner, read))
+            });
+            let mut log = self.bytes_of(source)?;
+            let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
+            let (noting, scanner, read) =
+                scan.join().unwrap_or_else(|_| stopped()).map_err(|e| source.error(e))?;
+            // It may have grown, or been cut, in the meantime.
+            if log.len() as u64 > read {
+                Arc::make_mut(&mut log).truncate(usize::try_from(read).unwrap_or(usize::MAX));
+            }
+            let same = log.len() as u64 == read;
+            Ok((log, same.then_some((noting, scanner))))
+        })
+    }
+
+    /// Plans a clone and writes it, if it is to be written.
+    fn write_planned(
+        &self,
+        source: &Source,
+        target: Option<&Path>,
+        id: &str,
+        names: &Names<'_>,
+        options: &CloneOptions,
+        beside: &mut Beside,
+    ) -> Result<Made, CloneError> {
+        let (log, noted) = self.read_for_edit(source)?;
+        let mut read = match noted {
+            Some((noting, scanner)) => edit::Source::new(&log, noting, &scanner),
+            None => edit::Source::read(&log),
+        };
+        crate::library::reject_other_files(source, &read.session.facts)?;
+        makable(&read.session)?;
+        let before = edit::context(&read.session);
+        let bytes_before = read.session.facts.bytes;
+        let plain = options.recipe.is_plain();
+        let mut recipe = options.recipe.clone();
+        let ready = edit::ready(&read, &recipe)?;
+        if let Some((ready, for_it)) = &ready {
+            read = edit::Source::read(ready);
+            recipe = for_it.clone();
+        }
+        if let Some(compress) = &mut recipe.compress {
+            compress.removed = options.keep_removed.then(|| format!("rethread show {id} --removed"));
+        }
+        let mut cloned = edit::clone(&read, &recipe, names.clone())?;
+        if let (Some(summariser), Some(compress)) = (&options.summariser, &mut recipe.compress)
+            && !cloned.turns.is_empty()
+        {
+            let (summaries, failed) = summariser.sum_up(&cloned.turns);
+            beside.warnings.extend(failed);
+            *compress = Compress { summaries, ..compress.clone() };
+            cloned = edit::clone(&read, &recipe, names.clone())?;
+        }
+        let outcome = match target {
+            None => {
+                let sink = &mut |piece: Vec<u8>| {
+                    beside.note(&piece);
+                    Ok(())
+                };
+                let failed = |source| CloneError::Write { path: PathBuf::new(), source };
+                cloned.write(sink).map_err(failed)?
+            }
+            Some(path) => {
+                let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
+                let mut part = NewSession::begin(path).map_err(failed)?;
+                let mut outcome = write_to(&cloned, &mut part, beside).map_err(failed)?;
+                // It is checked while it goes to the disk.
+                let (synced, harm) = std::thread::scope(|scope| {
+                    let part = &part;
+                    let synced = scope.spawn(move || part.sync());
+                    let harm = outcome.session.as_ref().map(|session| harm(session, &Client::ALL));
+                    let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
+                    (synced.join().unwrap_or_else(|_| stopped()), harm.unwrap_or_default())
+                });
+                synced.map_err(failed)?;
+                if harm.iter().any(|finding| finding.kind.is_mended()) {
+                    // What the recipe cannot see, the repair does.
+                    let repaired = edit::repair(&cloned.bytes());
+                    part = NewSession::begin(path).map_err(failed)?;
+                    part.write(&repaired.bytes).map_err(failed)?;
+                    beside.warnings.push("the session was broken, and the clone was repaired".into());
+                    let session = Session::read(&repaired.bytes);
+                    warn_of_harm(&self::harm(&session, &Client::ALL), &mut beside.warnings);
+                    outcome = edit::Outcome { bytes: repaired.bytes.len() as u64, session: Some(session) };
+                } else {
+                    warn_of_harm(&harm, &mut beside.warnings);
+                }
+                let made = beside::Made {
+                    session: &read.session,
+                    names: cloned.names(),
+                    cloned: Some(&cloned).filter(|cloned| !cloned.is_plain()),
+                };
+                self.finish(source, &made, path, part, options, beside)?;
+                outcome
+            }
+        };
+        warn(&cloned, &recipe, &mut beside.warnings);
+        let counts = cloned.counts;
+        let changes = recipe.tools.any() || recipe.strip_thinking || counts.turns > 0;
+        drop(cloned);
+        let session = outcome.session.unwrap_or(read.session);
+        if plain || target.is_none() {
+            warn_of_harm(&harm(&session, &Client::IN_USE), &mut beside.warnings);
+        }
+        let after = match (plain, changes) {
+            (true, _) => before,
+            // A part of a conversation was measured when it was all there was.
+            (false, false) => edit::context(&session),
+            (false, true) => after(&before, &session),
+        };
+        let bytes = (log.len() as u64, outcome.bytes);
+        Ok(Made { session, before, after, bytes, bytes_before, counts })
+    }
+
+    /// Finds where the clone goes; nothing if nothing is to be written.
+    fn target_of(
+        &self,
+        source: &Source,
+        id: &str,
+        options: &CloneOptions,
+    ) -> Result<Option<PathBuf>, CloneError> {
+        let name = format!("{id}.jsonl");
+        let Some(to) = &options.to else {
+            if options.dry_run {
+                return Ok(None);
+            }
+            if source.bytes.is_some() {
+                return Err(CloneError::NoPlace);
+            }
+            return Ok(Some(source.file.path.with_file_name(name)));
+        };
+        let cwd = to.canonicalize().ok().filter(|dir| dir.is_dir());
+        let cwd = cwd.ok_or_else(|| CloneError::NoDirectory(to.clone()))?;
+        if options.dry_run {
+            return Ok(None);
+        }
+        let root = root_of(&source.file.path).filter(|_| source.bytes.is_none());
+        let root = root.or_else(|| self.store.roots().first().cloned()).ok_or(CloneError::NoPlace)?;
+        Ok(Some(rethread_store::project_dir(&root, &cwd.to_string_lossy()).join(name)))
+    }
+
+    fn names_for<'n>(
+        &self,
+        source: &Source,
+        id: &str,
+        target: Option<&Path>,
+        options: &CloneOptions,
+    ) -> Names<'n> {
+        let names = Names::new(&source.file.id, id, options.keep_ids);
+        let project = |path: &Path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned());
+        match (project(&source.file.path), target.and_then(project)) {
+            (Some(from), Some(to)) => names.in_project(&from, &to),
+            _ => names,
+        }
+    }
+}
+
+/// Where the clone is to be resumed: clients before 2.1.325 look in the directory's own project.
+fn cwd_of(source: &Source, options: &CloneOptions, session: &Session) -> Option<String> {
+    if let Some(to) = &options.to {
+        return to.canonicalize().ok().map(|dir| dir.to_string_lossy().into_owned());
+    }
+    let project = source.file.path.parent()?.file_name()?.to_string_lossy().into_owned();
+    let own = |cwd: &&str| rethread_store::same_project(&project, cwd);
+    session.facts.cwds.iter().map(|(name, _)| name).find(own).map(str::to_owned)
+}
+
+/// Says what the user should know of what was done.
+fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Vec<String>) {
+    let counts = &cloned.counts;
+    let some =
+        |n: u64, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
+    if counts.unreadable > 0 && !cloned.is_plain() {
+        warnings.push(
+            some(counts.unreadable, "unreadable line is", "unreadable lines are") + " not in the clone",
+        );
+    }
+    if counts.mended > 0 {
+        let entries = some(counts.mended, "entry was", "entries were");
+        warnings.push(format!("{entries} mended so that every client takes the clone"));
+    }
+    if !cloned.unknown_tools.is_empty() {
+        let names = cloned.unknown_tools.join(", ");
+        let tools = cloned.tools().join(", ");
+        let has = if tools.is_empty() { "calls no tool".to_owned() } else { format!("calls {tools}") };
+        warnings.push(format!("no tool named {names} is called: the session {has}"));
+    }
+    if cloned.thinking_followed {
+        warnings.push(
+            "thinking after removed or shortened calls was removed too: it is not valid any more".into(),
+        );
+    }
+    if cloned.other_paths > 0 {
+        let paths = some(cloned.other_paths as u64, "other path is", "other paths are");
+        warnings.push(format!("{paths} not in the clone"));
+    }
+    if cloned.without_history {
+        warnings.push(
+            "snapshots of files are left out: the clone cannot undo changes to files (--file-history carries them)"
+                .into(),
+        );
+    }
+    if counts.calls + counts.shortened + counts.thinking + counts.turns > 0 {
+        let but =
+            if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
+        warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
+    }
+    if recipe.compress.is_some() && counts.turns == 0 {
+        warnings.push("there are no older turns to condense".into());
+    }
+}
+
+fn warn_of_harm(harm: &[Finding], warnings: &mut Vec<String>) {
+    if let Some(first) = harm.first() {
+        let mends = if first.kind.is_mended() { " (`rethread repair` mends it)" } else { "" };
+        warnings.push(format!("`rethread check` finds something in the clone: {}{mends}", first.detail));
+    }
+}
+
+/// Adds the clone to the list that some clients keep.
+fn list(path: &Path, id: &str, session: &Session, warnings: &mut Vec<String>) {
+    let facts = &session.facts;
+    let listed = rethread_store::Listed {
+        id: id.to_owned(),
+        first_prompt: facts.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
+        messages: facts.messages.len() as u64,
+        created: facts.span.and_then(|(first, _)| first.to_iso()),
+        modified: facts.span.and_then(|(_, last)| last.to_iso()),
+        git_branch: facts.branches.iter().last().map(|(name, _)| name.to_owned()),
+        project: facts.cwds.iter().next().map(|(name, _)| name.to_owned()),
+    };
+    if let Err(error) = rethread_store::add_to_index(path, &listed) {
+        warnings.push(format!("sessions-index.json was not updated: {error}"));
+    }
+}
+
+/// Renames the ids of a log and writes it, on a thread of its own.
+fn rename(
+    from: &Path,
+    limit: u64,
+    names: &Names<'_>,
+    tail: &[u8],
+    part: &mut NewSession,
+) -> io::Result<edit::Renamed> {
+    let (give, take) = sync_channel::<Vec<u8>>(4);
+    let (give_back, free) = sync_channel::<Vec<u8>>(8);
+    let stopped = || io::Error::from(io::ErrorKind::BrokenPipe);
+    let part_of_writer = &mut *part;
+    let renamed = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || -> io::Result<()> {
+            for mut piece in take {
+                part_of_writer.write(&piece)?;
+                piece.clear();
+                let _ = give_back.try_send(piece);
+            }
+            Ok(())
+        });
+        let mut put = |bytes: &mut Vec<u8>| {
+            let next = free.try_recv().unwrap_or_default();
+            give.send(std::mem::replace(bytes, next)).map_err(|_| stopped())
+        };
+        let mut renaming = edit::Renaming::new(names, &mut put);
+        let scanned = rethread_store::scan_file(from, limit, &mut renaming);
+        let renamed = scanned.and_then(|_| renaming.finish(tail));
+        drop(give);
+        writer.join().unwrap_or_else(|_| Err(stopped())).and(renamed)
+    })?;
+    for (at, name) in &renamed.late {
+        part.write_at(*at, name)?;
+    }
+    part.sync()?;
+    Ok(renamed)
+}
+
+/// Writes a clone on a thread of its own while it is made, and notes what it refers to.
+fn write_to(
+    cloned: &edit::Cloned<'_>,
+    part: &mut NewSession,
+    beside: &mut Beside,
+) -> io::Result<edit::Outcome> {
+    let (give, take) = sync_channel::<Vec<u8>>(8);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || -> io::Result<()> {
+            for piece in take {
+                part.write(&piece)?;
+            }
+            Ok(())
+        });
+        let stopped = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let outcome = cloned.write(&mut |piece| {
+            beside.note(&piece);
+            give.send(piece).map_err(|_| stopped())
+        });
+        drop(give);
+        let written = writer.join().unwrap_or_else(|_| Err(stopped()));
+        written.and(outcome)
+    })
+}
+
+/// What of a clone is lost or refused by some of these clients.
+fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
+    // The log of a subagent is nothing to resume.
+    if session.facts.all_sidechain() || session.facts.nodes.is_empty() {
+        return Vec::new();
+    }
+    check(session, clients).into_iter().filter(Finding::is_harmful).collect()
+}
+
+/// A clone is something to resume.
+fn makable(session: &Session) -> Result<(), Unmakable> {
+    if session.facts.all_sidechain() {
+        return Err(Unmakable::Subagent);
+    }
+    let said = session.facts.nodes.iter().any(rethread_model::Node::is_conversation);
+    if said { Ok(()) } else { Err(Unmakable::Empty) }
+}
+
+/// What is sent of an edited session: what was measured before, less what is not there any more.
+fn after(before: &Context, session: &Session) -> Context {
+    let now = edit::context(session);
+    if now.estimate == before.estimate {
+        return Context { estimate: now.estimate, ..*before };
+    }
+    let tokens = match before.measure {
+        Measure::Recorded => {
+            // More than the messages is sent; it stays. An estimate may be too high, but nothing shrinks
+            // by more than the share of it that is gone.
+            let least = before.tokens * now.estimate / before.estimate.max(1);
+            let less = before.estimate.saturating_sub(now.estimate);
+            let more = now.estimate.saturating_sub(before.estimate);
+            (before.tokens + more).saturating_sub(less).max(least)
+        }
+        Measure::Estimated => now.estimate,
+    };
+    Context { tokens, measure: Measure::Estimated, estimate: now.estimate }
+}
+
+/// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
+fn root_of(path: &Path) -> Option<PathBuf> {
+    let projects = path.parent()?.parent()?;
+    projects
+        .parent()
+        .filter(|_| projects.file_name().is_some_and(|name| name == "projects"))
+        .map(Path::to_owned)
+}
+
+fn bytes_by(before: &rethread_model::Bytes, after: &rethread_model::Bytes) -> Vec<BytesBy> {
+    let (before, after) = (before.by_kind(), after.by_kind());
+    let both = before.into_iter().zip(after);
+    let is_sent =
+        |kind: &str| matches!(kind, "text" | "thinking" | "tool_input" | "tool_result" | "attachments");
+    both.map(|((kind, before), (_, after))| BytesBy { kind, before, after, sent: is_sent(kind) }).collect()
+}
