@@ -46,6 +46,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if wanted("preview") {
         preview(&us, &dir, rounds.min(5))?;
     }
+    if wanted("clone") {
+        clone(&us, &dir, rounds)?;
+    }
     if wanted("export") {
         export(&us, &dir, rounds.min(3))?;
     }
@@ -203,6 +206,113 @@ fn preview(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// `clone` beside copying the file, beside ccs-cloner, which strips tools too, and beside the SDKs' forks.
+fn clone(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    const BIG: &str = "000000c8-0000-4000-8000-000000000000";
+    const ID: &str = "0000003c-0000-4000-8000-000000000000";
+    let made = |name: &str, id: &str, bytes: u64| -> Result<(PathBuf, PathBuf)> {
+        let config = dir.join(name);
+        let log = config.join("projects/-home-user-app").join(format!("{id}.jsonl"));
+        if !log.exists() {
+            fs::create_dir_all(log.parent().context("a directory")?)?;
+            let part = log.with_extension("part");
+            generate::session(&part, bytes, 60)?;
+            fs::rename(&part, &log)?;
+        }
+        Ok((config, log))
+    };
+    // What an earlier run wrote must not be there.
+    let clear = |log: &Path| {
+        let entries = log.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(|path| path != log) {
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+    };
+    let (_, big) = made("clone-200", BIG, 200_000_000)?;
+    let ours = || {
+        clear(&big);
+        command(us, &["clone", "-q", &big.to_string_lossy()])
+    };
+    let copy = big.with_file_name("copy");
+    let script = format!("cp '{}' '{}' && sync '{}'", big.display(), copy.display(), copy.display());
+    let theirs = || {
+        clear(&big);
+        command(Path::new("sh"), &["-c", &script])
+    };
+    row("`clone`, 200 MB; `cp` and `sync`", &ours, &theirs, rounds)?;
+    clear(&big);
+
+    let (config, log) = made("clone-60", ID, 60_000_000)?;
+    let config_dir = config.to_string_lossy().into_owned();
+    let recipes: [(&str, &[&str], &str); 9] = [
+        ("", &[], ""),
+        ("--keep-ids", &["--keep-ids"], ""),
+        ("--path 1", &["--path", "1"], ""),
+        ("--light", &["--light"], "default"),
+        ("--standard", &["--standard"], "default"),
+        ("--heavy", &["--heavy"], "heavy"),
+        ("--extreme", &["--extreme"], "extreme"),
+        ("--strip-thinking", &["--strip-thinking"], "default"),
+        ("--compress=5", &["--compress=5"], "extreme"),
+    ];
+    let ours = |recipe: &[&str]| {
+        clear(&log);
+        let mut ours = command(us, &[&["clone", "-q", &log.to_string_lossy()], recipe].concat());
+        ours.env("CLAUDE_CONFIG_DIR", &config);
+        ours
+    };
+    match node(dir, "ccs-cloner", "ccs-cloner") {
+        Ok((node, modules)) => {
+            let program = modules.join("node_modules/ccs-cloner/dist/cli.js").to_string_lossy().into_owned();
+            for (name, recipe, preset) in recipes {
+                let strip = format!("--strip-tools={preset}");
+                let theirs = || {
+                    clear(&log);
+                    let mut args = vec![program.as_str(), "clone", ID, "--claude-dir", &config_dir];
+                    args.extend(Some(strip.as_str()).filter(|_| !preset.is_empty()));
+                    command(&node, &args)
+                };
+                let what = format!("`clone {name}`, 60 MB; ccs-cloner {preset}");
+                row(&what, &|| ours(recipe), &theirs, rounds.min(5))?;
+            }
+        }
+        Err(error) => println!("| `clone`, 60 MB | - | no ccs-cloner: {error} | - | - |"),
+    }
+    match node(dir, "sdk-ts", "@anthropic-ai/claude-agent-sdk") {
+        Ok((node, modules)) => {
+            let script = format!(
+                "import {{ forkSession }} from '@anthropic-ai/claude-agent-sdk'; await forkSession('{ID}');"
+            );
+            let theirs = || {
+                clear(&log);
+                let mut theirs = command(&node, &["--input-type=module", "-e", &script]);
+                theirs.env("CLAUDE_CONFIG_DIR", &config).current_dir(&modules);
+                theirs
+            };
+            for (name, recipe, _) in recipes {
+                let what = format!("`clone {name}`, 60 MB; SDK for TypeScript `forkSession`");
+                row(&what, &|| ours(recipe), &theirs, rounds.min(3))?;
+            }
+        }
+        Err(error) => println!("| `clone`, 60 MB | - | no SDK: {error} | - | - |"),
+    }
+    match python(dir, "sdk", &["claude-agent-sdk"]) {
+        Ok(python) => {
+            let script = format!("from claude_agent_sdk import fork_session; assert fork_session('{ID}')");
+            let theirs = || {
+                clear(&log);
+                let mut theirs = command(&python, &["-c", &script]);
+                theirs.env("CLAUDE_CONFIG_DIR", &config);
+                theirs
+            };
+            row("`clone`, 60 MB; SDK for Python `fork_session`", &|| ours(&[]), &theirs, rounds.min(3))?;
+        }
+        Err(error) => println!("| `clone`, 60 MB | - | no SDK: {error} | - | - |"),
+    }
+    clear(&log);
+    Ok(())
 }
 
 /// Installs a package through npm into a directory of its own, once.

@@ -1,9 +1,10 @@
-//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask browser` looks at
-//! exported pages with a real browser, `cargo xtask real-client` asks the real client, `cargo xtask fuzz`
-//! fuzzes.
+//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask corpus` clones
+//! every session at hand, `cargo xtask browser` looks at exported pages with a real browser,
+//! `cargo xtask real-client` asks the real client, `cargo xtask fuzz` fuzzes.
 
 mod bench;
 mod browser;
+mod corpus;
 mod fuzz;
 mod generate;
 mod real_client;
@@ -18,12 +19,13 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci(),
         ["bench", ..] => bench::run(&args[1..]),
+        ["corpus", ..] => corpus::run(&args[1..]),
         ["browser"] => browser::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|export] | browser | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|export] | corpus [--recipe NAME] [DIR…] | browser | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
@@ -34,6 +36,7 @@ fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"], &[])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
     cargo(&["test", "--workspace"], &[])?;
+    corpus::run(&[])?;
     browser::run()?;
     real_client::run(&[])?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;

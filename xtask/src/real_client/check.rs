@@ -25,6 +25,8 @@ pub(crate) enum Check {
     Preview,
     /// What `rethread repair` wrote is taken by every client, and sent as `preview` says.
     Repair,
+    /// What `rethread clone` wrote is taken by every client, and sent as `preview` says.
+    Clone,
     /// What a client sends is what was recorded of it: a check of this program, not of `rethread`.
     Recorded,
 }
@@ -34,7 +36,32 @@ pub(crate) struct Job<'a> {
     pub(crate) check: Check,
     pub(crate) sample: &'a Sample,
     pub(crate) clients: Vec<&'a Client>,
+    /// What is asked of a clone.
+    pub(crate) recipe: &'a [&'a str],
 }
+
+/// What is asked of clones: each recipe, each preset, and some together.
+pub(crate) const RECIPES: &[&[&str]] = &[
+    &[],
+    &["--strip-tools"],
+    &["--compress=2"],
+    &["--keep-ids"],
+    &["--until", "4"],
+    &["--extreme"],
+    &["--path", "1"],
+    &["--light"],
+    &["--shorten-tools", "80", "--strip-thinking"],
+    &["--compress=1", "--strip-tools=Bash"],
+    &["--standard"],
+    &["--strip-thinking"],
+    &["--heavy", "--compress=5"],
+    &["--keep-tools", "1"],
+    &["--path", "1", "--strip-tools", "--strip-thinking"],
+    &["--until", "7", "--keep-ids"],
+    &["--heavy"],
+];
+/// How many of them are tried on each log.
+pub(crate) const RECIPES_EACH: usize = 4;
 
 /// Does all jobs, so many at a time, and prints each difference; returns how many there were.
 pub(crate) fn run(jobs: &[Job<'_>], at_a_time: usize, rethread: &Path) -> usize {
@@ -58,6 +85,7 @@ impl Job<'_> {
     fn run(&self, rethread: &Path, tally: &Mutex<Tally>) {
         let repaired = match self.check {
             Check::Repair => self.repair(rethread),
+            Check::Clone => self.make_clone(rethread),
             Check::Preview | Check::Recorded => Ok(None),
         };
         for client in &self.clients {
@@ -65,13 +93,22 @@ impl Job<'_> {
             let difference = match (&repaired, self.check) {
                 (Err(error), _) => Ok(Some(format!("{error:#}"))),
                 (Ok(repaired), Check::Repair) => self.resume_repaired(repaired.as_ref(), rethread, client),
+                (Ok(Some((_, clone))), Check::Clone) => self.resume_clone(clone, rethread, client),
+                // There is no such clone: nothing was said, or the path does not go so far.
+                (Ok(None), Check::Clone) => Ok(None),
                 (Ok(_), Check::Preview) => self.preview(rethread, client),
                 (Ok(_), Check::Recorded) => self.recorded(client),
             };
             // What could not be done is no agreement.
             let difference = difference.unwrap_or_else(|error| Some(format!("{error:#}")));
             if let Some(difference) = &difference {
-                println!("{} {} {}: {difference}", client.version, self.check.verb(), self.sample.name);
+                let recipe = self.recipe.join(" ");
+                println!(
+                    "{} {} {} {recipe}: {difference}",
+                    client.version,
+                    self.check.verb(),
+                    self.sample.name
+                );
             }
             if let Ok(mut tally) = tally.lock() {
                 tally.add(self.check, &client.version, difference.is_none(), started.elapsed());
@@ -89,6 +126,22 @@ impl Job<'_> {
     fn repair(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
         let stage = Stage::of(&self.sample.path)?;
         Ok(stage.repair(rethread)?.map(|output| (stage, output)))
+    }
+
+    /// Clones the log; the clone lies in the stage.
+    fn make_clone(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
+        let stage = Stage::of(&self.sample.path)?;
+        Ok(stage.make_clone(rethread, self.recipe)?.map(|output| (stage, output)))
+    }
+
+    fn resume_clone(&self, clone: &Path, rethread: &Path, client: &Client) -> Result<Option<String>> {
+        let stage = Stage::of(clone)?;
+        let told = stage.preview(rethread, &client.version, PROMPT)?;
+        let sent = stage.resume(client, PROMPT)?;
+        if !sent.accepted && told.accepted {
+            return Ok(Some(format!("cloned, and the client refused it: {}", sent.said)));
+        }
+        Ok(told.differs_from(&sent))
     }
 
     fn resume_repaired(
@@ -124,6 +177,7 @@ impl Check {
         match self {
             Self::Preview => "preview",
             Self::Repair => "repair",
+            Self::Clone => "clone",
             Self::Recorded => "recorded",
         }
     }

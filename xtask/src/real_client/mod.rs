@@ -1,7 +1,7 @@
 //! `cargo xtask real-client`: the real client as an acceptance test.
 //!
 //! `rethread preview` says what a version of the client would send to the API when it resumes a session,
-//! and what `rethread repair` writes must be resumed by every version. Whether that is so, the client itself
+//! and what `rethread repair` and `rethread clone` write must be resumed by every version. Whether that is so, the client itself
 //! can tell: it is installed, started on a copy of a session in a network that has loopback only, and talks
 //! to a stand-in for the API which notes what it is sent. Nothing of the user's is read or written, and
 //! nothing reaches the network.
@@ -23,14 +23,14 @@ use anyhow::{Context, Result, bail};
 use rethread_testkit::Home;
 use serde_json::json;
 
-use self::check::{Check, Job, PROMPT};
+use self::check::{Check, Job, PROMPT, RECIPES, RECIPES_EACH};
 use self::install::{Client, VERSIONS};
 use self::run::Stage;
 use self::samples::Choice;
 use crate::{cargo, target_dir, workspace};
 
 pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--client VERSION] \
-    [preview|repair|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
+    [preview|repair|clone|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
 
 /// The program to check, if it is not to be built.
 const RETHREAD: &str = "RETHREAD_BIN";
@@ -112,7 +112,11 @@ fn inside(options: &Options) -> Result<()> {
     let choice = Choice { all: options.all, filter: options.filter.clone() };
     let made = Home::default();
     let has = |check: Check| checks.contains(&check);
-    let sessions = if has(Check::Preview) { samples::sessions(&choice, &made)? } else { Vec::new() };
+    let sessions = if has(Check::Preview) || has(Check::Clone) {
+        samples::sessions(&choice, &made)?
+    } else {
+        Vec::new()
+    };
     let versions = clients.iter().map(|client| client.version.as_str());
     let cases = if has(Check::Repair) || has(Check::Recorded) {
         samples::cases(&choice, versions)
@@ -120,23 +124,31 @@ fn inside(options: &Options) -> Result<()> {
         Vec::new()
     };
     let mut jobs = Vec::new();
-    for sample in &sessions {
-        jobs.push(Job { check: Check::Preview, sample, clients: clients.iter().collect() });
+    let all: Vec<&Client> = clients.iter().collect();
+    for (at, sample) in sessions.iter().enumerate() {
+        if has(Check::Preview) {
+            jobs.push(Job { check: Check::Preview, sample, clients: all.clone(), recipe: &[] });
+        }
+        // Another choice for each log, so that every recipe meets many.
+        for n in (0..RECIPES_EACH).filter(|_| has(Check::Clone)) {
+            let recipe = RECIPES[(at * RECIPES_EACH + n) % RECIPES.len()];
+            jobs.push(Job { check: Check::Clone, sample, clients: all.clone(), recipe });
+        }
     }
     for sample in &cases {
         if has(Check::Repair) {
-            jobs.push(Job { check: Check::Repair, sample, clients: clients.iter().collect() });
+            jobs.push(Job { check: Check::Repair, sample, clients: all.clone(), recipe: &[] });
         }
         if has(Check::Recorded) && sample.path.with_extension("received.json").is_file() {
             let recorded =
                 clients.iter().filter(|client| sample.name.contains(&format!("/{}/", client.version)));
-            jobs.push(Job { check: Check::Recorded, sample, clients: recorded.collect() });
+            jobs.push(Job { check: Check::Recorded, sample, clients: recorded.collect(), recipe: &[] });
         }
     }
     if jobs.is_empty() {
         bail!("nothing to check: no log matches");
     }
-    println!("real clients {}: {} logs", options.versions.join(", "), jobs.len());
+    println!("real clients {}: {} checks", options.versions.join(", "), jobs.len());
     match check::run(&jobs, options.jobs, &rethread) {
         0 => Ok(()),
         n => bail!("{n} differences"),
@@ -162,7 +174,7 @@ impl Options {
             jobs: 2,
             versions: Vec::new(),
             prompt: PROMPT.to_owned(),
-            what: What::Checks(vec![Check::Preview, Check::Repair]),
+            what: What::Checks(vec![Check::Preview, Check::Repair, Check::Clone]),
             filter: None,
         };
         let mut words = Vec::new();
@@ -183,6 +195,7 @@ impl Options {
         match words.first().copied() {
             Some("preview") => options.what = What::Checks(vec![Check::Preview]),
             Some("repair") => options.what = What::Checks(vec![Check::Repair]),
+            Some("clone") => options.what = What::Checks(vec![Check::Clone]),
             Some("recorded") => options.what = What::Checks(vec![Check::Recorded]),
             Some("record") => {
                 let (file, after) = rest.split_first().context("`record` needs a file")?;
@@ -222,7 +235,10 @@ mod tests {
     fn arguments_are_read() {
         let options = parse("").expect("no arguments");
         assert_eq!(options.versions, VERSIONS);
-        assert_eq!((options.jobs, options.what), (2, What::Checks(vec![Check::Preview, Check::Repair])));
+        assert_eq!(
+            (options.jobs, options.what),
+            (2, What::Checks(vec![Check::Preview, Check::Repair, Check::Clone]))
+        );
         let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("arguments");
         assert_eq!(options.what, What::Checks(vec![Check::Repair]));
         assert_eq!((options.all, options.jobs, options.filter.as_deref()), (true, 4, Some("d01")));

@@ -31,6 +31,9 @@ pub(crate) struct Stage {
     _dir: tempfile::TempDir,
 }
 
+/// Why there can be no clone of a session.
+const NO_CLONE: [&str; 3] = ["nothing was said in this session", "there is no path", "there is no message"];
+
 impl Stage {
     /// Copies a session and what lies beside it into a new home.
     pub(crate) fn of(source: &Path) -> Result<Self> {
@@ -109,6 +112,23 @@ impl Stage {
         let repair = answers.iter().find(|answer| answer["type"] == "repair");
         let output = repair.context("`rethread repair` printed no repair")?["output"].as_str();
         // It may be relative to where the command ran.
+        Ok(output.map(|path| self.home.join("work").join(path)))
+    }
+
+    /// Clones the session; returns the clone, or nothing if there can be none: nothing was said in it, or
+    /// it has no such path or message.
+    pub(crate) fn make_clone(&self, rethread: &Path, recipe: &[&str]) -> Result<Option<PathBuf>> {
+        let before = fs::read(&self.session)?;
+        let args = [&["clone", "--json"], recipe].concat();
+        let answers = match self.rethread(rethread, &args) {
+            Err(error) if NO_CLONE.iter().any(|why| error.to_string().contains(why)) => return Ok(None),
+            answers => answers?,
+        };
+        if fs::read(&self.session)? != before {
+            bail!("`rethread clone` changed the session itself");
+        }
+        let clone = answers.iter().find(|answer| answer["type"] == "clone");
+        let output = clone.context("`rethread clone` printed no clone")?["path"].as_str();
         Ok(output.map(|path| self.home.join("work").join(path)))
     }
 
