@@ -117,7 +117,7 @@ fn what_is_left_out_is_told_before() {
     ");
     assert_snapshot!(told(&home, &["clone", "00000007", "--compress=1", "--keep-removed"]), @"
     size     5.3 kB → 2.6 kB
-    context  3,250 → 4,667 tokens (recorded, then estimated)
+    context  3,250 → 3,291 tokens (recorded, then estimated)
     holds    1 turn
     without  2 turns, condensed, 8 entries of the conversation
     cut out  [home]/projects/-home-user-app/[new]/removed.jsonl

@@ -53,6 +53,31 @@ fn tokens_of_block(block: &Block) -> u64 {
     tokens_of(u64::from(block.len.saturating_sub(block.media))) + picture
 }
 
+impl Context {
+    /// What is sent when the messages are estimated at `estimate` tokens: what was recorded, less the share
+    /// of the messages that is gone. The client's own instructions and tools are sent as before.
+    pub fn with_estimate(&self, estimate: u64) -> Self {
+        let tokens = match self.measure {
+            Measure::Recorded => scaled(self.tokens, self.estimate, estimate),
+            Measure::Estimated => estimate,
+        };
+        let measure = if estimate == self.estimate { self.measure } else { Measure::Estimated };
+        Self { tokens, measure, estimate }
+    }
+}
+
+/// How many tokens a client sends besides the messages, at most.
+const BESIDES: u64 = 15_000;
+
+fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
+    if after >= before {
+        return recorded + (after - before);
+    }
+    let besides = recorded.saturating_sub(before).min(BESIDES);
+    let share = u128::from(recorded - besides) * u128::from(after) / u128::from(before.max(1));
+    besides + u64::try_from(share).unwrap_or(u64::MAX)
+}
+
 /// Measures what the newest client sends of a session.
 pub fn context(session: &Session) -> Context {
     let facts = &session.facts;
@@ -105,7 +130,7 @@ impl Making<'_, '_> {
         if after >= before {
             return;
         }
-        let now = (tokens - (before - after).min(tokens)).max(after);
+        let now = scaled(tokens, before, after);
         let message = facts.nodes[answer].message();
         let rows: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
         for node in rows {
@@ -173,6 +198,15 @@ fn with_zeros(value: Json<'_>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_shrink_and_what_is_sent_besides_them_stays() {
+        assert_eq!(scaled(3250, 60, 30), 3190 + 30);
+        assert_eq!(scaled(535_000, 120_000, 12_000), 15_000 + 52_000);
+        assert_eq!(scaled(50_000, 100_000, 25_000), 12_500, "the estimate was too high");
+        assert_eq!(scaled(1000, 500, 700), 1200);
+        assert_eq!(scaled(1000, 0, 0), 1000);
+    }
 
     #[test]
     fn only_the_size_of_the_context_changes() {

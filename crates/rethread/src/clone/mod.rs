@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Measure, Names, Recipe};
+use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
 use rethread_model::{Client, Finding, Session, check};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
 use rethread_store::NewSession;
@@ -334,7 +334,7 @@ impl Library {
             (true, _) => before,
             // A part of a conversation was measured when it was all there was.
             (false, false) => edit::context(&session),
-            (false, true) => after(&before, &session),
+            (false, true) => before.with_estimate(edit::context(&session).estimate),
         };
         let bytes = (log.len() as u64, outcome.bytes);
         Ok(Made { session, before, after, bytes, bytes_before, counts })
@@ -541,26 +541,6 @@ fn makable(session: &Session) -> Result<(), Unmakable> {
     }
     let said = session.facts.nodes.iter().any(rethread_model::Node::is_conversation);
     if said { Ok(()) } else { Err(Unmakable::Empty) }
-}
-
-/// What is sent of an edited session: what was measured before, less what is not there any more.
-fn after(before: &Context, session: &Session) -> Context {
-    let now = edit::context(session);
-    if now.estimate == before.estimate {
-        return Context { estimate: now.estimate, ..*before };
-    }
-    let tokens = match before.measure {
-        Measure::Recorded => {
-            // More than the messages is sent; it stays. An estimate may be too high, but nothing shrinks
-            // by more than the share of it that is gone.
-            let least = before.tokens * now.estimate / before.estimate.max(1);
-            let less = before.estimate.saturating_sub(now.estimate);
-            let more = now.estimate.saturating_sub(before.estimate);
-            (before.tokens + more).saturating_sub(less).max(least)
-        }
-        Measure::Estimated => now.estimate,
-    };
-    Context { tokens, measure: Measure::Estimated, estimate: now.estimate }
 }
 
 /// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
