@@ -167,12 +167,7 @@ fn preview(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let config = dir.join("one");
     let project = config.join("projects/-home-user-app");
     let log = project.join(format!("{ID}.jsonl"));
-    if !log.exists() {
-        fs::create_dir_all(&project)?;
-        let part = log.with_extension("part");
-        generate::session(&part, 60_000_000, 60)?;
-        fs::rename(&part, &log)?;
-    }
+    generated(&log, 60_000_000, 60)?;
     let ours = || command(us, &["preview", "--json", "-q", &log.to_string_lossy()]);
     match python(dir, "sdk", &["claude-agent-sdk"]) {
         Ok(python) => {
@@ -215,12 +210,7 @@ fn clone(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let made = |name: &str, id: &str, bytes: u64| -> Result<(PathBuf, PathBuf)> {
         let config = dir.join(name);
         let log = config.join("projects/-home-user-app").join(format!("{id}.jsonl"));
-        if !log.exists() {
-            fs::create_dir_all(log.parent().context("a directory")?)?;
-            let part = log.with_extension("part");
-            generate::session(&part, bytes, 60)?;
-            fs::rename(&part, &log)?;
-        }
+        generated(&log, bytes, 60)?;
         Ok((config, log))
     };
     // What an earlier run wrote must not be there.
@@ -461,15 +451,22 @@ fn python(dir: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
+/// Makes a session of a size, once.
+fn generated(path: &Path, bytes: u64, seed: u64) -> Result<()> {
+    if !path.exists() {
+        fs::create_dir_all(path.parent().context("a directory")?)?;
+        let part = path.with_extension("part");
+        generate::session(&part, bytes, seed)?;
+        fs::rename(&part, path)?;
+    }
+    Ok(())
+}
+
 /// `info` of one session of 10 MB, 100 MB and 1 GB.
 fn growth(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     for bytes in [GB / 100, GB / 10, GB] {
         let path = dir.join(format!("one-{}.jsonl", bytes / 1_000_000));
-        if !path.exists() {
-            let part = path.with_extension("part");
-            generate::session(&part, bytes, 4711)?;
-            fs::rename(&part, &path)?;
-        }
+        generated(&path, bytes, 4711)?;
         let best = best(&|| command(us, &["info", "--json", "-q", &path.to_string_lossy()]), rounds)?;
         let speed = bytes as f64 / best.wall.as_secs_f64() / 1e9;
         println!(

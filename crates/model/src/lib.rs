@@ -51,5 +51,7 @@ pub use side::Inline;
 pub use title::{Title, TitleSource, one_line, title};
 pub use tree::{Groups, Link, Step, StepKind, Tree};
 pub use usage::Usage;
-pub use view::{BlockView, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media};
+pub use view::{
+    BlockView, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media, telling,
+};
 pub use wire::{WireBlock, WireMessage};

@@ -164,6 +164,26 @@ pub enum ResultPart<'a> {
     Other(Json<'a>),
 }
 
+/// Returns the field of a call's input that says what it is about.
+pub fn telling(input: Json<'_>) -> Option<Cow<'_, str>> {
+    const FIELDS: [&str; 12] = [
+        "command",
+        "file_path",
+        "notebook_path",
+        "path",
+        "pattern",
+        "query",
+        "url",
+        "description",
+        "prompt",
+        "skill",
+        "subject",
+        "question",
+    ];
+    let text = |key: &&str| input.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    FIELDS.iter().find_map(text)
+}
+
 /// Names a picture, a document or a block of another sort.
 pub fn describe_media(item: Json<'_>) -> String {
     let text = |json: Option<Json<'_>>| json.and_then(Json::as_str).map(Cow::into_owned);

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView};
+use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, telling};
 
 use crate::text::{Look, Style, fit, plural};
 
@@ -270,24 +270,8 @@ pub(crate) fn without_tags(text: &str) -> String {
 
 /// The part of a call's input that says what it is about.
 pub(crate) fn gist(input: Json<'_>) -> String {
-    const TELLING: [&str; 12] = [
-        "command",
-        "file_path",
-        "notebook_path",
-        "path",
-        "pattern",
-        "query",
-        "url",
-        "description",
-        "prompt",
-        "skill",
-        "subject",
-        "question",
-    ];
-    for key in TELLING {
-        if let Some(text) = input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty()) {
-            return text.into_owned();
-        }
+    if let Some(text) = telling(input) {
+        return text.into_owned();
     }
     let mut members = 0;
     input.each(|_, _| members += 1);

@@ -199,12 +199,6 @@ pub fn copy_files(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io:
     copy_below(from, to, vec![PathBuf::new()], wanted)
 }
 
-/// Copies the files in a directory that are wanted, and none from the directories in it.
-pub fn copy_files_here(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
-    let here = |below: &Path| below.components().count() == 1 && wanted(below);
-    copy_files(from, to, &here)
-}
-
 /// Copies what lies beside a session to what lies beside another: subagents and large results. If that
 /// fails, nothing of it stays.
 pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {

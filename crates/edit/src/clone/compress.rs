@@ -74,27 +74,5 @@ impl Making<'_, '_> {
         self.plan.way = items;
         self.cloned.counts.turns = n_old as u64;
         self.cloned.turns = turns;
-        // Subagents of calls that are gone are gone too.
-        self.drop_condensed_agents();
-    }
-
-    fn drop_condensed_agents(&mut self) {
-        let session = &self.source.session;
-        let facts = &session.facts;
-        let roots = session.side_roots();
-        let gone: rustc_hash::FxHashSet<usize> = session
-            .subagents()
-            .iter()
-            .filter(|agent| {
-                agent.call.is_some_and(|c| self.condensed.contains(&(facts.calls[c].node as usize)))
-            })
-            .map(|agent| agent.root)
-            .collect();
-        for node in (0..facts.nodes.len()).filter(|_| !gone.is_empty()) {
-            let root = session.tree.step(node).and_then(|step| roots[step]);
-            if root.is_some_and(|root| gone.contains(&session.tree.first_entry(root as usize))) {
-                self.plan.asked(node).drop = true;
-            }
-        }
     }
 }

@@ -5,7 +5,7 @@
 //! files that were changed, the commands, and how tests and commands ended.
 
 use rethread_log::{BlockKind, Json, Line, parse_entry};
-use rethread_model::{Facts, Reader, Role, describe_media};
+use rethread_model::{Facts, Reader, Role, describe_media, telling};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compress::{Compress, Turn};
@@ -414,20 +414,7 @@ fn typed_command(text: &str) -> Option<String> {
 
 /// What a call is about, in a line.
 fn subject(input: Json<'_>) -> String {
-    let keys = [
-        "command",
-        "file_path",
-        "notebook_path",
-        "path",
-        "pattern",
-        "query",
-        "url",
-        "description",
-        "prompt",
-        "skill",
-    ];
-    let text = |key: &&str| input.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
-    if let Some(text) = keys.iter().find_map(text) {
+    if let Some(text) = telling(input) {
         return one_line(&text, 100);
     }
     let mut first = None;

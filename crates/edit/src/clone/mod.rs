@@ -65,13 +65,8 @@ impl Recipe {
 
     /// The line that gives a clone its title; nothing if it has none.
     pub fn title_line(&self, names: &Names<'_>) -> Vec<u8> {
-        let Some(title) = &self.title else { return Vec::new() };
-        let mut line = br#"{"type":"custom-title","customTitle":"#.to_vec();
-        line.extend(crate::splice::string(title));
-        line.extend_from_slice(br#","sessionId":"#);
-        line.extend_from_slice(names.session(b"null"));
-        line.extend_from_slice(b"}\n");
-        line
+        let spell = |title: &String| record("custom-title", &[("customTitle", title)], names);
+        self.title.as_ref().map(spell).unwrap_or_default()
     }
 
     /// What is asked of the logs of its subagents: the same, but for what only a session has.
@@ -226,8 +221,8 @@ pub fn clone<'a>(
     let mut making = Making { source, recipe, plan: &mut plan, cloned: &mut cloned, touched, condensed };
     making.drop_reports();
     making.edit_tools(&selection);
-    making.keep_side_entries(&selection);
     making.compress();
+    making.keep_side_entries(&selection);
     making.edit_thinking();
     making.drop_trailing();
     let asked: FxHashMap<usize, Touched> =
@@ -448,12 +443,7 @@ impl Cloned<'_> {
         // A session without a title goes by its first prompt, which is in the summary now.
         if let Some(prompt) = first.filter(|_| self.counts.turns > 0 && !named) {
             let short: String = rethread_model::one_line(&prompt).chars().take(80).collect();
-            let mut line = br#"{"type":"ai-title","aiTitle":"#.to_vec();
-            line.extend(crate::splice::string(&short));
-            line.extend_from_slice(br#","sessionId":"#);
-            line.extend_from_slice(self.names.session(b"null"));
-            line.extend_from_slice(b"}\n");
-            self.tail.extend(line);
+            self.tail.extend(record("ai-title", &[("aiTitle", &short)], &self.names));
         }
     }
 
@@ -476,26 +466,18 @@ impl Cloned<'_> {
                 return;
             }
         }
-        let prompts = way.iter().rev().filter_map(|item| match item {
-            Item::Old(node) => Some(*node),
-            Item::New(_) => None,
-        });
-        let prompt =
-            prompts.filter(|&node| plan.node(node).flags.is_human()).map(|node| plan.reader.words(node));
-        let mut line = br#"{"type":"last-prompt","#.to_vec();
-        if let Some(prompt) = { prompt }.next() {
-            let short: String =
-                prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
-            line.extend_from_slice(br#""lastPrompt":"#);
-            line.extend(crate::splice::string(&short));
-            line.push(b',');
-        }
-        line.extend_from_slice(br#""leafUuid":"#);
-        line.extend(crate::splice::string(&plan.name(leaf, &self.names)));
-        line.extend_from_slice(br#","sessionId":"#);
-        line.extend_from_slice(self.names.session(b"null"));
-        line.extend_from_slice(b"}\n");
-        self.tail.extend(line);
+        let asked = |item: &Item| match *item {
+            Item::Old(node) if plan.node(node).flags.is_human() => Some(plan.reader.words(node)),
+            _ => None,
+        };
+        let short = |prompt: String| -> String {
+            prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
+        };
+        let prompt = way.iter().rev().find_map(asked).map(short);
+        let name = plan.name(leaf, &self.names);
+        let said = prompt.as_deref().map(|prompt| ("lastPrompt", prompt));
+        let members: Vec<(&str, &str)> = said.into_iter().chain([("leafUuid", name.as_str())]).collect();
+        self.tail.extend(record("last-prompt", &members, &self.names));
     }
 
     /// Tells whether a call of the source is in the clone, as it was or shortened.
@@ -524,6 +506,19 @@ impl Cloned<'_> {
     pub fn is_plain(&self) -> bool {
         self.plan.is_none()
     }
+}
+
+/// The line of an entry outside of the tree, with these strings.
+fn record(kind: &str, members: &[(&str, &str)], names: &Names<'_>) -> Vec<u8> {
+    let mut line = format!("{{\"type\":\"{kind}\"").into_bytes();
+    for (key, value) in members {
+        line.extend_from_slice(format!(",\"{key}\":").as_bytes());
+        line.extend(crate::splice::string(value));
+    }
+    line.extend_from_slice(br#","sessionId":"#);
+    line.extend_from_slice(names.session(b"null"));
+    line.extend_from_slice(b"}\n");
+    line
 }
 
 /// How much of an entry changes.

@@ -30,10 +30,7 @@ impl Tools {
 
     /// What becomes of a call outside of the turns that are kept.
     fn fate(&self, name: &str) -> Fate {
-        let fits = |wanted: &String| match wanted.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => name == wanted,
-        };
+        let fits = |wanted: &String| fits(wanted, name);
         // To keep some means to remove the others, unless they are to be shortened.
         let all = self.strip.is_none() && self.keep.is_some() && self.shorten.is_none();
         let named = self.strip.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(fits));
@@ -43,6 +40,11 @@ impl Tools {
             (false, None) => Fate::Keep,
         }
     }
+}
+
+/// Tells whether a tool is meant by a name, which may end in `*`.
+fn fits(wanted: &str, name: &str) -> bool {
+    wanted.strip_suffix('*').map_or(name == wanted, |start| name.starts_with(start))
 }
 
 /// What becomes of a call.
@@ -94,12 +96,7 @@ impl Making<'_, '_> {
             .collect();
         self.cloned.spared =
             facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node as usize)))).collect();
-        let called = |wanted: &&String| {
-            let start = wanted.strip_suffix('*');
-            let fits =
-                |(name, _): (&str, _)| start.map_or(name == wanted.as_str(), |start| name.starts_with(start));
-            facts.tools.iter().any(fits)
-        };
+        let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| fits(wanted, name));
         let named = tools.strip.iter().flatten();
         self.cloned.unknown_tools = named.filter(|name| !called(name)).cloned().collect();
         let strips_all = |node: usize| fate_at(at_call(node), "") == Fate::Strip;
@@ -127,17 +124,12 @@ impl Making<'_, '_> {
             }
             self.plan.edits.insert(node, edit);
         }
-        let count = |wanted: Fate| {
-            let made = |call: &usize| !self.plan.is_dropped(facts.calls[*call].node as usize);
-            let meant = (0..fates.len()).filter(|&call| fates[call] == wanted);
-            match wanted {
-                Fate::Strip => meant.count() as u64,
-                _ => meant.filter(made).count() as u64,
-            }
+        let stripped = |fate: &&Fate| **fate == Fate::Strip;
+        let n_stripped = match selection.single {
+            true => self.stripped_on(&selection.way, &fates),
+            false => fates.iter().filter(stripped).count() as u64,
         };
-        let n_stripped =
-            if selection.single { self.stripped_on(&selection.way, &fates) } else { count(Fate::Strip) };
-        self.cloned.counts.calls = n_stripped + served.values().filter(|&&f| f == Fate::Strip).count() as u64;
+        self.cloned.counts.calls = n_stripped + served.values().filter(stripped).count() as u64;
         self.cloned.counts.shortened = self.shortened(&fates);
         self.cloned.fates = fates;
         self.drop_belongings();

@@ -83,11 +83,9 @@ impl Library {
         beside: &mut Beside,
     ) -> io::Result<()> {
         let side = path.with_extension("");
-        if options.keep_removed
-            && let Some(cloned) = made.cloned
-        {
+        if options.keep_removed {
             let file = side.join("removed.jsonl");
-            let mut removed = cloned.removed().peekable();
+            let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed()).peekable();
             if removed.peek().is_some() {
                 let mut part = NewSession::begin(&file)?;
                 for removed in removed {
@@ -112,9 +110,10 @@ impl Library {
                 all || beside.refers_to(below)
             })?;
         beside.tool_results = results;
-        if options.recipe.title.is_none() {
-            let title = |below: &Path| below == Path::new("custom-title.json");
-            rethread_store::copy_files_here(&from, &side, &title)?;
+        let title = from.join("custom-title.json");
+        if options.recipe.title.is_none() && title.is_file() {
+            rethread_store::make_dir(&side)?;
+            rethread_store::copy_private(&title, &side.join("custom-title.json"))?;
         }
         if (all || options.recipe.file_history)
             && let Some(root) = root_of(&source.file.path)

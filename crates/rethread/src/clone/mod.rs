@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::thread::ScopedJoinHandle;
 
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
 use rethread_model::{Client, Finding, Session, check};
@@ -156,9 +157,7 @@ impl Library {
                 Ok(Session::new(facts))
             });
             let renamed = rename(from, limit, names, &tail, &mut part).map_err(written);
-            let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
-            let session: io::Result<Session> = facts.join().unwrap_or_else(|_| stopped());
-            (renamed, session)
+            (renamed, joined(facts))
         });
         let (renamed, session) = (renamed?, session.map_err(read)?);
         crate::library::reject_other_files(source, &session.facts)?;
@@ -173,9 +172,6 @@ impl Library {
             beside
                 .warnings
                 .push("the last line was cut off while it was written, and is not in the clone".into());
-        }
-        if options.keep_removed {
-            beside.warnings.push("nothing is left out, so there is nothing to keep".into());
         }
         let context = edit::context(&session);
         Ok(Some(Made {
@@ -217,11 +213,10 @@ impl Library {
         source: &Source,
     ) -> Result<(Arc<Vec<u8>>, Option<(edit::Noting, rethread_log::Scanner)>), CloneError> {
         let path = &source.file.path;
-        let file = source.bytes.is_none() && std::fs::metadata(path).is_ok_and(|m| m.is_file());
-        if !file {
+        let file = std::fs::metadata(path).ok().filter(|m| m.is_file() && source.bytes.is_none());
+        let Some(limit) = file.map(|metadata| metadata.len()) else {
             return Ok((self.bytes_of(source)?, None));
-        }
-        let limit = std::fs::metadata(path).map_err(|e| source.error(e))?.len();
+        };
         std::thread::scope(|scope| {
             let scan = scope.spawn(move || {
                 let mut noting = edit::Noting::for_size(limit);
@@ -229,9 +224,7 @@ impl Library {
                 io::Result::Ok((noting, scanner, read))
             });
             let mut log = self.bytes_of(source)?;
-            let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
-            let (noting, scanner, read) =
-                scan.join().unwrap_or_else(|_| stopped()).map_err(|e| source.error(e))?;
+            let (noting, scanner, read) = joined(scan).map_err(|e| source.error(e))?;
             // It may have grown, or been cut, in the meantime.
             if log.len() as u64 > read {
                 Arc::make_mut(&mut log).truncate(usize::try_from(read).unwrap_or(usize::MAX));
@@ -297,8 +290,7 @@ impl Library {
                     let part = &part;
                     let synced = scope.spawn(move || part.sync());
                     let harm = outcome.session.as_ref().map(|session| harm(session, &Client::ALL));
-                    let stopped = || Err(io::Error::from(io::ErrorKind::Interrupted));
-                    (synced.join().unwrap_or_else(|_| stopped()), harm.unwrap_or_default())
+                    (joined(synced), harm.unwrap_or_default())
                 });
                 synced.map_err(failed)?;
                 if harm.iter().any(|finding| finding.kind.is_mended()) {
@@ -462,7 +454,7 @@ fn list(path: &Path, id: &str, session: &Session, warnings: &mut Vec<String>) {
     }
 }
 
-/// Renames the ids of a log and writes it, on a thread of its own.
+/// Renames the ids of a log and writes it.
 fn rename(
     from: &Path,
     limit: u64,
@@ -470,28 +462,14 @@ fn rename(
     tail: &[u8],
     part: &mut NewSession,
 ) -> io::Result<edit::Renamed> {
-    let (give, take) = sync_channel::<Vec<u8>>(4);
-    let (give_back, free) = sync_channel::<Vec<u8>>(8);
-    let stopped = || io::Error::from(io::ErrorKind::BrokenPipe);
-    let part_of_writer = &mut *part;
-    let renamed = std::thread::scope(|scope| {
-        let writer = scope.spawn(move || -> io::Result<()> {
-            for mut piece in take {
-                part_of_writer.write(&piece)?;
-                piece.clear();
-                let _ = give_back.try_send(piece);
-            }
-            Ok(())
-        });
+    let renamed = writing(part, |write| {
         let mut put = |bytes: &mut Vec<u8>| {
-            let next = free.try_recv().unwrap_or_default();
-            give.send(std::mem::replace(bytes, next)).map_err(|_| stopped())
+            *bytes = write(std::mem::take(bytes))?;
+            Ok(())
         };
         let mut renaming = edit::Renaming::new(names, &mut put);
-        let scanned = rethread_store::scan_file(from, limit, &mut renaming);
-        let renamed = scanned.and_then(|_| renaming.finish(tail));
-        drop(give);
-        writer.join().unwrap_or_else(|_| Err(stopped())).and(renamed)
+        rethread_store::scan_file(from, limit, &mut renaming)?;
+        renaming.finish(tail)
     })?;
     for (at, name) in &renamed.late {
         part.write_at(*at, name)?;
@@ -500,29 +478,50 @@ fn rename(
     Ok(renamed)
 }
 
-/// Writes a clone on a thread of its own while it is made, and notes what it refers to.
+/// Writes a planned clone, and notes what it refers to.
 fn write_to(
     cloned: &edit::Cloned<'_>,
     part: &mut NewSession,
     beside: &mut Beside,
 ) -> io::Result<edit::Outcome> {
+    writing(part, |write| {
+        cloned.write(&mut |piece| {
+            beside.note(&piece);
+            write(piece).map(drop)
+        })
+    })
+}
+
+/// Takes a piece to write, and gives an empty buffer for the next.
+type Write<'w> = &'w mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
+
+/// Does work whose pieces are written on a thread of its own.
+fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<T>) -> io::Result<T> {
     let (give, take) = sync_channel::<Vec<u8>>(8);
+    let (give_back, free) = sync_channel::<Vec<u8>>(8);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(move || -> io::Result<()> {
-            for piece in take {
+        let writer = scope.spawn(move || {
+            for mut piece in take {
                 part.write(&piece)?;
+                piece.clear();
+                let _ = give_back.try_send(piece);
             }
             Ok(())
         });
-        let stopped = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let outcome = cloned.write(&mut |piece| {
-            beside.note(&piece);
-            give.send(piece).map_err(|_| stopped())
-        });
-        drop(give);
-        let written = writer.join().unwrap_or_else(|_| Err(stopped()));
-        written.and(outcome)
+        let mut put = move |piece| {
+            give.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            Ok(free.try_recv().unwrap_or_default())
+        };
+        let done = work(&mut put);
+        // The writer waits for pieces as long as there is somebody to give them.
+        drop(put);
+        joined(writer).and(done)
     })
+}
+
+/// Waits for a thread.
+fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Interrupted)))
 }
 
 /// What of a clone is lost or refused by some of these clients.
