@@ -76,13 +76,16 @@ fn names_something(key: &[u8]) -> bool {
 
 fn cut(inner: &[u8], limit: usize) -> Option<String> {
     let text = unescape(inner);
+    // Only a text with that many bytes can have that many characters.
+    if text.len() <= limit + WORTH {
+        return None;
+    }
     let n = text.chars().count();
     if n <= limit + WORTH || is_base64(&text) {
         return None;
     }
     let (head, tail) = (limit - limit / 3, limit / 3);
-    let start: String = text.chars().take(head).collect();
-    let rest = &text[start.len()..];
+    let (start, rest) = text.split_at(place_of(text.char_indices(), head, text.len()));
     // What was cut so before stays so.
     if let Some(marked) = rest.strip_prefix("… [") {
         let end = marked.split_once(" characters cut] …").map(|(_, end)| end);
@@ -90,8 +93,13 @@ fn cut(inner: &[u8], limit: usize) -> Option<String> {
             return None;
         }
     }
-    let end: String = text.chars().skip(n - tail).collect();
-    Some(format!("{start}… [{} characters cut] …{end}", n - limit))
+    let from = if tail == 0 { text.len() } else { place_of(text.char_indices().rev(), tail - 1, 0) };
+    Some(format!("{start}… [{} characters cut] …{}", n - limit, &text[from..]))
+}
+
+/// The place of the character number `n`, or `end` if there are fewer.
+fn place_of(mut chars: impl Iterator<Item = (usize, char)>, n: usize, end: usize) -> usize {
+    chars.nth(n).map_or(end, |(at, _)| at)
 }
 
 /// Tells whether a text is data in disguise.
@@ -101,8 +109,7 @@ fn is_base64(text: &str) -> bool {
     let plain =
         |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_' | b'\n' | b'\r');
     // Words have spaces, and lines of base64 are long.
-    let longest = data.lines().map(str::len).max().unwrap_or(0);
-    longest >= 60 && data.bytes().all(plain)
+    data.bytes().all(plain) && data.lines().map(str::len).max().unwrap_or(0) >= 60
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use crate::ids::{Names, Spot, junk_spots, spots};
 
 /// What takes the bytes of a clone.
-type Write<'w> = &'w mut dyn FnMut(&mut Vec<u8>) -> io::Result<()>;
+type Write<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Renames the ids of a log while it is read.
 pub struct Renaming<'n> {

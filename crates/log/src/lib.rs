@@ -9,11 +9,13 @@
 
 mod scan;
 
+mod finds;
 mod json;
 mod line;
 mod names;
 mod read;
 
+pub use finds::Finds;
 pub use json::{Json, unescape};
 pub use line::{BlockSpans, Line, MessageSpans, Span};
 pub use names::{BlockKind, Key, Kind};

@@ -144,6 +144,31 @@ impl Line {
         self.field(key).of(raw) == b"true"
     }
 
+    /// Returns the fields that are there, with where they stand.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (Key, Span)> + '_ {
+        let there = |(_, span): &(&Key, &Span)| !span.is_empty();
+        Key::ALL.iter().zip(&self.fields).filter(there).map(|(&key, &span)| (key, span))
+    }
+
+    /// Fills itself with parts that were found before.
+    pub(crate) fn fill(
+        &mut self,
+        kind: Option<Kind>,
+        message: Option<MessageSpans>,
+        fields: &[(Key, Span)],
+        blocks: &[BlockSpans],
+        unknown: &[Span],
+    ) {
+        self.clear();
+        for &(key, span) in fields {
+            self.fields[key as usize] = span;
+        }
+        self.kind = kind;
+        self.message = message;
+        self.blocks.extend_from_slice(blocks);
+        self.unknown.extend_from_slice(unknown);
+    }
+
     fn clear(&mut self) {
         self.fields.fill(Span::default());
         self.kind = None;

@@ -6,6 +6,7 @@
 
 use serde::de::IgnoredAny;
 
+use crate::finds::{Finds, Giving};
 use crate::line::Line;
 use crate::names::Kind;
 use crate::scan::{Broken, Walker};
@@ -154,6 +155,26 @@ impl Scanner {
     /// Returns the number of lines read so far; a last line without an end counts.
     pub fn lines(&self) -> u32 {
         self.line
+    }
+
+    /// Returns the number of objects read so far.
+    pub(crate) fn objects(&self) -> u32 {
+        self.number
+    }
+
+    /// Begins somewhere inside of a log, behind its first line.
+    pub(crate) fn inside() -> Self {
+        Self { line: 1, ..Self::default() }
+    }
+
+    /// Takes what was found in a piece, as if it read it.
+    pub fn take(&mut self, piece: &[u8], finds: &Finds, sink: &mut impl Sink) {
+        let (number, line, offset) = (self.number, self.line, self.offset);
+        finds.give(piece, &mut Giving { number, line, offset, parts: &mut self.parts }, sink);
+        self.number += finds.objects;
+        self.line += finds.lines;
+        self.offset += piece.len() as u64;
+        self.bad_lines += finds.bad_lines;
     }
 
     /// Reads whole lines; only the last piece of a file may end without a line's end.

@@ -53,14 +53,16 @@ pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
     let meant = intended(facts);
     let mut findings = Findings::default();
     findings.odd(session, &meant);
+    let found = |client: Client| {
+        let mut findings = Findings::default();
+        findings.of_client(facts, &meant, client, &resume(facts, client));
+        findings
+    };
     for pair in clients.chunks(2) {
         // Two at once: more would hold more in memory than they save in time.
-        let (first, second) =
-            rayon::join(|| resume(facts, pair[0]), || pair.get(1).map(|&client| resume(facts, client)));
-        findings.of_client(facts, &meant, pair[0], &first);
-        if let (Some(resumed), Some(&client)) = (second, pair.get(1)) {
-            findings.of_client(facts, &meant, client, &resumed);
-        }
+        let (first, second) = rayon::join(|| found(pair[0]), || pair.get(1).map(|&client| found(client)));
+        findings.join(first);
+        findings.join(second.unwrap_or_default());
     }
     findings.finish()
 }
@@ -99,6 +101,13 @@ impl Findings {
         let finding = self.add(line, kind, severity, detail);
         if finding.clients.last() != Some(&client) {
             finding.clients.push(client);
+        }
+    }
+
+    /// Adds what was found for another client.
+    fn join(&mut self, other: Self) {
+        for Finding { line, kind, severity, detail, clients } in other.all {
+            self.add(line, kind, severity, &|| detail.clone()).clients.extend(clients);
         }
     }
 

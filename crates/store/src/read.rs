@@ -81,7 +81,7 @@ impl Pieces {
 }
 
 /// Reads until the buffer is full or the source ends.
-fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
         match source.read(&mut buffer[got..]) {
@@ -94,10 +94,14 @@ fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
+/// Gives the bytes of `source` in pieces of whole lines, `limit` bytes at most.
+pub(crate) fn each_piece(source: &mut impl Read, limit: u64, take: impl FnMut(&[u8])) -> io::Result<u64> {
+    PIECES.with_borrow_mut(|pieces| pieces.each(source, limit, take))
+}
+
 fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     let mut scanner = Scanner::default();
-    let total =
-        PIECES.with_borrow_mut(|pieces| pieces.each(source, limit, |piece| scanner.scan(piece, sink)))?;
+    let total = each_piece(source, limit, |piece| scanner.scan(piece, sink))?;
     Ok((scanner, total))
 }
 
@@ -172,15 +176,13 @@ fn mentions(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
     let mut found = false;
     let mut file = File::open(path)?;
     let limit = file.metadata()?.len();
-    PIECES.with_borrow_mut(|pieces| {
-        pieces.each(&mut file, limit, |piece| {
-            found = found
-                || finder.find_iter(piece).any(|at| {
-                    let rest = piece[at + 7..].trim_ascii_start();
-                    let id = rest.strip_prefix(b"\"").and_then(|id| id.split(|&b| b == b'"').next());
-                    id.is_some_and(|id| wanted(Uid::new(id)))
-                });
-        })
+    each_piece(&mut file, limit, |piece| {
+        found = found
+            || finder.find_iter(piece).any(|at| {
+                let rest = piece[at + 7..].trim_ascii_start();
+                let id = rest.strip_prefix(b"\"").and_then(|id| id.split(|&b| b == b'"').next());
+                id.is_some_and(|id| wanted(Uid::new(id)))
+            });
     })?;
     Ok(found)
 }
@@ -195,15 +197,12 @@ mod tests {
         let mut joined = Vec::new();
         let mut whole_lines = true;
         let mut last = true;
-        PIECES.with_borrow_mut(|pieces| {
-            pieces
-                .each(&mut &bytes[..], limit, |piece| {
-                    whole_lines &= last;
-                    last = piece.ends_with(b"\n");
-                    joined.extend_from_slice(piece);
-                })
-                .expect("memory can be read");
-        });
+        each_piece(&mut &bytes[..], limit, |piece| {
+            whole_lines &= last;
+            last = piece.ends_with(b"\n");
+            joined.extend_from_slice(piece);
+        })
+        .expect("memory can be read");
         (joined, whole_lines)
     }
 

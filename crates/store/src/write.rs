@@ -95,6 +95,11 @@ impl NewSession {
         self.part.write_all(bytes)
     }
 
+    /// A second hold on the file, to put what was written on the disk while more is written.
+    pub fn handle(&self) -> io::Result<File> {
+        self.part.as_file().try_clone()
+    }
+
     /// Writes over bytes that were written.
     pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         use std::io::Seek;

@@ -13,6 +13,8 @@ pub struct Compress {
     /// About how many tokens the summaries of all answers together may have. What the user wrote is
     /// never cut and does not count.
     pub budget: usize,
+    /// Keep what is said and done in each turn, for somebody else to sum up.
+    pub transcripts: bool,
     /// Summaries that somebody else wrote, by turn; where there is none, one is made.
     pub summaries: Vec<Option<String>>,
     /// How what is cut can be read, if it is kept.
@@ -28,7 +30,8 @@ impl Compress {
 
 impl Default for Compress {
     fn default() -> Self {
-        Self { keep: Self::KEEP, budget: Self::BUDGET, summaries: Vec::new(), removed: None }
+        let (keep, budget) = (Self::KEEP, Self::BUDGET);
+        Self { keep, budget, transcripts: false, summaries: Vec::new(), removed: None }
     }
 }
 
@@ -39,7 +42,8 @@ pub struct Turn {
     pub n: usize,
     /// Its first and its last message, by their numbers in the source.
     pub messages: (usize, usize),
-    /// Everything that was said and done in it, for somebody who is to sum it up.
+    /// Everything that was said and done in it, for somebody who is to sum it up; nothing unless
+    /// [`Compress::transcripts`] asks for it.
     pub text: String,
     /// Its summary, without the user's words; nothing if an earlier summary speaks of it.
     pub summary: Option<String>,
@@ -57,7 +61,7 @@ impl Making<'_, '_> {
         let cut = prompts.get(n_old).copied().unwrap_or(way.len());
         let facts = self.plan.facts;
         let reader: Reader<'_> = self.plan.reader;
-        let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut]);
+        let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut], compress.transcripts);
         let turns = old.turns(compress);
         let text = old.summary(&turns, compress);
         let like = way.get(cut).copied().unwrap_or(way[cut - 1]);

@@ -8,11 +8,12 @@ use super::select::Selection;
 use crate::plan::{BlockEdit, Edit, Item, NewKind};
 
 /// How a number of tokens is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Measure {
     /// The API counted them with the last answer.
     Recorded,
     /// Worked out from what is sent: four bytes of text are about a token.
+    #[default]
     Estimated,
 }
 
@@ -27,7 +28,7 @@ impl Measure {
 }
 
 /// What a client sends when it resumes a session, in tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Context {
     /// How many tokens.
     pub tokens: u64,

@@ -4,6 +4,7 @@
 //! the first and the last ones, those that tell what was decided, found or done. Of tools remain the
 //! files that were changed, the commands, and how tests and commands ended.
 
+use rayon::prelude::*;
 use rethread_log::{BlockKind, Json, Line, parse_entry};
 use rethread_model::{Facts, Reader, Role, describe_media, telling};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -37,10 +38,14 @@ struct Call {
     tool: String,
     /// The file, the command, what was looked for.
     about: String,
-    result: String,
-    /// How it ended, if that says something.
-    outcome: String,
-    failed: bool,
+    /// How it ended, if it did.
+    ended: Option<Ended>,
+}
+
+impl Call {
+    fn failed(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.failed)
+    }
 }
 
 /// The least and the most tokens that the summary of a turn gets.
@@ -50,17 +55,40 @@ const RESULT: usize = 2000;
 /// The length of one line about a tool, in characters.
 const LINE: usize = 160;
 
+/// What an entry says, before it is known to which turn and call that belongs.
+enum Heard {
+    Event(Event),
+    /// A call, with its id.
+    Call(String, Call),
+    /// What a call with this id resulted in.
+    Result(String, Ended),
+    /// The summary of an earlier compaction.
+    Earlier(String),
+}
+
+struct Ended {
+    /// The beginning of the result.
+    result: String,
+    /// What of it tells how the call ended, if anything does.
+    outcome: String,
+    failed: bool,
+}
+
 impl Old {
     pub(super) fn new(
         facts: &Facts,
         reader: Reader<'_>,
         edits: &FxHashMap<usize, Edit>,
         nodes: &[usize],
+        transcripts: bool,
     ) -> Self {
+        let listen = Listen { facts, reader, results: if transcripts { RESULT } else { 0 } };
+        let heard: Vec<Vec<Heard>> =
+            nodes.par_iter().map(|&node| listen.heard(edits.get(&node), node)).collect();
         let mut old = Self { turns: vec![Said::default()], earlier: None };
         let mut open: FxHashMap<String, (usize, usize)> = FxHashMap::default();
         let mut n = 0;
-        for &node in nodes {
+        for (&node, heard) in nodes.iter().zip(heard) {
             let fact = &facts.nodes[node];
             if fact.flags.is_human() {
                 n += 1;
@@ -71,42 +99,21 @@ impl Old {
                 let (first, last) = old.turns[at].messages.unwrap_or((message + 1, message + 1));
                 old.turns[at].messages = Some((first.min(message + 1), last.max(message + 1)));
             }
-            let raw = reader.entry(fact.entry);
-            let mut line = Line::default();
-            parse_entry(raw, &mut line);
-            if fact.flags.is_summary() {
-                let text = texts(&line, raw).join("\n\n");
-                old.earlier = Some((text, old.turns.len()));
-                continue;
-            }
-            if fact.flags.is_queued_prompt() {
-                let attachment = Json::new(line.field(rethread_log::Key::Attachment).of(raw));
-                let prompt = attachment.get("prompt");
-                let text = |block: Json<'_>| match block.get("text").and_then(Json::as_str) {
-                    Some(text) => text.into_owned(),
-                    None => describe_media(block),
-                };
-                let words = prompt.and_then(Json::as_str).map(|text| text.into_owned());
-                let blocks =
-                    || prompt.into_iter().flat_map(Json::items).map(text).collect::<Vec<_>>().join("\n");
-                old.turns[at].events.push(Event::User(words.unwrap_or_else(blocks)));
-                continue;
-            }
-            match fact.role {
-                Role::User if fact.flags.is_human() => {
-                    let text = texts(&line, raw).join("\n");
-                    old.turns[at].events.push(Event::User(text));
+            for heard in heard {
+                match heard {
+                    Heard::Event(event) => old.turns[at].events.push(event),
+                    Heard::Call(id, call) => {
+                        open.insert(id, (at, old.turns[at].events.len()));
+                        old.turns[at].events.push(Event::Call(call));
+                    }
+                    Heard::Result(id, ended) => {
+                        let Some((turn, at)) = open.remove(&id) else { continue };
+                        if let Some(Event::Call(call)) = old.turns[turn].events.get_mut(at) {
+                            call.ended = Some(ended);
+                        }
+                    }
+                    Heard::Earlier(text) => old.earlier = Some((text, old.turns.len())),
                 }
-                // A command is typed too, and its words stand in markup.
-                Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
-                    let typed = typed_command(&texts(&line, raw).join("\n"));
-                    old.turns[at].events.extend(typed.map(Event::User));
-                }
-                Role::User if fact.flags.has_result() => old.take_results(&line, raw, &mut open),
-                Role::Assistant if !fact.flags.is_synthetic() && !fact.flags.is_failure_report() => {
-                    old.take_answer(&line, raw, edits.get(&node), &mut open);
-                }
-                _ => {}
             }
         }
         if old.turns[0].events.is_empty() {
@@ -114,60 +121,6 @@ impl Old {
             old.earlier = old.earlier.map(|(text, covered)| (text, covered - 1));
         }
         old
-    }
-
-    fn take_answer(
-        &mut self,
-        line: &Line,
-        raw: &[u8],
-        edit: Option<&Edit>,
-        open: &mut FxHashMap<String, (usize, usize)>,
-    ) {
-        let turn = self.turns.len() - 1;
-        let events = &mut self.turns[turn].events;
-        for (at, block) in line.blocks.iter().enumerate() {
-            if edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove))) {
-                continue;
-            }
-            match block.kind {
-                Some(BlockKind::Text) => {
-                    let text = Json::new(block.text.of(raw)).as_str().unwrap_or_default();
-                    events.push(Event::Text(text.into_owned()));
-                }
-                Some(BlockKind::ToolUse) => {
-                    let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
-                    let tool = text(Json::new(block.name.of(raw)));
-                    let about = subject(Json::new(block.input.of(raw)));
-                    open.insert(text(Json::new(block.id.of(raw))), (turn, events.len()));
-                    events.push(Event::Call(Call {
-                        tool,
-                        about,
-                        result: String::new(),
-                        outcome: String::new(),
-                        failed: false,
-                    }));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn take_results(&mut self, line: &Line, raw: &[u8], open: &mut FxHashMap<String, (usize, usize)>) {
-        for block in line.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult)) {
-            let id = Json::new(block.id.of(raw)).as_str().unwrap_or_default();
-            let Some((turn, at)) = open.remove(&*id) else { continue };
-            if let Some(Event::Call(call)) = self.turns[turn].events.get_mut(at) {
-                let content = Json::new(block.content.of(raw));
-                let text = |item: Json<'_>| item.get("text").and_then(Json::as_str).map(|t| t.into_owned());
-                let result = match content.as_str() {
-                    Some(text) => text.into_owned(),
-                    None => content.items().filter_map(text).collect::<Vec<_>>().join("\n"),
-                };
-                call.failed = block.is_error.of(raw) == b"true";
-                call.outcome = outcome(&result, call.failed);
-                call.result = start_of(&result, RESULT);
-            }
-        }
     }
 
     /// The turns with their summaries.
@@ -183,9 +136,10 @@ impl Old {
             let made =
                 || (at >= covered && late).then(|| said.summary(share)).filter(|text| !text.is_empty());
             let (first, last) = said.messages.unwrap_or_default();
-            Turn { n: said.n, messages: (first, last), text: said.transcript(), summary: given.or_else(made) }
+            let text = if compress.transcripts { said.transcript() } else { String::new() };
+            Turn { n: said.n, messages: (first, last), text, summary: given.or_else(made) }
         };
-        self.turns.iter().enumerate().map(turn).collect()
+        self.turns.par_iter().enumerate().map(turn).collect()
     }
 
     /// The text that stands in for the turns.
@@ -239,8 +193,8 @@ impl Said {
                 Event::User(words) => text.push_str(&format!("## User\n\n{words}\n\n")),
                 Event::Text(words) => text.push_str(&format!("## Assistant\n\n{words}\n\n")),
                 Event::Call(call) => {
-                    let result = &call.result;
-                    let failed = if call.failed { " (failed)" } else { "" };
+                    let result = call.ended.as_ref().map_or("", |ended| &ended.result);
+                    let failed = if call.failed() { " (failed)" } else { "" };
                     text.push_str(&format!(
                         "## Tool: {}{failed}\n\n{}\n\n{result}\n\n",
                         call.tool, call.about
@@ -317,10 +271,10 @@ impl Said {
             self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call) } else { None });
         for call in calls {
             let files = match call.tool.as_str() {
-                "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "Update" if !call.failed => {
+                "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "Update" if !call.failed() => {
                     Some(&mut changed)
                 }
-                "Read" | "Glob" | "Grep" | "LS" | "View" if !call.failed => Some(&mut read),
+                "Read" | "Glob" | "Grep" | "LS" | "View" if !call.failed() => Some(&mut read),
                 _ => None,
             };
             match files {
@@ -332,12 +286,12 @@ impl Said {
                     }
                 }
                 None => {
-                    let end = &call.outcome;
+                    let end = call.ended.as_ref().map_or("", |ended| &ended.outcome);
                     let end = if end.is_empty() { String::new() } else { format!(" → {end}") };
                     let about =
                         if call.about.is_empty() { String::new() } else { format!(": {}", call.about) };
                     let line = format!("- {}{about}{end}", call.tool);
-                    lines.push((call.failed || !end.is_empty(), start_of(&line, LINE)));
+                    lines.push((call.failed() || !end.is_empty(), start_of(&line, LINE)));
                 }
             }
         }
@@ -383,6 +337,88 @@ impl Said {
         }
         out
     }
+}
+
+/// Where entries are read from.
+struct Listen<'a> {
+    facts: &'a Facts,
+    reader: Reader<'a>,
+    /// How much of a result is kept, in characters.
+    results: usize,
+}
+
+impl Listen<'_> {
+    /// What is said and done in an entry.
+    fn heard(&self, edit: Option<&Edit>, node: usize) -> Vec<Heard> {
+        let fact = &self.facts.nodes[node];
+        let raw = self.reader.entry(fact.entry);
+        let mut line = Line::default();
+        parse_entry(raw, &mut line);
+        let user = |text: String| vec![Heard::Event(Event::User(text))];
+        if fact.flags.is_summary() {
+            return vec![Heard::Earlier(texts(&line, raw).join("\n\n"))];
+        }
+        if fact.flags.is_queued_prompt() {
+            let prompt = Json::new(line.field(rethread_log::Key::Attachment).of(raw)).get("prompt");
+            let text = |block: Json<'_>| match block.get("text").and_then(Json::as_str) {
+                Some(text) => text.into_owned(),
+                None => describe_media(block),
+            };
+            let words = prompt.and_then(Json::as_str).map(|text| text.into_owned());
+            let blocks = || prompt.into_iter().flat_map(Json::items).map(text).collect::<Vec<_>>().join("\n");
+            return user(words.unwrap_or_else(blocks));
+        }
+        match fact.role {
+            Role::User if fact.flags.is_human() => user(texts(&line, raw).join("\n")),
+            // A command is typed too, and its words stand in markup.
+            Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
+                typed_command(&texts(&line, raw).join("\n")).map(user).unwrap_or_default()
+            }
+            Role::User if fact.flags.has_result() => results(&line, raw, self.results),
+            Role::Assistant if !fact.flags.is_synthetic() && !fact.flags.is_failure_report() => {
+                answer(&line, raw, edit)
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What the model says and calls in an entry.
+fn answer(line: &Line, raw: &[u8], edit: Option<&Edit>) -> Vec<Heard> {
+    let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
+    let removed = |at: usize| edit.is_some_and(|e| matches!(e.blocks.get(&at), Some(BlockEdit::Remove)));
+    let kept = line.blocks.iter().enumerate().filter(|&(at, _)| !removed(at));
+    kept.filter_map(|(_, block)| match block.kind? {
+        BlockKind::Text => Some(Heard::Event(Event::Text(text(Json::new(block.text.of(raw)))))),
+        BlockKind::ToolUse => {
+            let tool = text(Json::new(block.name.of(raw)));
+            let about = subject(Json::new(block.input.of(raw)));
+            Some(Heard::Call(text(Json::new(block.id.of(raw))), Call { tool, about, ended: None }))
+        }
+        _ => None,
+    })
+    .collect()
+}
+
+/// What calls resulted in.
+fn results(line: &Line, raw: &[u8], most: usize) -> Vec<Heard> {
+    let blocks = line.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult));
+    let ended = |block: &rethread_log::BlockSpans| {
+        let content = Json::new(block.content.of(raw));
+        let text = |item: Json<'_>| item.get("text").and_then(Json::as_str).map(|t| t.into_owned());
+        let result = match content.as_str() {
+            Some(text) => text,
+            None => content.items().filter_map(text).collect::<Vec<_>>().join("\n").into(),
+        };
+        let failed = block.is_error.of(raw) == b"true";
+        let outcome = outcome(&result, failed);
+        let id = Json::new(block.id.of(raw)).as_str().unwrap_or_default().into_owned();
+        Heard::Result(
+            id,
+            Ended { result: if most > 0 { start_of(&result, most) } else { String::new() }, outcome, failed },
+        )
+    };
+    blocks.map(ended).collect()
 }
 
 /// The words of an entry; pictures and documents are named.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::sync_channel;
 
 use rayon::prelude::*;
-use rethread_log::Scanner;
+use rethread_log::{Finds, Scanner};
 use rethread_model::{Builder, Session};
 
 use super::{Cloned, Out};
@@ -26,6 +26,12 @@ const AT_ONCE: usize = 8;
 
 /// What takes the bytes.
 type Sink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<()> + Send);
+
+/// What is written is read again: it begins without a mark, so no piece is like the first of a file.
+fn taken_apart(piece: Vec<u8>) -> (Vec<u8>, Finds) {
+    let finds = Finds::of(&piece, false);
+    (piece, finds)
+}
 
 impl Cloned<'_> {
     /// Gives the clone's bytes to `sink`, in their order.
@@ -100,21 +106,23 @@ impl Cloned<'_> {
     /// waited for by one of their own, only the one that reads is.
     fn write_planned(&self, sink: Sink<'_>) -> io::Result<Session> {
         let size = self.source.bytes.len() as u64;
-        let (give, made) = sync_channel::<Vec<u8>>(2 * AT_ONCE);
+        let (give, made) = sync_channel::<(Vec<u8>, Finds)>(2 * AT_ONCE);
         std::thread::scope(|scope| {
             let reading = scope.spawn(move || {
                 let (mut builder, mut scanner) = (Builder::for_size(size), Scanner::default());
-                for piece in made {
-                    scanner.scan(&piece, &mut builder);
+                for (piece, finds) in made {
+                    scanner.take(&piece, &finds, &mut builder);
                     sink(piece)?;
                 }
                 io::Result::Ok(Session::new(builder.finish(scanner.lines(), scanner.bad_lines)))
             });
             let pieces = self.pieces();
+            let made = |outs: &&[Out]| taken_apart(self.lines(outs));
             let all = pieces
                 .chunks(AT_ONCE)
-                .flat_map(|some| some.par_iter().map(|outs| self.lines(outs)).collect::<Vec<_>>());
-            for piece in all.chain([self.tail.clone()]).filter(|piece| !piece.is_empty()) {
+                .flat_map(|some| some.par_iter().map(made).collect::<Vec<_>>())
+                .chain([taken_apart(self.tail.clone())]);
+            for piece in all.filter(|(piece, _)| !piece.is_empty()) {
                 if give.send(piece).is_err() {
                     // It failed, and says why.
                     break;

@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::ScopedJoinHandle;
 
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
-use rethread_model::{Client, Finding, Session, check};
+use rethread_model::{Builder, Client, Finding, Session, check};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
 use rethread_store::NewSession;
 
@@ -149,17 +149,8 @@ impl Library {
         let limit = metadata.len();
         let mut part = NewSession::begin(path).map_err(written)?;
         let tail = options.recipe.title_line(names);
-        // One thread renames and writes; another makes out what is in the session.
-        let (renamed, session) = std::thread::scope(|scope| {
-            let facts = scope.spawn(move || {
-                let mut file = std::fs::File::open(from)?;
-                let (facts, _) = rethread_store::read_facts_from(&mut file, limit)?;
-                Ok(Session::new(facts))
-            });
-            let renamed = rename(from, limit, names, &tail, &mut part).map_err(written);
-            (renamed, joined(facts))
-        });
-        let (renamed, session) = (renamed?, session.map_err(read)?);
+        let (renamed, session) = rename(from, limit, names, &tail, &mut part).map_err(written)?;
+        let session = session.map_err(read)?;
         crate::library::reject_other_files(source, &session.facts)?;
         makable(&session)?;
         if renamed.odd {
@@ -206,7 +197,7 @@ impl Library {
         })
     }
 
-    /// Reads the bytes of a log and, on another thread, what is in them.
+    /// Reads the bytes of a log and, on other threads, what is in them.
     #[expect(clippy::type_complexity, reason = "what it says is clearer than a name")]
     fn read_for_edit(
         &self,
@@ -217,21 +208,10 @@ impl Library {
         let Some(limit) = file.map(|metadata| metadata.len()) else {
             return Ok((self.bytes_of(source)?, None));
         };
-        std::thread::scope(|scope| {
-            let scan = scope.spawn(move || {
-                let mut noting = edit::Noting::for_size(limit);
-                let (scanner, read) = rethread_store::scan_file(path, limit, &mut noting)?;
-                io::Result::Ok((noting, scanner, read))
-            });
-            let mut log = self.bytes_of(source)?;
-            let (noting, scanner, read) = joined(scan).map_err(|e| source.error(e))?;
-            // It may have grown, or been cut, in the meantime.
-            if log.len() as u64 > read {
-                Arc::make_mut(&mut log).truncate(usize::try_from(read).unwrap_or(usize::MAX));
-            }
-            let same = log.len() as u64 == read;
-            Ok((log, same.then_some((noting, scanner))))
-        })
+        let mut noting = edit::Noting::for_size(limit);
+        let read = rethread_store::read_whole_into(path, limit, &mut noting);
+        let (log, scanner) = read.map_err(|error| source.error(error))?;
+        Ok((Arc::new(log), Some((noting, scanner))))
     }
 
     /// Plans a clone and writes it, if it is to be written.
@@ -251,19 +231,25 @@ impl Library {
         };
         crate::library::reject_other_files(source, &read.session.facts)?;
         makable(&read.session)?;
-        let before = edit::context(&read.session);
         let bytes_before = read.session.facts.bytes;
         let plain = options.recipe.is_plain();
         let mut recipe = options.recipe.clone();
         let ready = edit::ready(&read, &recipe)?;
+        let mut before = None;
         if let Some((ready, for_it)) = &ready {
+            before = Some(edit::context(&read.session));
             read = edit::Source::read(ready);
             recipe = for_it.clone();
         }
         if let Some(compress) = &mut recipe.compress {
+            compress.transcripts = options.summariser.is_some();
             compress.removed = options.keep_removed.then(|| format!("rethread show {id} --removed"));
         }
-        let mut cloned = edit::clone(&read, &recipe, names.clone())?;
+        let (mut cloned, before) = std::thread::scope(|scope| {
+            let context = scope.spawn(|| before.unwrap_or_else(|| edit::context(&read.session)));
+            let cloned = edit::clone(&read, &recipe, names.clone());
+            cloned.map(|cloned| (cloned, unharmed(context)))
+        })?;
         if let (Some(summariser), Some(compress)) = (&options.summariser, &mut recipe.compress)
             && !cloned.turns.is_empty()
         {
@@ -272,6 +258,7 @@ impl Library {
             *compress = Compress { summaries, ..compress.clone() };
             cloned = edit::clone(&read, &recipe, names.clone())?;
         }
+        let mut context = None;
         let outcome = match target {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
@@ -285,15 +272,18 @@ impl Library {
                 let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
                 let mut part = NewSession::begin(path).map_err(failed)?;
                 let mut outcome = write_to(&cloned, &mut part, beside).map_err(failed)?;
-                // It is checked while it goes to the disk.
-                let (synced, harm) = std::thread::scope(|scope| {
-                    let part = &part;
+                // It is checked and measured while it goes to the disk.
+                let (synced, harm, measured) = std::thread::scope(|scope| {
+                    let (part, session) = (&part, outcome.session.as_ref());
                     let synced = scope.spawn(move || part.sync());
-                    let harm = outcome.session.as_ref().map(|session| harm(session, &Client::ALL));
-                    (joined(synced), harm.unwrap_or_default())
+                    let context = scope.spawn(move || session.map(edit::context));
+                    let harm = session.map(|session| harm(session, &Client::ALL));
+                    (joined(synced), harm.unwrap_or_default(), unharmed(context))
                 });
+                context = measured;
                 synced.map_err(failed)?;
                 if harm.iter().any(|finding| finding.kind.is_mended()) {
+                    context = None;
                     // What the recipe cannot see, the repair does.
                     let repaired = edit::repair(&cloned.bytes());
                     part = NewSession::begin(path).map_err(failed)?;
@@ -322,11 +312,12 @@ impl Library {
         if plain || target.is_none() {
             warn_of_harm(&harm(&session, &Client::IN_USE), &mut beside.warnings);
         }
+        let context = || context.unwrap_or_else(|| edit::context(&session));
         let after = match (plain, changes) {
             (true, _) => before,
             // A part of a conversation was measured when it was all there was.
-            (false, false) => edit::context(&session),
-            (false, true) => before.with_estimate(edit::context(&session).estimate),
+            (false, false) => context(),
+            (false, true) => before.with_estimate(context().estimate),
         };
         let bytes = (log.len() as u64, outcome.bytes);
         Ok(Made { session, before, after, bytes, bytes_before, counts })
@@ -454,28 +445,35 @@ fn list(path: &Path, id: &str, session: &Session, warnings: &mut Vec<String>) {
     }
 }
 
-/// Renames the ids of a log and writes it.
+/// Renames the ids of a log and writes it, and makes out what is in it; both may fail.
 fn rename(
     from: &Path,
     limit: u64,
     names: &Names<'_>,
     tail: &[u8],
     part: &mut NewSession,
-) -> io::Result<edit::Renamed> {
-    let renamed = writing(part, |write| {
+) -> io::Result<(edit::Renamed, io::Result<Session>)> {
+    let (renamed, session) = writing(part, |write| {
         let mut put = |bytes: &mut Vec<u8>| {
             *bytes = write(std::mem::take(bytes))?;
             Ok(())
         };
         let mut renaming = edit::Renaming::new(names, &mut put);
-        rethread_store::scan_file(from, limit, &mut renaming)?;
-        renaming.finish(tail)
+        let mut builder = Builder::for_size(limit);
+        let read = rethread_store::scan_for_two(from, limit, &mut renaming, &mut builder);
+        let facts = read.map(|(scanner, _)| builder.finish(scanner.lines(), scanner.bad_lines));
+        Ok((renaming.finish(tail)?, facts))
     })?;
     for (at, name) in &renamed.late {
         part.write_at(*at, name)?;
     }
-    part.sync()?;
-    Ok(renamed)
+    // What is in it is put together while it goes to the disk.
+    std::thread::scope(|scope| {
+        let part = &*part;
+        let synced = scope.spawn(move || part.sync());
+        let session = session.map(Session::new);
+        joined(synced).map(|()| (renamed, session))
+    })
 }
 
 /// Writes a planned clone, and notes what it refers to.
@@ -495,14 +493,27 @@ fn write_to(
 /// Takes a piece to write, and gives an empty buffer for the next.
 type Write<'w> = &'w mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 
-/// Does work whose pieces are written on a thread of its own.
+/// How much is written before it is put on the disk.
+const SYNCED_AT_ONCE: usize = 8 << 20;
+
+/// Does work whose pieces are written on a thread of its own. Yet another puts them on the disk, so that
+/// little is left to wait for at the end.
 fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<T>) -> io::Result<T> {
     let (give, take) = sync_channel::<Vec<u8>>(8);
     let (give_back, free) = sync_channel::<Vec<u8>>(8);
+    let (ask, asked) = sync_channel::<()>(1);
+    let file = part.handle()?;
     std::thread::scope(|scope| {
+        // If that fails, so does the last one, which says so.
+        scope.spawn(move || asked.into_iter().for_each(|()| drop(file.sync_data())));
         let writer = scope.spawn(move || {
+            let mut waiting = 0;
             for mut piece in take {
                 part.write(&piece)?;
+                waiting += piece.len();
+                if waiting >= SYNCED_AT_ONCE && ask.try_send(()).is_ok() {
+                    waiting = 0;
+                }
                 piece.clear();
                 let _ = give_back.try_send(piece);
             }
@@ -519,9 +530,14 @@ fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<
     })
 }
 
-/// Waits for a thread.
+/// Waits for a thread that reads or writes.
 fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Interrupted)))
+}
+
+/// Waits for a thread that cannot fail.
+fn unharmed<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// What of a clone is lost or refused by some of these clients.
