@@ -84,22 +84,31 @@ pub fn scan_for_two(
 ) -> io::Result<(Scanner, u64)> {
     let mut file = File::open(path)?;
     type Found = Arc<(Vec<u8>, Finds)>;
-    fn take(found: Receiver<Found>, sink: &mut impl Sink) -> Scanner {
+    fn take(found: Receiver<Found>, free: &SyncSender<Vec<u8>>, sink: &mut impl Sink) -> Scanner {
         let mut scanner = Scanner::default();
         for found in found {
             scanner.take(&found.0, &found.1, sink);
+            // Whoever is the last gives the memory back.
+            if let Some((bytes, _)) = Arc::into_inner(found) {
+                let _ = free.try_send(bytes);
+            }
         }
         scanner
     }
     let (give_one, for_one) = sync_channel::<Found>(WAITING);
     let (give_two, for_two) = sync_channel::<Found>(WAITING);
+    let (give_back, free) = sync_channel(2 * WAITING);
     std::thread::scope(|scope| {
-        let one = scope.spawn(move || take(for_one, one));
-        let two = scope.spawn(move || take(for_two, two));
+        let back = give_back.clone();
+        let one = scope.spawn(move || take(for_one, &back, one));
+        let two = scope.spawn(move || take(for_two, &give_back, two));
         let mut first = true;
         let read = each_piece(&mut file, limit, |piece| {
             let finds = Finds::of(piece, std::mem::take(&mut first));
-            let found = Arc::new((piece.to_vec(), finds));
+            let mut bytes: Vec<u8> = free.try_recv().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(piece);
+            let found = Arc::new((bytes, finds));
             let _ = give_one.send(Arc::clone(&found));
             let _ = give_two.send(found);
         });

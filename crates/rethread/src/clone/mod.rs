@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::ScopedJoinHandle;
 
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
-use rethread_model::{Builder, Client, Finding, Session, check};
+use rethread_model::{Builder, Client, Facts, Finding, Session, check};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
 use rethread_store::NewSession;
 
@@ -149,8 +149,21 @@ impl Library {
         let limit = metadata.len();
         let mut part = NewSession::begin(path).map_err(written)?;
         let tail = options.recipe.title_line(names);
-        let (renamed, session) = rename(from, limit, names, &tail, &mut part).map_err(written)?;
-        let session = session.map_err(read)?;
+        let (renamed, facts) = rename(from, limit, names, &tail, &mut part).map_err(written)?;
+        let facts = facts.map_err(read)?;
+        // It is looked at while it goes to the disk.
+        let (session, harm, context) = std::thread::scope(|scope| {
+            let part = &part;
+            let synced = scope.spawn(move || part.sync());
+            let session = Session::new(facts);
+            let (context, harm) = std::thread::scope(|scope| {
+                let context = scope.spawn(|| edit::context(&session));
+                let harm = harm(&session, &Client::IN_USE);
+                (unharmed(context), harm)
+            });
+            joined(synced).map(|()| (session, harm, context))
+        })
+        .map_err(written)?;
         crate::library::reject_other_files(source, &session.facts)?;
         makable(&session)?;
         if renamed.odd {
@@ -158,13 +171,12 @@ impl Library {
         }
         let made = beside::Made { session: &session, names, cloned: None };
         self.finish(source, &made, path, part, options, beside)?;
-        warn_of_harm(&harm(&session, &Client::IN_USE), &mut beside.warnings);
+        warn_of_harm(&harm, &mut beside.warnings);
         if renamed.torn {
             beside
                 .warnings
                 .push("the last line was cut off while it was written, and is not in the clone".into());
         }
-        let context = edit::context(&session);
         Ok(Some(Made {
             before: context,
             after: context,
@@ -452,8 +464,8 @@ fn rename(
     names: &Names<'_>,
     tail: &[u8],
     part: &mut NewSession,
-) -> io::Result<(edit::Renamed, io::Result<Session>)> {
-    let (renamed, session) = writing(part, |write| {
+) -> io::Result<(edit::Renamed, io::Result<Facts>)> {
+    let (renamed, facts) = writing(part, |write| {
         let mut put = |bytes: &mut Vec<u8>| {
             *bytes = write(std::mem::take(bytes))?;
             Ok(())
@@ -467,13 +479,7 @@ fn rename(
     for (at, name) in &renamed.late {
         part.write_at(*at, name)?;
     }
-    // What is in it is put together while it goes to the disk.
-    std::thread::scope(|scope| {
-        let part = &*part;
-        let synced = scope.spawn(move || part.sync());
-        let session = session.map(Session::new);
-        joined(synced).map(|()| (renamed, session))
-    })
+    Ok((renamed, facts))
 }
 
 /// Writes a planned clone, and notes what it refers to.
