@@ -3,17 +3,21 @@
 //! An edit never touches what it does not name: lines that it leaves alone come out byte for byte, and
 //! of a line that it changes only the values that it changes. Nothing here reads or writes a file.
 
+mod clean;
 mod clone;
 mod ids;
 mod plan;
+mod redact;
 mod repair;
 mod shorten;
 mod source;
 mod splice;
 mod stream;
 
+pub use clean::{Bridges, Cleaned, Cleaner, Level, Rule, Rules, place_in};
 pub use clone::*;
 pub use ids::Names;
+pub use redact::{BadPattern, Found, Pattern, Redact, Redaction, Redactions};
 pub use repair::{Change, Repair, repair};
 pub use source::{Noting, Source};
 pub use stream::{Renamed, Renaming};

@@ -55,7 +55,7 @@ pub(crate) fn shorten_block(block: &[u8], limit: usize) -> Option<Vec<u8>> {
 }
 
 /// The place behind the string that begins with a quote at `start`.
-fn string_end(value: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn string_end(value: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
         let found = at + memchr::memchr2(b'"', b'\\', value.get(at..)?)?;
@@ -102,8 +102,24 @@ fn place_of(mut chars: impl Iterator<Item = (usize, char)>, n: usize, end: usize
     chars.nth(n).map_or(end, |(at, _)| at)
 }
 
+/// Tells whether bytes are base64 and nothing else, all kinds of letters among them.
+pub(crate) fn is_strict_base64(bytes: &[u8]) -> bool {
+    let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
+    let body = &bytes[..bytes.len() - padding];
+    padding <= 2
+        && body.chunks(256).all(|piece| piece.iter().fold(true, |all, &b| all & is_base64_digit(b)))
+        && body.iter().any(u8::is_ascii_uppercase)
+        && body.iter().any(u8::is_ascii_lowercase)
+        && body.iter().any(u8::is_ascii_digit)
+}
+
+/// Without a branch, so that many are looked at at once.
+fn is_base64_digit(b: u8) -> bool {
+    ((b | 0x20).wrapping_sub(b'a') < 26) | (b.wrapping_sub(b'/') < 11) | (b == b'+')
+}
+
 /// Tells whether a text is data in disguise.
-fn is_base64(text: &str) -> bool {
+pub(crate) fn is_base64(text: &str) -> bool {
     let data = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")).map(|(_, data)| data);
     let data = data.unwrap_or(text).trim_end();
     let plain =

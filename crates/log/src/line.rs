@@ -21,6 +21,11 @@ impl Span {
         Self { start: narrow(start), end: narrow(end) }
     }
 
+    /// Covers so many bytes from a place on.
+    pub fn at(start: usize, len: usize) -> Self {
+        Self::new(start, start + len)
+    }
+
     /// Tells whether there is nothing.
     pub fn is_empty(self) -> bool {
         self.start == self.end

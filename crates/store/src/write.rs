@@ -112,6 +112,17 @@ impl NewSession {
         self.part.as_file().sync_all()
     }
 
+    /// Gives it its name without waiting for the disk: it can be made again. A file that is already there
+    /// is an error, unless it is to be written `over`.
+    pub fn finish_soon(self, over: bool) -> io::Result<()> {
+        match over {
+            true => self.part.persist(&self.path),
+            false => self.part.persist_noclobber(&self.path),
+        }
+        .map(drop)
+        .map_err(|error| error.error)
+    }
+
     /// Gives it its name. A file that is already there is an error.
     pub fn finish(self) -> io::Result<()> {
         self.sync()?;
@@ -177,8 +188,9 @@ fn sync_dir(path: &Path) {
 /// Gives the bytes of a file a second name that no client takes for a session.
 fn backup_of(path: &Path) -> io::Result<PathBuf> {
     for n in 1..1000 {
-        let ending = if n == 1 { "jsonl.bak".to_owned() } else { format!("jsonl.bak{n}") };
-        let backup = path.with_extension(ending);
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(if n == 1 { ".bak".to_owned() } else { format!(".bak{n}") });
+        let backup = path.with_file_name(name);
         match fs::hard_link(path, &backup) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

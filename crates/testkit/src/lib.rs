@@ -1,9 +1,12 @@
 //! What the tests share: logs built as clients write them, a home of their own, the corpus.
 
+pub mod cleans;
 pub mod clones;
+pub mod hoard;
 mod home;
 pub mod hostile;
 mod log;
+pub mod planted;
 mod shared;
 
 pub use home::Home;

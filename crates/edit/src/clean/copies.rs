@@ -1,0 +1,181 @@
+//! The client's own copy of a result: what it repeats goes, and what only clients show.
+
+use memchr::memmem;
+use rethread_log::{Json, Key, Line, Span};
+use rustc_hash::FxHashSet;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Changes, Rule, Rules, media};
+use crate::shorten::string_end;
+
+/// Strings that are shorter may be alike by chance.
+const TEXT: usize = 64;
+/// Fields of a copy that are shorter stay.
+const SHORT: usize = 200;
+/// What stands in for a text that is elsewhere.
+const ELSEWHERE: &[u8] = b"\"[see the result]\"";
+
+/// What stands in for one that may not be.
+const GONE: &[u8] = b"\"[removed]\"";
+
+/// Remembers the texts that a call was given.
+pub(super) fn note_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
+    let mut at = 0;
+    while let Some(start) = memchr::memchr(b'"', &input[at..]).map(|quote| at + quote) {
+        let Some(end) = string_end(input, start) else { return };
+        let inner = &input[start + 1..end - 1];
+        if inner.len() >= TEXT {
+            inputs.insert(xxh3_64(inner));
+        }
+        at = end;
+    }
+}
+
+/// Cleans the copy of a result in an entry.
+pub(super) fn clean(raw: &[u8], line: &Line, rules: Rules, inputs: &FxHashSet<u64>, changes: &mut Changes) {
+    let span = line.field(Key::ToolUseResult);
+    let contents: Vec<&[u8]> = line.blocks.iter().map(|block| block.content.of(raw)).collect();
+    let copy = Copy { contents, rules, inputs };
+    let mut waiting = vec![(Json::new(span.of(raw)), &b""[..])];
+    while let Some((value, name)) = waiting.pop() {
+        match copy.fate(value, name) {
+            Fate::Replace(with, rule) => {
+                if rule == Rule::ResultCopy {
+                    changes.note_data(value.raw(), rule);
+                }
+                changes.replace(span_of(raw, value), with, rule);
+            }
+            Fate::Keep => {}
+            Fate::Look => {
+                value.each(|name, value| waiting.push((value, part_of(raw, name))));
+                waiting.extend(value.items().map(|item| (item, name)));
+            }
+        }
+    }
+}
+
+/// The same bytes, as a part of the entry.
+fn part_of<'r>(raw: &'r [u8], part: &[u8]) -> &'r [u8] {
+    let start = part.as_ptr().addr().wrapping_sub(raw.as_ptr().addr());
+    raw.get(start..start.saturating_add(part.len())).unwrap_or_default()
+}
+
+fn span_of(raw: &[u8], value: Json<'_>) -> Span {
+    let start = value.raw().as_ptr().addr() - raw.as_ptr().addr();
+    Span::at(start, value.raw().len())
+}
+
+enum Fate {
+    Keep,
+    /// What is inside decides.
+    Look,
+    Replace(Vec<u8>, Rule),
+}
+
+struct Copy<'c> {
+    /// The results in the entry.
+    contents: Vec<&'c [u8]>,
+    rules: Rules,
+    inputs: &'c FxHashSet<u64>,
+}
+
+impl Copy<'_> {
+    fn fate(&self, value: Json<'_>, name: &[u8]) -> Fate {
+        let len = value.raw().len();
+        if name == b"structuredPatch" || len < TEXT {
+            return Fate::Keep;
+        }
+        let original = matches!(name, b"originalFile" | b"originalFileContents");
+        if original && self.rules.has(Rule::OriginalFile) {
+            return Fate::Replace(b"null".to_vec(), Rule::OriginalFile);
+        }
+        let Some(inner) = value.inner() else {
+            // A list of what the result says.
+            let list = value.is_array() && len > 2 * SHORT && self.rules.has(Rule::ResultCopy);
+            return if list { Fate::Replace(b"[]".to_vec(), Rule::ResultCopy) } else { Fate::Look };
+        };
+        if self.rules.has(Rule::Media)
+            && len >= media::WORTH
+            && let Some(text) = media::without_data(inner)
+        {
+            return Fate::Replace(crate::splice::string(&text), Rule::Media);
+        }
+        if self.rules.has(Rule::StoredTwice) && self.repeats(inner) {
+            return Fate::Replace(ELSEWHERE.to_vec(), Rule::StoredTwice);
+        }
+        if self.rules.has(Rule::ResultCopy) && len > SHORT {
+            return Fate::Replace(GONE.to_vec(), Rule::ResultCopy);
+        }
+        Fate::Keep
+    }
+
+    /// Tells whether a text stands in the call or in the result.
+    fn repeats(&self, inner: &[u8]) -> bool {
+        let mut text = inner;
+        while let Some(rest) = text.strip_suffix(br"\n").or_else(|| text.strip_suffix(b" ")) {
+            text = rest;
+        }
+        text.len() >= TEXT
+            && (self.inputs.contains(&xxh3_64(inner))
+                || self.contents.iter().any(|content| holds(content, text) || is_numbered(text, content)))
+    }
+}
+
+/// Tells whether a content holds a text. Its beginning is looked for, for a long text is dear to look
+/// for as a whole.
+fn holds(content: &[u8], text: &[u8]) -> bool {
+    content.len() >= text.len()
+        && memmem::find_iter(content, &text[..TEXT.min(text.len())])
+            .take(8)
+            .any(|at| content[at..].starts_with(text))
+}
+
+/// Tells whether a content is a text with a number before each line, as files are shown to the model.
+fn is_numbered(text: &[u8], content: &[u8]) -> bool {
+    let Some(mut content) = content.strip_prefix(b"\"") else { return false };
+    for line in lines(text) {
+        let spaces = content.iter().take_while(|b| **b == b' ').count();
+        let digits = content[spaces..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let rest = &content[spaces + digits..];
+        let rest = ["→".as_bytes(), br"\t"].iter().find_map(|sign| rest.strip_prefix(*sign));
+        let Some(rest) = rest.filter(|_| digits > 0).and_then(|rest| rest.strip_prefix(line)) else {
+            return false;
+        };
+        content = rest.strip_prefix(br"\n").unwrap_or(rest);
+    }
+    true
+}
+
+/// The lines of an escaped text.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memmem::find_iter(text, br"\n").find(|&at| {
+            // A backslash of its own may stand before an `n`.
+            text[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0
+        });
+        let (line, behind) = match end {
+            Some(at) => (&text[..at], Some(&text[at + 2..])),
+            None => (text, None),
+        };
+        rest = behind;
+        Some(line)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_with_numbers_before_its_lines() {
+        let text = br"fn main() {\n    \\no\n}";
+        assert!(is_numbered(
+            text,
+            "\"     1→fn main() {\\n     2→    \\\\no\\n     3→}\\n\\n<note>\"".as_bytes()
+        ));
+        assert!(is_numbered(text, br#""1\tfn main() {\n2\t    \\no\n3\t}""#));
+        assert!(!is_numbered(text, br#""1\tfn main() {\n2\t    other\n3\t}""#));
+    }
+}

@@ -1,0 +1,49 @@
+//! The envelope of an entry without what no reader needs.
+
+use rethread_log::{Json, Key, Line, Span};
+use rustc_hash::FxHashMap;
+
+use super::{Changes, Rule};
+
+/// Fields that most entries repeat.
+const REPEATED: [Key; 4] = [Key::Cwd, Key::Version, Key::GitBranch, Key::Entrypoint];
+
+/// Takes out what readers do not use, and what says the same as before.
+pub(super) fn envelope(
+    raw: &[u8],
+    line: &Line,
+    repeated: &mut FxHashMap<Key, Vec<u8>>,
+    changes: &mut Changes,
+) {
+    let mut gone: Vec<Span> = Vec::new();
+    let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
+    let entry = Json::new(raw[start..].trim_ascii_end());
+    entry.each(|name, value| {
+        let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
+        let span = Span::at(place, value.raw().len());
+        let known = Key::ALL.iter().copied().find(|key| key.name().as_bytes() == name);
+        let keep = match known {
+            None => matches!(name, b"title" | b"mode" | b"tag" | b"prUrl" | b"messageId"),
+            Some(Key::RequestId) => false,
+            Some(key) if REPEATED.contains(&key) => {
+                let before = repeated.insert(key, value.raw().to_vec());
+                before.as_deref() != Some(value.raw())
+            }
+            Some(_) => value.raw() != b"false",
+        };
+        if !keep {
+            gone.push(span);
+        }
+    });
+    if let Some(message) = &line.message {
+        Json::new(message.whole.of(raw)).each(|name, value| {
+            if !matches!(name, b"role" | b"id" | b"model" | b"content") {
+                let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
+                gone.push(Span::at(place, value.raw().len()));
+            }
+        });
+    }
+    for span in gone {
+        changes.remove_field(raw, span, Rule::Envelope);
+    }
+}

@@ -1,0 +1,199 @@
+//! Pictures, documents and other data: their type, size and hash take their place.
+
+use memchr::memmem;
+use rethread_log::{Json, unescape};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::shorten::{is_strict_base64, string_end};
+use crate::splice::string;
+
+/// Data that is shorter is not worth a note.
+pub(super) const WORTH: usize = 512;
+
+/// What stands in for data: its type, about how many bytes it has, and what its base64 hashes to.
+fn note(kind: &str, data: &[u8]) -> String {
+    let start = memmem::find(&data[..data.len().min(128)], LINK).map_or(0, |at| at + LINK.len());
+    let data = &data[start..];
+    let size = match data.len() / 4 * 3 {
+        n if n < 1000 => format!("{n} bytes"),
+        n if n < 1_000_000 => format!("{} KB", n / 1000),
+        n => format!("{}.{} MB", n / 1_000_000, n / 100_000 % 10),
+    };
+    format!("[{kind}, {size}, xxh3 {:016x}, removed]", xxh3_64(data))
+}
+
+const LINK: &[u8] = b";base64,";
+
+/// What a block of data becomes; nothing if it holds none.
+pub(super) fn block(block: &[u8]) -> Option<Vec<u8>> {
+    let source = Json::new(block).get("source")?;
+    let data = source.get("data")?.inner()?;
+    let kind = source.get("media_type").and_then(Json::as_str).unwrap_or_default();
+    if source.get("type").and_then(Json::as_str).as_deref() == Some("text") {
+        return None;
+    }
+    let kind = if kind.is_empty() { "data" } else { &*kind };
+    let mut text = br#"{"type":"text","text":"#.to_vec();
+    text.extend(string(&note(kind, data)));
+    text.push(b'}');
+    Some(text)
+}
+
+/// What the content of a result becomes; nothing if it holds no data.
+pub(super) fn result(content: &[u8]) -> Option<Vec<u8>> {
+    let json = Json::new(content);
+    if !json.is_array() {
+        return within(content);
+    }
+    let mut out = Vec::new();
+    let mut done = 0;
+    for item in json.items() {
+        let Some(with) = block(item.raw()).or_else(|| within(item.raw())) else { continue };
+        let start = item.raw().as_ptr().addr() - content.as_ptr().addr();
+        out.extend_from_slice(&content[done..start]);
+        out.extend(with);
+        done = start + item.raw().len();
+    }
+    if done == 0 {
+        return None;
+    }
+    out.extend_from_slice(&content[done..]);
+    Some(out)
+}
+
+/// Texts with data in them: whole ones, and those that a web page would link to.
+pub(super) fn within(value: &[u8]) -> Option<Vec<u8>> {
+    if value.len() < WORTH {
+        return None;
+    }
+    anywhere(value)
+}
+
+/// What a value becomes without the data in its strings; nothing if it holds none.
+pub(super) fn anywhere(value: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut done = 0;
+    let mut at = 0;
+    let mut name: &[u8] = b"";
+    while let Some(start) = memchr::memchr(b'"', &value[at..]).map(|quote| at + quote) {
+        let end = string_end(value, start)?;
+        let inner = &value[start + 1..end - 1];
+        at = end;
+        if value.get(end) == Some(&b':') {
+            name = inner;
+        } else if inner.len() >= WORTH
+            && name != b"signature"
+            && name != b"encrypted_content"
+            && let Some(text) = without_data(inner)
+        {
+            out.extend_from_slice(&value[done..start]);
+            out.extend(string(&text));
+            done = end;
+        }
+    }
+    if done == 0 {
+        return None;
+    }
+    out.extend_from_slice(&value[done..]);
+    Some(out)
+}
+
+/// How many bytes of a value are data.
+pub(super) fn weight(value: &[u8]) -> u64 {
+    let left = if value.len() >= WORTH { anywhere(value) } else { None };
+    left.map_or(0, |left| value.len().saturating_sub(left.len()) as u64)
+}
+
+/// Tells whether a string is data as a whole.
+fn is_data(inner: &[u8]) -> bool {
+    let body = match inner.strip_prefix(b"data:") {
+        Some(link) => match memmem::find(&link[..link.len().min(128)], LINK) {
+            Some(at) => &link[at + LINK.len()..],
+            None => return false,
+        },
+        None => inner,
+    };
+    // Words are no data at a glance.
+    if body.iter().take(60).any(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'/')) {
+        return false;
+    }
+    if memchr::memchr(b'\\', body).is_none() {
+        return is_strict_base64(body);
+    }
+    // Lines of it are parted by escapes, and all but the last are of one length.
+    let text = unescape(body);
+    let mut lines = text.trim_end().lines();
+    let first = lines.next().unwrap_or_default();
+    let mut lengths = lines.map(str::len).peekable();
+    let mut even = first.len() >= 60;
+    while let Some(len) = lengths.next() {
+        even &= if lengths.peek().is_none() { len <= first.len() } else { len == first.len() };
+    }
+    let joined: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
+    even && is_strict_base64(&joined)
+}
+
+/// The text of a string without data in it; nothing if there is none.
+pub(super) fn without_data(inner: &[u8]) -> Option<String> {
+    if is_data(inner) {
+        let kind = inner.strip_prefix(b"data:").and_then(|rest| rest.split(|&b| b == b';').next());
+        let kind = kind.and_then(|kind| std::str::from_utf8(kind).ok()).unwrap_or("data");
+        return Some(note(kind, inner));
+    }
+    memmem::find(inner, LINK)?;
+    let text = unescape(inner);
+    let mut out = String::new();
+    let mut rest = &*text;
+    while let Some(at) = rest.find(";base64,") {
+        let data = &rest[at + LINK.len()..];
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
+        let len = data.bytes().take_while(|&b| plain(b)).count();
+        let link = rest[..at].rfind("data:").filter(|&start| at - start < 100);
+        match link.filter(|_| len >= WORTH) {
+            Some(start) => {
+                out.push_str(&rest[..start]);
+                out.push_str(&note(&rest[start + 5..at], &data.as_bytes()[..len]));
+            }
+            None => out.push_str(&rest[..at + LINK.len() + len]),
+        }
+        rest = &data[len..];
+    }
+    out.push_str(rest);
+    (out.len() < text.len()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_leaves_its_type_size_and_hash() {
+        let data = "QUJDNz0a".repeat(250);
+        let hash = xxh3_64(data.as_bytes());
+        let image = format!(
+            r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#
+        );
+        let text = String::from_utf8(block(image.as_bytes()).expect("an image")).expect("UTF-8");
+        let expected = format!("[image/png, 1 KB, xxh3 {hash:016x}, removed]");
+        assert_eq!(text, format!(r#"{{"type":"text","text":"{expected}"}}"#));
+        let page = format!(r#""<img src=\"data:image/gif;base64,{data}\"> and more""#);
+        let text = String::from_utf8(anywhere(page.as_bytes()).expect("a link")).expect("UTF-8");
+        assert!(
+            text.starts_with(r#""<img src=\"[image/gif, 1 KB"#)
+                && text.ends_with(r#", removed]\"> and more""#),
+            "{text}"
+        );
+        assert_eq!(anywhere(text.as_bytes()), None, "twice changes nothing more");
+    }
+
+    #[test]
+    fn words_and_signatures_are_no_data() {
+        let words = format!("\"{}\"", "many words of a long text ".repeat(100));
+        assert_eq!(anywhere(words.as_bytes()), None);
+        let sealed = format!(r#"{{"signature":"{}"}}"#, "QUJDNz0a".repeat(250));
+        assert_eq!(anywhere(sealed.as_bytes()), None);
+        let document =
+            br#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"words"}}"#;
+        assert_eq!(block(document), None);
+    }
+}

@@ -1,0 +1,753 @@
+//! Small copies of sessions: what is stored twice, what nobody reads, and what is no text goes.
+//!
+//! A level is a list of [`Rule`]s. Entries are cleaned one by one while a log is read, in memory that
+//! does not grow with its texts; an entry that goes is bridged: what names it names the one before it.
+//!
+//! A thinking block's signature stands for what was said before it. So once something that is sent was
+//! changed, thinking behind it goes, up to the next compaction.
+
+mod copies;
+mod lean;
+mod media;
+mod spoken;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use rethread_log::{BlockKind, Content, Defect, Entry, Json, Key, Kind, Line, Sink, Span, parse_entry};
+use rethread_model::Uid;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ids::spots;
+use crate::redact::{Redaction, Redactions};
+use crate::shorten::{shorten, shorten_block};
+
+/// How much is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Level {
+    /// Pictures and documents, and what is stored twice.
+    Light,
+    /// What no client sends.
+    #[default]
+    Standard,
+    /// What readers can do without.
+    Strong,
+    /// Everything but the conversation.
+    Max,
+}
+
+/// One thing that is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each has a description of its own")]
+pub enum Rule {
+    Media,
+    OriginalFile,
+    StoredTwice,
+    ResultCopy,
+    Progress,
+    Requests,
+    Bookkeeping,
+    Thinking,
+    Unreadable,
+    Envelope,
+    LongResults,
+    LongInputs,
+    Attachments,
+    Tools,
+}
+
+impl Level {
+    /// All levels, from the least on.
+    pub const ALL: [Self; 4] = [Self::Light, Self::Standard, Self::Strong, Self::Max];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Standard => "standard",
+            Self::Strong => "strong",
+            Self::Max => "max",
+        }
+    }
+
+    /// Tells whether a client can go on with what is left.
+    pub fn is_resumable(self) -> bool {
+        self <= Self::Standard
+    }
+}
+
+impl Rule {
+    /// All rules, in the order in which they are told.
+    pub const ALL: [Self; 14] = [
+        Self::Media,
+        Self::OriginalFile,
+        Self::StoredTwice,
+        Self::ResultCopy,
+        Self::Progress,
+        Self::Requests,
+        Self::Bookkeeping,
+        Self::Thinking,
+        Self::Unreadable,
+        Self::Envelope,
+        Self::LongResults,
+        Self::LongInputs,
+        Self::Attachments,
+        Self::Tools,
+    ];
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Media => "media",
+            Self::OriginalFile => "original-file",
+            Self::StoredTwice => "stored-twice",
+            Self::ResultCopy => "result-copy",
+            Self::Progress => "progress",
+            Self::Requests => "requests",
+            Self::Bookkeeping => "bookkeeping",
+            Self::Thinking => "thinking",
+            Self::Unreadable => "unreadable",
+            Self::Envelope => "envelope",
+            Self::LongResults => "long-results",
+            Self::LongInputs => "long-inputs",
+            Self::Attachments => "attachments",
+            Self::Tools => "tools",
+        }
+    }
+
+    /// Finds a rule by its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
+    /// Says what it does.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Media => "pictures, PDFs and other data: their type, size and hash stay",
+            Self::OriginalFile => "whole files as they were before an edit; the edit itself stays",
+            Self::StoredTwice => "what the client's copy of a result repeats of the call or the result",
+            Self::ResultCopy => "the rest of that copy but for short fields and the lines of an edit",
+            Self::Progress => "progress notes of tools, hooks and subagents",
+            Self::Requests => "recorded requests to the API",
+            Self::Bookkeeping => "snapshots of files, costs and other notes that the client keeps for itself",
+            Self::Thinking => "thinking, with its signatures",
+            Self::Unreadable => "lines that are no entries",
+            Self::Envelope => "fields that no reader needs, or that repeat the entry before",
+            Self::LongResults => "the middle of results of more than 2,000 characters",
+            Self::LongInputs => "the middle of what calls were given, over 2,000 characters",
+            Self::Attachments => "what the client attaches for the model: listings, reminders, changed files",
+            Self::Tools => "tools and everything else that was not said: a line for each call stays",
+        }
+    }
+
+    /// The least level that it is part of.
+    pub fn level(self) -> Level {
+        match self {
+            Self::Media | Self::OriginalFile | Self::StoredTwice => Level::Light,
+            Self::ResultCopy
+            | Self::Progress
+            | Self::Requests
+            | Self::Bookkeeping
+            | Self::Thinking
+            | Self::Unreadable => Level::Standard,
+            Self::Envelope | Self::LongResults | Self::LongInputs | Self::Attachments => Level::Strong,
+            Self::Tools => Level::Max,
+        }
+    }
+}
+
+/// Some rules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rules(u32);
+
+impl Rules {
+    /// The rules of a level.
+    pub fn of(level: Level) -> Self {
+        Rule::ALL.into_iter().filter(|rule| rule.level() <= level).collect()
+    }
+
+    /// Tells whether a rule is among them.
+    pub fn has(self, rule: Rule) -> bool {
+        self.0 & (1 << rule as u32) != 0
+    }
+
+    /// Tells whether a client can go on with what they leave.
+    pub fn are_resumable(self) -> bool {
+        Rule::ALL.into_iter().filter(|&rule| self.has(rule)).all(|rule| rule.level().is_resumable())
+    }
+}
+
+impl FromIterator<Rule> for Rules {
+    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
+        Self(rules.into_iter().fold(0, |all, rule| all | 1 << rule as u32))
+    }
+}
+
+/// Entries that are gone, each with the id of its parent as it was spelled.
+#[derive(Debug, Clone, Default)]
+pub struct Bridges(FxHashMap<Uid, Option<Box<str>>>);
+
+impl Bridges {
+    /// The nearest entry above one that is gone: `Some(None)` if there is none, nothing if it is there.
+    fn over(&self, id: &[u8]) -> Option<Option<&str>> {
+        let mut parent = self.0.get(&Uid::new(id))?;
+        // An entry may be its own ancestor.
+        for _ in 0..self.0.len() {
+            let Some(above) = parent else { break };
+            match self.0.get(&Uid::new(above.as_bytes())) {
+                Some(next) => parent = next,
+                None => break,
+            }
+        }
+        Some(parent.as_deref().filter(|id| !self.0.contains_key(&Uid::new(id.as_bytes()))))
+    }
+}
+
+/// What became of a log.
+#[derive(Debug, Clone, Default)]
+pub struct Cleaned {
+    /// How large it was.
+    pub raw: u64,
+    /// How large it is.
+    pub cleaned: u64,
+    /// What each rule took, in bytes.
+    pub by_rule: BTreeMap<&'static str, u64>,
+    /// What was replaced because it must not be shared.
+    pub redactions: Redactions,
+    /// How many entries it had.
+    pub entries: u64,
+    /// How many of them are gone.
+    pub dropped: u64,
+    /// An entry was written before one went that it names: it has to be done again, with these.
+    pub again: Option<Bridges>,
+}
+
+impl Cleaned {
+    /// Adds what became of another.
+    pub fn add(&mut self, other: &Self) {
+        self.raw += other.raw;
+        self.cleaned += other.cleaned;
+        self.entries += other.entries;
+        self.dropped += other.dropped;
+        for (rule, n) in &other.by_rule {
+            *self.by_rule.entry(rule).or_default() += n;
+        }
+        self.redactions.add(&other.redactions);
+    }
+
+    /// How large it would be without pictures and documents alone.
+    pub fn without_base64(&self) -> u64 {
+        self.raw - self.by_rule.get(Rule::Media.name()).copied().unwrap_or(0).min(self.raw)
+    }
+}
+
+/// Results and inputs with more characters are shortened to so many.
+const LONG: usize = 2000;
+
+/// What takes the bytes of a cleaned log.
+type Write<'w> = &'w mut (dyn FnMut(&[u8]) -> io::Result<()> + Send);
+
+/// Cleans a log while it is read.
+pub struct Cleaner<'c> {
+    rules: Rules,
+    redaction: Option<&'c Redaction>,
+    write: Write<'c>,
+    out: Vec<u8>,
+    failed: Option<io::Error>,
+    cleaned: Cleaned,
+    bridges: Bridges,
+    /// Ids that entries named before.
+    named: FxHashSet<Uid>,
+    late: bool,
+    /// Something that is sent was changed.
+    touched: bool,
+    /// Strings that calls were given, by their hash.
+    inputs: FxHashSet<u64>,
+    /// What fields said that repeat from entry to entry.
+    repeated: FxHashMap<Key, Vec<u8>>,
+    changes: Changes,
+}
+
+/// Changes of one entry.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// What replaces which bytes, and why.
+    all: Vec<(usize, usize, Vec<u8>, Option<Rule>)>,
+    /// Members of objects and items of lists that go, with their commas.
+    gone: Vec<(usize, usize, Rule)>,
+    /// How much of what another rule takes is data.
+    data: Vec<(Rule, u64)>,
+}
+
+impl Changes {
+    fn replace(&mut self, span: Span, with: Vec<u8>, rule: Rule) {
+        self.all.push((span.start(), span.start() + span.len(), with, Some(rule)));
+    }
+
+    /// A rule takes a value that may hold data: that is told as data.
+    fn note_data(&mut self, value: &[u8], rule: Rule) {
+        let bytes = media::weight(value);
+        if bytes > 0 {
+            self.data.push((rule, bytes));
+        }
+    }
+
+    /// Takes a member of an object out, by its value.
+    fn remove_field(&mut self, raw: &[u8], value: Span, rule: Rule) {
+        let before =
+            |end: usize| end - raw[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
+        let colon = before(value.start());
+        let name_end = before(colon.saturating_sub(1));
+        // The name ends with a quote before the colon, and may have others inside.
+        let mut name = name_end.saturating_sub(1);
+        while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
+            name = quote;
+            if raw[..quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0 {
+                break;
+            }
+        }
+        self.gone.push((name, value.start() + value.len(), rule));
+    }
+
+    /// Takes an item out of a list.
+    fn remove_item(&mut self, item: Span, rule: Rule) {
+        self.gone.push((item.start(), item.start() + item.len(), rule));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.gone.is_empty()
+    }
+
+    /// Adds the commas to what goes: of neighbours that all go, one stays if others stand on both sides.
+    fn join_gone(&mut self, raw: &[u8]) {
+        self.gone.sort_unstable_by_key(|&(start, end, _)| (start, end));
+        let mut first = 0;
+        while first < self.gone.len() {
+            let mut last = first;
+            let between = |a: usize, b: usize| raw.get(a..b).unwrap_or_default();
+            let blank = |b: &u8| *b == b',' || b.is_ascii_whitespace();
+            while last + 1 < self.gone.len()
+                && self.gone[last + 1].0 >= self.gone[last].1
+                && between(self.gone[last].1, self.gone[last + 1].0).iter().all(blank)
+            {
+                last += 1;
+            }
+            let (start, end) = (self.gone[first].0, self.gone[last].1);
+            let space =
+                |bytes: &mut dyn Iterator<Item = &u8>| bytes.take_while(|b| b.is_ascii_whitespace()).count();
+            let behind = end + space(&mut raw[end..].iter());
+            let before = start - space(&mut raw[..start].iter().rev());
+            let (start, end) = if raw.get(behind) == Some(&b',') {
+                (start, behind + 1)
+            } else if raw[..before].ends_with(b",") {
+                (before - 1, end)
+            } else {
+                (start, end)
+            };
+            let mut at = start;
+            for n in first..=last {
+                let to = if n == last { end } else { self.gone[n + 1].0 };
+                self.all.push((at, to, Vec::new(), Some(self.gone[n].2)));
+                at = to;
+            }
+            first = last + 1;
+        }
+        self.gone.clear();
+    }
+
+    /// Puts the changes into the bytes of an entry; tells what each rule took.
+    fn apply(&mut self, raw: &[u8], by_rule: &mut BTreeMap<&'static str, u64>) -> Vec<u8> {
+        self.join_gone(raw);
+        // Of changes that overlap the outer one counts.
+        self.all.sort_by_key(|change| (change.0, std::cmp::Reverse(change.1)));
+        let mut out = Vec::with_capacity(raw.len());
+        let mut at = 0;
+        for (start, end, with, rule) in self.all.drain(..) {
+            if start < at {
+                continue;
+            }
+            out.extend_from_slice(&raw[at..start]);
+            out.extend_from_slice(&with);
+            if let Some(rule) = rule {
+                let taken = ((end - start) as u64).saturating_sub(with.len() as u64);
+                *by_rule.entry(rule.name()).or_default() += taken;
+            }
+            at = end;
+        }
+        out.extend_from_slice(&raw[at..]);
+        for (rule, bytes) in self.data.drain(..) {
+            let taken = by_rule.entry(rule.name()).or_default();
+            *taken = taken.saturating_sub(bytes);
+            *by_rule.entry(Rule::Media.name()).or_default() += bytes;
+        }
+        out
+    }
+}
+
+/// How much is written at once.
+const PIECE: usize = 1 << 18;
+
+impl<'c> Cleaner<'c> {
+    /// Begins to clean a log. `bridges` are those of a pass before, if there was one.
+    pub fn new(
+        rules: Rules,
+        redaction: Option<&'c Redaction>,
+        bridges: Option<Bridges>,
+        write: Write<'c>,
+    ) -> Self {
+        Self {
+            rules,
+            redaction,
+            write,
+            out: Vec::with_capacity(2 * PIECE),
+            failed: None,
+            cleaned: Cleaned::default(),
+            late: false,
+            bridges: bridges.unwrap_or_default(),
+            named: FxHashSet::default(),
+            touched: false,
+            inputs: FxHashSet::default(),
+            repeated: FxHashMap::default(),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Writes the rest and says what became of the log.
+    pub fn finish(mut self) -> io::Result<Cleaned> {
+        self.flush();
+        match self.failed {
+            Some(error) => Err(error),
+            None => {
+                self.cleaned.again = self.late.then_some(self.bridges);
+                Ok(self.cleaned)
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.cleaned.cleaned += self.out.len() as u64;
+            self.failed = (self.write)(&self.out).err();
+        }
+        self.out.clear();
+    }
+
+    fn took(&mut self, rule: Rule, bytes: usize) {
+        *self.cleaned.by_rule.entry(rule.name()).or_default() += bytes as u64;
+    }
+
+    /// An entry goes; what names it will name its parent.
+    fn drop_entry(&mut self, raw: &[u8], line: &Line, rule: Rule) {
+        let data = media::weight(raw);
+        self.took(rule, raw.len() - usize::try_from(data).unwrap_or(0));
+        if data > 0 {
+            *self.cleaned.by_rule.entry(Rule::Media.name()).or_default() += data;
+        }
+        self.cleaned.dropped += 1;
+        let Some(uuid) = line.string(Key::Uuid, raw) else { return };
+        let uid = Uid::new(uuid);
+        // A pass that knows all bridges has nothing to learn.
+        self.late |= self.named.contains(&uid) && !self.bridges.0.contains_key(&uid);
+        let parent = line.string(Key::ParentUuid, raw).map(|id| rethread_log::unescape(id).into());
+        self.bridges.0.insert(uid, parent);
+    }
+
+    /// Tells whether all of an entry goes, and why.
+    fn whole(&self, line: &Line) -> Option<Rule> {
+        let rule = match line.kind? {
+            Kind::Progress => Rule::Progress,
+            Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape => Rule::Requests,
+            Kind::FileHistorySnapshot
+            | Kind::FileHistoryDelta
+            | Kind::AttributionSnapshot
+            | Kind::ResumeHeadVouch
+            | Kind::SpeculationAccept
+            | Kind::CostState
+            | Kind::ToolsUsed
+            | Kind::DataFlowRecords
+            | Kind::DataFlowIncomplete
+            | Kind::MarbleOrigamiCommit
+            | Kind::MarbleOrigamiSnapshot
+            | Kind::MarbleOrigamiReset => Rule::Bookkeeping,
+            _ => return None,
+        };
+        self.rules.has(rule).then_some(rule)
+    }
+
+    /// Changes in the message; tells whether nothing of it is left.
+    fn message(&mut self, raw: &[u8], line: &Line) -> bool {
+        let mut left = line.blocks.len();
+        let mut gone: Vec<usize> = Vec::new();
+        for (at, block) in line.blocks.iter().enumerate() {
+            let whole = block.whole.of(raw);
+            match block.kind {
+                Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
+                    let secret = || self.redaction.is_some_and(|r| !r.find_in_entry(whole).is_empty());
+                    if self.rules.has(Rule::Thinking) || self.touched || secret() {
+                        gone.push(at);
+                        left -= 1;
+                    }
+                }
+                Some(BlockKind::Image | BlockKind::Document) if self.rules.has(Rule::Media) => {
+                    if let Some(text) = media::block(whole).or_else(|| media::within(whole)) {
+                        self.changes.replace(block.whole, text, Rule::Media);
+                        self.touched = true;
+                    }
+                }
+                Some(BlockKind::ToolUse) => {
+                    copies::note_inputs(block.input.of(raw), &mut self.inputs);
+                    let without = if self.rules.has(Rule::Media) { media::within(whole) } else { None };
+                    let left = without.as_deref().unwrap_or(whole);
+                    let short =
+                        if self.rules.has(Rule::LongInputs) { shorten_block(left, LONG) } else { None };
+                    self.touched |= without.is_some() || short.is_some();
+                    self.two_changes(block.whole, without, short, Rule::LongInputs);
+                }
+                Some(BlockKind::ToolResult) => self.result(raw, block),
+                _ => {
+                    if self.rules.has(Rule::Media)
+                        && let Some(text) = media::within(whole)
+                    {
+                        self.changes.replace(block.whole, text, Rule::Media);
+                        self.touched = true;
+                    }
+                }
+            }
+        }
+        // Blank text beside thinking is nothing by itself.
+        let blank = |block: &rethread_log::BlockSpans| {
+            let text = Json::new(block.text.of(raw)).as_str();
+            block.kind == Some(BlockKind::Text) && text.is_some_and(|text| text.trim().is_empty())
+        };
+        let strips = self.rules.has(Rule::Thinking) || self.touched || !gone.is_empty();
+        if strips && line.kind == Some(Kind::Assistant) {
+            left -= line.blocks.iter().filter(|block| blank(block)).count();
+        }
+        if left > 0 {
+            for at in gone {
+                self.changes.remove_item(line.blocks[at].whole, Rule::Thinking);
+            }
+        }
+        if line.blocks.is_empty()
+            && self.rules.has(Rule::Media)
+            && let Some(message) = &line.message
+            && let Some(text) = media::within(message.content.of(raw))
+        {
+            self.changes.replace(message.content, text, Rule::Media);
+            self.touched = true;
+        }
+        left == 0 && !line.blocks.is_empty()
+    }
+
+    fn result(&mut self, raw: &[u8], block: &rethread_log::BlockSpans) {
+        let content = block.content.of(raw);
+        let without = if self.rules.has(Rule::Media) { media::result(content) } else { None };
+        let left = without.as_deref().unwrap_or(content);
+        let short = if self.rules.has(Rule::LongResults) { shorten(left, LONG) } else { None };
+        self.touched |= without.is_some() || short.is_some();
+        self.two_changes(block.content, without, short, Rule::LongResults);
+    }
+
+    /// Data goes first, then another rule takes of what is left.
+    fn two_changes(&mut self, span: Span, without: Option<Vec<u8>>, short: Option<Vec<u8>>, rule: Rule) {
+        match (without, short) {
+            (Some(without), Some(short)) => {
+                let data = (span.len() as u64).saturating_sub(without.len() as u64);
+                self.changes.data.push((rule, data));
+                self.changes.replace(span, short, rule);
+            }
+            (Some(without), None) => self.changes.replace(span, without, Rule::Media),
+            (None, Some(short)) => self.changes.replace(span, short, rule),
+            (None, None) => {}
+        }
+    }
+
+    /// What the entry says beside its message.
+    fn beside(&mut self, raw: &[u8], line: &Line) {
+        if !line.field(Key::ToolUseResult).is_empty() {
+            copies::clean(raw, line, self.rules, &self.inputs, &mut self.changes);
+        }
+        if self.rules.has(Rule::Media) {
+            for key in [Key::Attachment, Key::Data, Key::Content, Key::Snapshot, Key::LastPrompt] {
+                let span = line.field(key);
+                if span.len() >= media::WORTH
+                    && let Some(with) = media::anywhere(span.of(raw))
+                {
+                    self.changes.replace(span, with, Rule::Media);
+                }
+            }
+        }
+        if self.rules.has(Rule::Bookkeeping) {
+            let inputs = line.field(Key::WireToolInputs);
+            if !inputs.is_empty() {
+                self.changes.remove_field(raw, inputs, Rule::Bookkeeping);
+            }
+        }
+        if self.rules.has(Rule::Envelope) {
+            lean::envelope(raw, line, &mut self.repeated, &mut self.changes);
+        }
+    }
+
+    /// Lets what names an entry that is gone name the one before it.
+    fn bridge(&mut self, raw: &[u8], line: &Line) {
+        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid] {
+            if let Some(id) = line.string(key, raw) {
+                self.named.insert(Uid::new(id));
+            }
+        }
+        if self.bridges.0.is_empty() {
+            return;
+        }
+        // What was said names its parent and the call; what else there is may name anything.
+        let mut found = Vec::new();
+        if !matches!(line.kind, Some(Kind::User | Kind::Assistant)) {
+            spots(raw, line, 0, &mut found);
+        }
+        for spot in found.iter().filter(|spot| !spot.session) {
+            let at = usize::try_from(spot.at).unwrap_or(0);
+            let end = at + spot.len as usize;
+            // Its own id stays, whoever else had it.
+            let own = line.field(Key::Uuid);
+            if own.start() < at && at < own.start() + own.len() {
+                continue;
+            }
+            if let Some(over) = self.bridges.over(&raw[at..end]) {
+                let with = over.map_or(b"null".to_vec(), crate::splice::string);
+                self.changes.all.push((at - 1, end + 1, with, None));
+            }
+        }
+        let spotted = !found.is_empty();
+        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
+            let span = line.field(key);
+            if let Some(id) = span.string_in(raw).filter(|id| !spotted || id.len() != 36)
+                && let Some(over) = self.bridges.over(id)
+            {
+                let with = over.map_or(b"null".to_vec(), crate::splice::string);
+                self.changes.all.push((span.start(), span.start() + span.len(), with, None));
+            }
+        }
+    }
+
+    fn object(&mut self, entry: &Entry<'_>, line: &Line) {
+        let raw = entry.raw;
+        self.cleaned.entries += 1;
+        if line.kind == Some(Kind::System) && line.string(Key::Subtype, raw) == Some(b"compact_boundary") {
+            self.touched = false;
+        }
+        if let Some(rule) = self.whole(line) {
+            return self.drop_entry(raw, line, rule);
+        }
+        if self.rules.has(Rule::Attachments)
+            && line.kind == Some(Kind::Attachment)
+            && !spoken::is_queued_prompt(raw, line)
+        {
+            return self.drop_entry(raw, line, Rule::Attachments);
+        }
+        self.changes.all.clear();
+        self.changes.gone.clear();
+        self.changes.data.clear();
+        if self.rules.has(Rule::Tools) {
+            match spoken::spoken(raw, line) {
+                spoken::Spoken::Gone => return self.drop_entry(raw, line, Rule::Tools),
+                spoken::Spoken::Content(content) => {
+                    if let Some(message) = &line.message {
+                        self.changes.note_data(message.content.of(raw), Rule::Tools);
+                        self.changes.replace(message.content, content, Rule::Tools);
+                    }
+                    let copy = line.field(Key::ToolUseResult);
+                    if !copy.is_empty() {
+                        self.changes.note_data(copy.of(raw), Rule::Tools);
+                        self.changes.remove_field(raw, copy, Rule::Tools);
+                    }
+                    if self.rules.has(Rule::Envelope) {
+                        lean::envelope(raw, line, &mut self.repeated, &mut self.changes);
+                    }
+                }
+                spoken::Spoken::AsItIs => self.beside(raw, line),
+            }
+        } else {
+            if self.message(raw, line) {
+                return self.drop_entry(raw, line, Rule::Thinking);
+            }
+            self.beside(raw, line);
+        }
+        self.bridge(raw, line);
+        let cleaned = if self.changes.is_empty() {
+            None
+        } else {
+            Some(self.changes.apply(raw, &mut self.cleaned.by_rule))
+        };
+        self.put(cleaned.as_deref().unwrap_or(raw));
+    }
+
+    /// Writes an entry, with what must not be shared replaced.
+    fn put(&mut self, line: &[u8]) {
+        let safe = self.redaction.and_then(|r| r.rewrite_entry(line, &mut self.cleaned.redactions));
+        if let Some(safe) = &safe
+            && !self.touched
+        {
+            self.touched = message_of(line) != message_of(safe);
+        }
+        if let Some(safe) = &safe {
+            let taken = line.len().saturating_sub(safe.len()) as u64;
+            *self.cleaned.by_rule.entry("redact").or_default() += taken;
+        }
+        self.out.extend_from_slice(safe.as_deref().unwrap_or(line));
+        if self.out.len() >= PIECE {
+            self.flush();
+        }
+    }
+}
+
+/// Names the part of an entry that a byte of it belongs to.
+pub fn place_in(line: &Line, at: usize) -> &'static str {
+    let within = |span: Span| (span.start()..span.start() + span.len()).contains(&at);
+    if within(line.field(Key::ToolUseResult)) {
+        return "result_copy";
+    }
+    if line.message.is_some_and(|message| within(message.whole)) {
+        let block = line.blocks.iter().find(|block| within(block.whole)).and_then(|block| block.kind);
+        return match block {
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => "thinking",
+            Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => "tool_input",
+            Some(BlockKind::Text) | None if line.kind == Some(Kind::Assistant) => "assistant_text",
+            Some(BlockKind::Text) | None => "user_text",
+            Some(_) => "tool_result",
+        };
+    }
+    match line.kind {
+        Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => "request",
+        Some(Kind::QueueOperation) => "queued_prompt",
+        Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => "snapshot",
+        Some(Kind::CustomTitle | Kind::AiTitle | Kind::Summary) => "title",
+        Some(Kind::LastPrompt) => "last_prompt",
+        Some(Kind::Attachment) if within(line.field(Key::Attachment)) => "attachment",
+        Some(Kind::Progress) => "progress",
+        Some(Kind::System) if within(line.field(Key::Content)) => "system_note",
+        _ => "envelope",
+    }
+}
+
+/// The content of the message in an entry.
+fn message_of(raw: &[u8]) -> Vec<u8> {
+    let mut line = Line::default();
+    parse_entry(raw, &mut line);
+    line.message.map(|message| message.content.of(raw).to_vec()).unwrap_or_default()
+}
+
+impl Sink for Cleaner<'_> {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        let raw = entry.raw;
+        self.cleaned.raw += raw.len() as u64;
+        if entry.content == Content::Object {
+            return self.object(entry, line);
+        }
+        if self.rules.has(Rule::Unreadable) {
+            return self.took(Rule::Unreadable, raw.len());
+        }
+        let safe = self.redaction.and_then(|r| r.rewrite_torn(raw, &mut self.cleaned.redactions));
+        self.out.extend_from_slice(safe.as_ref().map_or(raw, |text| text.as_bytes()));
+    }
+
+    fn defect(&mut self, _: Defect) {}
+}

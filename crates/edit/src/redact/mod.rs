@@ -1,0 +1,729 @@
+//! What must not be shared: credentials, and on request names of people and machines.
+//!
+//! A [`Redaction`] looks at texts, not at files. It is told a text and the name it stands under, and
+//! says what in it is to be replaced by what. First everything that belongs together is looked at (a
+//! log, its subagents, its large results), so that what was recognised in one place is known in all
+//! others; then the texts are rewritten.
+
+mod people;
+mod rules;
+mod strings;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
+use regex::bytes::{Regex, RegexBuilder};
+
+use people::People;
+use rules::{RULES, Rule};
+use strings::{Texts, each_text, rewrite};
+
+/// A pattern of the user's.
+pub type Pattern = Regex;
+
+/// What stands in for a secret begins so.
+const MARK: &str = "[REDACTED:";
+
+/// Something in a text that is to be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// Where it stands.
+    pub range: Range<usize>,
+    /// Which rule found it.
+    pub rule: Cow<'static, str>,
+    /// What takes its place.
+    pub with: String,
+    /// How sure the rule is: the lower the better.
+    rank: usize,
+    /// It began in a string before.
+    continued: bool,
+}
+
+/// A hit in an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Where the string that holds it begins.
+    pub at: usize,
+    /// Which rule found it.
+    pub rule: Cow<'static, str>,
+    /// Enough of it to know which one it is.
+    pub masked: String,
+}
+
+/// How many replacements were made, by rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
+pub struct Redactions(pub BTreeMap<String, u64>);
+
+impl Redactions {
+    fn count(&mut self, hits: &[Hit]) {
+        for hit in hits.iter().filter(|hit| !hit.continued) {
+            *self.0.entry(hit.rule.clone().into_owned()).or_default() += 1;
+        }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        for (rule, n) in &other.0 {
+            *self.0.entry(rule.clone()).or_default() += n;
+        }
+    }
+}
+
+/// Tells whether strings may be lines of a key: only keys stand on several lines.
+fn may_span(texts: &Texts<'_>) -> bool {
+    texts.texts.len() > 1
+        && texts.texts.iter().any(|text| text.contains("PRIVATE KEY") || text.contains("Private-Lines"))
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Redact {
+    /// Credentials.
+    pub secrets: bool,
+    /// Names of people and machines, and addresses.
+    pub people: bool,
+    /// More that is secret.
+    pub also: Vec<Regex>,
+    /// What is no secret, whatever a rule says.
+    pub allow: Vec<Regex>,
+}
+
+/// A pattern that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("`{pattern}` is no pattern: {reason}")]
+pub struct BadPattern {
+    pattern: String,
+    reason: String,
+}
+
+impl Redact {
+    /// Reads a pattern of the user's.
+    pub fn pattern(text: &str) -> Result<Regex, BadPattern> {
+        let bad = |error: regex::Error| BadPattern { pattern: text.to_owned(), reason: error.to_string() };
+        let pattern = Regex::new(text).map_err(bad)?;
+        if pattern.is_match(b"") {
+            let reason = "it fits everything".to_owned();
+            return Err(BadPattern { pattern: text.to_owned(), reason });
+        }
+        Ok(pattern)
+    }
+
+    /// Tells whether anything is looked for.
+    pub fn any(&self) -> bool {
+        self.secrets || self.people || !self.also.is_empty()
+    }
+}
+
+/// Finds what must not be shared, and remembers it.
+#[derive(Debug, Default)]
+pub struct Redaction {
+    redact: Redact,
+    /// Values that were recognised somewhere, with the rule that did.
+    values: BTreeMap<String, (usize, Cow<'static, str>)>,
+    known: Option<Known>,
+    people: People,
+}
+
+#[derive(Debug)]
+struct Known {
+    finder: AhoCorasick,
+    rules: Vec<(usize, Cow<'static, str>)>,
+}
+
+impl Redaction {
+    /// Looks for what is asked for.
+    pub fn new(redact: Redact) -> Self {
+        Self { redact, ..Self::default() }
+    }
+
+    /// Names that are to be replaced wherever they stand: of the user and the machine at hand.
+    pub fn knowing_people(mut self, users: &[String], hosts: &[String]) -> Self {
+        if self.redact.people {
+            self.people.know(users, hosts);
+        }
+        self
+    }
+
+    /// Takes note of what is in a text, before any is rewritten.
+    fn note(&mut self, name: &[u8], text: &str) {
+        if self.redact.people {
+            self.people.note(text, name == b"cwd");
+        }
+        if is_id(name) {
+            return;
+        }
+        for hit in self.secrets_in(name, text) {
+            let value = &text[hit.range.clone()];
+            let mut keep = |value: &str| {
+                if is_distinct(value) {
+                    let known = (hit.rank, hit.rule.clone());
+                    let slot = self.values.entry(value.to_owned()).or_insert_with(|| known.clone());
+                    if known.0 < slot.0 {
+                        *slot = known;
+                    }
+                }
+            };
+            if value.contains('\n') || value.len() > 300 {
+                // A key on several lines: each of them gives it away.
+                let lines = value.split(|c: char| c.is_whitespace() || c == '\\').filter(|l| l.len() >= 40);
+                lines.for_each(keep);
+            } else {
+                keep(value);
+            }
+        }
+    }
+
+    /// Takes note of what is in the strings of an entry.
+    pub fn note_entry(&mut self, raw: &[u8]) {
+        each_text(raw, |texts| {
+            for text in &texts.texts {
+                self.note(texts.name, text);
+            }
+            if may_span(&texts) {
+                self.note(texts.name, &texts.joined());
+            }
+        });
+    }
+
+    /// Takes note of what is in a text that is no JSON.
+    pub fn note_text(&mut self, text: &str) {
+        self.note(b"", text);
+    }
+
+    /// Finds what is to be replaced in the strings of an entry.
+    pub fn find_in_entry(&self, raw: &[u8]) -> Vec<Found> {
+        let mut found = Vec::new();
+        each_text(raw, |texts| {
+            for (text, hits) in texts.texts.iter().zip(self.hits_in(&texts)) {
+                let told = hits.into_iter().filter(|hit| !hit.continued);
+                found.extend(told.map(|hit| Found {
+                    at: texts.at,
+                    masked: masked(&text[hit.range.clone()]),
+                    rule: hit.rule,
+                }));
+            }
+        });
+        found
+    }
+
+    /// Finds what is to be replaced in a text that is no JSON, with the lines it stands on.
+    pub fn find_in_text(&self, text: &str) -> Vec<(u32, Found)> {
+        let (mut line, mut done) = (1, 0);
+        let found = self.find(b"", text).into_iter().map(|hit| {
+            line += text.as_bytes()[done..hit.range.start].iter().filter(|b| **b == b'\n').count();
+            done = hit.range.start;
+            let masked = masked(&text[hit.range.clone()]);
+            (u32::try_from(line).unwrap_or(u32::MAX), Found { at: hit.range.start, masked, rule: hit.rule })
+        });
+        found.collect()
+    }
+
+    /// Rewrites the name of a file.
+    pub fn rewrite_name(&self, name: &str) -> String {
+        self.rewrite_text(name, &mut Redactions::default()).unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
+    pub fn rewrite_entry(&self, raw: &[u8], counts: &mut Redactions) -> Option<Vec<u8>> {
+        rewrite(raw, |texts| {
+            let hits = self.hits_in(texts);
+            if hits.iter().all(Vec::is_empty) {
+                return None;
+            }
+            let texts = texts.texts.iter().zip(hits).map(|(text, hits)| {
+                counts.count(&hits);
+                (!hits.is_empty()).then(|| replaced(text, &hits))
+            });
+            Some(texts.collect())
+        })
+    }
+
+    /// Rewrites a line that is no entry. What is hidden in its escapes cannot be taken out, so then all
+    /// of it goes.
+    pub fn rewrite_torn(&self, raw: &[u8], counts: &mut Redactions) -> Option<String> {
+        let text = String::from_utf8_lossy(raw);
+        let safe = self.rewrite_text(&text, counts);
+        let plain = rethread_log::unescape(safe.as_deref().unwrap_or(&text).as_bytes()).into_owned();
+        let hidden = self.find(b"", &plain);
+        if hidden.is_empty() {
+            return safe;
+        }
+        counts.count(&hidden);
+        Some("\n".to_owned())
+    }
+
+    /// Rewrites a text that is no JSON, and counts by rule; returns nothing if it stays.
+    pub fn rewrite_text(&self, text: &str, counts: &mut Redactions) -> Option<String> {
+        let hits = self.find(b"", text);
+        counts.count(&hits);
+        (!hits.is_empty()).then(|| replaced(text, &hits))
+    }
+
+    /// The hits in each of some strings; one that goes on over several is in each of them.
+    fn hits_in(&self, texts: &Texts<'_>) -> Vec<Vec<Hit>> {
+        let mut all: Vec<Vec<Hit>> = texts.texts.iter().map(|text| self.find(texts.name, text)).collect();
+        if !may_span(texts) {
+            return all;
+        }
+        for hit in self.find(texts.name, &texts.joined()) {
+            let mut start = 0;
+            let mut continued = false;
+            for (text, hits) in texts.texts.iter().zip(&mut all) {
+                let from = hit.range.start.max(start);
+                let to = hit.range.end.min(start + text.len());
+                if from < to {
+                    hits.push(Hit { range: from - start..to - start, continued, ..hit.clone() });
+                    continued = true;
+                }
+                start += text.len() + 1;
+            }
+        }
+        all.into_iter().map(apart).collect()
+    }
+
+    /// Makes ready to rewrite what was noted.
+    pub fn settle(&mut self) {
+        self.people.settle();
+        if self.values.is_empty() {
+            return;
+        }
+        let finder =
+            AhoCorasickBuilder::new().match_kind(MatchKind::LeftmostLongest).build(self.values.keys());
+        self.known =
+            finder.ok().map(|finder| Known { finder, rules: self.values.values().cloned().collect() });
+    }
+
+    /// Finds what in a text is to be replaced, in order.
+    fn find(&self, name: &[u8], text: &str) -> Vec<Hit> {
+        let mut hits = self.secrets_in(name, text);
+        if is_id(name) {
+            // An id is changed nowhere or everywhere, and it is no secret.
+            hits.retain(|hit| hit.rank < FIRST_CAREFUL);
+            return hits;
+        }
+        if let Some(known) = &self.known {
+            hits.extend(known.finder.find_iter(text).map(|found| {
+                let (rank, rule) = known.rules[found.pattern().as_usize()].clone();
+                hit(found.start()..found.end(), rank, rule)
+            }));
+        }
+        hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
+        if self.redact.people && !is_structure(name) {
+            hits.extend(self.people.find(text));
+        }
+        apart(hits)
+    }
+
+    fn is_allowed(&self, value: &str) -> bool {
+        self.redact.allow.iter().any(|allow| allow.is_match(value.as_bytes()))
+    }
+
+    fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        if self.redact.secrets && text.len() >= 6 && !is_data(text) {
+            rules().find(text, &mut hits);
+            // In JSON the name stands apart from its value.
+            if !name.is_empty() && text.len() <= 4096 && rules().may_name(name) {
+                let name = String::from_utf8_lossy(name);
+                let joined = format!("{name}={text}");
+                let mut named = Vec::new();
+                rules().find(&joined, &mut named);
+                let before = name.len() + 1;
+                hits.extend(
+                    named
+                        .into_iter()
+                        .filter(|hit| hit.range.start >= before)
+                        .map(|hit| Hit { range: hit.range.start - before..hit.range.end - before, ..hit }),
+                );
+            }
+        }
+        for also in &self.redact.also {
+            let found = also.captures_iter(text.as_bytes()).filter_map(|c| c.get(1).or_else(|| c.get(0)));
+            hits.extend(
+                found.filter(|m| !m.is_empty()).map(|m| hit(snapped(text, m.range()), 0, "also".into())),
+            );
+        }
+        hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
+        apart(hits).into_iter().flat_map(|hit| around_marks(text, hit)).collect()
+    }
+}
+
+/// Rules before this one know what they find by itself.
+const FIRST_CAREFUL: usize = 10_000;
+
+/// Fields that name something.
+fn is_id(name: &[u8]) -> bool {
+    const IDS: [&[u8]; 16] = [
+        b"uuid",
+        b"parentUuid",
+        b"logicalParentUuid",
+        b"leafUuid",
+        b"sessionId",
+        b"id",
+        b"tool_use_id",
+        b"requestId",
+        b"messageId",
+        b"toolUseID",
+        b"parentToolUseID",
+        b"sourceToolUseID",
+        b"sourceToolAssistantUUID",
+        b"promptId",
+        b"agentId",
+        b"timestamp",
+    ];
+    IDS.contains(&name)
+}
+
+/// Fields whose values clients know.
+fn is_structure(name: &[u8]) -> bool {
+    const KNOWN: [&[u8]; 10] = [
+        b"type",
+        b"role",
+        b"subtype",
+        b"model",
+        b"operation",
+        b"level",
+        b"stop_reason",
+        b"media_type",
+        b"version",
+        b"userType",
+    ];
+    KNOWN.contains(&name)
+}
+
+/// What was replaced before stays; what stands around it in a hit goes.
+fn around_marks(text: &str, hit: Hit) -> Vec<Hit> {
+    let value = &text[hit.range.clone()];
+    if !value.contains(MARK) {
+        return vec![hit];
+    }
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while let Some(mark) = value[at..].find(MARK).map(|mark| at + mark) {
+        parts.push(at..mark);
+        at = value[mark..].find(']').map_or(value.len(), |end| mark + end + 1);
+    }
+    parts.push(at..value.len());
+    let start = hit.range.start;
+    let worth = |part: &Range<usize>| part.len() >= 20 && entropy(value[part.clone()].as_bytes()) >= 3.0;
+    let parts = parts.into_iter().filter(worth);
+    parts.map(|part| Hit { range: start + part.start..start + part.end, ..hit.clone() }).collect()
+}
+
+fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
+    let with = format!("{MARK}{rule}]");
+    Hit { range, rule, with, rank, continued: false }
+}
+
+/// Moves a range to where characters begin.
+fn snapped(text: &str, range: Range<usize>) -> Range<usize> {
+    text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
+}
+
+/// Joins hits that overlap, under the name of the surest.
+fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+    hits.sort_by_key(|hit| (hit.range.start, hit.rank));
+    let mut out: Vec<Hit> = Vec::with_capacity(hits.len());
+    for hit in hits {
+        match out.last_mut() {
+            Some(last) if hit.range.start < last.range.end => {
+                let end = last.range.end.max(hit.range.end);
+                if hit.rank < last.rank {
+                    (last.rank, last.rule, last.with) = (hit.rank, hit.rule, hit.with);
+                }
+                last.range.end = end;
+            }
+            _ => out.push(hit),
+        }
+    }
+    out
+}
+
+/// Puts what replaces hits into a text.
+fn replaced(text: &str, hits: &[Hit]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for hit in hits {
+        out.push_str(&text[done..hit.range.start]);
+        out.push_str(&hit.with);
+        done = hit.range.end;
+    }
+    out.push_str(&text[done..]);
+    out
+}
+
+/// Shows so much of a secret that its owner knows which one it is.
+fn masked(value: &str) -> String {
+    let n = value.chars().count();
+    let line = value.lines().next().unwrap_or_default();
+    let shown = if n >= 16 { 4 } else { n / 5 };
+    let start: String = line.chars().take(shown).collect();
+    format!("{start}… ({n} characters)")
+}
+
+/// What stands before a word that is one: also an escape, or the colour of a terminal.
+const BEGINS: &str = r"(?:\b|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,8}m|%[0-9A-Fa-f]{2}|_)";
+
+/// All rules, made ready once.
+struct Rules {
+    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
+    words: AhoCorasick,
+    /// Which rules a word belongs to.
+    of_word: Vec<Vec<u16>>,
+    /// Names of things that are secret.
+    names: AhoCorasick,
+}
+
+/// Makes the pattern of a rule ready: few rules are ever asked.
+fn ready(rule: &Rule) -> Regex {
+    let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", rule.pattern),
+    };
+    let pattern = match rest.strip_prefix(r"\b") {
+        Some(rest) => format!("{flags}{BEGINS}({rest})"),
+        None => format!("{flags}({rest})"),
+    };
+    RegexBuilder::new(&pattern).unicode(false).size_limit(1 << 24).build().expect(rule.name)
+}
+
+fn rules() -> &'static Rules {
+    static READY: OnceLock<Rules> = OnceLock::new();
+    READY.get_or_init(Rules::new)
+}
+
+impl Rules {
+    fn new() -> Self {
+        let rules = RULES.iter().map(|rule| (rule, OnceLock::new())).collect();
+        let mut words: BTreeMap<&'static str, Vec<u16>> = BTreeMap::new();
+        for (n, rule) in RULES.iter().enumerate() {
+            for word in rule.words {
+                words.entry(word).or_default().push(u16::try_from(n).unwrap_or(0));
+            }
+        }
+        let finder = |words: Vec<&'static str>| {
+            AhoCorasickBuilder::new()
+                .ascii_case_insensitive(true)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(words)
+                .expect("few words")
+        };
+        let by_name = RULES.iter().rev().take_while(|rule| rule.careful && rule.entropy > 2.2);
+        let names = by_name.flat_map(|rule| rule.words.iter().copied()).chain(["session", "accountkey"]);
+        Self {
+            words: finder(words.keys().copied().collect()),
+            of_word: words.into_values().collect(),
+            names: finder(names.collect()),
+            rules,
+        }
+    }
+
+    fn may_name(&self, name: &[u8]) -> bool {
+        self.names.is_match(name)
+    }
+
+    fn find(&self, text: &str, hits: &mut Vec<Hit>) {
+        let mut wanted = vec![false; self.rules.len()];
+        let mut any = false;
+        for found in self.words.find_overlapping_iter(text) {
+            for &rule in &self.of_word[found.pattern().as_usize()] {
+                wanted[usize::from(rule)] = true;
+                any = true;
+            }
+        }
+        if !any {
+            return;
+        }
+        for (rank, (rule, regex)) in self.rules.iter().enumerate().filter(|&(n, _)| wanted[n]) {
+            for found in regex.get_or_init(|| ready(rule)).captures_iter(text.as_bytes()) {
+                let Some(all) = found.get(1) else { continue };
+                let value = found.get(2).unwrap_or(all);
+                let range = snapped(text, value.range());
+                let before = &text[text.floor_char_boundary(all.start())..range.start];
+                // A name that is called is no value.
+                let called = rule.careful && text.as_bytes().get(range.end) == Some(&b'(');
+                if !called && fits(rule, &text[range.clone()], before) {
+                    let rank = if rule.careful { FIRST_CAREFUL + rank } else { rank + 1 };
+                    hits.push(hit(range, rank, rule.name.into()));
+                }
+            }
+        }
+    }
+}
+
+/// Tells whether a value is one that a rule means. `before` is what stands before it.
+fn fits(rule: &Rule, value: &str, before: &str) -> bool {
+    if rule.entropy > 0.0 && entropy(value.as_bytes()) < rule.entropy {
+        return false;
+    }
+    !rule.careful || is_plausible(rule, value, before)
+}
+
+/// How much disorder there is, in bits for each byte.
+fn entropy(value: &[u8]) -> f32 {
+    let mut counts = [0u32; 256];
+    for &byte in value {
+        counts[usize::from(byte)] += 1;
+    }
+    let n = value.len() as f32;
+    counts.iter().filter(|&&c| c > 0).map(|&c| c as f32 / n).map(|p| -p * p.log2()).sum()
+}
+
+/// What is no secret, wherever it stands in a value.
+const NEVER: [&str; 18] = [
+    "example",
+    "xxxx",
+    "placeholder",
+    "changeme",
+    "change_me",
+    "redacted",
+    "process.",
+    "environ",
+    "getenv",
+    "undefined",
+    "****",
+    "....",
+    "<",
+    "${",
+    "{{",
+    "%s",
+    "_here",
+    "-here",
+];
+/// What a value of code begins with.
+const CODE: [&str; 9] =
+    ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env."];
+/// Words of examples.
+const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
+/// Names that end so hold no secret, whatever they begin with.
+const HARMLESS: [&str; 15] = [
+    "page", "address", "mint", "hash", "name", "path", "file", "url", "limit", "count", "type", "label",
+    "expir", "cursor", "title",
+];
+
+/// Tells whether a value that only its name makes a secret is one: no code, no example, no id.
+fn is_plausible(rule: &Rule, value: &str, before: &str) -> bool {
+    let low = value.to_ascii_lowercase();
+    let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLES.contains(&word));
+    let code = CODE.iter().any(|word| low.starts_with(word));
+    if sample || code || NEVER.iter().any(|word| low.contains(word)) {
+        return false;
+    }
+    let digit = value.bytes().any(|b| b.is_ascii_digit());
+    let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
+    let sign = value.bytes().any(|b| b.is_ascii_punctuation() && !b"._-/:".contains(&b));
+    let quoted = before.ends_with(['"', '\'', '`']);
+    match rule.name {
+        "url-password" => {
+            !value.starts_with(['$', '{', '%', '*', '['])
+                && !["password", "pass", "pwd", "secret", "user"].contains(&&*low)
+        }
+        "netrc-password" | "command-password" | "mysql-password" => {
+            !value.starts_with(['$', '{', '%']) && (digit || sign || is_scrambled(value))
+        }
+        "password" => {
+            let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
+            // In the environment it is what it is; code has names and calls where a password has signs.
+            let name: String =
+                before.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            let environment = name.len() > 3 && name.bytes().all(|b| !b.is_ascii_lowercase());
+            let word = environment || digit || sign && quoted || is_scrambled(value);
+            if value.starts_with(['$', '%', '{']) || value.contains(' ') && !environment {
+                return false;
+            }
+            letter && !is_path(value) && !value.ends_with(['?', ':', '=', '.']) && word && words <= 5
+        }
+        "cookie" => value.contains('=') && digit,
+        "authorization" => (digit || is_scrambled(value)) && !is_number(value),
+        _ => {
+            let name = before.to_ascii_lowercase();
+            let harmless = HARMLESS.iter().any(|word| name.contains(word));
+            let named =
+                is_identifier(value) || is_path(value) || is_uuid(value) && rule.name != "service-key";
+            let address = value.starts_with("0x");
+            letter && !named && !harmless && !address && !is_number(value) && (digit || is_scrambled(value))
+        }
+    }
+}
+
+/// Tells whether capitals and small letters change so often as in no name.
+fn is_scrambled(value: &str) -> bool {
+    let letters: Vec<u8> = value.bytes().filter(u8::is_ascii_alphabetic).collect();
+    let changes =
+        letters.windows(2).filter(|w| w[0].is_ascii_uppercase() != w[1].is_ascii_uppercase()).count();
+    letters.len() >= 8 && changes * 3 >= letters.len()
+}
+
+fn is_path(value: &str) -> bool {
+    value.starts_with(['/', '.', '~', '@', '#'])
+        || value.contains("://")
+        || value.matches('/').count() >= 2 && !value.contains('+') && value.len() < 60
+}
+
+fn is_uuid(value: &str) -> bool {
+    value.len() == 36
+        && value.bytes().enumerate().all(|(at, b)| matches!(at, 8 | 13 | 18 | 23) == (b == b'-'))
+        && value.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
+}
+
+fn is_number(value: &str) -> bool {
+    value.bytes().all(|b| b.is_ascii_digit() || b".,-_+eE:TZ%".contains(&b))
+}
+
+/// Words joined as programs join them, with at most few digits: no credential is spelled so.
+fn is_identifier(value: &str) -> bool {
+    if is_scrambled(value) {
+        return false;
+    }
+    let parts = value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    let mut n_digits = 0;
+    let mut runs = 0;
+    let mut mixed = false;
+    for part in parts {
+        let digits = part.bytes().filter(u8::is_ascii_digit).count();
+        n_digits += digits;
+        // Digits between letters, again and again, are no word.
+        let changes =
+            part.as_bytes().windows(2).filter(|w| w[0].is_ascii_digit() != w[1].is_ascii_digit()).count();
+        runs += changes;
+        mixed |= changes > 2;
+    }
+    !mixed && runs <= 3 && n_digits * 4 <= value.len()
+}
+
+/// Tells whether a text is data that stands for something else than words: pictures, archives.
+fn is_data(text: &str) -> bool {
+    text.len() >= 512 && crate::shorten::is_strict_base64(text.as_bytes())
+}
+
+/// Tells whether a value is so long and odd that it means the same wherever it stands.
+fn is_distinct(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let digit = bytes.iter().any(u8::is_ascii_digit);
+    let letter = bytes.iter().any(u8::is_ascii_alphabetic);
+    let id = ["toolu_", "msg_", "req_", "srvtoolu_"].iter().any(|start| value.starts_with(start));
+    value.len() >= 8
+        && digit
+        && letter
+        && entropy(bytes) >= 2.5
+        && !value.contains(MARK)
+        && !id
+        && !is_uuid(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rules_can_be_used() {
+        for rule in RULES {
+            assert!(!ready(rule).is_match(b""), "{} fits everything", rule.name);
+            assert!(rule.words.iter().all(|word| *word == word.to_ascii_lowercase()), "{}", rule.name);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Names of people and machines, replaced by others that are always the same.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::{Hit, snapped};
+
+/// The names that were seen.
+#[derive(Debug, Default)]
+pub(super) struct People {
+    /// People whose sessions these are: their names are replaced wherever they stand.
+    users: BTreeSet<String>,
+    /// Others who have a home: their names are replaced in paths alone.
+    homes: BTreeSet<String>,
+    hosts: BTreeSet<String>,
+    finder: Option<(AhoCorasick, Vec<(&'static str, String)>)>,
+}
+
+/// Names of accounts that are nobody's.
+const NOBODY: [&str; 25] = [
+    "user",
+    "users",
+    "username",
+    "root",
+    "ubuntu",
+    "runner",
+    "app",
+    "node",
+    "shared",
+    "public",
+    "name",
+    "you",
+    "me",
+    "dev",
+    "vscode",
+    "codespace",
+    "codespaces",
+    "admin",
+    "home",
+    "default",
+    "guest",
+    "test",
+    "project",
+    "projects",
+    "claude",
+];
+
+fn pattern(cell: &'static OnceLock<Regex>, text: &str) -> &'static Regex {
+    cell.get_or_init(|| RegexBuilder::new(text).unicode(false).build().expect("a pattern"))
+}
+
+fn homes() -> &'static Regex {
+    static CELL: OnceLock<Regex> = OnceLock::new();
+    pattern(
+        &CELL,
+        r"(?:^|[^A-Za-z0-9_)\]}.-])(?:/home/|/Users/|[A-Za-z]:\\{1,4}Users\\{1,4}|[A-Za-z]:/Users/)([A-Za-z0-9\x80-\xff][A-Za-z0-9._\x80-\xff-]{1,40})",
+    )
+}
+
+fn prompts() -> &'static Regex {
+    static CELL: OnceLock<Regex> = OnceLock::new();
+    pattern(&CELL, r"\b([a-z_][a-z0-9_.-]{1,31})@([A-Za-z][A-Za-z0-9-]{2,40})(?::|\s+[~/%$])")
+}
+
+fn addresses() -> &'static Regex {
+    static CELL: OnceLock<Regex> = OnceLock::new();
+    pattern(&CELL, r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,18}\b")
+}
+
+/// A name that says nothing, and is the same for the same name.
+fn placeholder(kind: &str, name: &str) -> String {
+    let hash = xxhash_rust::xxh3::xxh3_64(name.to_ascii_lowercase().as_bytes());
+    format!("{kind}-{:04x}", hash & 0xffff)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    let hex = |rest: &str| rest.len() == 4 && rest.bytes().all(|b| b.is_ascii_hexdigit());
+    ["user-", "host-", "mail-"].iter().any(|kind| name.strip_prefix(kind).is_some_and(hex))
+}
+
+impl People {
+    pub(super) fn know(&mut self, users: &[String], hosts: &[String]) {
+        let users = users.iter().filter(|name| is_somebody(name));
+        self.users.extend(users.cloned());
+        self.hosts.extend(hosts.iter().filter(|name| name.len() >= 3 && *name != "localhost").cloned());
+    }
+
+    /// Takes note of names; `own` says that the text is where the user works.
+    pub(super) fn note(&mut self, text: &str, own: bool) {
+        for found in homes().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
+            let name = text[snapped(text, found.range())].trim_end_matches('.');
+            let known = if own { &mut self.users } else { &mut self.homes };
+            if is_somebody(name) && !known.contains(name) {
+                known.insert(name.to_owned());
+            }
+        }
+        for found in prompts().captures_iter(text.as_bytes()) {
+            let (Some(user), Some(host)) = (found.get(1), found.get(2)) else { continue };
+            let text = |range| &text[snapped(text, range)];
+            let user = text(user.range());
+            if (self.users.contains(user) || self.homes.contains(user)) && !is_placeholder(text(host.range()))
+            {
+                self.hosts.insert(text(host.range()).to_owned());
+            }
+        }
+    }
+
+    pub(super) fn settle(&mut self) {
+        let homes = self.homes.iter().filter(|name| !self.users.contains(*name));
+        let homes = homes.map(|name| (name.clone(), "home"));
+        let users = self.users.iter().map(|name| (name.clone(), "user")).chain(homes);
+        let hosts = self.hosts.iter().map(|name| (name.clone(), "host"));
+        let (names, with): (Vec<_>, Vec<_>) = users
+            .chain(hosts)
+            .map(|(name, kind)| (name.clone(), (kind, placeholder(kind_of(kind), &name))))
+            .unzip();
+        let mut finder = AhoCorasickBuilder::new();
+        finder.match_kind(MatchKind::LeftmostLongest).ascii_case_insensitive(true);
+        let finder = if names.is_empty() { None } else { finder.build(&names).ok() };
+        self.finder = finder.map(|finder| (finder, with));
+    }
+
+    pub(super) fn find(&self, text: &str) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        if memchr::memchr(b'@', text.as_bytes()).is_some() {
+            for found in addresses().find_iter(text.as_bytes()) {
+                let range = snapped(text, found.range());
+                let address = &text[range.clone()];
+                if is_address(address) {
+                    let with = placeholder("mail", address) + "@example.com";
+                    hits.push(Hit {
+                        range,
+                        rule: Cow::Borrowed("mail"),
+                        with,
+                        rank: 20_000,
+                        continued: false,
+                    });
+                }
+            }
+        }
+        let Some((finder, with)) = &self.finder else { return hits };
+        for found in finder.find_iter(text) {
+            let bytes = text.as_bytes();
+            let goes_on = bytes.get(found.end()).is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
+            if goes_on || !begins_at(bytes, found.start()) {
+                continue;
+            }
+            let (rule, with) = with[found.pattern().as_usize()].clone();
+            let before = &text[..found.start()];
+            let home = ["/home/", "/Users/", "Users\\", "-home-", "-Users-", "%2Fhome%2F", "%2FUsers%2F"];
+            if rule == "home" && !home.iter().any(|home| before.ends_with(home)) {
+                continue;
+            }
+            hits.push(Hit {
+                range: found.range(),
+                rule: Cow::Borrowed(kind_of(rule)),
+                with,
+                rank: 20_001,
+                continued: false,
+            });
+        }
+        hits
+    }
+}
+
+/// A home is somebody's.
+fn kind_of(kind: &'static str) -> &'static str {
+    if kind == "home" { "user" } else { kind }
+}
+
+/// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
+fn begins_at(bytes: &[u8], at: usize) -> bool {
+    let before = &bytes[..at];
+    match before {
+        [] => true,
+        [.., b'\\', b'n' | b'r' | b't'] => true,
+        [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
+        [.., b'0'..=b'9', b'm'] => memchr::memrchr(b'[', &before[at.saturating_sub(8)..]).is_some(),
+        [.., b] => !b.is_ascii_alphanumeric() && *b < 0x80,
+    }
+}
+
+fn is_somebody(name: &str) -> bool {
+    name.len() >= 3
+        && !NOBODY.contains(&&*name.to_ascii_lowercase())
+        && !is_placeholder(name)
+        && !name.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Addresses of people; those of programs and examples say nothing.
+fn is_address(address: &str) -> bool {
+    let low = address.to_ascii_lowercase();
+    let nobody = ["git@", "noreply@", "no-reply@", "npm@", "user@", "you@"];
+    let examples = [
+        "@example.com",
+        "@example.org",
+        "@users.noreply.github.com",
+        "@test.com",
+        ".png",
+        ".js",
+        ".ts",
+        ".svg",
+    ];
+    !nobody.iter().any(|start| low.starts_with(start)) && !examples.iter().any(|end| low.ends_with(end))
+}

@@ -1,0 +1,171 @@
+//! What must hold of every cleaned log, asked without the code that cleans.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_edit::{Cleaned, Cleaner, Level, Redact, Redaction, Rules};
+use rethread_log::Scanner;
+use rethread_model::{Block, Client, Finding, Session, check};
+use serde_json::Value;
+
+/// Cleans a log.
+pub fn clean(log: &[u8], rules: Rules, redact: &Redact) -> (Vec<u8>, Cleaned) {
+    let redaction = redact.any().then(|| {
+        let mut redaction = Redaction::new(redact.clone());
+        for line in log.split_inclusive(|&b| b == b'\n') {
+            match serde_json::from_slice::<Value>(line) {
+                Ok(_) => redaction.note_entry(line),
+                Err(_) => redaction.note_text(&String::from_utf8_lossy(line)),
+            }
+        }
+        redaction.settle();
+        redaction
+    });
+    let mut bridges = None;
+    loop {
+        let mut out = Vec::new();
+        let mut write = |bytes: &[u8]| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        };
+        let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);
+        Scanner::default().scan_all(log, &mut cleaner);
+        let mut cleaned = cleaner.finish().expect("memory can be written");
+        bridges = cleaned.again.take();
+        if bridges.is_none() {
+            return (out, cleaned);
+        }
+    }
+}
+
+/// Says what does not hold of a log that is cleaned at a level.
+pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
+    let rules = Rules::of(level);
+    let (out, cleaned) = clean(log, rules, &Redact::default());
+    if cleaned.raw != log.len() as u64 || cleaned.cleaned != out.len() as u64 {
+        return Err("the sizes are not those of the files".to_owned());
+    }
+    let taken: u64 = cleaned.by_rule.values().sum();
+    // An id takes the place of another, or of `null`.
+    let off = (cleaned.raw - cleaned.cleaned.min(cleaned.raw)).abs_diff(taken);
+    if off > 40 * (1 + cleaned.dropped) * 4 {
+        return Err(format!("the rules took {taken} of {} bytes", cleaned.raw - cleaned.cleaned));
+    }
+    edges_are_kept(log, &out)?;
+    words_are_kept(log, &out)?;
+    let (twice, _) = clean(&out, rules, &Redact::default());
+    if twice != out {
+        return Err("to clean it twice changes more".to_owned());
+    }
+    let (before, after) = (Session::read(log), Session::read(&out));
+    if before.turns() != after.turns() {
+        return Err(format!("{} turns became {}", before.turns(), after.turns()));
+    }
+    // A branch of nothing but thinking goes with it.
+    let says = |session: &Session, node: usize| {
+        let says = |block: &Block| !block.sort.is_thinking() && !block.sort.is_blank();
+        session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
+    };
+    let paths = before.paths(Client::NEWEST);
+    let least = paths.iter().filter(|path| says(&before, path.tip)).count();
+    let left = after.paths(Client::NEWEST).len();
+    if level <= Level::Strong && !(least..=paths.len()).contains(&left) {
+        return Err(format!("{} paths became {left}", paths.len()));
+    }
+    if level.is_resumable() { no_new_findings(&before, &after) } else { Ok(()) }
+}
+
+fn rows(log: &[u8]) -> Vec<Value> {
+    let lines = log.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    lines.filter(Value::is_object).collect()
+}
+
+/// Every entry hangs on the nearest of those that it hung on.
+fn edges_are_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
+    let mut parents: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for row in rows(log) {
+        if let Some(uuid) = row["uuid"].as_str() {
+            parents.insert(uuid.to_owned(), row["parentUuid"].as_str().map(str::to_owned));
+        }
+    }
+    let cleaned = rows(out);
+    let left: BTreeSet<&str> = cleaned.iter().filter_map(|row| row["uuid"].as_str()).collect();
+    for row in &cleaned {
+        let Some(uuid) = row["uuid"].as_str() else { continue };
+        let Some(mut parent) = parents.get(uuid).cloned() else {
+            return Err(format!("{uuid} is new"));
+        };
+        let mut steps = 0;
+        while let Some(id) = parent.clone().filter(|id| !left.contains(id.as_str())) {
+            let Some(above) = parents.get(&id) else { break };
+            steps += 1;
+            if steps > parents.len() {
+                return Ok(());
+            }
+            parent = above.clone();
+        }
+        if row["parentUuid"].as_str() != parent.as_deref() {
+            return Err(format!("{uuid} hangs on {} and not on {parent:?}", row["parentUuid"]));
+        }
+    }
+    Ok(())
+}
+
+/// What people and the model wrote is still there, but for data in it.
+fn words_are_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
+    let words = |log: &[u8]| {
+        let mut said: BTreeMap<String, String> = BTreeMap::new();
+        for row in rows(log).iter().filter(|row| row["isMeta"] != true) {
+            let Some(uuid) = row["uuid"].as_str() else { continue };
+            if row["type"] != "user" && row["type"] != "assistant" {
+                continue;
+            }
+            let content = &row["message"]["content"];
+            let mut text = content.as_str().unwrap_or_default().to_owned();
+            for block in content.as_array().into_iter().flatten().filter(|block| block["type"] == "text") {
+                text += block["text"].as_str().unwrap_or_default();
+            }
+            said.insert(uuid.to_owned(), text);
+        }
+        said
+    };
+    let after = words(out);
+    for (uuid, text) in words(log).into_iter().filter(|(_, text)| !text.trim().is_empty()) {
+        let left = after.get(&uuid).ok_or(format!("what {uuid} said is gone"))?;
+        // Notes about pictures and calls come in between.
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"+/=\n\r".contains(&b);
+        let data = text.contains(";base64,") || text.len() >= 512 && text.bytes().all(plain);
+        if !data && !left.contains(&text) && !pieces_in(&text, left) {
+            return Err(format!("{uuid} said something else"));
+        }
+    }
+    Ok(())
+}
+
+fn pieces_in(text: &str, left: &str) -> bool {
+    let mut at = 0;
+    text.split_whitespace().all(|word| match left[at..].find(word) {
+        Some(found) => {
+            at += found + word.len();
+            true
+        }
+        None => false,
+    })
+}
+
+/// A client finds nothing wrong that was right before.
+fn no_new_findings(before: &Session, after: &Session) -> Result<(), String> {
+    let harm = |session: &Session| -> BTreeSet<(&'static str, Client)> {
+        let found: Vec<Finding> =
+            check(session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+        found.iter().flat_map(|f| f.clients.iter().map(|&client| (f.kind.name(), client))).collect()
+    };
+    let (was, is) = (harm(before), harm(after));
+    // Where a client lost something before, it may lose it for another reason now.
+    let lost = |client: Client| was.iter().any(|&(_, of)| of == client);
+    let new: Vec<_> =
+        is.difference(&was).filter(|(_, client)| Client::IN_USE.contains(client) || !lost(*client)).collect();
+    match new.first() {
+        Some((kind, client)) => Err(format!("{kind} for {} is new", client.version())),
+        None => Ok(()),
+    }
+}
