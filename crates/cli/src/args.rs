@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Read, untangle, check, mend and rewrite Claude Code sessions.
+/// Read, untangle, check, mend, rewrite and clean Claude Code sessions.
 ///
 /// Without a command it shows the sessions of this directory's project and what to do next.
 #[derive(Debug, Parser)]
@@ -80,5 +80,7 @@ pub(crate) enum Command {
     Check(commands::check::Args),
     Repair(commands::repair::Args),
     Clone(commands::clone::Args),
+    Clean(commands::clean::Args),
+    Secrets(commands::secrets::Args),
     Util(commands::util::Args),
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use rethread::store::FindError;
-use rethread::{CloneError, ExportError, RepairError};
+use rethread::{CleanError, CloneError, ExportError, RepairError};
 
 /// Something went wrong; printed once, in `main`.
 #[derive(Debug)]
@@ -100,6 +100,31 @@ impl From<RepairError> for Failure {
             RepairError::NoPlace => failure.hint("name a file for the result with -o"),
             RepairError::Write { source, .. } => match source.kind() {
                 io::ErrorKind::AlreadyExists => failure.hint("name a file that is not there yet"),
+                io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
+                _ => failure,
+            },
+            _ => failure,
+        }
+    }
+}
+
+impl From<CleanError> for Failure {
+    fn from(error: CleanError) -> Self {
+        let error = match error {
+            CleanError::Read(error) => return error.into(),
+            error => error,
+        };
+        let failure = Self::new(with_causes(&error));
+        match &error {
+            CleanError::Held { .. } => failure.hint("close it there, or write a copy with -o DIR"),
+            CleanError::NoPlace => failure.hint("write a copy with -o DIR"),
+            CleanError::OverItself(_) => {
+                failure.hint("choose another directory; --in-place cleans it there, with a backup")
+            }
+            CleanError::Write { source, .. } => match source.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    failure.hint("choose another directory; --force writes over what is there")
+                }
                 io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
                 _ => failure,
             },

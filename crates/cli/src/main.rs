@@ -50,6 +50,8 @@ fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
         Some(Command::Preview(args)) => commands::preview::run(args, global, terminal),
         Some(Command::Check(args)) => commands::check::run(args, global, terminal),
         Some(Command::Clone(args)) => commands::clone::run(args, global, terminal),
+        Some(Command::Clean(args)) => commands::clean::run(args, global, terminal),
+        Some(Command::Secrets(args)) => commands::secrets::run(args, global, terminal),
         Some(Command::Repair(args)) => commands::repair::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
     }

@@ -7,6 +7,7 @@ mod rows;
 mod text;
 
 mod check;
+mod clean;
 mod clone;
 mod export;
 mod info;
@@ -17,6 +18,7 @@ mod show;
 mod tree;
 
 pub use check::{Checked, check};
+pub use clean::{clean, secrets};
 pub use clone::clone;
 pub use export::{
     Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
@@ -26,8 +28,8 @@ pub use ls::ls;
 pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
 pub use repair::{Line, repair};
 pub use rows::{
-    BytesBy, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow, RepairRow,
-    Row, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
+    BytesBy, CleanedRow, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow,
+    RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
 pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};

@@ -1,6 +1,6 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
-use rethread_edit::Counts;
+use rethread_edit::{Counts, Redactions};
 use rethread_model::{
     BlockView, Finding, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
 };
@@ -335,4 +335,36 @@ fn note_row(note: &NoteView<'_>) -> NoteRow {
         time: Time::to_iso(note.time),
         text: note.text.clone().into_owned(),
     }
+}
+
+/// A session that was cleaned.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct CleanedRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub file: Option<String>,
+    pub raw: u64,
+    pub without_base64: u64,
+    pub cleaned: u64,
+    pub by_rule: std::collections::BTreeMap<&'static str, u64>,
+    pub redactions: Redactions,
+    /// Subagents' logs and large results that were cleaned with it.
+    pub beside: u64,
+    pub resumable: bool,
+    pub backup: Option<String>,
+    pub warnings: Vec<String>,
+}
+
+/// A secret and where it stands.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct SecretRow {
+    pub r#type: &'static str,
+    pub session: String,
+    pub file: String,
+    pub line: u32,
+    pub r#where: &'static str,
+    pub rule: String,
+    pub masked: String,
 }

@@ -19,6 +19,7 @@
 //! that `--json` prints.
 
 mod check;
+mod clean;
 mod clone;
 mod demo;
 mod export;
@@ -30,6 +31,7 @@ mod session;
 mod titles;
 
 pub use check::{CheckOptions, Clients};
+pub use clean::{CleanError, CleanOptions, CleanTo, Secrets};
 pub use clone::{CloneError, CloneOptions, Summariser};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, Source};
@@ -44,7 +46,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Checked, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview, RepairRow,
-    Row, SessionKind, SessionRow, SubagentRow, TranscriptRow,
+    Checked, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview,
+    RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

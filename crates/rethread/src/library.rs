@@ -222,3 +222,12 @@ pub(crate) fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), E
     }
     Ok(())
 }
+
+/// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
+pub(crate) fn root_of(path: &Path) -> Option<PathBuf> {
+    let projects = path.parent()?.parent()?;
+    projects
+        .parent()
+        .filter(|_| projects.file_name().is_some_and(|name| name == "projects"))
+        .map(Path::to_owned)
+}

@@ -181,6 +181,11 @@ impl Library {
         }
         let mut sources = Vec::new();
         for wanted in wanted {
+            // A name that was never set means nothing, not everything.
+            if wanted.trim().is_empty() {
+                let roots = self.store.roots().to_vec();
+                return Err(FindError::NoMatch { wanted: wanted.clone(), roots }.into());
+            }
             match self.find(wanted) {
                 Ok(found) => sources.extend(found),
                 Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {

@@ -1,6 +1,7 @@
 //! The commands, a module each.
 
 pub(crate) mod check;
+pub(crate) mod clean;
 pub(crate) mod clone;
 pub(crate) mod export;
 pub(crate) mod home;
@@ -8,6 +9,7 @@ pub(crate) mod info;
 pub(crate) mod ls;
 pub(crate) mod preview;
 pub(crate) mod repair;
+pub(crate) mod secrets;
 pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;

@@ -10,8 +10,8 @@ use rethread_model::{Session, Uid};
 use rethread_store::NewSession;
 use rustc_hash::FxHashSet;
 
-use super::{CloneOptions, root_of};
-use crate::library::{Library, Source};
+use super::CloneOptions;
+use crate::library::{Library, Source, root_of};
 use crate::session::{Calls, Started};
 
 /// Takes the ids of entries.

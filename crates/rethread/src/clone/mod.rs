@@ -14,7 +14,7 @@ use rethread_model::{Builder, Client, Facts, Finding, Session, check};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
 use rethread_store::NewSession;
 
-use crate::library::{Library, Source};
+use crate::library::{Library, Source, root_of};
 use beside::Beside;
 pub use summarise::Summariser;
 
@@ -562,15 +562,6 @@ fn makable(session: &Session) -> Result<(), Unmakable> {
     }
     let said = session.facts.nodes.iter().any(rethread_model::Node::is_conversation);
     if said { Ok(()) } else { Err(Unmakable::Empty) }
-}
-
-/// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
-fn root_of(path: &Path) -> Option<PathBuf> {
-    let projects = path.parent()?.parent()?;
-    projects
-        .parent()
-        .filter(|_| projects.file_name().is_some_and(|name| name == "projects"))
-        .map(Path::to_owned)
 }
 
 fn bytes_by(before: &rethread_model::Bytes, after: &rethread_model::Bytes) -> Vec<BytesBy> {

@@ -1,0 +1,179 @@
+//! `clean` and `secrets` as their users meet them.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{demo, rethread, run};
+use insta::assert_snapshot;
+use rethread_testkit::{Home, Log};
+use serde_json::{Value, json};
+
+const TOKEN: &str = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
+
+/// A session with a picture, a file that is stored twice, and a token in its log and beside it.
+fn home() -> (Home, PathBuf) {
+    let mut log = Log::new(7);
+    log.cwd = "/home/marianne/app".into();
+    let picture = "iVBORw0KGgo7Aa1B".repeat(400);
+    let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": picture } });
+    log.entry("user", json!({ "message": { "role": "user", "content": [{ "type": "text", "text": "What is this?" }, image] } }));
+    let text = "a line of the file that is long enough to be worth something\n".repeat(20);
+    let call = log.call("Bash", &json!({ "command": format!("cat notes; export GITHUB_TOKEN={TOKEN}") }));
+    log.result(&call, &text);
+    log.entry("progress", json!({ "data": { "type": "bash_progress", "output": text } }));
+    log.answer("It is a file.");
+    let home = Home::default();
+    let path = home.add("/home/marianne/app", &log);
+    let results = path.with_extension("").join("tool-results");
+    fs::create_dir_all(&results).expect("made");
+    fs::write(results.join("a.txt"), format!("token {TOKEN}\n")).expect("written");
+    (home, path)
+}
+
+fn rows(home: &Home, args: &[&str]) -> Vec<Value> {
+    let output = rethread(home.path()).args(args).arg("--json").output().expect("ended");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// All files below a directory, joined.
+fn everything(dir: &Path) -> String {
+    let mut all = String::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).expect("a directory").flatten() {
+            all += &entry.path().to_string_lossy();
+            match entry.path().is_dir() {
+                true => dirs.push(entry.path()),
+                false => all += &String::from_utf8_lossy(&fs::read(entry.path()).expect("read")),
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_copy_is_small_and_says_what_was_taken() {
+    let (home, path) = home();
+    let before = fs::read(&path).expect("read");
+    assert_snapshot!(run(&home, &["clean", "00000007", "-o", "share", "--redact"]), @"
+    before                  13 kB  100.0 %
+    media                 −6.4 kB   49.6 %
+    stored-twice          −1.2 kB    9.5 %
+    progress              −1.6 kB   12.4 %
+    redact                  −34 B    0.3 %
+    after                  3.7 kB   28.3 %
+    replaced github-token              2 times
+    share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000.jsonl
+    ");
+    assert_eq!(fs::read(&path).expect("read"), before, "the session is as it was");
+    let share = home.path().join("share");
+    assert!(!everything(&share).contains(TOKEN));
+    assert!(everything(&share).contains("[REDACTED:github-token]"));
+    let shown = run(&home, &["--config-dir", "share", "show", "00000007", "--no-pager"]);
+    assert!(shown.contains("It is a file.") && shown.contains("image/png"), "{shown}");
+    assert_snapshot!(run(&home, &["clean", "00000007", "-o", "share"]), @"
+    ----- stderr
+    error: cannot write share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000/tool-results/a.txt: it is there already
+    hint: choose another directory; --force writes over what is there
+    ----- exit Some(2)
+    ");
+    assert_snapshot!(run(&home, &["--config-dir", "share", "check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes whole  What is this?");
+}
+
+#[test]
+fn rows_have_what_the_contract_names() {
+    let (home, _) = home();
+    let rows = rows(&home, &["clean", "00000007", "-o", "share", "--redact", "--anonymise"]);
+    let row = &rows[0];
+    assert_eq!(
+        (&row["type"], &row["resumable"], &row["beside"]),
+        (&json!("cleaned"), &json!(true), &json!(1))
+    );
+    let size = |key: &str| row[key].as_u64().expect(key);
+    assert!(size("raw") > size("without_base64") && size("without_base64") > size("cleaned"));
+    assert!(row["by_rule"]["media"].as_u64().expect("media") > 6000);
+    assert_eq!(row["redactions"]["github-token"], 2);
+    let file = row["file"].as_str().expect("a file");
+    assert!(home.path().join(file).is_file() && !file.contains("marianne"), "{file}");
+    assert!(!everything(&home.path().join("share")).contains("marianne"));
+}
+
+#[test]
+fn secrets_are_told_and_masked() {
+    let (home, _) = home();
+    assert_snapshot!(run(&home, &["secrets", "00000007"]), @"
+    00000007-0000-4000-8000-000000000000
+      github-token               ghp_… (40 characters)        line 2 (tool input), and 1 more place
+    ----- stderr
+    `rethread clean 00000007 --redact -o DIR` makes copies without them
+    ----- exit Some(1)
+    ");
+    let rows = rows(&home, &["secrets", "00000007"]);
+    assert!(rows.iter().all(|row| row["type"] == "secret" && !row.to_string().contains(TOKEN)));
+    let places: Vec<&str> = rows.iter().filter_map(|row| row["where"].as_str()).collect();
+    assert_eq!(places, ["tool_input", "file"]);
+    assert_snapshot!(run(&home, &["secrets", "00000007", "--allow", "^ghp_"]), @"
+    ----- stderr
+    no secrets that rules know in 1 session; --also adds a rule
+    ");
+    let nothing = run(&home, &["--config-dir", "nowhere", "secrets"]);
+    assert!(nothing.contains("exit Some(2)"), "{nothing}");
+}
+
+#[test]
+fn in_place_keeps_a_backup_and_does_not_read_it_again() {
+    let (home, path) = home();
+    let before = fs::read(&path).expect("read");
+    run(&home, &["clean", "00000007", "--in-place", "--redact"]);
+    let after = fs::read(&path).expect("read");
+    assert!(after.len() < before.len() / 2);
+    let backup = path.with_extension("jsonl.bak");
+    assert_eq!(fs::read(&backup).expect("kept"), before);
+    assert!(path.with_extension("").join("tool-results/a.txt.bak").is_file());
+    run(&home, &["clean", "00000007", "--in-place", "--redact"]);
+    assert_eq!(fs::read(&path).expect("read"), after, "twice changes nothing more");
+    assert!(!path.with_extension("jsonl.bak2").exists());
+    let again = run(&home, &["clean", "00000007", "-o", "share", "--redact"]);
+    assert!(!everything(&home.path().join("share")).contains(TOKEN), "{again}");
+}
+
+#[test]
+fn what_would_do_harm_is_refused() {
+    let (home, path) = home();
+    let before = fs::read(&path).expect("read");
+    let refused = |args: &[&str]| {
+        let told = run(&home, args);
+        assert!(told.contains("exit Some(2)"), "{told}");
+        assert_eq!(fs::read(&path).expect("read"), before);
+        told
+    };
+    let config = home.path().to_string_lossy().into_owned();
+    assert!(refused(&["clean", "00000007", "-o", &config, "--force"]).contains("is the session itself"));
+    refused(&["clean", "", "--in-place"]);
+    refused(&["clean", "--in-place"]);
+    refused(&["clean", "00000007"]);
+    refused(&["clean", "00000007", "-n", "--also", "x+"]);
+    refused(&["clean", "00000007", "-n", "--redact", "--also", "("]);
+    refused(&["clean", "00000007", "-n", "--rule", "nothing"]);
+    fs::write(home.path().join("notes.txt"), "my notes\n").expect("written");
+    refused(&["clean", "notes.txt", "--in-place"]);
+    assert_eq!(fs::read_to_string(home.path().join("notes.txt")).expect("read"), "my notes\n");
+}
+
+#[test]
+fn the_sample_can_be_cleaned() {
+    assert_snapshot!(demo(&["clean", "--all", "-n", "-l", "max"]), @"
+    before                  19 kB  100.0 %
+    unreadable             −107 B    0.6 %
+    envelope              −5.9 kB   31.3 %
+    tools                 −2.9 kB   15.2 %
+    after                   10 kB   53.0 %
+    ----- stderr
+    nothing is written (--dry-run)
+    what is left is for reading: not all that clients need to go on is there
+    credentials were not looked for: --redact replaces them
+    ");
+}

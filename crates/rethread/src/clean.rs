@@ -1,0 +1,578 @@
+//! Small copies of sessions that can be shared, and what in them must not be.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use rethread_edit::{Bridges, Cleaned, Cleaner, Redact, Redaction, Rules, place_in};
+use rethread_log::{Content, Defect, Entry, Line, Scanner, Sink};
+use rethread_render::{CleanedRow, SecretRow};
+use rethread_store::NewSession;
+
+use crate::library::{Library, Source, root_of};
+
+/// What is wanted of cleaned sessions.
+#[derive(Debug, Clone)]
+pub struct CleanOptions {
+    /// What is taken out.
+    pub rules: Rules,
+    /// What is replaced.
+    pub redact: Redact,
+    /// Where the results go.
+    pub to: CleanTo,
+    /// Names of the user and the machine at hand, to be replaced with those that are found.
+    pub users: Vec<String>,
+    /// The same for machines.
+    pub hosts: Vec<String>,
+}
+
+/// Where cleaned sessions go.
+#[derive(Debug, Clone)]
+pub enum CleanTo {
+    /// To a directory, laid out like the one that they come from.
+    Dir {
+        /// Which.
+        dir: PathBuf,
+        /// Write over files that are there.
+        over: bool,
+    },
+    /// In place of the old ones, which are kept as backups.
+    InPlace,
+    /// Nowhere: only the figures are wanted.
+    Nowhere,
+}
+
+/// Why a session could not be cleaned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CleanError {
+    /// It could not be found or read.
+    #[error(transparent)]
+    Read(#[from] crate::Error),
+    /// A client has it open.
+    #[error("session {session} is open in a client (process {pid})")]
+    Held {
+        /// Which session.
+        session: String,
+        /// The client's process.
+        pid: u32,
+    },
+    /// It is no file, so it cannot be cleaned in place.
+    #[error("there is no file to clean in place")]
+    NoPlace,
+    /// The copy would take the place of the session itself.
+    #[error("{} is the session itself", .0.display())]
+    OverItself(PathBuf),
+    /// The result could not be written.
+    #[error("cannot write {}", .path.display())]
+    Write {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What must not be shared in a session, and what of it could not be looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    /// Each, where it stands.
+    pub found: Vec<SecretRow>,
+    /// Files that could not be read.
+    pub unread: Vec<String>,
+}
+
+/// A file of a session.
+struct Part {
+    path: PathBuf,
+    /// Where it goes below the directory that is written to.
+    below: PathBuf,
+    /// Its entries are cleaned; all other files are texts.
+    log: bool,
+}
+
+impl Library {
+    /// Cleans sessions with what lies beside them, all at once. `progress` is told how many bytes were
+    /// read of each. What fails does not hold up the others.
+    pub fn clean(
+        &self,
+        sources: &[Source],
+        options: &CleanOptions,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Vec<Result<CleanedRow, CleanError>> {
+        let out = match &options.to {
+            CleanTo::Dir { dir, .. } => dir.canonicalize().ok(),
+            _ => None,
+        };
+        let mut sources = self.without_parts(sources);
+        // What an earlier run wrote there is no session of this one.
+        let written = |path: &Path| out.as_ref().is_some_and(|out| path.starts_with(out));
+        let here = sources.iter().all(|s| s.file.path.canonicalize().is_ok_and(|path| written(&path)));
+        sources.retain(|s| here || !s.file.path.canonicalize().is_ok_and(|path| written(&path)));
+        let base = common_dir(&sources);
+        let clean = |source: &&Source| {
+            let _turn = source.turn();
+            let row = self.clean_session(source, &base, options);
+            progress(source.file.bytes);
+            row
+        };
+        sources.par_iter().map(clean).collect()
+    }
+
+    /// Finds what must not be shared, in sessions and what lies beside them.
+    pub fn secrets(
+        &self,
+        sources: &[Source],
+        redact: &Redact,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Vec<Result<Secrets, crate::Error>> {
+        let sources = self.without_parts(sources);
+        let find = |source: &&Source| {
+            let rows = self.secrets_of(source, redact);
+            progress(source.file.bytes);
+            rows
+        };
+        sources.par_iter().map(find).collect()
+    }
+
+    /// Leaves out the logs of subagents whose sessions are there too: they come with those.
+    fn without_parts<'s>(&self, sources: &'s [Source]) -> Vec<&'s Source> {
+        let sessions = sources.iter().filter(|source| !source.file.agent);
+        let parts: BTreeSet<PathBuf> =
+            sessions.flat_map(|source| self.agents_of(source)).map(|file| file.path).collect();
+        let mut seen = BTreeSet::new();
+        let first = |source: &&Source| source.bytes.is_some() || seen.insert(source.file.path.clone());
+        sources.iter().filter(|source| !parts.contains(&source.file.path)).filter(first).collect()
+    }
+
+    /// The files of a session: its log first, then what lies beside it. What is in no config directory
+    /// keeps its place below `base`.
+    fn parts_of(&self, source: &Source, base: &Path) -> Vec<Part> {
+        let path = &source.file.path;
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let project =
+            root_of(path).and_then(|_| dir.file_name()).map(|name| Path::new("projects").join(name));
+        let below = || dir.strip_prefix(base).map(Path::to_owned).unwrap_or_default();
+        let project = project.unwrap_or_else(below);
+        let name = match &source.bytes {
+            Some(_) => PathBuf::from(format!("{}.jsonl", source.file.id)),
+            None => path.file_name().map(PathBuf::from).unwrap_or_default(),
+        };
+        let mut parts = vec![Part { path: path.clone(), below: project.join(name), log: true }];
+        if source.bytes.is_some() || source.file.agent {
+            return parts;
+        }
+        let mut paths: BTreeSet<PathBuf> = self.agents_of(source).into_iter().map(|file| file.path).collect();
+        let mut dirs = vec![source.file.side_dir()];
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+                // A link may lead anywhere.
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
+                    Ok(kind) if kind.is_file() && !is_ours(&entry.path()) => {
+                        paths.insert(entry.path());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        parts.extend(paths.into_iter().filter_map(|path| {
+            let below = project.join(path.strip_prefix(dir).ok()?);
+            // Other files with lines of JSON hold what somebody else wrote.
+            let log = path.extension().is_some_and(|ending| ending == "jsonl")
+                && (path.iter().any(|name| name == "subagents") || path.parent() == Some(dir));
+            Some(Part { path, below, log })
+        }));
+        parts
+    }
+
+    fn clean_session(
+        &self,
+        source: &Source,
+        base: &Path,
+        options: &CleanOptions,
+    ) -> Result<CleanedRow, CleanError> {
+        if matches!(options.to, CleanTo::InPlace) {
+            if source.bytes.is_some() {
+                return Err(CleanError::NoPlace);
+            }
+            for file in [Some(source.file.clone()), session_of_agent(source)].into_iter().flatten() {
+                if let Some(live) = self.store.holder(&file) {
+                    return Err(CleanError::Held { session: file.id, pid: live.pid });
+                }
+            }
+        }
+        let parts = self.parts_of(source, base);
+        let mut warnings = Vec::new();
+        let redaction = options.redact.any().then(|| self.redaction_for(source, &parts, options));
+        let redaction = redaction.as_ref();
+        let mut row = CleanedRow {
+            r#type: "cleaned",
+            session: source.file.id.clone(),
+            file: None,
+            raw: 0,
+            without_base64: 0,
+            cleaned: 0,
+            by_rule: Default::default(),
+            redactions: Default::default(),
+            beside: parts.len() as u64 - 1,
+            resumable: options.rules.are_resumable(),
+            backup: None,
+            warnings: Vec::new(),
+        };
+        let mut all = Cleaned::default();
+        let mut names = BTreeSet::new();
+        // What lies beside it comes first: a session is there when its log is.
+        for (at, part) in parts.iter().enumerate().rev() {
+            let mut target = Target::new(part, options, redaction, &mut names)?;
+            // What is written in place is what was read, and nothing that came later is lost.
+            let before = match &options.to {
+                CleanTo::InPlace => Some(std::fs::read(&part.path).map_err(|e| source.error(e))?),
+                _ => None,
+            };
+            let log = match (&before, at) {
+                (Some(bytes), _) => Log::Bytes(bytes),
+                (None, 0) => Log::of(source),
+                (None, _) => Log::File(&part.path),
+            };
+            let cleaned = match part.log {
+                true => clean_log(&log, options, redaction, &mut target),
+                false => clean_text(&part.path, before.as_deref(), redaction, &mut target),
+            };
+            match cleaned {
+                Ok(Some(cleaned)) if at == 0 && cleaned.entries == 0 && cleaned.raw > 0 => {
+                    return Err(crate::Error::NotASession { path: part.path.clone() }.into());
+                }
+                Ok(Some(cleaned)) => all.add(&cleaned),
+                Ok(None) => {
+                    let stays = matches!(options.to, CleanTo::InPlace);
+                    let told = if stays { "stays as it is" } else { "is left out" };
+                    warnings.push(format!("{} is no text and {told}", part.path.display()));
+                    continue;
+                }
+                Err(Fault::Read(error)) if at == 0 => return Err(source.error(error).into()),
+                Err(Fault::Read(error)) => {
+                    warnings.push(format!("{} cannot be read: {error}", part.path.display()));
+                    continue;
+                }
+                Err(Fault::Write(source)) => return Err(CleanError::Write { path: target.path, source }),
+            }
+            let path = target.path.clone();
+            let backup = target.finish(&part.path, before.as_deref());
+            let backup = backup.map_err(|source| CleanError::Write { path: path.clone(), source })?;
+            if at == 0 && !matches!(options.to, CleanTo::Nowhere) {
+                row.file = Some(path.to_string_lossy().into_owned());
+                row.backup = backup.map(|backup| backup.to_string_lossy().into_owned());
+            }
+        }
+        row.without_base64 = all.without_base64();
+        (row.raw, row.cleaned) = (all.raw, all.cleaned);
+        (row.by_rule, row.redactions) = (all.by_rule, all.redactions);
+        row.warnings = warnings;
+        Ok(row)
+    }
+
+    /// Looks at everything that belongs to a session, so that what is found in one place is known in all.
+    fn redaction_for(&self, source: &Source, parts: &[Part], options: &CleanOptions) -> Redaction {
+        let mut noting =
+            Noting(Redaction::new(options.redact.clone()).knowing_people(&options.users, &options.hosts));
+        for (at, part) in parts.iter().enumerate() {
+            // What cannot be read is not written either, and that is told then.
+            if part.log {
+                let log = if at == 0 { Log::of(source) } else { Log::File(&part.path) };
+                let _ = log.scan(&mut noting);
+            } else if let Ok(bytes) = std::fs::read(&part.path) {
+                noting.0.note_text(&String::from_utf8_lossy(&bytes));
+                if is_json(&bytes) {
+                    noting.0.note_entry(&bytes);
+                }
+            }
+            noting.0.note_text(&part.path.to_string_lossy());
+        }
+        noting.0.settle();
+        noting.0
+    }
+
+    fn secrets_of(&self, source: &Source, redact: &Redact) -> Result<Secrets, crate::Error> {
+        let mut secrets = Secrets::default();
+        let redaction = Redaction::new(redact.clone());
+        for (at, part) in self.parts_of(source, Path::new("")).iter().enumerate() {
+            let mut found = Finding { redaction: &redaction, rows: Vec::new() };
+            if part.log {
+                let log = if at == 0 { Log::of(source) } else { Log::File(&part.path) };
+                match log.scan(&mut found) {
+                    Ok(()) => {}
+                    Err(error) if at == 0 => return Err(source.error(error)),
+                    Err(error) => {
+                        secrets.unread.push(format!("{}: {error}", part.path.display()));
+                        continue;
+                    }
+                }
+            } else {
+                match std::fs::read(&part.path) {
+                    Ok(bytes) => {
+                        let hits = redaction.find_in_text(&String::from_utf8_lossy(&bytes));
+                        let json = hits.is_empty() && is_json(&bytes);
+                        let json = if json { redaction.find_in_entry(&bytes) } else { Vec::new() };
+                        let json = json.into_iter().map(|hit| (1, hit));
+                        found.rows.extend(hits.into_iter().chain(json).map(|(n, hit)| (n, "file", hit)));
+                    }
+                    Err(error) => secrets.unread.push(format!("{}: {error}", part.path.display())),
+                }
+            }
+            let name = part.below.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let named = redaction.find_in_text(&name);
+            found.rows.extend(named.into_iter().map(|(_, hit)| (0, "file_name", hit)));
+            secrets.found.extend(found.rows.into_iter().map(|(line, place, found)| SecretRow {
+                r#type: "secret",
+                session: source.file.id.clone(),
+                file: part.path.to_string_lossy().into_owned(),
+                line,
+                r#where: place,
+                rule: found.rule.into_owned(),
+                masked: found.masked,
+            }));
+        }
+        Ok(secrets)
+    }
+}
+
+/// The session whose subagent a log is of.
+fn session_of_agent(source: &Source) -> Option<rethread_store::SessionFile> {
+    let mut dirs = source.file.path.ancestors();
+    let agents = dirs.find(|dir| dir.file_name().is_some_and(|name| name == "subagents"))?;
+    rethread_store::SessionFile::at(&agents.parent()?.with_extension("jsonl")).ok()
+}
+
+/// Tells whether a file is a backup, or half of a file that is being written.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let backup = name.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with(".bak");
+    backup || name.starts_with(".rethread-") && name.ends_with(".part")
+}
+
+/// The directory that holds all files that are in no config directory.
+fn common_dir(sources: &[&Source]) -> PathBuf {
+    let files =
+        sources.iter().filter(|source| source.bytes.is_none() && root_of(&source.file.path).is_none());
+    let mut dirs = files.filter_map(|source| source.file.path.parent());
+    let mut common = dirs.next().map(Path::to_owned).unwrap_or_default();
+    for dir in dirs {
+        while !dir.starts_with(&common) && common.pop() {}
+    }
+    common
+}
+
+/// A log to read.
+enum Log<'l> {
+    Bytes(&'l [u8]),
+    File(&'l Path),
+}
+
+impl<'l> Log<'l> {
+    fn of(source: &'l Source) -> Self {
+        match &source.bytes {
+            Some(bytes) => Self::Bytes(bytes),
+            None => Self::File(&source.file.path),
+        }
+    }
+
+    fn scan(&self, sink: &mut impl Sink) -> io::Result<()> {
+        match self {
+            Self::Bytes(bytes) => Scanner::default().scan_all(bytes, sink),
+            Self::File(path) => {
+                let limit = std::fs::metadata(path)?.len();
+                rethread_store::scan_file(path, limit, sink)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes note of what must not be shared.
+struct Noting(Redaction);
+
+impl Sink for Noting {
+    fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
+        match entry.content {
+            Content::Object => self.0.note_entry(entry.raw),
+            _ => self.0.note_text(&String::from_utf8_lossy(entry.raw)),
+        }
+    }
+
+    fn defect(&mut self, _: Defect) {}
+}
+
+/// Tells where it stands.
+struct Finding<'f> {
+    redaction: &'f Redaction,
+    rows: Vec<(u32, &'static str, rethread_edit::Found)>,
+}
+
+impl Sink for Finding<'_> {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        if entry.content == Content::Object {
+            let found = self.redaction.find_in_entry(entry.raw);
+            self.rows.extend(found.into_iter().map(|found| (entry.line, place_in(line, found.at), found)));
+        } else {
+            let found = self.redaction.find_in_text(&String::from_utf8_lossy(entry.raw));
+            self.rows.extend(found.into_iter().map(|(_, found)| (entry.line, "unreadable", found)));
+        }
+    }
+
+    fn defect(&mut self, _: Defect) {}
+}
+
+/// What went wrong.
+enum Fault {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Where the bytes of a cleaned file go.
+struct Target {
+    path: PathBuf,
+    to: To,
+}
+
+enum To {
+    File(NewSession, bool),
+    Memory(Vec<u8>),
+    Nowhere,
+}
+
+impl Target {
+    fn new(
+        part: &Part,
+        options: &CleanOptions,
+        redaction: Option<&Redaction>,
+        names: &mut BTreeSet<PathBuf>,
+    ) -> Result<Self, CleanError> {
+        let CleanTo::Dir { dir, over } = &options.to else {
+            let to =
+                if matches!(options.to, CleanTo::InPlace) { To::Memory(Vec::new()) } else { To::Nowhere };
+            return Ok(Self { path: part.path.clone(), to });
+        };
+        // The name of a project is a path, with the user's name in it.
+        let below = match redaction {
+            Some(redaction) => {
+                let names = part.below.iter().map(|name| redaction.rewrite_name(&name.to_string_lossy()));
+                names.collect()
+            }
+            None => part.below.clone(),
+        };
+        let mut path = dir.join(below);
+        // Different names may have become one.
+        for n in 2.. {
+            if names.insert(path.clone()) {
+                break;
+            }
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            path = path.with_file_name(format!("{n}-{name}"));
+        }
+        let failed = |source| CleanError::Write { path: path.clone(), source };
+        if let (Ok(there), Ok(own)) = (path.canonicalize(), part.path.canonicalize())
+            && there == own
+        {
+            return Err(CleanError::OverItself(path));
+        }
+        if !over && path.exists() {
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "it is there already")));
+        }
+        let file = NewSession::begin(&path).map_err(failed)?;
+        Ok(Self { path, to: To::File(file, *over) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.to {
+            To::File(file, _) => file.write(bytes),
+            To::Memory(all) => {
+                all.extend_from_slice(bytes);
+                Ok(())
+            }
+            To::Nowhere => Ok(()),
+        }
+    }
+
+    /// Forgets what was written.
+    fn restart(&mut self) -> io::Result<()> {
+        match &mut self.to {
+            To::File(file, _) => *file = NewSession::begin(&self.path)?,
+            To::Memory(all) => all.clear(),
+            To::Nowhere => {}
+        }
+        Ok(())
+    }
+
+    /// Puts it in its place; returns where the old file is kept.
+    fn finish(self, old: &Path, before: Option<&[u8]>) -> io::Result<Option<PathBuf>> {
+        match self.to {
+            To::File(file, over) => file.finish_soon(over).map(|()| None),
+            To::Memory(bytes) => {
+                let before = before.unwrap_or_default();
+                if before == bytes {
+                    return Ok(None);
+                }
+                rethread_store::replace_session(&old.canonicalize()?, before, &bytes).map(Some)
+            }
+            To::Nowhere => Ok(None),
+        }
+    }
+}
+
+fn clean_log(
+    log: &Log<'_>,
+    options: &CleanOptions,
+    redaction: Option<&Redaction>,
+    target: &mut Target,
+) -> Result<Option<Cleaned>, Fault> {
+    let mut bridges: Option<Bridges> = None;
+    loop {
+        let again = bridges.is_some();
+        let mut write = |bytes: &[u8]| target.write(bytes);
+        let mut cleaner = Cleaner::new(options.rules, redaction, bridges.take(), &mut write);
+        log.scan(&mut cleaner).map_err(Fault::Read)?;
+        let mut cleaned = cleaner.finish().map_err(Fault::Write)?;
+        bridges = cleaned.again.take().filter(|_| !again);
+        if bridges.is_none() {
+            return Ok(Some(cleaned));
+        }
+        target.restart().map_err(Fault::Write)?;
+    }
+}
+
+/// Cleans a file that is no log; nothing if it may hold what cannot be looked for.
+fn clean_text(
+    path: &Path,
+    before: Option<&[u8]>,
+    redaction: Option<&Redaction>,
+    target: &mut Target,
+) -> Result<Option<Cleaned>, Fault> {
+    let bytes =
+        before.map_or_else(|| std::fs::read(path), |bytes| Ok(bytes.to_vec())).map_err(Fault::Read)?;
+    let mut cleaned = Cleaned { raw: bytes.len() as u64, ..Cleaned::default() };
+    let out = match (std::str::from_utf8(&bytes), redaction) {
+        (_, None) => None,
+        (Ok(text), Some(redaction)) => {
+            let counts = &mut cleaned.redactions;
+            let json = is_json(&bytes).then(|| redaction.rewrite_entry(&bytes, counts)).flatten();
+            let json = json.and_then(|json| String::from_utf8(json).ok());
+            let text = json.as_deref().unwrap_or(text);
+            redaction.rewrite_text(text, counts).or(json).map(String::into_bytes)
+        }
+        (Err(_), Some(_)) => return Ok(None),
+    };
+    let out = out.unwrap_or(bytes);
+    cleaned.cleaned = out.len() as u64;
+    let taken = cleaned.raw.saturating_sub(cleaned.cleaned);
+    if taken > 0 {
+        cleaned.by_rule.insert("redact", taken);
+    }
+    target.write(&out).map_err(Fault::Write)?;
+    Ok(Some(cleaned))
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
+}
