@@ -49,6 +49,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if wanted("clone") {
         clone(&us, &dir, rounds)?;
     }
+    if wanted("clean") {
+        clean(&us, &dir, rounds)?;
+    }
     if wanted("export") {
         export(&us, &dir, rounds.min(3))?;
     }
@@ -431,6 +434,60 @@ fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     }
 }
 
+/// `clean` beside `info` on the same sessions, and `secrets` beside detect-secrets.
+fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
+    let hoards = dir.join("hoards");
+    if !hoards.exists() {
+        let part = dir.join("hoards.part");
+        fs::create_dir_all(&part)?;
+        for n in 0..20 {
+            fs::write(part.join(format!("{n}.jsonl")), rethread_testkit::hoard::hoard(n, 24).bytes())?;
+        }
+        fs::rename(&part, &hoards)?;
+    }
+    let texts = dir.join("texts");
+    for n in 0..20 {
+        generated(&texts.join(format!("{n}.jsonl")), 10_000_000, n)?;
+    }
+    for (name, sessions) in [("pictures and files", &hoards), ("texts", &texts)] {
+        let sessions = sessions.to_string_lossy();
+        let out = dir.join("cleaned").to_string_lossy().into_owned();
+        for more in [&[][..], &["--redact"]] {
+            let ours = || {
+                let _ = fs::remove_dir_all(&out);
+                command(us, &[&["clean", "-q", "-l", "standard", "-o", &out, &sessions], more].concat())
+            };
+            let theirs = || command(us, &["info", "-q", "--json", &sessions]);
+            let what = format!("`clean {}`, 200 MB of {name}; our `info`", more.join(" "));
+            row(&what, &ours, &theirs, rounds)?;
+        }
+    }
+    let few = dir.join("few");
+    if !few.exists() {
+        fs::create_dir_all(&few)?;
+        let corpus =
+            rethread_testkit::shared("corpus").map(|dir| logs_in(&dir)).transpose()?.unwrap_or_default();
+        for (n, log) in corpus.iter().enumerate().step_by(12) {
+            fs::copy(log, few.join(format!("{n}.jsonl")))?;
+        }
+        if corpus.is_empty() {
+            generated(&few.join("a.jsonl"), 4_000_000, 77)?;
+        }
+    }
+    match python(dir, "detect-secrets", &["detect-secrets"]) {
+        Ok(python) => {
+            let files = few.to_string_lossy().into_owned();
+            let ours = || command(us, &["secrets", "-q", &files]);
+            let theirs = || command(&python, &["-m", "detect_secrets", "scan", "--all-files", &files]);
+            row("`secrets`, some MB; detect-secrets", &ours, &theirs, rounds.min(3))
+        }
+        Err(error) => {
+            println!("| `secrets`, some MB | - | no detect-secrets: {error} | - | - |");
+            Ok(())
+        }
+    }
+}
+
 /// Installs packages from PyPI into an environment of their own, once.
 fn python(dir: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let env = dir.join(name);
@@ -535,7 +592,8 @@ fn measure(mut command: Command) -> Result<Run> {
     let wall = started.elapsed();
     drop(ended);
     // A check that found something ends with 1.
-    let found = status.code() == Some(1) && command.get_args().next().is_some_and(|arg| arg == "check");
+    let found = status.code() == Some(1)
+        && command.get_args().next().is_some_and(|arg| arg == "check" || arg == "secrets");
     if !status.success() && !found {
         bail!("{command:?} failed");
     }

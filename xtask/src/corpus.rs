@@ -1,11 +1,13 @@
-//! Every session at hand, cloned by every recipe, and what must hold of the results.
+//! Every session at hand, cloned by every recipe and cleaned at every level, and what must hold of the
+//! results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
-use rethread_testkit::clones;
+use rethread_edit::Level;
+use rethread_testkit::{cleans, clones};
 
 /// Clones all logs under `dirs`, or under `../shared`, and says for which recipes what does not hold.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -48,6 +50,18 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
                 (kind, path.clone(), wrong)
             })
         })
+        .chain(logs.par_iter().flat_map_iter(|path| {
+            let log = std::fs::read(path).unwrap_or_default();
+            let named = |level: &Level| {
+                let name = format!("clean {}", level.name());
+                filter.is_none_or(|filter| name.starts_with(filter.as_str())).then_some((name, *level))
+            };
+            let levels: Vec<(String, Level)> = Level::ALL.iter().filter_map(named).collect();
+            let path = path.clone();
+            levels
+                .into_iter()
+                .map(move |(name, level)| (name, path.clone(), cleans::check_clean(&log, level).err()))
+        }))
         .collect();
     let mut table: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
     for (name, _, wrong) in &results {
@@ -68,11 +82,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         .filter_map(|(name, path, wrong)| Some((name, path, wrong.as_ref()?)))
         .filter(|(.., wrong)| !cannot_be(wrong))
         .collect();
-    println!("{} sessions, {} clones, {} wrong", logs.len(), results.len(), wrong.len());
+    println!("{} sessions, {} clones and cleaned copies, {} wrong", logs.len(), results.len(), wrong.len());
     for (name, path, wrong) in wrong.iter().take(4000) {
         println!("{name}: {}: {wrong}", path.display());
     }
-    if wrong.is_empty() { Ok(()) } else { bail!("some clones are not as they should be") }
+    if wrong.is_empty() { Ok(()) } else { bail!("some are not as they should be") }
 }
 
 /// Tells whether there is no such clone: nothing was said, or it is no session.

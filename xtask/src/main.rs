@@ -25,7 +25,7 @@ fn main() -> Result<()> {
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|export] | corpus [--recipe NAME] [DIR…] | browser | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }

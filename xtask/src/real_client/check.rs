@@ -27,6 +27,8 @@ pub(crate) enum Check {
     Repair,
     /// What `rethread clone` wrote is taken by every client, and sent as `preview` says.
     Clone,
+    /// What `rethread clean` left is taken by every client, and sent as `preview` says.
+    Clean,
     /// What a client sends is what was recorded of it: a check of this program, not of `rethread`.
     Recorded,
 }
@@ -60,6 +62,9 @@ pub(crate) const RECIPES: &[&[&str]] = &[
     &["--until", "7", "--keep-ids"],
     &["--heavy"],
 ];
+/// How sessions are cleaned that are to be resumed.
+pub(crate) const CLEANED: &[&[&str]] =
+    &[&["--level", "light", "--redact"], &["--level", "standard", "--redact", "--anonymise"]];
 /// How many of them are tried on each log.
 pub(crate) const RECIPES_EACH: usize = 4;
 
@@ -86,6 +91,7 @@ impl Job<'_> {
         let repaired = match self.check {
             Check::Repair => self.repair(rethread),
             Check::Clone => self.make_clone(rethread),
+            Check::Clean => self.clean(rethread),
             Check::Preview | Check::Recorded => Ok(None),
         };
         for client in &self.clients {
@@ -93,9 +99,11 @@ impl Job<'_> {
             let difference = match (&repaired, self.check) {
                 (Err(error), _) => Ok(Some(format!("{error:#}"))),
                 (Ok(repaired), Check::Repair) => self.resume_repaired(repaired.as_ref(), rethread, client),
-                (Ok(Some((_, clone))), Check::Clone) => self.resume_clone(clone, rethread, client),
+                (Ok(Some((_, made))), Check::Clone | Check::Clean) => {
+                    self.resume_made(made, rethread, client)
+                }
                 // There is no such clone: nothing was said, or the path does not go so far.
-                (Ok(None), Check::Clone) => Ok(None),
+                (Ok(None), Check::Clone | Check::Clean) => Ok(None),
                 (Ok(_), Check::Preview) => self.preview(rethread, client),
                 (Ok(_), Check::Recorded) => self.recorded(client),
             };
@@ -134,12 +142,20 @@ impl Job<'_> {
         Ok(stage.make_clone(rethread, self.recipe)?.map(|output| (stage, output)))
     }
 
-    fn resume_clone(&self, clone: &Path, rethread: &Path, client: &Client) -> Result<Option<String>> {
-        let stage = Stage::of(clone)?;
+    /// Cleans a copy of the log.
+    fn clean(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
+        let stage = Stage::of(&self.sample.path)?;
+        let cleaned = stage.clean(rethread, self.recipe)?;
+        Ok(Some((stage, cleaned)))
+    }
+
+    fn resume_made(&self, made: &Path, rethread: &Path, client: &Client) -> Result<Option<String>> {
+        let stage = Stage::of(made)?;
         let told = stage.preview(rethread, &client.version, PROMPT)?;
         let sent = stage.resume(client, PROMPT)?;
         if !sent.accepted && told.accepted {
-            return Ok(Some(format!("cloned, and the client refused it: {}", sent.said)));
+            let done = self.check.verb();
+            return Ok(Some(format!("after `{done}` the client refused it: {}", sent.said)));
         }
         Ok(told.differs_from(&sent))
     }
@@ -178,6 +194,7 @@ impl Check {
             Self::Preview => "preview",
             Self::Repair => "repair",
             Self::Clone => "clone",
+            Self::Clean => "clean",
             Self::Recorded => "recorded",
         }
     }

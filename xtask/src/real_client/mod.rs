@@ -23,14 +23,14 @@ use anyhow::{Context, Result, bail};
 use rethread_testkit::Home;
 use serde_json::json;
 
-use self::check::{Check, Job, PROMPT, RECIPES, RECIPES_EACH};
+use self::check::{CLEANED, Check, Job, PROMPT, RECIPES, RECIPES_EACH};
 use self::install::{Client, VERSIONS};
 use self::run::Stage;
 use self::samples::Choice;
 use crate::{cargo, target_dir, workspace};
 
 pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--client VERSION] \
-    [preview|repair|clone|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
+    [preview|repair|clone|clean|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
 
 /// The program to check, if it is not to be built.
 const RETHREAD: &str = "RETHREAD_BIN";
@@ -112,7 +112,7 @@ fn inside(options: &Options) -> Result<()> {
     let choice = Choice { all: options.all, filter: options.filter.clone() };
     let made = Home::default();
     let has = |check: Check| checks.contains(&check);
-    let sessions = if has(Check::Preview) || has(Check::Clone) {
+    let sessions = if has(Check::Preview) || has(Check::Clone) || has(Check::Clean) {
         samples::sessions(&choice, &made)?
     } else {
         Vec::new()
@@ -133,6 +133,10 @@ fn inside(options: &Options) -> Result<()> {
         for n in (0..RECIPES_EACH).filter(|_| has(Check::Clone)) {
             let recipe = RECIPES[(at * RECIPES_EACH + n) % RECIPES.len()];
             jobs.push(Job { check: Check::Clone, sample, clients: all.clone(), recipe });
+        }
+        if has(Check::Clean) {
+            let recipe = CLEANED[at % CLEANED.len()];
+            jobs.push(Job { check: Check::Clean, sample, clients: all.clone(), recipe });
         }
     }
     for sample in &cases {
@@ -174,7 +178,7 @@ impl Options {
             jobs: 2,
             versions: Vec::new(),
             prompt: PROMPT.to_owned(),
-            what: What::Checks(vec![Check::Preview, Check::Repair, Check::Clone]),
+            what: What::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]),
             filter: None,
         };
         let mut words = Vec::new();
@@ -196,6 +200,7 @@ impl Options {
             Some("preview") => options.what = What::Checks(vec![Check::Preview]),
             Some("repair") => options.what = What::Checks(vec![Check::Repair]),
             Some("clone") => options.what = What::Checks(vec![Check::Clone]),
+            Some("clean") => options.what = What::Checks(vec![Check::Clean]),
             Some("recorded") => options.what = What::Checks(vec![Check::Recorded]),
             Some("record") => {
                 let (file, after) = rest.split_first().context("`record` needs a file")?;
@@ -237,7 +242,7 @@ mod tests {
         assert_eq!(options.versions, VERSIONS);
         assert_eq!(
             (options.jobs, options.what),
-            (2, What::Checks(vec![Check::Preview, Check::Repair, Check::Clone]))
+            (2, What::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]))
         );
         let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("arguments");
         assert_eq!(options.what, What::Checks(vec![Check::Repair]));

@@ -132,6 +132,17 @@ impl Stage {
         Ok(output.map(|path| self.home.join("work").join(path)))
     }
 
+    /// Cleans the session in its place.
+    pub(crate) fn clean(&self, rethread: &Path, how: &[&str]) -> Result<PathBuf> {
+        let args = [&["clean", "--json", "--in-place"], how].concat();
+        let answers = self.rethread(rethread, &args)?;
+        answers
+            .iter()
+            .find(|answer| answer["type"] == "cleaned")
+            .context("`rethread clean` printed nothing")?;
+        Ok(self.session.clone())
+    }
+
     /// Runs `rethread` on the session and returns the documents that it printed.
     fn rethread(&self, rethread: &Path, args: &[&str]) -> Result<Vec<Value>> {
         let output = self.command(rethread).args(args).arg(&self.session).output().context("rethread")?;
