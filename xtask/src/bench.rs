@@ -478,7 +478,12 @@ fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         Ok(python) => {
             let files = few.to_string_lossy().into_owned();
             let ours = || command(us, &["secrets", "-q", &files]);
-            let theirs = || command(&python, &["-m", "detect_secrets", "scan", "--all-files", &files]);
+            // In a repository it looks at nothing outside of it.
+            let theirs = || {
+                let mut theirs = command(&python, &["-m", "detect_secrets", "scan", "--all-files", "."]);
+                theirs.current_dir(&few);
+                theirs
+            };
             row("`secrets`, some MB; detect-secrets", &ours, &theirs, rounds.min(3))
         }
         Err(error) => {

@@ -255,7 +255,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("typeform-token", &["tfp_"], r"\btfp_[A-Za-z0-9_.=-]{59}"),
     rule("adobe-secret", &["p8e-", "p8-"], r"\bp8e?-[A-Za-z0-9_-]{30,}"),
     rule("adafruit-key", &["aio_"], r"\baio_[A-Za-z0-9]{28}\b"),
-    rule("asana-token", &["/"], r"\b[0-2]/\d{15,17}(?:/\d{15,17})?:[a-f0-9]{32}\b"),
+    rule("asana-token", &["0/", "1/", "2/"], r"\b[0-2]/\d{15,17}(?:/\d{15,17})?:[a-f0-9]{32}\b"),
     rule(
         "mapbox-token",
         &["sk.eyj", "pk.eyj", "tk.eyj"],

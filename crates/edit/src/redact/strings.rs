@@ -73,6 +73,8 @@ pub(crate) fn rewrite(
 
 fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
     let mut name: &[u8] = b"";
+    // What a `name` or `key` says before a `value`: settings are often written so.
+    let mut label: &[u8] = b"";
     let mut list: Vec<Token<'a>> = Vec::new();
     let mut at = 0;
     while let Some(start) = memchr::memchr(b'"', &raw[at..]).map(|quote| at + quote) {
@@ -85,6 +87,7 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
         }
         if between.iter().any(|b| matches!(b, b'}' | b']')) {
             name = b"";
+            label = b"";
         }
         let token = Token { start, end, inner: &raw[start + 1..end - 1] };
         let behind = raw[end..].iter().find(|b| !b.is_ascii_whitespace());
@@ -95,13 +98,16 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
                 visit(&list, name);
                 list.clear();
             }
-            name = token.inner;
+            name = if token.inner == b"value" && !label.is_empty() { label } else { token.inner };
             // Most names are short and plain; those of files and addresses are not.
             let plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
             if token.inner.len() >= 16 || !token.inner.iter().all(plain) {
                 visit(&[token], b"");
             }
         } else if !(is_sealed(name) && is_strict_base64(token.inner)) {
+            if matches!(name, b"name" | b"key") {
+                label = token.inner;
+            }
             list.push(token);
         }
     }
@@ -122,6 +128,16 @@ mod tests {
             seen.push(format!("{}={}", String::from_utf8_lossy(texts.name), texts.texts.join("|")));
         });
         assert_eq!(seen, ["a=x", "list=1|2\n", "=a rather long name", "a rather long name=y", "z=A"]);
+    }
+
+    #[test]
+    fn a_value_stands_under_the_name_beside_it() {
+        let raw = br#"[{"name":"TOKEN","value":"x"},{"value":"y"}]"#;
+        let mut seen = Vec::new();
+        each_text(raw, |texts| {
+            seen.push(format!("{}={}", String::from_utf8_lossy(texts.name), texts.texts.join("|")));
+        });
+        assert_eq!(seen, ["name=TOKEN", "TOKEN=x", "value=y"]);
     }
 
     #[test]
