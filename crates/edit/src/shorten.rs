@@ -18,8 +18,7 @@ pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut done = 0;
     let mut key: &[u8] = b"";
     let mut at = 0;
-    while let Some(start) = memchr::memchr(b'"', &value[at..]).map(|quote| at + quote) {
-        let end = string_end(value, start)?;
+    for (start, end) in strings(value) {
         let inner = &value[start + 1..end - 1];
         // What stands behind a closing bracket is not that object's.
         if value[at..start].iter().any(|b| matches!(b, b'}' | b']')) {
@@ -54,8 +53,18 @@ pub(crate) fn shorten_block(block: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some([&block[..start], &short, &block[start + value.len()..]].concat())
 }
 
+/// The strings of a JSON value, names too: where each begins and ends, with its quotes.
+pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + memchr::memchr(b'"', &value[at..])?;
+        at = string_end(value, start)?;
+        Some((start, at))
+    })
+}
+
 /// The place behind the string that begins with a quote at `start`.
-pub(crate) fn string_end(value: &[u8], start: usize) -> Option<usize> {
+fn string_end(value: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
         let found = at + memchr::memchr2(b'"', b'\\', value.get(at..)?)?;

@@ -8,6 +8,8 @@ pub(crate) struct Splice<'a> {
     pub(crate) line: Line,
     /// What replaces which bytes, in no order.
     changes: Vec<(usize, usize, Vec<u8>)>,
+    /// Members that go, in no order.
+    gone: Vec<(usize, usize)>,
 }
 
 impl<'a> Splice<'a> {
@@ -15,7 +17,7 @@ impl<'a> Splice<'a> {
     pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut line = Line::default();
         parse_entry(raw, &mut line);
-        Self { raw, line, changes: Vec::new() }
+        Self { raw, line, changes: Vec::new(), gone: Vec::new() }
     }
 
     /// Replaces bytes by others.
@@ -62,31 +64,66 @@ impl<'a> Splice<'a> {
         if span.is_empty() {
             return;
         }
-        let blank = |b: &u8| b.is_ascii_whitespace();
-        let before = |end: usize| end - self.raw[..end].iter().rev().take_while(|b| blank(b)).count();
-        // The name ends with a quote before the colon, and no name that we know has one inside.
-        let colon = before(span.start());
-        let name_end = before(colon.saturating_sub(1));
-        let name = memchr::memrchr(b'"', &self.raw[..name_end.saturating_sub(1)]).unwrap_or(0);
-        let end = span.start() + span.len();
-        let behind = end + self.raw[end..].iter().take_while(|b| blank(b)).count();
-        if self.raw.get(behind) == Some(&b',') {
-            self.changes.push((name, behind + 1, Vec::new()));
-        } else {
-            let comma = before(name);
-            let start = if self.raw[..comma].ends_with(b",") { comma - 1 } else { name };
-            self.changes.push((start, end, Vec::new()));
-        }
+        self.gone.push((member_start(self.raw, span), span.start() + span.len()));
     }
 
     /// Returns the line with its changes.
     pub(crate) fn finish(&self) -> Vec<u8> {
-        apply(self.raw, &self.changes)
+        let mut gone = self.gone.clone();
+        gone.sort_unstable();
+        let gone: Vec<_> =
+            with_commas(self.raw, &gone).into_iter().map(|(start, end)| (start, end, Vec::new())).collect();
+        apply(self.raw, self.changes.iter().chain(&gone).collect())
     }
 }
 
-fn apply(raw: &[u8], changes: &[(usize, usize, Vec<u8>)]) -> Vec<u8> {
-    let mut changes: Vec<_> = changes.iter().collect();
+/// Where a member of an object begins: at its name, found from its value.
+pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
+    let before = |end: usize| end - raw[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
+    let colon = before(value.start());
+    // The name ends with a quote before the colon, and may have others inside.
+    let mut name = before(colon.saturating_sub(1)).saturating_sub(1);
+    while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
+        name = quote;
+        if raw[..quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0 {
+            break;
+        }
+    }
+    name
+}
+
+/// Adds commas to members and items that go, which are in order: of neighbours that all go, one stays if
+/// others stand on both sides.
+pub(crate) fn with_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let blank = |b: &u8| b.is_ascii_whitespace();
+    let parted = |b: &u8| *b == b',' || blank(b);
+    let mut out = Vec::with_capacity(gone.len());
+    let mut rest = gone;
+    while let Some(&(start, _)) = rest.first() {
+        let next_to =
+            |pair: &[(usize, usize)]| pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(parted);
+        let n = 1 + rest.windows(2).take_while(|pair| next_to(pair)).count();
+        let (run, others) = rest.split_at(n);
+        rest = others;
+        let end = run[n - 1].1;
+        let behind = end + raw[end..].iter().take_while(|b| blank(b)).count();
+        let before = start - raw[..start].iter().rev().take_while(|b| blank(b)).count();
+        let (mut at, end) = if raw.get(behind) == Some(&b',') {
+            (start, behind + 1)
+        } else if raw[..before].ends_with(b",") {
+            (before - 1, end)
+        } else {
+            (start, end)
+        };
+        for next in run[1..].iter().map(|&(start, _)| start).chain([end]) {
+            out.push((at, next));
+            at = next;
+        }
+    }
+    out
+}
+
+fn apply(raw: &[u8], mut changes: Vec<&(usize, usize, Vec<u8>)>) -> Vec<u8> {
     // Of two changes of the same bytes the first one counts.
     changes.sort_by_key(|change| (change.0, change.1));
     let mut out = Vec::with_capacity(raw.len() + 64);
@@ -123,6 +160,28 @@ mod tests {
         assert_eq!(
             out,
             r#"{"uuid":"u","b" : 1.50, "parentUuid":"p","message":{"id":"m","content":[{"x":1},2]},"e":"\u00e9"}"#
+        );
+    }
+
+    #[test]
+    fn neighbours_go_together_and_leave_no_comma() {
+        let raw = br#"{"sessionId":"s","uuid":"u", "toolUseResult":{"a":1},"sourceToolAssistantUUID":"x"}"#;
+        let without = |keys: &[Key]| {
+            let mut splice = Splice::new(raw);
+            keys.iter().for_each(|&key| splice.remove(key));
+            String::from_utf8(splice.finish()).expect("UTF-8")
+        };
+        assert_eq!(
+            without(&[Key::ToolUseResult, Key::SourceToolAssistantUuid]),
+            r#"{"sessionId":"s","uuid":"u"}"#
+        );
+        assert_eq!(
+            without(&[Key::SessionId, Key::ToolUseResult]),
+            r#"{"uuid":"u", "sourceToolAssistantUUID":"x"}"#
+        );
+        assert_eq!(
+            without(&[Key::SessionId, Key::Uuid, Key::ToolUseResult, Key::SourceToolAssistantUuid]),
+            "{}"
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_edit::{Bridges, Cleaned, Cleaner, Redact, Redaction, Rules, place_in};
@@ -90,6 +91,17 @@ struct Part {
     below: PathBuf,
     /// Its entries are cleaned; all other files are texts.
     log: bool,
+    /// Its bytes, if it is no file.
+    bytes: Option<Arc<Vec<u8>>>,
+}
+
+impl Part {
+    fn to_read(&self) -> Log<'_> {
+        match &self.bytes {
+            Some(bytes) => Log::Bytes(bytes),
+            None => Log::File(&self.path),
+        }
+    }
 }
 
 impl Library {
@@ -101,15 +113,15 @@ impl Library {
         options: &CleanOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Vec<Result<CleanedRow, CleanError>> {
-        let out = match &options.to {
-            CleanTo::Dir { dir, .. } => dir.canonicalize().ok(),
-            _ => None,
-        };
         let mut sources = self.without_parts(sources);
-        // What an earlier run wrote there is no session of this one.
-        let written = |path: &Path| out.as_ref().is_some_and(|out| path.starts_with(out));
-        let here = sources.iter().all(|s| s.file.path.canonicalize().is_ok_and(|path| written(&path)));
-        sources.retain(|s| here || !s.file.path.canonicalize().is_ok_and(|path| written(&path)));
+        if let CleanTo::Dir { dir, .. } = &options.to
+            && let Ok(dir) = dir.canonicalize()
+        {
+            // What an earlier run wrote there is no session of this one, unless nothing else is meant.
+            let written = |s: &&Source| s.file.path.canonicalize().is_ok_and(|path| path.starts_with(&dir));
+            let (there, elsewhere): (Vec<_>, Vec<_>) = sources.into_iter().partition(written);
+            sources = if elsewhere.is_empty() { there } else { elsewhere };
+        }
         let base = common_dir(&sources);
         let clean = |source: &&Source| {
             let _turn = source.turn();
@@ -159,7 +171,8 @@ impl Library {
             Some(_) => PathBuf::from(format!("{}.jsonl", source.file.id)),
             None => path.file_name().map(PathBuf::from).unwrap_or_default(),
         };
-        let mut parts = vec![Part { path: path.clone(), below: project.join(name), log: true }];
+        let bytes = source.bytes.clone();
+        let mut parts = vec![Part { path: path.clone(), below: project.join(name), log: true, bytes }];
         if source.bytes.is_some() || source.file.agent {
             return parts;
         }
@@ -182,7 +195,7 @@ impl Library {
             // Other files with lines of JSON hold what somebody else wrote.
             let log = path.extension().is_some_and(|ending| ending == "jsonl")
                 && (path.iter().any(|name| name == "subagents") || path.parent() == Some(dir));
-            Some(Part { path, below, log })
+            Some(Part { path, below, log, bytes: None })
         }));
         parts
     }
@@ -205,7 +218,7 @@ impl Library {
         }
         let parts = self.parts_of(source, base);
         let mut warnings = Vec::new();
-        let redaction = options.redact.any().then(|| self.redaction_for(source, &parts, options));
+        let redaction = options.redact.any().then(|| redaction_for(&parts, options));
         let redaction = redaction.as_ref();
         let mut row = CleanedRow {
             r#type: "cleaned",
@@ -231,11 +244,7 @@ impl Library {
                 CleanTo::InPlace => Some(std::fs::read(&part.path).map_err(|e| source.error(e))?),
                 _ => None,
             };
-            let log = match (&before, at) {
-                (Some(bytes), _) => Log::Bytes(bytes),
-                (None, 0) => Log::of(source),
-                (None, _) => Log::File(&part.path),
-            };
+            let log = before.as_deref().map_or_else(|| part.to_read(), Log::Bytes);
             let cleaned = match part.log {
                 true => clean_log(&log, options, redaction, &mut target),
                 false => clean_text(&part.path, before.as_deref(), redaction, &mut target),
@@ -273,35 +282,13 @@ impl Library {
         Ok(row)
     }
 
-    /// Looks at everything that belongs to a session, so that what is found in one place is known in all.
-    fn redaction_for(&self, source: &Source, parts: &[Part], options: &CleanOptions) -> Redaction {
-        let mut noting =
-            Noting(Redaction::new(options.redact.clone()).knowing_people(&options.users, &options.hosts));
-        for (at, part) in parts.iter().enumerate() {
-            // What cannot be read is not written either, and that is told then.
-            if part.log {
-                let log = if at == 0 { Log::of(source) } else { Log::File(&part.path) };
-                let _ = log.scan(&mut noting);
-            } else if let Ok(bytes) = std::fs::read(&part.path) {
-                noting.0.note_text(&String::from_utf8_lossy(&bytes));
-                if is_json(&bytes) {
-                    noting.0.note_entry(&bytes);
-                }
-            }
-            noting.0.note_text(&part.path.to_string_lossy());
-        }
-        noting.0.settle();
-        noting.0
-    }
-
     fn secrets_of(&self, source: &Source, redact: &Redact) -> Result<Secrets, crate::Error> {
         let mut secrets = Secrets::default();
         let redaction = Redaction::new(redact.clone());
         for (at, part) in self.parts_of(source, Path::new("")).iter().enumerate() {
             let mut found = Finding { redaction: &redaction, rows: Vec::new() };
             if part.log {
-                let log = if at == 0 { Log::of(source) } else { Log::File(&part.path) };
-                match log.scan(&mut found) {
+                match part.to_read().scan(&mut found) {
                     Ok(()) => {}
                     Err(error) if at == 0 => return Err(source.error(error)),
                     Err(error) => {
@@ -338,6 +325,26 @@ impl Library {
     }
 }
 
+/// Looks at everything that belongs to a session, so that what is found in one place is known in all.
+fn redaction_for(parts: &[Part], options: &CleanOptions) -> Redaction {
+    let mut noting =
+        Noting(Redaction::new(options.redact.clone()).knowing_people(&options.users, &options.hosts));
+    for part in parts {
+        // What cannot be read is not written either, and that is told then.
+        if part.log {
+            let _ = part.to_read().scan(&mut noting);
+        } else if let Ok(bytes) = std::fs::read(&part.path) {
+            noting.0.note_text(&String::from_utf8_lossy(&bytes));
+            if is_json(&bytes) {
+                noting.0.note_entry(&bytes);
+            }
+        }
+        noting.0.note_text(&part.path.to_string_lossy());
+    }
+    noting.0.settle();
+    noting.0
+}
+
 /// The session whose subagent a log is of.
 fn session_of_agent(source: &Source) -> Option<rethread_store::SessionFile> {
     let mut dirs = source.file.path.ancestors();
@@ -370,14 +377,7 @@ enum Log<'l> {
     File(&'l Path),
 }
 
-impl<'l> Log<'l> {
-    fn of(source: &'l Source) -> Self {
-        match &source.bytes {
-            Some(bytes) => Self::Bytes(bytes),
-            None => Self::File(&source.file.path),
-        }
-    }
-
+impl Log<'_> {
     fn scan(&self, sink: &mut impl Sink) -> io::Result<()> {
         match self {
             Self::Bytes(bytes) => Scanner::default().scan_all(bytes, sink),

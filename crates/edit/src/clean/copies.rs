@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Changes, Rule, Rules, media};
-use crate::shorten::string_end;
+use crate::shorten::strings;
 
 /// Strings that are shorter may be alike by chance.
 const TEXT: usize = 64;
@@ -20,15 +20,8 @@ const GONE: &[u8] = b"\"[removed]\"";
 
 /// Remembers the texts that a call was given.
 pub(super) fn note_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
-    let mut at = 0;
-    while let Some(start) = memchr::memchr(b'"', &input[at..]).map(|quote| at + quote) {
-        let Some(end) = string_end(input, start) else { return };
-        let inner = &input[start + 1..end - 1];
-        if inner.len() >= TEXT {
-            inputs.insert(xxh3_64(inner));
-        }
-        at = end;
-    }
+    let texts = strings(input).map(|(start, end)| &input[start + 1..end - 1]);
+    inputs.extend(texts.filter(|text| text.len() >= TEXT).map(xxh3_64));
 }
 
 /// Cleans the copy of a result in an entry.

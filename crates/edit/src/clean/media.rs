@@ -4,7 +4,7 @@ use memchr::memmem;
 use rethread_log::{Json, unescape};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::shorten::{is_strict_base64, string_end};
+use crate::shorten::{is_strict_base64, strings};
 use crate::splice::string;
 
 /// Data that is shorter is not worth a note.
@@ -73,12 +73,9 @@ pub(super) fn within(value: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn anywhere(value: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut done = 0;
-    let mut at = 0;
     let mut name: &[u8] = b"";
-    while let Some(start) = memchr::memchr(b'"', &value[at..]).map(|quote| at + quote) {
-        let end = string_end(value, start)?;
+    for (start, end) in strings(value) {
         let inner = &value[start + 1..end - 1];
-        at = end;
         if value.get(end) == Some(&b':') {
             name = inner;
         } else if inner.len() >= WORTH

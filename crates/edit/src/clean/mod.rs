@@ -6,9 +6,11 @@
 //! A thinking block's signature stands for what was said before it. So once something that is sent was
 //! changed, thinking behind it goes, up to the next compaction.
 
+mod changes;
 mod copies;
 mod lean;
 mod media;
+mod rules;
 mod spoken;
 
 use std::collections::BTreeMap;
@@ -18,170 +20,13 @@ use rethread_log::{BlockKind, Content, Defect, Entry, Json, Key, Kind, Line, Sin
 use rethread_model::Uid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use changes::Changes;
+pub use rules::{Level, Rule, Rules};
+
 use crate::ids::spots;
 use crate::redact::{Redaction, Redactions};
 use crate::shorten::{shorten, shorten_block};
-
-/// How much is taken out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Level {
-    /// Pictures and documents, and what is stored twice.
-    Light,
-    /// What no client sends.
-    #[default]
-    Standard,
-    /// What readers can do without.
-    Strong,
-    /// Everything but the conversation.
-    Max,
-}
-
-/// One thing that is taken out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each has a description of its own")]
-pub enum Rule {
-    Media,
-    OriginalFile,
-    StoredTwice,
-    ResultCopy,
-    Progress,
-    Requests,
-    Bookkeeping,
-    Thinking,
-    Unreadable,
-    Envelope,
-    LongResults,
-    LongInputs,
-    Attachments,
-    Tools,
-}
-
-impl Level {
-    /// All levels, from the least on.
-    pub const ALL: [Self; 4] = [Self::Light, Self::Standard, Self::Strong, Self::Max];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Light => "light",
-            Self::Standard => "standard",
-            Self::Strong => "strong",
-            Self::Max => "max",
-        }
-    }
-
-    /// Tells whether a client can go on with what is left.
-    pub fn is_resumable(self) -> bool {
-        self <= Self::Standard
-    }
-}
-
-impl Rule {
-    /// All rules, in the order in which they are told.
-    pub const ALL: [Self; 14] = [
-        Self::Media,
-        Self::OriginalFile,
-        Self::StoredTwice,
-        Self::ResultCopy,
-        Self::Progress,
-        Self::Requests,
-        Self::Bookkeeping,
-        Self::Thinking,
-        Self::Unreadable,
-        Self::Envelope,
-        Self::LongResults,
-        Self::LongInputs,
-        Self::Attachments,
-        Self::Tools,
-    ];
-
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Media => "media",
-            Self::OriginalFile => "original-file",
-            Self::StoredTwice => "stored-twice",
-            Self::ResultCopy => "result-copy",
-            Self::Progress => "progress",
-            Self::Requests => "requests",
-            Self::Bookkeeping => "bookkeeping",
-            Self::Thinking => "thinking",
-            Self::Unreadable => "unreadable",
-            Self::Envelope => "envelope",
-            Self::LongResults => "long-results",
-            Self::LongInputs => "long-inputs",
-            Self::Attachments => "attachments",
-            Self::Tools => "tools",
-        }
-    }
-
-    /// Finds a rule by its name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
-    /// Says what it does.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::Media => "pictures, PDFs and other data: their type, size and hash stay",
-            Self::OriginalFile => "whole files as they were before an edit; the edit itself stays",
-            Self::StoredTwice => "what the client's copy of a result repeats of the call or the result",
-            Self::ResultCopy => "the rest of that copy but for short fields and the lines of an edit",
-            Self::Progress => "progress notes of tools, hooks and subagents",
-            Self::Requests => "recorded requests to the API",
-            Self::Bookkeeping => "snapshots of files, costs and other notes that the client keeps for itself",
-            Self::Thinking => "thinking, with its signatures",
-            Self::Unreadable => "lines that are no entries",
-            Self::Envelope => "fields that no reader needs, or that repeat the entry before",
-            Self::LongResults => "the middle of results of more than 2,000 characters",
-            Self::LongInputs => "the middle of what calls were given, over 2,000 characters",
-            Self::Attachments => "what the client attaches for the model: listings, reminders, changed files",
-            Self::Tools => "tools and everything else that was not said: a line for each call stays",
-        }
-    }
-
-    /// The least level that it is part of.
-    pub fn level(self) -> Level {
-        match self {
-            Self::Media | Self::OriginalFile | Self::StoredTwice => Level::Light,
-            Self::ResultCopy
-            | Self::Progress
-            | Self::Requests
-            | Self::Bookkeeping
-            | Self::Thinking
-            | Self::Unreadable => Level::Standard,
-            Self::Envelope | Self::LongResults | Self::LongInputs | Self::Attachments => Level::Strong,
-            Self::Tools => Level::Max,
-        }
-    }
-}
-
-/// Some rules.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rules(u32);
-
-impl Rules {
-    /// The rules of a level.
-    pub fn of(level: Level) -> Self {
-        Rule::ALL.into_iter().filter(|rule| rule.level() <= level).collect()
-    }
-
-    /// Tells whether a rule is among them.
-    pub fn has(self, rule: Rule) -> bool {
-        self.0 & (1 << rule as u32) != 0
-    }
-
-    /// Tells whether a client can go on with what they leave.
-    pub fn are_resumable(self) -> bool {
-        Rule::ALL.into_iter().filter(|&rule| self.has(rule)).all(|rule| rule.level().is_resumable())
-    }
-}
-
-impl FromIterator<Rule> for Rules {
-    fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
-        Self(rules.into_iter().fold(0, |all, rule| all | 1 << rule as u32))
-    }
-}
+use crate::splice::string;
 
 /// Entries that are gone, each with the id of its parent as it was spelled.
 #[derive(Debug, Clone, Default)]
@@ -266,122 +111,6 @@ pub struct Cleaner<'c> {
     /// What fields said that repeat from entry to entry.
     repeated: FxHashMap<Key, Vec<u8>>,
     changes: Changes,
-}
-
-/// Changes of one entry.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// What replaces which bytes, and why.
-    all: Vec<(usize, usize, Vec<u8>, Option<Rule>)>,
-    /// Members of objects and items of lists that go, with their commas.
-    gone: Vec<(usize, usize, Rule)>,
-    /// How much of what another rule takes is data.
-    data: Vec<(Rule, u64)>,
-}
-
-impl Changes {
-    fn replace(&mut self, span: Span, with: Vec<u8>, rule: Rule) {
-        self.all.push((span.start(), span.start() + span.len(), with, Some(rule)));
-    }
-
-    /// A rule takes a value that may hold data: that is told as data.
-    fn note_data(&mut self, value: &[u8], rule: Rule) {
-        let bytes = media::weight(value);
-        if bytes > 0 {
-            self.data.push((rule, bytes));
-        }
-    }
-
-    /// Takes a member of an object out, by its value.
-    fn remove_field(&mut self, raw: &[u8], value: Span, rule: Rule) {
-        let before =
-            |end: usize| end - raw[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
-        let colon = before(value.start());
-        let name_end = before(colon.saturating_sub(1));
-        // The name ends with a quote before the colon, and may have others inside.
-        let mut name = name_end.saturating_sub(1);
-        while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
-            name = quote;
-            if raw[..quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0 {
-                break;
-            }
-        }
-        self.gone.push((name, value.start() + value.len(), rule));
-    }
-
-    /// Takes an item out of a list.
-    fn remove_item(&mut self, item: Span, rule: Rule) {
-        self.gone.push((item.start(), item.start() + item.len(), rule));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.gone.is_empty()
-    }
-
-    /// Adds the commas to what goes: of neighbours that all go, one stays if others stand on both sides.
-    fn join_gone(&mut self, raw: &[u8]) {
-        self.gone.sort_unstable_by_key(|&(start, end, _)| (start, end));
-        let mut first = 0;
-        while first < self.gone.len() {
-            let mut last = first;
-            let between = |a: usize, b: usize| raw.get(a..b).unwrap_or_default();
-            let blank = |b: &u8| *b == b',' || b.is_ascii_whitespace();
-            while last + 1 < self.gone.len()
-                && self.gone[last + 1].0 >= self.gone[last].1
-                && between(self.gone[last].1, self.gone[last + 1].0).iter().all(blank)
-            {
-                last += 1;
-            }
-            let (start, end) = (self.gone[first].0, self.gone[last].1);
-            let space =
-                |bytes: &mut dyn Iterator<Item = &u8>| bytes.take_while(|b| b.is_ascii_whitespace()).count();
-            let behind = end + space(&mut raw[end..].iter());
-            let before = start - space(&mut raw[..start].iter().rev());
-            let (start, end) = if raw.get(behind) == Some(&b',') {
-                (start, behind + 1)
-            } else if raw[..before].ends_with(b",") {
-                (before - 1, end)
-            } else {
-                (start, end)
-            };
-            let mut at = start;
-            for n in first..=last {
-                let to = if n == last { end } else { self.gone[n + 1].0 };
-                self.all.push((at, to, Vec::new(), Some(self.gone[n].2)));
-                at = to;
-            }
-            first = last + 1;
-        }
-        self.gone.clear();
-    }
-
-    /// Puts the changes into the bytes of an entry; tells what each rule took.
-    fn apply(&mut self, raw: &[u8], by_rule: &mut BTreeMap<&'static str, u64>) -> Vec<u8> {
-        self.join_gone(raw);
-        // Of changes that overlap the outer one counts.
-        self.all.sort_by_key(|change| (change.0, std::cmp::Reverse(change.1)));
-        let mut out = Vec::with_capacity(raw.len());
-        let mut at = 0;
-        for (start, end, with, rule) in self.all.drain(..) {
-            if start < at {
-                continue;
-            }
-            out.extend_from_slice(&raw[at..start]);
-            out.extend_from_slice(&with);
-            if let Some(rule) = rule {
-                let taken = ((end - start) as u64).saturating_sub(with.len() as u64);
-                *by_rule.entry(rule.name()).or_default() += taken;
-            }
-            at = end;
-        }
-        out.extend_from_slice(&raw[at..]);
-        for (rule, bytes) in self.data.drain(..) {
-            let taken = by_rule.entry(rule.name()).or_default();
-            *taken = taken.saturating_sub(bytes);
-            *by_rule.entry(Rule::Media.name()).or_default() += bytes;
-        }
-        out
-    }
 }
 
 /// How much is written at once.
@@ -612,7 +341,7 @@ impl<'c> Cleaner<'c> {
                 continue;
             }
             if let Some(over) = self.bridges.over(&raw[at..end]) {
-                let with = over.map_or(b"null".to_vec(), crate::splice::string);
+                let with = over.map_or(b"null".to_vec(), string);
                 self.changes.all.push((at - 1, end + 1, with, None));
             }
         }
@@ -622,7 +351,7 @@ impl<'c> Cleaner<'c> {
             if let Some(id) = span.string_in(raw).filter(|id| !spotted || id.len() != 36)
                 && let Some(over) = self.bridges.over(id)
             {
-                let with = over.map_or(b"null".to_vec(), crate::splice::string);
+                let with = over.map_or(b"null".to_vec(), string);
                 self.changes.all.push((span.start(), span.start() + span.len(), with, None));
             }
         }

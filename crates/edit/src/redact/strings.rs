@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use rethread_log::unescape;
 
-use crate::shorten::{is_strict_base64, string_end};
+use crate::shorten::{is_strict_base64, strings};
 use crate::splice::string;
 
 /// Strings that follow each other in a list, or a single one.
@@ -77,8 +77,7 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
     let mut label: &[u8] = b"";
     let mut list: Vec<Token<'a>> = Vec::new();
     let mut at = 0;
-    while let Some(start) = memchr::memchr(b'"', &raw[at..]).map(|quote| at + quote) {
-        let Some(end) = string_end(raw, start) else { break };
+    for (start, end) in strings(raw) {
         let between = &raw[at..start];
         let goes_on = !list.is_empty() && between.iter().all(|b| *b == b',' || b.is_ascii_whitespace());
         if !goes_on && !list.is_empty() {
