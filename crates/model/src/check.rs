@@ -7,6 +7,7 @@
 mod kinds;
 mod losses;
 mod request;
+mod straight;
 
 use rethread_log::DefectKind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,8 @@ use crate::session::Session;
 
 pub use kinds::{Kind, Severity};
 pub use request::MAX_IMAGE;
+pub(crate) use straight::newest_tip;
+pub use straight::{harm, newest_chain};
 
 /// Something about a session that a user should know before resuming it.
 #[derive(Debug, Clone, PartialEq, Eq)]

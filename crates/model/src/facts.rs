@@ -441,6 +441,11 @@ impl Facts {
         self.attached.get(&node).map(|&call| call as usize)
     }
 
+    /// Tells whether a uuid stands twice.
+    pub fn has_duplicates(&self) -> bool {
+        !self.duplicates.is_empty()
+    }
+
     /// Returns the first node with the same uuid as `node`.
     pub(crate) fn first_of(&self, node: usize) -> usize {
         if self.duplicates.is_empty() {

@@ -34,7 +34,7 @@ mod view;
 mod wire;
 
 pub use build::Builder;
-pub use check::{Finding, Kind, MAX_IMAGE, Severity, check};
+pub use check::{Finding, Kind, MAX_IMAGE, Severity, check, harm, newest_chain};
 pub use client::Client;
 pub use copies::{Ending, Joint, PathId, Sketch, holders};
 pub use facts::{Block, Bytes, Call, Checkpoint, Facts, Message, Node, Place, Role, Sort};

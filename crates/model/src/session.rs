@@ -3,10 +3,11 @@
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
+use crate::check::newest_tip;
 use crate::client::Client;
 use crate::facts::{Facts, NONE};
 use crate::id::{Time, Uid};
-use crate::resume::{Resume, resume};
+use crate::resume::resume;
 use crate::tree::{Groups, StepKind, Tree};
 
 /// A session without its texts.
@@ -90,15 +91,16 @@ impl Session {
 
     /// Returns the paths, the active one by the rule of `client`.
     pub fn paths(&self, client: Client) -> Vec<Path> {
-        self.paths_of(&resume(&self.facts, client))
+        let known = if client == Client::NEWEST { newest_tip(&self.facts) } else { None };
+        self.paths_with(known.or_else(|| resume(&self.facts, client).tip()))
     }
 
-    /// Returns the paths, with the one active that `resumed` ends on.
-    pub fn paths_of(&self, resumed: &Resume) -> Vec<Path> {
+    /// Returns the paths, with the one active that the entry `tip` is on.
+    fn paths_with(&self, tip: Option<usize>) -> Vec<Path> {
         let sums = self.sums();
         let last = self.last_entries();
         let tips = self.tree.tips();
-        let active = resumed.tip().and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
+        let active = tip.and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
         let mut ends: Vec<(usize, bool)> = tips.iter().map(|&step| (step, false)).collect();
         if let Some(step) = active.filter(|&step| step != NONE) {
             let step = step as usize;
@@ -114,7 +116,7 @@ impl Session {
             .map(|(i, &(step, inner))| {
                 let sums = &sums[step];
                 let is_active = active.is_some_and(|a| a as usize == step);
-                let tip = match resumed.tip() {
+                let tip = match tip {
                     Some(tip) if is_active => tip,
                     _ => last[step].unwrap_or(self.tree.steps[step].head) as usize,
                 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rethread_edit::{Cleaned, Cleaner, Level, Redact, Redaction, Rules};
 use rethread_log::Scanner;
-use rethread_model::{Block, Client, Finding, Session, check};
+use rethread_model::{Block, Client, Session};
 use serde_json::Value;
 
 /// Cleans a log.
@@ -155,8 +155,7 @@ fn pieces_in(text: &str, left: &str) -> bool {
 /// A client finds nothing wrong that was right before.
 fn no_new_findings(before: &Session, after: &Session) -> Result<(), String> {
     let harm = |session: &Session| -> BTreeSet<(&'static str, Client)> {
-        let found: Vec<Finding> =
-            check(session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+        let found = crate::harm_of(session);
         found.iter().flat_map(|f| f.clients.iter().map(|&client| (f.kind.name(), client))).collect()
     };
     let (was, is) = (harm(before), harm(after));

@@ -142,7 +142,7 @@ fn pieces(line: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn harm(log: &[u8]) -> Vec<Finding> {
-    check(&Session::read(log), &Client::ALL).into_iter().filter(Finding::is_harmful).collect()
+    crate::harm_of(&Session::read(log))
 }
 
 fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {

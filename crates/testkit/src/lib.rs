@@ -2,6 +2,7 @@
 
 pub mod cleans;
 pub mod clones;
+mod harms;
 pub mod hoard;
 mod home;
 pub mod hostile;
@@ -9,6 +10,7 @@ mod log;
 pub mod planted;
 mod shared;
 
+pub use harms::harm_of;
 pub use home::Home;
 pub use log::{Call, Log, Mark};
 pub use shared::{logs_under, shared};

@@ -10,9 +10,17 @@ use crate::resume::{Part, Resume, Sent, What};
 /// The API takes pictures up to 5 MB, as base64.
 pub const MAX_IMAGE: u32 = 5 * 1024 * 1024;
 /// And so many of them in one request.
-const MAX_IMAGES: usize = 100;
+pub(super) const MAX_IMAGES: usize = 100;
 /// The largest window of any model, in tokens.
 const MAX_TOKENS: u64 = 1_000_000;
+/// Four bytes to a token is few for any text: what is over the limit even so is over it.
+pub(super) const MAX_BYTES: u64 = MAX_TOKENS * 4 + 3;
+
+/// Says that so many bytes are too many.
+pub(super) fn too_long(n_bytes: u64) -> String {
+    let (tokens, most) = (n_bytes / 4 / 1000, MAX_TOKENS / 1000);
+    format!("about {tokens} thousand tokens; no model takes more than {most} thousand")
+}
 
 impl Findings {
     pub(super) fn request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
@@ -31,7 +39,10 @@ impl Findings {
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
             let What::Block(node, at) = part.what else { continue };
             let Some(block) = facts.blocks_of(node as usize).get(at as usize) else { continue };
-            n_bytes += u64::from(block.len - block.media.min(block.len));
+            // Thinking of turns that are over does not count, and not every client sends it.
+            if !part.sort.is_thinking() {
+                n_bytes += u64::from(block.len - block.media.min(block.len));
+            }
             match part.sort {
                 Sort::Unsigned if is_of_claude(facts, node) => {
                     let detail = "the API asks for the signature of thinking";
@@ -55,16 +66,8 @@ impl Findings {
             let detail = || format!("{n_images} pictures; the API takes {MAX_IMAGES} in one request");
             self.add_for(client, None, Kind::TooManyImages, Severity::Refuses, &detail);
         }
-        // Four bytes to a token is few for any text: what is over the limit even so is over it.
-        let n_tokens = n_bytes / 4;
-        if n_tokens > MAX_TOKENS {
-            let detail = || {
-                format!(
-                    "about {} thousand tokens; no model takes more than {} thousand",
-                    n_tokens / 1000,
-                    MAX_TOKENS / 1000
-                )
-            };
+        if n_bytes > MAX_BYTES {
+            let detail = || too_long(n_bytes);
             self.add_for(client, None, Kind::ContextTooLong, Severity::Refuses, &detail);
         }
     }

@@ -104,6 +104,13 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
     }
 }
 
+/// Finds the entries that a client takes into the conversation, as indices of nodes.
+pub(crate) fn chain(facts: &Facts, client: Client) -> Vec<usize> {
+    let mut rows = Rows::load(facts, client);
+    let chain = rows.leaf().map(|leaf| rows.walk(leaf)).unwrap_or_default();
+    chain.into_iter().map(|slot| rows.slots[slot as usize].node as usize).collect()
+}
+
 /// Makes the messages that are sent of a chain.
 fn request(
     facts: &Facts,

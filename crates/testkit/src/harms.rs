@@ -1,0 +1,20 @@
+//! What clients would lose of a session, found in both ways.
+
+use rethread_model::{Client, Finding, Session, check, harm, newest_chain, resume};
+
+/// Finds what any client would lose or be refused of a session.
+///
+/// # Panics
+///
+/// If what is known of plain sessions at once is not what the rules of each client say.
+pub fn harm_of(session: &Session) -> Vec<Finding> {
+    let mut found = check(session, &Client::ALL);
+    found.retain(Finding::is_harmful);
+    assert_eq!(harm(session, &Client::ALL), found, "what is known at once is not what is found");
+    let resumed = resume(&session.facts, Client::NEWEST);
+    assert_eq!(newest_chain(&session.facts), resumed.chain, "the newest client takes another chain");
+    if let Some(path) = session.paths(Client::NEWEST).iter().find(|path| path.active) {
+        assert_eq!(Some(path.tip), resumed.tip(), "the newest client goes on elsewhere");
+    }
+    found
+}
