@@ -8,13 +8,14 @@
 //! it may name something in another file.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use memchr::memmem;
 use rethread_log::{Json, Key, Line, Span, parse_entry, unescape};
 use rethread_model::{Facts, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::shorten::Cut;
 use crate::splice::Splice;
 
 /// A place where an id stands: the bytes between the quotes.
@@ -23,8 +24,18 @@ pub(crate) struct Spot {
     /// Where in the log.
     pub(crate) at: u64,
     pub(crate) len: u32,
-    /// The id of the session that the entry is part of.
-    pub(crate) session: bool,
+    pub(crate) names: Named,
+}
+
+/// What an id names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// The session that the entry is part of.
+    Session,
+    /// The entry's parent.
+    Parent,
+    /// Anything else.
+    Some,
 }
 
 /// The length of a UUID.
@@ -34,8 +45,8 @@ const UUID: usize = 36;
 /// whether the entry's own id is no UUID.
 pub(crate) fn spots(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<Spot>) -> bool {
     let start = found.len();
-    let mut push = |at: usize, len: usize, session: bool| {
-        found.push(Spot { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), session });
+    let mut push = |at: usize, len: usize, names: Named| {
+        found.push(Spot { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), names });
     };
     let message = line.message.map_or(Span::default(), |message| message.whole);
     // What somebody said, or a name that somebody gave.
@@ -46,26 +57,31 @@ pub(crate) fn spots(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<Spot>)
         *slot = line.field(key);
     }
     skip.sort_by_key(|span| span.start());
-    let session = line.field(Key::SessionId);
+    let (session, parent) = (line.field(Key::SessionId), line.field(Key::ParentUuid));
+    let names = |at: usize| match at {
+        at if at == session.start() + 1 => Named::Session,
+        at if at == parent.start() + 1 => Named::Parent,
+        _ => Named::Some,
+    };
     let mut at = 0;
     for span in skip.into_iter().filter(|span| !span.is_empty()).chain([Span::default()]) {
         let end = if span.is_empty() { raw.len() } else { span.start() };
-        uuids(&raw[at..end], |place| push(at + place, UUID, at + place == session.start() + 1));
+        uuids(&raw[at..end], |place| push(at + place, UUID, names(at + place)));
         at = if span.is_empty() { end } else { span.start() + span.len() };
     }
     // A session may have any name.
-    let is_uuid = |span: Span| span.string_in(raw).is_none_or(|text| text.len() == UUID && spells(text));
-    if !is_uuid(session) {
-        push(session.start() + 1, session.len() - 2, true);
+    let fits = |span: Span| span.string_in(raw).is_none_or(is_uuid);
+    if !fits(session) {
+        push(session.start() + 1, session.len() - 2, Named::Session);
         found[start..].sort_by_key(|spot| spot.at);
     }
-    !is_uuid(line.field(Key::Uuid))
+    !fits(line.field(Key::Uuid))
 }
 
 /// Notes where ids stand in a line that is no entry, such as one that was cut off.
 pub(crate) fn junk_spots(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
     let len = u32::try_from(UUID).unwrap_or(0);
-    uuids(raw, |at| found.push(Spot { at: offset + at as u64, len, session: false }));
+    uuids(raw, |at| found.push(Spot { at: offset + at as u64, len, names: Named::Some }));
 }
 
 /// Finds strings that are a UUID and nothing else.
@@ -89,6 +105,11 @@ fn escaped(raw: &[u8], quote: usize) -> bool {
 }
 
 /// Tells whether a text is a UUID as clients spell them.
+pub(crate) fn is_uuid(text: &[u8]) -> bool {
+    text.len() == UUID && spells(text)
+}
+
+/// The same of a text as long as one.
 fn spells(text: &[u8]) -> bool {
     let digit = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
     text.iter().enumerate().all(|(at, b)| if matches!(at, 8 | 13 | 18 | 23) { *b == b'-' } else { digit(b) })
@@ -113,11 +134,11 @@ fn odd_spots_in(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
         }
     });
     while let Some((named, value)) = waiting.pop() {
-        let text = value.inner().filter(|text| named && !(text.len() == UUID && spells(text)));
+        let text = value.inner().filter(|text| named && !is_uuid(text));
         if let Some(text) = text {
             let at = text.as_ptr().addr() - raw.as_ptr().addr();
             let len = u32::try_from(text.len()).unwrap_or(0);
-            found.push(Spot { at: offset + at as u64, len, session: false });
+            found.push(Spot { at: offset + at as u64, len, names: Named::Some });
         }
         value.each(|key, value| waiting.push((names_an_entry(key), value)));
         waiting.extend(value.items().map(|item| (named, item)));
@@ -198,7 +219,7 @@ impl<'a> Names<'a> {
         Self {
             session: format!("\"{to}\"").into_bytes(),
             seed: (!keep).then_some(seed),
-            own: Some(own).filter(|own| spells(&own.id) && own.id.len() == UUID),
+            own: Some(own).filter(|own| is_uuid(&own.id)),
             known: Vec::new(),
             more: Arc::default(),
             odd: false,
@@ -276,8 +297,8 @@ impl<'a> Names<'a> {
     }
 
     /// The new name of what stands at a spot.
-    fn at_spot<'t>(&'t self, text: &'t [u8], session: bool, knows: &dyn Fn(Uid) -> bool) -> Renamed<'t> {
-        if session {
+    fn at_spot<'t>(&'t self, text: &'t [u8], names: Named, knows: &dyn Fn(Uid) -> bool) -> Renamed<'t> {
+        if names == Named::Session {
             return Renamed::To(&self.session[1..self.session.len() - 1]);
         }
         // An escape makes it longer than a UUID.
@@ -312,7 +333,7 @@ impl<'a> Names<'a> {
         for spot in found {
             let at = usize::try_from(spot.at).unwrap_or(0);
             let text = &splice.raw[at..at + spot.len as usize];
-            let name = match self.at_spot(text, spot.session, &|uid| self.knows(uid)) {
+            let name = match self.at_spot(text, spot.names, &|uid| self.knows(uid)) {
                 Renamed::To(name) => name.to_vec(),
                 Renamed::Made(name) => name.to_vec(),
                 Renamed::Stays | Renamed::Unknown(_) => continue,
@@ -344,7 +365,29 @@ impl<'a> Names<'a> {
 
     /// Writes an entry with its ids renamed.
     pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[Spot], out: &mut Vec<u8>) {
-        self.write_knowing(raw, offset, spots, out, &|uid| self.knows(uid), &mut |_, _| {});
+        let knows = |uid| self.knows(uid);
+        self.write_changed(raw, offset, spots, None, self.results(raw), out, &knows, &mut |_, _| {});
+    }
+
+    /// Writes an entry with its ids renamed, with another parent, of which this is the name, and without
+    /// what is cut out of it; tells whether everything in it stands where it stood. Writes nothing if paths
+    /// of large results might stand where it is cut.
+    pub(crate) fn write_with(
+        &self,
+        raw: &[u8],
+        offset: u64,
+        spots: &[Spot],
+        parent: Option<&[u8]>,
+        cuts: &[Cut],
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
+        let mut changes = self.results(raw);
+        if !changes.is_empty() && !cuts.is_empty() {
+            return None;
+        }
+        changes.extend(cuts.iter().map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
+        let knows = |uid| self.knows(uid);
+        Some(self.write_changed(raw, offset, spots, parent, changes, out, &knows, &mut |_, _| {}))
     }
 
     /// Writes an entry with its ids renamed, asking which ids are known; tells of the others, with what
@@ -352,16 +395,32 @@ impl<'a> Names<'a> {
     pub(crate) fn write_knowing(
         &self,
         raw: &[u8],
-        offset: u64,
         spots: &[Spot],
         out: &mut Vec<u8>,
         knows: &dyn Fn(Uid) -> bool,
         unknown: &mut dyn FnMut(&[u8], Uid),
     ) {
-        let mut results = self.results(raw).into_iter().peekable();
+        self.write_changed(raw, 0, spots, None, self.results(raw), out, knows, unknown);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an entry, what becomes of it, and who is told")]
+    fn write_changed(
+        &self,
+        raw: &[u8],
+        offset: u64,
+        spots: &[Spot],
+        parent: Option<&[u8]>,
+        changes: Vec<(usize, usize, Vec<u8>)>,
+        out: &mut Vec<u8>,
+        knows: &dyn Fn(Uid) -> bool,
+        unknown: &mut dyn FnMut(&[u8], Uid),
+    ) -> bool {
+        let mut changes = changes.into_iter().peekable();
         let mut done = 0;
+        let mut same = true;
         let mut put = |out: &mut Vec<u8>, start: usize, end: usize, with: &[u8]| {
             if start >= done {
+                same &= with.len() == end - start;
                 out.extend_from_slice(&raw[done..start]);
                 out.extend_from_slice(with);
                 done = end;
@@ -370,10 +429,14 @@ impl<'a> Names<'a> {
         for spot in spots {
             let at = usize::try_from(spot.at - offset).unwrap_or(0);
             let text = &raw[at..at + spot.len as usize];
-            while let Some((start, end, with)) = results.next_if(|(start, ..)| *start < at) {
+            while let Some((start, end, with)) = changes.next_if(|(start, ..)| *start < at) {
                 put(out, start, end, &with);
             }
-            match self.at_spot(text, spot.session, knows) {
+            let renamed = match parent {
+                Some(name) if spot.names == Named::Parent => Renamed::To(name),
+                _ => self.at_spot(text, spot.names, knows),
+            };
+            match renamed {
                 Renamed::To(name) => put(out, at, at + text.len(), name),
                 Renamed::Made(name) => put(out, at, at + text.len(), &name),
                 Renamed::Unknown(uid) => {
@@ -383,17 +446,22 @@ impl<'a> Names<'a> {
                 Renamed::Stays => {}
             }
         }
-        for (start, end, with) in results {
+        for (start, end, with) in changes {
             put(out, start, end, &with);
         }
         put(out, raw.len(), raw.len(), &[]);
+        same
     }
 
     /// A block or another value with the paths of large results set right.
-    pub(crate) fn with_results(&self, value: &[u8]) -> Vec<u8> {
+    pub(crate) fn with_results(&self, value: Vec<u8>) -> Vec<u8> {
+        let results = self.results(&value);
+        if results.is_empty() {
+            return value;
+        }
         let mut out = Vec::with_capacity(value.len());
         let mut done = 0;
-        for (start, end, with) in self.results(value) {
+        for (start, end, with) in results {
             out.extend_from_slice(&value[done..start]);
             out.extend(with);
             done = end;
@@ -407,7 +475,9 @@ impl<'a> Names<'a> {
     fn results(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
         let Some(own) = &self.own else { return Vec::new() };
         let mut found = Vec::new();
-        for at in memmem::find_iter(raw, b"tool-results") {
+        static FINDER: LazyLock<memmem::Finder<'static>> =
+            LazyLock::new(|| memmem::Finder::new(b"tool-results"));
+        for at in FINDER.find_iter(raw) {
             let before = &raw[..at];
             let cut = before.strip_suffix(b"/").or_else(|| before.strip_suffix(b"\\\\"));
             let Some(cut) = cut.filter(|cut| cut.ends_with(&own.id)) else { continue };

@@ -4,21 +4,51 @@
 //! much is missing. What is no text is left alone: pictures and documents are worth nothing in part,
 //! and ids and signatures name something.
 
-use rethread_log::{Json, unescape};
-
-use crate::splice::string;
+use rethread_log::{Json, Span, unescape};
 
 /// What a mark is longer than: to cut less would make the string longer.
 const WORTH: usize = 40;
 
-/// Shortens all strings of a JSON value that have more characters than `limit`; returns nothing if
-/// there is none.
-pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut done = 0;
+/// How a mark begins and ends, as we spell it and as somebody else may have spelled it again.
+const MARKS: [[&str; 2]; 2] = [["… [", " characters cut] …"], [r"\u2026 [", r" characters cut] \u2026"]];
+
+/// A piece of a string that goes: where it begins and ends, and of how many characters it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    start: usize,
+    end: usize,
+    n: usize,
+}
+
+impl Cut {
+    /// What stands in its place.
+    pub(crate) fn mark(&self) -> String {
+        format!("… [{} characters cut] …", self.n)
+    }
+
+    /// The bytes that go.
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        self.start..self.end
+    }
+
+    /// The same in something longer, in which the value begins at `start`.
+    pub(crate) fn behind(self, start: usize) -> Self {
+        Self { start: self.start + start, end: self.end + start, ..self }
+    }
+}
+
+/// Finds what goes of the strings of a JSON value that have more characters than `limit`.
+pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<Cut> {
+    let mut cuts = Vec::new();
+    if value.len() <= limit + WORTH {
+        return cuts;
+    }
     let mut key: &[u8] = b"";
     let mut at = 0;
-    for (start, end) in strings(value) {
+    // Most values are a string and nothing else.
+    let alone = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
+    let several = alone.is_none().then(|| strings(value)).into_iter().flatten();
+    for (start, end) in alone.into_iter().chain(several) {
         let inner = &value[start + 1..end - 1];
         // What stands behind a closing bracket is not that object's.
         if value[at..start].iter().any(|b| matches!(b, b'}' | b']')) {
@@ -27,30 +57,58 @@ pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
         let behind = value[end..].iter().find(|b| !b.is_ascii_whitespace());
         if behind == Some(&b':') {
             key = inner;
-        } else if inner.len() > limit + WORTH
-            && !names_something(key)
-            && let Some(short) = cut(inner, limit)
-        {
-            out.extend_from_slice(&value[done..start]);
-            out.extend(string(&short));
-            done = end;
+        } else if inner.len() > limit + WORTH && !names_something(key) {
+            cuts.extend(cut(inner, limit).map(|cut| cut.behind(start + 1)));
         }
         at = end;
     }
-    if done == 0 {
-        return None;
+    cuts
+}
+
+/// The same of a block: of what a call was given, or of what a result says.
+pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<Cut> {
+    let json = Json::new(block);
+    let Some(value) = json.get("input").or_else(|| json.get("content")) else { return Vec::new() };
+    let start = value.raw().as_ptr().addr() - block.as_ptr().addr();
+    let cuts = cuts(value.raw(), limit);
+    cuts.into_iter().map(|cut| cut.behind(start)).collect()
+}
+
+/// What is cut out of a part of something, as if that stood alone.
+pub(crate) fn within(span: Span, cuts: &[Cut]) -> Vec<Cut> {
+    let (start, end) = (span.start(), span.start() + span.len());
+    let first = cuts.partition_point(|cut| cut.start < start);
+    let inside = cuts[first..].iter().take_while(|cut| cut.end <= end);
+    inside.map(|cut| Cut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
+}
+
+/// How long something is without what is cut out of it.
+pub(crate) fn len_without(len: usize, cuts: &[Cut]) -> usize {
+    cuts.iter().fold(len, |len, cut| len - (cut.end - cut.start) + cut.mark().len())
+}
+
+/// A value with marks in place of what is cut out of it.
+pub(crate) fn without(value: &[u8], cuts: &[Cut]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(len_without(value.len(), cuts));
+    let mut done = 0;
+    for cut in cuts {
+        out.extend_from_slice(&value[done..cut.start]);
+        out.extend_from_slice(cut.mark().as_bytes());
+        done = cut.end;
     }
     out.extend_from_slice(&value[done..]);
-    Some(out)
+    out
+}
+
+/// Shortens all strings of a JSON value that have more characters than `limit`; returns nothing if
+/// there is none.
+pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
+    Some(cuts(value, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| without(value, &cuts))
 }
 
 /// Shortens what a call was given, or what a result says; returns nothing if that is short.
 pub(crate) fn shorten_block(block: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let json = Json::new(block);
-    let value = json.get("input").or_else(|| json.get("content"))?.raw();
-    let start = value.as_ptr().addr() - block.as_ptr().addr();
-    let short = shorten(value, limit)?;
-    Some([&block[..start], &short, &block[start + value.len()..]].concat())
+    Some(cuts_of_block(block, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| without(block, &cuts))
 }
 
 /// The strings of a JSON value, names too: where each begins and ends, with its quotes.
@@ -65,14 +123,10 @@ pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 
 /// The place behind the string that begins with a quote at `start`.
 fn string_end(value: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        let found = at + memchr::memchr2(b'"', b'\\', value.get(at..)?)?;
-        match value[found] {
-            b'"' => return Some(found + 1),
-            _ => at = found + 2,
-        }
-    }
+    let inside = value.get(start + 1..)?;
+    // A quote behind an odd number of backslashes is part of the string.
+    let ends = |quote: &usize| inside[..*quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0;
+    memchr::memchr_iter(b'"', inside).find(ends).map(|quote| start + 1 + quote + 1)
 }
 
 /// Fields whose strings are names, not texts.
@@ -83,32 +137,123 @@ fn names_something(key: &[u8]) -> bool {
     names.contains(&key) || ends.iter().any(|end| key.ends_with(end))
 }
 
-fn cut(inner: &[u8], limit: usize) -> Option<String> {
-    let text = unescape(inner);
-    // Only a text with that many bytes can have that many characters.
-    if text.len() <= limit + WORTH {
-        return None;
-    }
-    let n = text.chars().count();
-    if n <= limit + WORTH || is_base64(&text) {
+/// Finds what goes of the inside of a string, as it is spelled.
+fn cut(inner: &[u8], limit: usize) -> Option<Cut> {
+    let n = n_chars(inner);
+    if n <= limit + WORTH || is_base64(inner) {
         return None;
     }
     let (head, tail) = (limit - limit / 3, limit / 3);
-    let (start, rest) = text.split_at(place_of(text.char_indices(), head, text.len()));
+    let start = place_of(inner, head);
     // What was cut so before stays so.
-    if let Some(marked) = rest.strip_prefix("… [") {
-        let end = marked.split_once(" characters cut] …").map(|(_, end)| end);
-        if end.is_some_and(|end| end.chars().count() == tail) {
+    for [begins, ends] in MARKS {
+        let marked = inner[start..].strip_prefix(begins.as_bytes());
+        let end = marked.and_then(|marked| {
+            let at = memchr::memmem::find(marked, ends.as_bytes())?;
+            Some(&marked[at + ends.len()..])
+        });
+        if end.is_some_and(|end| n_chars(end) == tail) {
             return None;
         }
     }
-    let from = if tail == 0 { text.len() } else { place_of(text.char_indices().rev(), tail - 1, 0) };
-    Some(format!("{start}… [{} characters cut] …{}", n - limit, &text[from..]))
+    let near = near_end(inner, start, tail);
+    let end = near.unwrap_or_else(|| start + place_of(&inner[start..], n - head - tail));
+    Some(Cut { start, end, n: n - limit })
 }
 
-/// The place of the character number `n`, or `end` if there are fewer.
-fn place_of(mut chars: impl Iterator<Item = (usize, char)>, n: usize, end: usize) -> usize {
-    chars.nth(n).map_or(end, |(at, _)| at)
+/// Finds where the last `tail` characters begin, not before `start`, without going over all of a string;
+/// nothing if that cannot be told.
+fn near_end(inner: &[u8], start: usize, tail: usize) -> Option<usize> {
+    let from = inner.len().checked_sub(2 * tail + 256).filter(|&from| from > start)?;
+    // No escape goes over a space.
+    let from = from + memchr::memchr(b' ', &inner[from..from + 128])?;
+    let n = n_chars(&inner[from..]);
+    Some(from + place_of(&inner[from..], n.checked_sub(tail)?))
+}
+
+/// How many characters the inside of a string stands for.
+fn n_chars(inner: &[u8]) -> usize {
+    if let Some(n) = n_simple(inner) {
+        return n;
+    }
+    let (mut n, mut at) = (0, 0);
+    while let Some(escape) = memchr::memchr(b'\\', &inner[at..]).map(|escape| at + escape) {
+        n += n_plain(&inner[at..escape]) + 1;
+        at = escape + char_len(&inner[escape..]);
+    }
+    n + n_plain(&inner[at..])
+}
+
+/// The same of a text all of whose escapes have two bytes, none of them a backslash's; nothing of others.
+///
+/// Escapes stand close together in many logs, so they are counted and not looked for.
+fn n_simple(inner: &[u8]) -> Option<usize> {
+    let mut n = 0;
+    let mut odd = false;
+    // So few at once that a byte can count them, which is what makes this fast.
+    for (at, some) in inner.chunks(255).enumerate() {
+        let next = inner.get(at * 255 + 1..).unwrap_or_default();
+        let (mut begin, mut escapes, mut others) = (0u8, 0u8, 0u8);
+        for (&b, &then) in some.iter().zip(next) {
+            begin += u8::from((b & 0xc0) != 0x80);
+            escapes += u8::from(b == b'\\');
+            others |= u8::from(b == b'\\') & u8::from((then == b'\\') | (then == b'u'));
+        }
+        if next.len() < some.len() {
+            begin += u8::from((some[some.len() - 1] & 0xc0) != 0x80);
+        }
+        n += usize::from(begin) - usize::from(escapes);
+        odd |= others != 0;
+    }
+    (!odd).then_some(n)
+}
+
+/// How many characters a text without escapes has: bytes that begin one.
+fn n_plain(text: &[u8]) -> usize {
+    let begins = |some: &[u8]| some.iter().fold(0u8, |n, &b| n + u8::from((b & 0xc0) != 0x80));
+    text.chunks(255).map(|some| usize::from(begins(some))).sum()
+}
+
+/// Where the character number `n` of the inside of a string begins, or its end.
+fn place_of(inner: &[u8], mut n: usize) -> usize {
+    let mut at = 0;
+    while n > 0 && at < inner.len() {
+        // No character has less than a byte, so pieces of so many are passed over as a whole.
+        let mut end = inner.len().min(at + n.min(512));
+        let escaped = inner[at..end].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1;
+        end = (end + usize::from(escaped)).min(inner.len());
+        while inner.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
+            end += 1;
+        }
+        match n_simple(&inner[at..end]) {
+            Some(passed) => {
+                n -= passed.min(n);
+                at = end;
+            }
+            None => {
+                while n > 0 && at < end {
+                    at += char_len(&inner[at..]);
+                    n -= 1;
+                }
+            }
+        }
+    }
+    at
+}
+
+/// How many bytes the first character of the inside of a string is spelled with.
+fn char_len(inner: &[u8]) -> usize {
+    let surrogate = |at: usize, of: &[u8]| {
+        let digits = inner.get(at..at + 4).filter(|rest| rest[..2] == *b"\\u");
+        digits.is_some_and(|d| matches!(d[2], b'd' | b'D') && of.contains(&d[3].to_ascii_lowercase()))
+    };
+    let len = match inner {
+        [b'\\', b'u', ..] if surrogate(0, b"89ab") && surrogate(6, b"cdef") => 12,
+        [b'\\', b'u', ..] => 6,
+        [b'\\', ..] => 2,
+        _ => 1 + inner[1..].iter().take_while(|b| **b & 0xc0 == 0x80).count(),
+    };
+    len.min(inner.len())
 }
 
 /// Tells whether bytes are base64 and nothing else, all kinds of letters among them.
@@ -127,14 +272,21 @@ fn is_base64_digit(b: u8) -> bool {
     ((b | 0x20).wrapping_sub(b'a') < 26) | (b.wrapping_sub(b'/') < 11) | (b == b'+')
 }
 
-/// Tells whether a text is data in disguise.
-pub(crate) fn is_base64(text: &str) -> bool {
-    let data = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")).map(|(_, data)| data);
-    let data = data.unwrap_or(text).trim_end();
-    let plain =
-        |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_' | b'\n' | b'\r');
-    // Words have spaces, and lines of base64 are long.
-    data.bytes().all(plain) && data.lines().map(str::len).max().unwrap_or(0) >= 60
+/// Tells whether the inside of a string is data in disguise.
+fn is_base64(inner: &[u8]) -> bool {
+    let named = inner.strip_prefix(b"data:");
+    let named = named.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b";base64,")? + 8..]));
+    let data = named.unwrap_or(inner);
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
+    // Words have spaces, so most texts are known by their first ones.
+    if !data.trim_ascii_end().iter().all(|b| plain(b) || *b == b'\\') {
+        return false;
+    }
+    let text = unescape(data);
+    let text = text.trim_end();
+    // Lines of base64 are long.
+    text.bytes().all(|b| plain(&b) || matches!(b, b'\n' | b'\r'))
+        && text.lines().map(str::len).max().unwrap_or(0) >= 60
 }
 
 #[cfg(test)]
@@ -186,6 +338,29 @@ mod tests {
         assert_ne!(cut["grid"], long);
         assert_ne!(cut["list"][1], long);
         assert_eq!(cut["agentId"], long);
+    }
+
+    #[test]
+    fn what_is_left_is_spelled_as_it_was() {
+        let text = r#"a\/b \u00e9\ud83d\ude00 é😀 \"q\" \\ \ud800 "#.repeat(40);
+        let value = format!("{{\"x\":\"{text}\"}}");
+        let whole: String =
+            serde_json::from_str(&format!("\"{}\"", text.replace("\\ud800", "?"))).expect("JSON");
+        let n = whole.chars().count();
+        assert_eq!(n_chars(text.as_bytes()), n);
+        for limit in 0..n - WORTH - 1 {
+            let cuts = cuts(value.as_bytes(), limit);
+            let cut = cuts[0];
+            assert_eq!(cuts.len(), 1, "{limit}");
+            assert_eq!(cut.n, n - limit);
+            let (head, tail) = (limit - limit / 3, limit / 3);
+            assert_eq!(n_chars(&value.as_bytes()[6..cut.start]), head, "{limit}");
+            assert_eq!(n_chars(&value.as_bytes()[cut.end..value.len() - 2]), tail, "{limit}");
+            let short = without(value.as_bytes(), &cuts);
+            assert_eq!(short.len(), len_without(value.len(), &cuts));
+            let lone = String::from_utf8(short).expect("UTF-8").replace("\\ud800", "?");
+            serde_json::from_str::<serde_json::Value>(&lone).expect("JSON");
+        }
     }
 
     #[test]

@@ -116,7 +116,6 @@ impl Sink for Renaming<'_> {
         let mut missing = |out: &[u8], uid: Uid| late.push((written + out.len() as u64, uid));
         self.names.write_knowing(
             raw,
-            0,
             &self.spots,
             &mut self.out,
             &|uid| known.contains(&uid) || names.knows(uid),

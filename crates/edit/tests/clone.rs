@@ -311,6 +311,50 @@ fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
 }
 
 #[test]
+fn texts_are_cut_where_they_stand_whatever_stands_before_the_entry() {
+    let mut log = Log::new(1);
+    log.prompt("P1");
+    let call = log.call("Bash", &json!({ "command": "a \"quoted\" naïve\n".repeat(20) }));
+    log.result(&call, &"naïve \"quoted\"\n\ttext 😀 ".repeat(20));
+    log.answer("A1");
+    let bytes = log.bytes();
+    let recipe = Recipe { tools: Tools { shorten: Some(60), ..Tools::default() }, ..Recipe::default() };
+    let wanted = rows(&clone_of(&bytes, FROM, &recipe, true).expect("a clone"));
+    assert!(wanted.iter().filter(|row| row.to_string().contains("characters cut")).count() == 2);
+    for before in [" ", "\t  ", "\0\0\0", "\u{feff}"] {
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
+        let odd: Vec<u8> = lines.iter().flat_map(|line| [before.as_bytes(), line].concat()).collect();
+        let clone = clone_of(&odd, FROM, &recipe, true).expect("a clone");
+        assert_eq!(rows(&clone), wanted, "{before:?}");
+    }
+}
+
+#[test]
+fn of_a_branch_that_lost_its_calls_stays_what_somebody_said() {
+    let mut log = Log::new(1);
+    let first = log.prompt("P1");
+    let call = log.call("Bash", &json!({ "command": "ls" }));
+    log.result(&call, "R1");
+    log.system("informational", "a note");
+    let queued = json!({ "attachment": { "type": "queued_command", "prompt": "also the tests" } });
+    log.entry("attachment", queued);
+    log.back_to(&first);
+    log.answer("A1");
+    let clone = made(&log, &strip(&[]));
+    let text = String::from_utf8(clone).expect("UTF-8");
+    assert!(text.contains("also the tests"));
+    let mut log = Log::new(1);
+    let first = log.prompt("P1");
+    let call = log.call("Bash", &json!({ "command": "ls" }));
+    log.result(&call, "R1");
+    log.system("informational", "a note");
+    log.back_to(&first);
+    log.answer("A1");
+    let once = made(&log, &strip(&[]));
+    assert!(!String::from_utf8_lossy(&once).contains("a note"), "it was about the call");
+}
+
+#[test]
 fn older_turns_become_a_compaction() {
     let mut log = Log::new(1);
     for n in 0..6 {

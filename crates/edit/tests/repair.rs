@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rethread_edit::{Repair, repair};
+use rethread_edit::{Compress, Recipe, Repair, repair};
 use rethread_log::Json;
-use rethread_model::{Client, Finding, Reader, Session, Sort, What, check, resume};
-use rethread_testkit::Log;
+use rethread_model::{Client, Reader, Session, Sort, What, harm, resume};
+use rethread_testkit::{Log, clones, harm_of};
 use serde_json::{Value, json};
 
 /// Prompts, answers with thinking, one call, parallel calls and a last answer.
@@ -83,7 +83,7 @@ fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
         return Err(format!("changed again: {:?}", again.changes));
     }
     let session = Session::read(&mended.bytes);
-    let harm: Vec<Finding> = check(&session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+    let harm = harm_of(&session);
     if !harm.is_empty() && !mended.changes.is_empty() {
         return Err(format!("still: {harm:?}"));
     }
@@ -303,6 +303,39 @@ fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_known_at_once_is_what_checking_finds(
+        compress in any::<bool>(),
+        damages in prop::collection::vec((0usize..40, 0u8..19), 0..3),
+        nameless in prop::option::of(0usize..8),
+        notes in prop::collection::vec(0u32..60, 0..5),
+    ) {
+        let compress = compress.then(|| Compress { keep: 2, ..Compress::default() });
+        let recipe = Recipe { path: Some(1), compress, ..Recipe::default() };
+        let line = clones::clone_of(&spelled(&lines(&healthy())), clones::FROM, &recipe, false).expect("a clone");
+        prop_assert!(harm(&Session::read(&line), &Client::ALL).is_empty());
+        let mut lines: Vec<Value> =
+            line.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+        for (at, how) in damages {
+            if lines.len() > 2 {
+                damaged(&mut lines, at, how);
+            }
+        }
+        let mut answers = lines.iter_mut().filter(|line| line["type"] == "assistant");
+        let blocks = nameless.and_then(|n| answers.nth(n)?["message"]["content"].as_array_mut());
+        if let Some(blocks) = blocks {
+            blocks.push(json!({ "type": "tool_use", "name": "Bash", "input": {} }));
+        }
+        let mut parent = lines.iter().rev().find_map(|line| line["uuid"].as_str().map(str::to_owned));
+        for (n, minute) in notes.into_iter().enumerate() {
+            let uuid = format!("00000001-0000-4000-8000-00000000ff0{n}");
+            lines.push(json!({ "type": "system", "subtype": "informational", "content": "x", "uuid": uuid,
+                "parentUuid": parent, "isSidechain": false, "timestamp": format!("2027-01-05T00:{minute:02}:00.000Z") }));
+            parent = Some(uuid);
+        }
+        harm_of(&Session::read(&spelled(&lines)));
+    }
 
     #[test]
     fn whatever_happened_to_it_every_client_resumes_it(

@@ -14,7 +14,7 @@ mod write;
 pub use find::{Agents, FindError, Found, SessionFile, Store};
 pub use index::{Listed, add_to_index};
 pub use live::Live;
-pub use pipeline::{read_whole_into, scan_for_two};
+pub use pipeline::{Whole, read_whole_into, scan_for_two};
 pub use project::{project_dir, project_dir_name, same_project};
 pub use read::{read_facts, read_facts_from, read_whole, scan_file, uuids_in};
 pub use write::{

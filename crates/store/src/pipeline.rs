@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use memmap2::MmapMut;
 use rethread_log::{Finds, Scanner, Sink};
 
 use crate::read::{each_piece, read_fully};
@@ -15,18 +16,45 @@ use crate::read::{each_piece, read_fully};
 const WAITING: usize = 4;
 const PIECE: usize = 1 << 20;
 
-/// Reads a log into memory, `limit` bytes at most, while `sink` takes its entries.
+/// A log in memory of its own, not of the file: in large pages, where the system has them, for a log is
+/// read into memory that was never touched, and every page of that costs.
+pub struct Whole {
+    memory: MmapMut,
+    len: usize,
+}
+
+impl Whole {
+    fn with_room_for(size: u64) -> io::Result<Self> {
+        let len = usize::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let memory = MmapMut::map_anon(len.max(1))?;
+        // Only a wish.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        Ok(Self { memory, len })
+    }
+}
+
+impl std::ops::Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+}
+
+/// Reads a log into memory, `limit` bytes at most, while `sink` takes its entries; returns also what was
+/// found in its pieces.
 pub fn read_whole_into(
     path: &Path,
     limit: u64,
     sink: &mut (impl Sink + Send),
-) -> io::Result<(Vec<u8>, Scanner)> {
+) -> io::Result<(Whole, Scanner, Vec<Finds>)> {
     let mut file = File::open(path)?;
-    let size = usize::try_from(limit).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let mut bytes = vec![0; size];
+    let mut whole = Whole::with_room_for(limit)?;
+    let bytes = &mut whole.memory[..whole.len];
     let (give, pieces) = sync_channel::<&[u8]>(WAITING);
     let (give_on, found) = sync_channel::<(&[u8], Finds)>(WAITING);
-    let (read, scanner) = std::thread::scope(|scope| {
+    let (read, taken) = std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut first = true;
             for piece in pieces {
@@ -34,18 +62,20 @@ pub fn read_whole_into(
             }
         });
         let taken = scope.spawn(move || {
-            let mut scanner = Scanner::default();
+            let (mut scanner, mut all) = (Scanner::default(), Vec::new());
             for (piece, finds) in found {
                 scanner.take(piece, &finds, sink);
+                all.push(finds);
             }
-            scanner
+            (scanner, all)
         });
-        let read = read_into(&mut file, &mut bytes, &give);
+        let read = read_into(&mut file, bytes, &give);
         drop(give);
         (read, taken.join().map_err(|_| io::Error::from(io::ErrorKind::Interrupted)))
     });
-    bytes.truncate(read?);
-    Ok((bytes, scanner?))
+    whole.len = read?;
+    let (scanner, finds) = taken?;
+    Ok((whole, scanner, finds))
 }
 
 /// Fills a buffer from a file and gives away what is whole lines; returns how much there was.
@@ -157,9 +187,9 @@ mod tests {
         let expected = facts(builder, &scanner);
         for limit in [log.len(), log.len() + 100] {
             let mut builder = Builder::for_size(0);
-            let (bytes, scanner) =
+            let (bytes, scanner, _) =
                 read_whole_into(file.path(), limit as u64, &mut builder).expect("it can be read");
-            assert!(bytes == log);
+            assert!(*bytes == log[..]);
             assert_eq!(facts(builder, &scanner), expected);
         }
         let (mut one, mut two) = (Builder::for_size(0), Builder::for_size(0));

@@ -23,7 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use changes::Changes;
 pub use rules::{Level, Rule, Rules};
 
-use crate::ids::spots;
+use crate::ids::{Named, spots};
 use crate::redact::{Redaction, Redactions};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::string;
@@ -332,7 +332,7 @@ impl<'c> Cleaner<'c> {
         if !matches!(line.kind, Some(Kind::User | Kind::Assistant)) {
             spots(raw, line, 0, &mut found);
         }
-        for spot in found.iter().filter(|spot| !spot.session) {
+        for spot in found.iter().filter(|spot| spot.names != Named::Session) {
             let at = usize::try_from(spot.at).unwrap_or(0);
             let end = at + spot.len as usize;
             // Its own id stays, whoever else had it.

@@ -61,7 +61,7 @@ impl Making<'_, '_> {
         let cut = prompts.get(n_old).copied().unwrap_or(way.len());
         let facts = self.plan.facts;
         let reader: Reader<'_> = self.plan.reader;
-        let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut], compress.transcripts);
+        let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut], compress);
         let turns = old.turns(compress);
         let text = old.summary(&turns, compress);
         let like = way.get(cut).copied().unwrap_or(way[cut - 1]);
@@ -71,7 +71,7 @@ impl Making<'_, '_> {
         let summary = self.plan.add_asked(NewKind::Summary { text }, like, if later { 2 } else { -1 });
         for &node in &way[..cut] {
             self.condensed.insert(node);
-            self.plan.asked(node).drop = true;
+            self.plan.drop_asked(node);
         }
         let mut items = vec![Item::New(boundary), Item::New(summary)];
         items.extend(way[cut..].iter().map(|&node| Item::Old(node)));

@@ -1,7 +1,7 @@
 //! How much of the model's attention a session takes: measured where the API said so.
 
 use rethread_log::Json;
-use rethread_model::{Block, Client, Facts, Role, Session, resume};
+use rethread_model::{Block, Facts, Role, Session, newest_chain};
 
 use super::Making;
 use super::select::Selection;
@@ -82,8 +82,7 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
 /// Measures what the newest client sends of a session.
 pub fn context(session: &Session) -> Context {
     let facts = &session.facts;
-    let resumed = resume(facts, Client::NEWEST);
-    let chain = resumed.chain;
+    let chain = newest_chain(facts);
     let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
     let sent = &chain[boundary..];
     let estimate = sent.iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block).sum();
@@ -156,11 +155,11 @@ impl Making<'_, '_> {
                 };
             }
         };
-        let edit: Option<&Edit> = self.plan.edits.get(&node);
+        let edit: Option<&Box<Edit>> = self.plan.edits.get(&node);
         let left = |(at, block): (usize, &Block)| match edit.and_then(|edit| edit.blocks.get(&at)) {
             Some(BlockEdit::Remove) => 0,
-            _ => match edit.and_then(|edit| edit.short.get(&at)) {
-                Some(short) => tokens_of(short.len as u64),
+            _ => match edit.and_then(|edit| edit.short_len(at)) {
+                Some(len) => tokens_of(len as u64),
                 None => tokens_of_block(block),
             },
         };

@@ -78,13 +78,27 @@ impl Old {
     pub(super) fn new(
         facts: &Facts,
         reader: Reader<'_>,
-        edits: &FxHashMap<usize, Edit>,
+        edits: &FxHashMap<usize, Box<Edit>>,
         nodes: &[usize],
-        transcripts: bool,
+        compress: &Compress,
     ) -> Self {
+        let transcripts = compress.transcripts;
         let listen = Listen { facts, reader, results: if transcripts { RESULT } else { 0 } };
-        let heard: Vec<Vec<Heard>> =
-            nodes.par_iter().map(|&node| listen.heard(edits.get(&node), node)).collect();
+        // Of turns that are too old for a summary only the user's words are needed.
+        let asks = |node: &usize| facts.nodes[*node].flags.is_human();
+        let prompts: Vec<usize> = (0..nodes.len()).filter(|&at| asks(&nodes[at])).collect();
+        let n_told = if transcripts { usize::MAX } else { compress.budget / SHARE.0 };
+        let first = prompts.first().copied().unwrap_or(nodes.len());
+        let from = prompts.len().checked_sub(n_told.saturating_add(1)).map_or(0, |n| prompts[n]);
+        let heard: Vec<Vec<Heard>> = (0..nodes.len())
+            .into_par_iter()
+            .map(|at| {
+                if (first..from).contains(&at) && !listen.is_of_user(nodes[at]) {
+                    return Vec::new();
+                }
+                listen.heard(edits.get(&nodes[at]).map(|edit| &**edit), nodes[at])
+            })
+            .collect();
         let mut old = Self { turns: vec![Said::default()], earlier: None };
         let mut open: FxHashMap<String, (usize, usize)> = FxHashMap::default();
         let mut n = 0;
@@ -348,6 +362,12 @@ struct Listen<'a> {
 }
 
 impl Listen<'_> {
+    /// Tells whether an entry may hold words of the user, or a summary that does.
+    fn is_of_user(&self, node: usize) -> bool {
+        let fact = &self.facts.nodes[node];
+        fact.role != Role::Assistant && (fact.flags.is_human() || !fact.flags.has_result())
+    }
+
     /// What is said and done in an entry.
     fn heard(&self, edit: Option<&Edit>, node: usize) -> Vec<Heard> {
         let fact = &self.facts.nodes[node];

@@ -17,7 +17,7 @@ mod tools;
 mod write;
 
 use rethread_log::Kind;
-use rethread_model::{Path, Role, Uid};
+use rethread_model::{Node, Path, Role, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use compress::{Compress, Turn};
@@ -27,7 +27,7 @@ pub use tools::Tools;
 pub use write::Outcome;
 
 use crate::ids::{Instead, Names};
-use crate::plan::{Item, NewKind, Plan};
+use crate::plan::{Item, NewKind, Plan, Touched};
 use crate::source::Source;
 use select::Selection;
 
@@ -224,9 +224,9 @@ pub fn clone<'a>(
     making.compress();
     making.keep_side_entries(&selection);
     making.edit_thinking();
+    making.drop_left_notes();
     making.drop_trailing();
-    let asked: FxHashMap<usize, Touched> =
-        making.plan.edits.iter().map(|(&node, edit)| (node, changes_of(edit))).collect();
+    let asked: Vec<Touched> = (0..making.plan.facts.nodes.len()).map(|n| making.plan.touched(n)).collect();
     making.plan.mend();
     making.plan.lay_in_line();
     making.settle_kept();
@@ -239,10 +239,13 @@ pub fn clone<'a>(
     let facts = &source.session.facts;
     // Of several entries with one id one may be left.
     let kept: FxHashSet<Uid> = (0..facts.nodes.len())
-        .filter(|&node| !plan.is_dropped(node))
+        .filter(|&node| facts.has_duplicates() && !plan.is_dropped(node))
         .map(|node| facts.nodes[node].uid)
         .collect();
-    let gone = |node: usize| survivors[node].filter(|_| !kept.contains(&facts.nodes[node].uid));
+    let gone = |node: usize| {
+        let stays = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
+        survivors[node].filter(|_| !stays)
+    };
     let keeps = cloned.names.keeps();
     let instead =
         |node: usize| Instead { uid: facts.nodes[node].uid, text: keeps.then(|| plan.reader.uuid(node)) };
@@ -275,7 +278,42 @@ impl Making<'_, '_> {
         for node in 0..self.plan.facts.nodes.len() {
             let fact = self.plan.node(node);
             if fact.role == Role::Progress || fact.role == Role::Assistant && fact.flags.is_failure_report() {
-                self.plan.asked(node).drop = true;
+                self.plan.drop_asked(node);
+            }
+        }
+    }
+
+    /// Drops notes that are all that is left of a branch: without what they were about, clients would take
+    /// them for part of the conversation that the branch left.
+    fn drop_left_notes(&mut self) {
+        let facts = self.plan.facts;
+        let mut beside = vec![true; facts.nodes.len()];
+        for node in self.plan.old_way() {
+            beside[node] = false;
+        }
+        let is_note = |node: &Node| matches!(node.role, Role::System | Role::Attachment);
+        let left = |(node, fact): (usize, &Node)| {
+            let flags = fact.flags;
+            let said = flags.is_queued_prompt() || flags.is_local_command();
+            beside[node] && is_note(fact) && !said && !flags.is_boundary() && !flags.is_sidechain()
+        };
+        if !facts.nodes.iter().enumerate().any(left) {
+            return;
+        }
+        // Whether the nearest words above are gone, and whether anything stays below.
+        let (mut said_gone, mut stays_below) =
+            (vec![false; facts.nodes.len()], vec![false; facts.nodes.len()]);
+        for node in 0..facts.nodes.len() {
+            let Some(above) = facts.parent_of(node) else { continue };
+            let said = facts.nodes[above].is_conversation() && !facts.nodes[above].flags.is_failure_report();
+            said_gone[node] = if said { self.plan.is_dropped(above) } else { said_gone[above] };
+        }
+        for node in (0..facts.nodes.len()).rev() {
+            if said_gone[node] && !stays_below[node] && left((node, &facts.nodes[node])) {
+                self.plan.drop_asked(node);
+            }
+            if let Some(above) = facts.parent_of(node) {
+                stays_below[above] |= stays_below[node] || !self.plan.is_dropped(node);
             }
         }
     }
@@ -295,7 +333,7 @@ impl Making<'_, '_> {
             if let Item::Old(node) = item
                 && self.plan.node(node).role == Role::Attachment
             {
-                self.plan.asked(node).drop = true;
+                self.plan.drop_asked(node);
             }
         }
     }
@@ -312,12 +350,17 @@ impl Making<'_, '_> {
         };
         let time = plan.node(leaf).time;
         let mut agreed = !time.is_none();
-        let on_way: FxHashSet<Item> = way.iter().copied().collect();
+        let mut on_way = vec![false; plan.facts.nodes.len()];
+        for item in &way {
+            if let Item::Old(node) = *item {
+                on_way[node] = true;
+            }
+        }
         for (node, fact) in plan.facts.nodes.iter().enumerate() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
             }
-            let late = node > leaf && !(selection.single && on_way.contains(&Item::Old(node)));
+            let late = node > leaf && !(selection.single && on_way[node]);
             // Some clients even go on with a subagent's entry.
             agreed &= fact.time < time && !late;
         }
@@ -404,7 +447,7 @@ impl Making<'_, '_> {
     }
 
     /// Counts what is not in the clone any more.
-    fn count(&mut self, asked: &FxHashMap<usize, Touched>) {
+    fn count(&mut self, asked: &[Touched]) {
         let plan = &*self.plan;
         let facts = plan.facts;
         let counts = &mut self.cloned.counts;
@@ -413,16 +456,15 @@ impl Making<'_, '_> {
             n_records -= usize::from(matches!(out, Out::Entry(_, None)));
         }
         for (node, fact) in facts.nodes.iter().enumerate() {
-            let was_asked = asked.get(&node);
-            let Some(edit) = plan.edits.get(&node) else { continue };
-            if edit.drop {
+            if plan.is_dropped(node) {
                 match fact.is_conversation() {
                     true => counts.entries += 1,
                     false => n_records += 1,
                 }
             }
-            let mended = changes_of(edit) != was_asked.copied().unwrap_or_default();
-            let other = edit.uuid.is_some() || edit.time.is_some() || edit.model.is_some();
+            let mended = plan.touched(node) != asked[node];
+            let edit = plan.edits.get(&node);
+            let other = edit.is_some_and(|e| e.uuid.is_some() || e.time.is_some() || e.model.is_some());
             counts.mended += u64::from(mended || other);
         }
         let added =
@@ -519,13 +561,6 @@ fn record(kind: &str, members: &[(&str, &str)], names: &Names<'_>) -> Vec<u8> {
     line.extend_from_slice(names.session(b"null"));
     line.extend_from_slice(b"}\n");
     line
-}
-
-/// How much of an entry changes.
-type Touched = (bool, usize, bool);
-
-fn changes_of(edit: &crate::plan::Edit) -> Touched {
-    (edit.drop, edit.blocks.len(), edit.content.is_some())
 }
 
 /// Finds the path with a number.

@@ -6,7 +6,6 @@
 use rethread_log::Json;
 
 use super::Cloned;
-use crate::plan::Edit;
 
 /// An entry that was left out or shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,11 +45,12 @@ impl Cloned<'_> {
     /// Returns the entries of the conversation that were left out or changed, in the order of the file.
     pub fn removed(&self) -> impl Iterator<Item = Removed> + '_ {
         let nodes = self.plan.iter().flat_map(|plan| {
-            let changed = |edit: &Edit| {
-                edit.drop || !edit.blocks.is_empty() || !edit.short.is_empty() || edit.copy.is_some()
-            };
             let said = |node: &usize| plan.node(*node).is_conversation();
-            let node_of = move |node: &usize| plan.edits.get(node).is_some_and(changed);
+            let node_of = move |node: &usize| {
+                let edit = plan.edits.get(node);
+                plan.is_dropped(*node)
+                    || edit.is_some_and(|edit| edit.changes_blocks() || edit.copy.is_some())
+            };
             (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
         });
         let names = self.names.without_moves();

@@ -71,7 +71,7 @@ impl Selection {
             for node in (0..kept.len()).filter(|&node| !kept[node]) {
                 // Whether a subagent's entries are kept, depends on its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.all_sidechain() {
-                    plan.asked(node).drop = true;
+                    plan.drop_asked(node);
                 }
             }
         }

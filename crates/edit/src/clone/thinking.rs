@@ -25,15 +25,22 @@ impl Making<'_, '_> {
             if !fact.flags.has_thinking() || !(asked || follows) || self.plan.is_dropped(node) {
                 continue;
             }
+            self.cloned.thinking_followed |= !asked;
             let blocks = facts.blocks_of(node);
+            if blocks.iter().all(|block| block.sort.is_thinking()) {
+                self.cloned.counts.thinking += blocks.len() as u64;
+                self.plan.drop_asked(node);
+                continue;
+            }
             let edit = self.plan.asked(node);
             for (at, _) in blocks.iter().enumerate().filter(|(_, block)| block.sort.is_thinking()) {
                 edit.blocks.insert(at, BlockEdit::Remove);
                 self.cloned.counts.thinking += 1;
             }
-            self.cloned.thinking_followed |= !asked;
             let removed = |(at, _): &(usize, &Block)| matches!(edit.blocks.get(at), Some(BlockEdit::Remove));
-            edit.drop |= blocks.iter().enumerate().all(|block| removed(&block));
+            if blocks.iter().enumerate().all(|block| removed(&block)) {
+                self.plan.drop_asked(node);
+            }
         }
     }
 

@@ -8,8 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Making;
 use super::select::Selection;
-use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Plan, Short};
-use crate::shorten::{shorten, shorten_block};
+use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Short};
+use crate::shorten::{cuts, cuts_of_block, len_without};
+use crate::source::Source;
 
 /// What becomes of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -115,14 +116,17 @@ impl Making<'_, '_> {
         let edit = |&node: &usize| {
             let of_blocks: Vec<Fate> = facts.blocks_of(node).iter().map(|block| fate(node, block)).collect();
             let any = of_blocks.iter().any(|&fate| fate != Fate::Keep);
-            any.then(|| (node, edit_of(plan, node, &of_blocks, tools.shorten)))
+            any.then(|| (node, edit_of(self.source, node, &of_blocks, tools.shorten)))
         };
-        let edits: Vec<(usize, Edit)> = nodes.par_iter().filter_map(edit).collect();
+        let edits: Vec<(usize, Option<Box<Edit>>)> = nodes.par_iter().filter_map(edit).collect();
         for (node, edit) in edits {
-            if edit.drop || !edit.blocks.is_empty() || !edit.short.is_empty() {
+            if edit.as_ref().is_none_or(|edit| edit.changes_blocks()) {
                 self.touched.push(node);
             }
-            self.plan.edits.insert(node, edit);
+            match edit {
+                Some(edit) => drop(self.plan.edits.insert(node, edit)),
+                None => self.plan.drop_asked(node),
+            }
         }
         let stripped = |fate: &&Fate| **fate == Fate::Strip;
         let n_stripped = match selection.single {
@@ -148,9 +152,9 @@ impl Making<'_, '_> {
         let facts = self.plan.facts;
         let mut calls: FxHashSet<usize> = FxHashSet::default();
         for (&node, edit) in &self.plan.edits {
-            let copied = matches!(edit.copy, Some(CopyEdit::Shorten(_)));
+            let copied = matches!(edit.copy, Some(CopyEdit::Shorten));
             for (at, block) in facts.blocks_of(node).iter().enumerate() {
-                let changed = edit.short.contains_key(&at) || copied && block.sort == Sort::Result;
+                let changed = edit.short_len(at).is_some() || copied && block.sort == Sort::Result;
                 let fits = |call: &usize| changed && fates.get(*call) == Some(&Fate::Shorten);
                 calls.extend(block.call().filter(fits));
             }
@@ -241,7 +245,7 @@ impl Making<'_, '_> {
                 .map(|key| Json::new(line.field(key).of(raw)))
                 .chain(nested);
             if ids.filter_map(Json::as_str).any(|id| removed.0.contains(&*id)) {
-                self.plan.asked(node).drop = true;
+                self.plan.drop_asked(node);
             }
         }
     }
@@ -299,24 +303,23 @@ impl Making<'_, '_> {
             let root = session.tree.step(node).and_then(|step| roots[step]);
             let root = root.map(|root| session.tree.first_entry(root as usize));
             if !root.and_then(|root| kept.get(&root).copied()).unwrap_or(!selection.single) {
-                self.plan.asked(node).drop = true;
+                self.plan.drop_asked(node);
             }
         }
     }
 }
 
-/// What becomes of an entry with calls or results.
-fn edit_of(plan: &Plan<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -> Edit {
-    let facts = plan.facts;
-    let mut edit = Edit::default();
+/// What becomes of an entry with calls or results; nothing if it goes.
+fn edit_of(source: &Source<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -> Option<Box<Edit>> {
+    let facts = &source.session.facts;
     if fates.iter().all(|&fate| fate == Fate::Strip) {
-        edit.drop = true;
-        return edit;
+        return None;
     }
-    let raw = plan.reader.entry(facts.nodes[node].entry);
+    let mut edit = Box::<Edit>::default();
     let mut line = Line::default();
-    parse_entry(raw, &mut line);
+    let raw = source.parts(facts.nodes[node].entry, &mut line);
     let mut result = Fate::Keep;
+    let mut short = Short { limit: limit.unwrap_or(0), cuts: Vec::new(), blocks: Vec::new() };
     for (at, (&fate, block)) in fates.iter().zip(facts.blocks_of(node)).enumerate() {
         if block.sort == Sort::Result {
             result = result.max(fate);
@@ -327,8 +330,10 @@ fn edit_of(plan: &Plan<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -
                 edit.blocks.insert(at, BlockEdit::Remove);
             }
             (Fate::Shorten, Some(limit)) => {
-                if let Some(short) = shorten_block(spans.whole.of(raw), limit) {
-                    edit.short.insert(at, Short { limit, len: short.len() });
+                let cuts = cuts_of_block(spans.whole.of(raw), limit);
+                if !cuts.is_empty() {
+                    short.blocks.push((at, len_without(spans.whole.len(), &cuts)));
+                    short.cuts.extend(cuts.into_iter().map(|cut| cut.behind(spans.whole.start())));
                 }
             }
             _ => {}
@@ -340,14 +345,19 @@ fn edit_of(plan: &Plan<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -
             edit.without = vec![Key::SourceToolAssistantUuid];
         }
         (Fate::Shorten, Some(limit)) => {
-            let copy = shorten(line.field(Key::ToolUseResult).of(raw), limit);
-            edit.copy = copy.map(|_| CopyEdit::Shorten(limit));
+            let copy = line.field(Key::ToolUseResult);
+            let cuts = cuts(copy.of(raw), limit);
+            edit.copy = (!cuts.is_empty()).then_some(CopyEdit::Shorten);
+            short.cuts.extend(cuts.into_iter().map(|cut| cut.behind(copy.start())));
         }
         _ => {}
     }
-    let changed = !edit.blocks.is_empty() || !edit.short.is_empty();
-    if changed && !line.field(Key::WireToolInputs).is_empty() {
+    if !short.cuts.is_empty() {
+        short.cuts.sort_by_key(|cut| cut.range().start);
+        edit.short = Some(short);
+    }
+    if edit.changes_blocks() && !line.field(Key::WireToolInputs).is_empty() {
         edit.without.push(Key::WireToolInputs);
     }
-    edit
+    Some(edit)
 }

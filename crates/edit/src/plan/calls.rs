@@ -15,14 +15,13 @@ struct Place {
     at: usize,
     node: usize,
     block: usize,
+    /// The call that it makes or answers, if that is known.
+    call: Option<usize>,
 }
 
 impl Plan<'_> {
     pub(super) fn mend_calls(&mut self) {
-        let mut uses: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
-        let mut results: FxHashMap<usize, Vec<Place>> = FxHashMap::default();
-        let mut order: Vec<usize> = Vec::new();
-        let mut orphans: Vec<Place> = Vec::new();
+        let (mut uses, mut results, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
         for (at, node) in self.old_way().into_iter().enumerate() {
             if self.is_dropped(node) {
                 continue;
@@ -33,16 +32,10 @@ impl Plan<'_> {
                 if edit.is_some_and(|edit| matches!(edit.blocks.get(&block), Some(BlockEdit::Remove))) {
                     continue;
                 }
-                let place = Place { at, node, block };
+                let place = Place { at, node, block, call: fact.call() };
                 match (fact.sort, fact.call(), role) {
-                    (Sort::Call, Some(call), Role::Assistant) => {
-                        let places = uses.entry(call).or_default();
-                        if places.is_empty() {
-                            order.push(call);
-                        }
-                        places.push(place);
-                    }
-                    (Sort::Result, Some(call), Role::User) => results.entry(call).or_default().push(place),
+                    (Sort::Call, Some(_), Role::Assistant) => uses.push(place),
+                    (Sort::Result, Some(_), Role::User) => results.push(place),
                     (Sort::Result, None, Role::User) | (Sort::Result, _, Role::Assistant) => {
                         orphans.push(place);
                     }
@@ -50,13 +43,22 @@ impl Plan<'_> {
                 }
             }
         }
-        for call in order {
-            let answers = results.remove(&call).unwrap_or_default();
-            self.mend_call(call, &uses[&call], &answers);
+        // The places of one call together, the calls in the order in which they are made.
+        uses.sort_by_key(|place| place.call);
+        results.sort_by_key(|place| place.call);
+        let same = |a: &Place, b: &Place| a.call == b.call;
+        let mut calls: Vec<&[Place]> = uses.chunk_by(same).collect();
+        calls.sort_by_key(|places| (places[0].at, places[0].block));
+        for places in calls {
+            let before = results.partition_point(|place| place.call < places[0].call);
+            let n = results[before..].partition_point(|place| place.call == places[0].call);
+            self.mend_call(places, &results[before..before + n]);
         }
         self.lay_results();
         // What is left answers no call on the way.
-        let mut rest: Vec<Place> = results.into_values().flatten().chain(orphans).collect();
+        let is_made = |place: &&Place| uses.binary_search_by_key(&place.call, |made| made.call).is_ok();
+        let unmade = results.iter().filter(|place| !is_made(place)).copied();
+        let mut rest: Vec<Place> = unmade.chain(orphans).collect();
         rest.sort_by_key(|place| (place.at, place.block));
         for place in rest {
             self.result_to_text(place);
@@ -98,7 +100,13 @@ impl Plan<'_> {
         self.edits.get(&node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
-    fn mend_call(&mut self, call: usize, uses: &[Place], answers: &[Place]) {
+    fn mend_call(&mut self, uses: &[Place], answers: &[Place]) {
+        // Most calls are made once and answered once, behind them.
+        if let ([made], [answer]) = (uses, answers) {
+            self.misplaced |= answer.at < made.at;
+            return;
+        }
+        let Some(call) = uses[0].call else { return };
         let id = self.facts.call_id(&self.facts.calls[call]).to_owned();
         // The same call twice in one message is one call.
         let mut made: Vec<Place> = Vec::new();
@@ -187,26 +195,25 @@ impl Plan<'_> {
     }
 
     /// The ids of the calls that a node will make.
-    pub(super) fn calls_made(&self, node: usize) -> Vec<String> {
+    pub(super) fn calls_made(&self, node: usize) -> impl Iterator<Item = &str> {
         self.ids_of(node, Sort::Call)
     }
 
     /// The ids of the calls that a node will answer.
-    pub(super) fn calls_answered(&self, node: usize) -> Vec<String> {
+    pub(super) fn calls_answered(&self, node: usize) -> impl Iterator<Item = &str> {
         self.ids_of(node, Sort::Result)
     }
 
-    fn ids_of(&self, node: usize, sort: Sort) -> Vec<String> {
+    fn ids_of(&self, node: usize, sort: Sort) -> impl Iterator<Item = &str> {
         let edit = self.edits.get(&node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
-        facts
-            .filter(|(_, block)| block.sort == sort)
-            .filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
-                Some(BlockEdit::Rename(id)) => Some(id.clone()),
+        facts.filter(move |(_, block)| block.sort == sort).filter_map(move |(at, block)| {
+            match edit.and_then(|e| e.blocks.get(&at)) {
+                Some(BlockEdit::Rename(id)) => Some(id.as_str()),
                 Some(_) => None,
-                None => Some(self.facts.call_id(&self.facts.calls[block.call()?]).to_owned()),
-            })
-            .collect()
+                None => Some(self.facts.call_id(&self.facts.calls[block.call()?])),
+            }
+        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use rethread_log::Json;
 use rethread_model::{Kind, MAX_IMAGE, Role, Sort};
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::text_block;
 use super::{BlockEdit, Plan};
@@ -41,6 +40,10 @@ impl Plan<'_> {
 
     /// A content that is no list.
     fn mend_whole_content(&mut self, node: usize, from: usize, role: Role) {
+        let words = |block: &rethread_model::Block| block.sort == Sort::Text;
+        if role == Role::User && self.facts.blocks_of(from).iter().any(words) {
+            return;
+        }
         let raw = self.reader.entry(self.node(from).entry);
         let splice = Splice::new(raw);
         let Some(message) = splice.line.message else { return };
@@ -65,9 +68,16 @@ impl Plan<'_> {
     }
 
     fn mend_blocks(&mut self, node: usize, from: usize, role: Role) {
-        let blocks = self.facts.blocks_of(from).to_vec();
+        let blocks = self.facts.blocks_of(from);
         if blocks.is_empty() {
             return self.drop_entry(node, Kind::BlankText);
+        }
+        let sound = |sort: Sort| {
+            matches!(sort, Sort::Text | Sort::Thinking | Sort::Redacted | Sort::Call | Sort::Result)
+        };
+        let whole = self.edits.get(&node).is_none_or(|edit| edit.blocks.is_empty());
+        if whole && blocks.iter().all(|block| sound(block.sort)) {
+            return;
         }
         let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
         let taken = |at: usize| {
@@ -94,7 +104,7 @@ impl Plan<'_> {
             self.block_edit_at(node, at, edit, why);
         }
         if n_left == 0 {
-            let why = self.edits[&node].why.unwrap_or(Kind::BlankText);
+            let why = self.why(node).unwrap_or(Kind::BlankText);
             if role == Role::User {
                 let edit = self.edit(node, why);
                 edit.blocks.clear();
@@ -120,48 +130,47 @@ impl Plan<'_> {
     /// Drops entries in which nothing is left, and answers of nothing but thinking.
     pub(super) fn drop_hollow(&mut self) {
         let way = self.old_way();
-        let mut full: FxHashSet<usize> = FxHashSet::default();
-        let mut thinking: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        let mut full = vec![false; self.facts.messages.len()];
+        let mut thinking: Vec<(usize, usize)> = Vec::new();
         for node in way {
             let fact = *self.node(node);
             let whole = self.edits.get(&node).is_some_and(|edit| edit.content.is_some());
             if !fact.is_conversation() || self.is_dropped(node) || whole {
-                full.extend(fact.message().filter(|_| whole));
+                if let Some(message) = fact.message().filter(|_| whole) {
+                    full[message] = true;
+                }
                 continue;
             }
-            let left = self.sorts_left(node);
-            if left.is_empty() && !self.node(self.content_node(node)).flags.has_string_content() {
-                let why = self.edits.get(&node).and_then(|edit| edit.why).unwrap_or(Kind::BlankText);
+            let (any, all_thinking) = self.sorts_left(node);
+            if !any && !self.node(self.content_node(node)).flags.has_string_content() {
+                let why = self.why(node).unwrap_or(Kind::BlankText);
                 self.drop_entry(node, why);
                 continue;
             }
             let Some(message) = fact.message().filter(|_| fact.role == Role::Assistant) else { continue };
-            if left.iter().all(|sort| sort.is_thinking()) {
-                thinking.entry(message).or_default().push(node);
+            if all_thinking {
+                thinking.push((message, node));
             } else {
-                full.insert(message);
+                full[message] = true;
             }
         }
-        let mut lone: Vec<usize> = thinking
-            .into_iter()
-            .filter(|(message, _)| !full.contains(message))
-            .flat_map(|(_, n)| n)
-            .collect();
+        let lone = thinking.into_iter().filter(|&(message, _)| !full[message]).map(|(_, node)| node);
+        let mut lone: Vec<usize> = lone.collect();
         lone.sort_unstable();
         for node in lone {
             self.drop_entry(node, Kind::LoneThinking);
         }
     }
 
-    fn sorts_left(&self, node: usize) -> Vec<Sort> {
+    /// Tells whether anything is left of an entry, and whether all that is left is thinking.
+    fn sorts_left(&self, node: usize) -> (bool, bool) {
         let edit = self.edits.get(&node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
-        blocks
-            .filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
-                Some(BlockEdit::Remove) => None,
-                Some(BlockEdit::Replace(_)) => Some(Sort::Text),
-                _ => Some(block.sort),
-            })
-            .collect()
+        let left = blocks.filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
+            Some(BlockEdit::Remove) => None,
+            Some(BlockEdit::Replace(_)) => Some(Sort::Text),
+            _ => Some(block.sort),
+        });
+        left.fold((false, true), |(_, all), sort| (true, all && sort.is_thinking()))
     }
 }

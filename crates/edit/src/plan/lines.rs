@@ -4,15 +4,23 @@ use rethread_log::{BlockKind, Json, Key, MessageSpans};
 
 use super::{BlockEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
 use crate::ids::Names;
-use crate::shorten::{shorten, shorten_block};
+use crate::shorten::{cuts, cuts_of_block, within, without};
 use crate::splice::{Splice, string};
 
 /// The line of an entry with its changes.
-pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], edit: &Edit, names: &Names<'_>) -> Vec<u8> {
+pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>) -> Vec<u8> {
     let mut splice = Splice::new(raw);
-    if let Some(parent) = edit.parent {
+    if let Some(parent) = plan.new_parent(node) {
         splice.set(Key::ParentUuid, optional(plan, parent, names));
     }
+    if let Some(edit) = plan.edits.get(&node) {
+        edit_inside(plan, &mut splice, edit, names);
+    }
+    names.rename(&mut splice);
+    splice.finish()
+}
+
+fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, edit: &Edit, names: &Names<'_>) {
     if let Some(follows) = edit.follows {
         splice.set(Key::LogicalParentUuid, string(&plan.name(Item::Old(follows), names)));
     }
@@ -32,10 +40,8 @@ pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], edit: &Edit, names: &Names<'_>
         splice.remove(key);
     }
     if let Some(message) = splice.line.message {
-        edit_message(&mut splice, message, edit, names);
+        edit_message(splice, message, edit, names);
     }
-    names.rename(&mut splice);
-    splice.finish()
 }
 
 fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, names: &Names<'_>) {
@@ -48,10 +54,16 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
     if !splice.line.field(Key::ToolUseResult).is_empty() {
         match &edit.copy {
             Some(CopyEdit::Null) => splice.set(Key::ToolUseResult, b"null".to_vec()),
-            Some(CopyEdit::Shorten(limit)) => {
-                let copy = splice.line.field(Key::ToolUseResult).of(splice.raw);
-                let short = shorten(copy, *limit).unwrap_or_else(|| copy.to_vec());
-                splice.set(Key::ToolUseResult, names.with_results(&short));
+            Some(CopyEdit::Shorten) => {
+                let span = splice.line.field(Key::ToolUseResult);
+                let copy = span.of(splice.raw);
+                let short = match &edit.short {
+                    // It is another's copy.
+                    Some(short) if edit.replaced_by.is_some() => without(copy, &cuts(copy, short.limit)),
+                    Some(short) => without(copy, &within(span, &short.cuts)),
+                    None => copy.to_vec(),
+                };
+                splice.set(Key::ToolUseResult, names.with_results(short));
             }
             Some(CopyEdit::Remove) => splice.remove(Key::ToolUseResult),
             None => {}
@@ -60,7 +72,7 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
     if let Some(content) = &edit.content {
         return splice.replace(message.content, content.clone());
     }
-    if edit.blocks.is_empty() && edit.short.is_empty() {
+    if !edit.changes_blocks() {
         return;
     }
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
@@ -68,30 +80,33 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
     let mut list: Vec<Vec<u8>> = Vec::new();
     for (at, span) in spans.iter().enumerate() {
         let raw = span.whole.of(splice.raw);
-        let short = edit.short.get(&at).and_then(|short| shorten_block(raw, short.limit));
         // Thinking is signed and stays as it is.
         let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
-        let raw = match short {
-            Some(short) => names.with_results(&short),
+        let raw = match edit.short.as_ref().filter(|_| edit.short_len(at).is_some()) {
+            Some(short) if edit.replaced_by.is_some() => {
+                names.with_results(without(raw, &cuts_of_block(raw, short.limit)))
+            }
+            Some(short) => names.with_results(without(raw, &within(span.whole, &short.cuts))),
             None if signed => raw.to_vec(),
-            None => names.with_results(raw),
+            None => names.with_results(raw.to_vec()),
         };
-        let raw = &raw[..];
         match edit.blocks.get(&at) {
             Some(BlockEdit::Remove) => {}
             Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().cloned()),
             Some(BlockEdit::Rename(id)) => {
-                let block = with_id(raw, id);
-                if !whole {
-                    splice.replace(span.whole, block.clone());
+                let block = with_id(&raw, id);
+                if whole {
+                    list.push(block);
+                } else {
+                    splice.replace(span.whole, block);
                 }
-                list.push(block);
             }
             None => {
-                if !whole && edit.short.contains_key(&at) {
-                    splice.replace(span.whole, raw.to_vec());
+                if whole {
+                    list.push(raw);
+                } else if edit.short_len(at).is_some() {
+                    splice.replace(span.whole, raw);
                 }
-                list.push(raw.to_vec());
             }
         }
     }

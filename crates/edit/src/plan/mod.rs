@@ -15,7 +15,9 @@ use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Ui
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::Names;
+use crate::shorten::Cut;
 pub(crate) use lines::{checkpoint, edited, spelled};
+use order::Laid;
 
 /// What is to be done, entry by entry.
 #[derive(Debug)]
@@ -24,15 +26,22 @@ pub(crate) struct Plan<'a> {
     pub(crate) reader: Reader<'a>,
     /// Entries whose link is broken, with what stands in for the lost parent.
     breaks: Vec<BrokenLink>,
-    /// What becomes of entries, by node.
-    pub(crate) edits: FxHashMap<usize, Edit>,
+    /// Which entries go, by node.
+    gone: Vec<bool>,
+    /// Parents other than those in the file, by node; `Some(None)` is none at all.
+    parents: Vec<Option<Option<Item>>>,
+    /// Why entries go or change, the first reason, by node; nothing if that was asked for.
+    whys: Vec<Option<Kind>>,
+    /// What becomes of the inside of entries, by node.
+    pub(crate) edits: FxHashMap<usize, Box<Edit>>,
     /// Entries that the plan adds.
     pub(crate) new: Vec<New>,
     /// The conversation, in the order in which it is laid.
     pub(crate) way: Vec<Item>,
     /// Entries of the way that hang on nothing: what follows a compaction.
     pub(crate) starts: FxHashSet<usize>,
-    /// The first entry of each uuid, among those that clients take for parts of the tree.
+    /// The first entry of each uuid, among those that clients take for parts of the tree; empty if no uuid
+    /// stands twice.
     by_uid: FxHashMap<Uid, usize>,
     /// Added results, each with how far along the way its call is.
     results_behind: Vec<(usize, usize)>,
@@ -51,14 +60,9 @@ pub(crate) enum Item {
     New(usize),
 }
 
-/// What becomes of an entry.
+/// What becomes of the inside of an entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Edit {
-    /// Why it is changed, the first reason; nothing if that was asked for.
-    pub(crate) why: Option<Kind>,
-    pub(crate) drop: bool,
-    /// A parent other than the one in the file; `Some(None)` is none at all.
-    pub(crate) parent: Option<Option<Item>>,
     /// Another entry that a compaction follows.
     pub(crate) follows: Option<usize>,
     pub(crate) uuid: Option<String>,
@@ -68,8 +72,8 @@ pub(crate) struct Edit {
     pub(crate) content: Option<Vec<u8>>,
     /// What becomes of single blocks, by place.
     pub(crate) blocks: BTreeMap<usize, BlockEdit>,
-    /// Blocks in fewer words, by place.
-    pub(crate) short: BTreeMap<usize, Short>,
+    /// What is said in fewer words.
+    pub(crate) short: Option<Short>,
     /// The bytes of a later entry with the same uuid, which take its place.
     pub(crate) replaced_by: Option<usize>,
     /// What becomes of the client's copy of a result.
@@ -91,17 +95,64 @@ pub(crate) enum CopyEdit {
     Null,
     /// It goes with the result.
     Remove,
-    /// Its strings are cut to so many characters.
-    Shorten(usize),
+    /// Its strings are in fewer words.
+    Shorten,
 }
 
-/// A block in fewer words.
-#[derive(Debug, Clone, Copy)]
+/// What of an entry is said in fewer words.
+#[derive(Debug, Clone)]
 pub(crate) struct Short {
-    /// To how many characters its strings are cut.
+    /// To how many characters strings are cut.
     pub(crate) limit: usize,
-    /// How long it is then.
-    pub(crate) len: usize,
+    /// What goes of the entry's bytes, in their order.
+    pub(crate) cuts: Vec<Cut>,
+    /// The blocks that are shorter, by place, with how long they are.
+    pub(crate) blocks: Vec<(usize, usize)>,
+}
+
+impl Edit {
+    /// How long a block is, if it is shorter.
+    pub(crate) fn short_len(&self, block: usize) -> Option<usize> {
+        let blocks = &self.short.as_ref()?.blocks;
+        blocks.binary_search_by_key(&block, |&(at, _)| at).ok().map(|n| blocks[n].1)
+    }
+
+    /// Tells whether any block changes or goes.
+    pub(crate) fn changes_blocks(&self) -> bool {
+        !self.blocks.is_empty() || self.short.as_ref().is_some_and(|short| !short.blocks.is_empty())
+    }
+
+    /// What goes of the entry's bytes, if nothing else changes.
+    pub(crate) fn only_cuts(&self) -> Option<&[Cut]> {
+        let Self {
+            follows,
+            uuid,
+            time,
+            model,
+            content,
+            blocks,
+            short,
+            replaced_by,
+            copy,
+            meta,
+            without,
+            usage,
+            compaction,
+        } = self;
+        let other = follows.is_some()
+            || uuid.is_some()
+            || time.is_some()
+            || model.is_some()
+            || content.is_some()
+            || !blocks.is_empty()
+            || replaced_by.is_some()
+            || matches!(copy, Some(CopyEdit::Null | CopyEdit::Remove))
+            || *meta
+            || !without.is_empty()
+            || usage.is_some()
+            || compaction.is_some();
+        (!other).then(|| short.as_ref().map_or(&[][..], |short| &short.cuts))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -111,6 +162,9 @@ pub(crate) enum BlockEdit {
     /// Another id for a call, or for the call that a result answers.
     Rename(String),
 }
+
+/// How much of an entry changes: it goes, so many of its blocks change, its content as a whole does.
+pub(crate) type Touched = (bool, u32, bool);
 
 /// An entry that is added.
 #[derive(Debug, Clone)]
@@ -151,15 +205,19 @@ impl<'a> Plan<'a> {
     ) -> Self {
         let way = way.into_iter().map(Item::Old).collect();
         let mut by_uid = FxHashMap::default();
-        for (node, fact) in facts.nodes.iter().enumerate() {
-            if !matches!(fact.role, Role::Progress | Role::Other) {
+        if facts.has_duplicates() {
+            for (node, fact) in facts.nodes.iter().enumerate().filter(|(_, fact)| in_tree(fact)) {
                 by_uid.entry(fact.uid).or_insert(node);
             }
         }
+        let n = facts.nodes.len();
         Self {
             facts,
             reader,
             breaks,
+            gone: vec![false; n],
+            parents: vec![None; n],
+            whys: vec![None; n],
             edits: FxHashMap::default(),
             new: Vec::new(),
             way,
@@ -182,7 +240,10 @@ impl<'a> Plan<'a> {
 
     /// The parent of an entry, if it is in the file.
     fn parent_of(&self, node: usize) -> Option<usize> {
-        self.by_uid.get(&self.node(node).parent).copied()
+        if !self.by_uid.is_empty() {
+            return self.by_uid.get(&self.node(node).parent).copied();
+        }
+        self.facts.parent_of(node).filter(|&parent| in_tree(self.node(parent)))
     }
 
     /// The entry that an entry hangs on, whatever it is.
@@ -191,9 +252,8 @@ impl<'a> Plan<'a> {
     }
 
     fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
-        let edit = self.asked(node);
-        edit.why.get_or_insert(why);
-        edit
+        self.whys[node].get_or_insert(why);
+        self.asked(node)
     }
 
     /// What becomes of an entry because somebody asked for it.
@@ -202,11 +262,44 @@ impl<'a> Plan<'a> {
     }
 
     fn drop_entry(&mut self, node: usize, why: Kind) {
-        self.edit(node, why).drop = true;
+        self.whys[node].get_or_insert(why);
+        self.drop_asked(node);
+    }
+
+    /// Drops an entry because somebody asked for it.
+    pub(crate) fn drop_asked(&mut self, node: usize) {
+        self.gone[node] = true;
     }
 
     pub(crate) fn is_dropped(&self, node: usize) -> bool {
-        self.edits.get(&node).is_some_and(|edit| edit.drop)
+        self.gone[node]
+    }
+
+    fn hang(&mut self, node: usize, parent: Option<Item>, why: Kind) {
+        self.whys[node].get_or_insert(why);
+        self.parents[node] = Some(parent);
+    }
+
+    /// The parent that an entry gets, if it is another.
+    pub(crate) fn new_parent(&self, node: usize) -> Option<Option<Item>> {
+        self.parents[node]
+    }
+
+    /// Why an entry goes or changes, the first reason; nothing if that was asked for.
+    pub(crate) fn why(&self, node: usize) -> Option<Kind> {
+        self.whys[node]
+    }
+
+    /// Tells whether an entry stays as it is, wherever it stands.
+    pub(crate) fn is_same(&self, node: usize) -> bool {
+        !self.gone[node] && self.parents[node].is_none() && !self.edits.contains_key(&node)
+    }
+
+    /// How much of an entry changes.
+    pub(crate) fn touched(&self, node: usize) -> Touched {
+        let edit = self.edits.get(&node);
+        let n_blocks = edit.map_or(0, |edit| u32::try_from(edit.blocks.len()).unwrap_or(u32::MAX));
+        (self.gone[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
     }
 
     /// The name that an entry will have.
@@ -234,9 +327,10 @@ impl<'a> Plan<'a> {
     /// Of entries with one uuid the later one counts, in the place of the first.
     fn mend_copies(&mut self) {
         let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
-        for node in 0..self.facts.nodes.len() {
+        let n = if self.by_uid.is_empty() { 0 } else { self.facts.nodes.len() };
+        for node in 0..n {
             let first = self.first(node);
-            if first != node && !matches!(self.node(node).role, Role::Progress | Role::Other) {
+            if first != node && in_tree(self.node(node)) {
                 // What could not be sent does not take the place of what can.
                 let fact = self.node(node);
                 if !fact.is_conversation() || !fact.flags.lacks_message() && !self.is_odd(node) {
@@ -251,6 +345,9 @@ impl<'a> Plan<'a> {
             {
                 self.edit(first, Kind::DuplicateUuid).replaced_by = Some(last);
             }
+        }
+        if self.by_uid.is_empty() {
+            return;
         }
         // On the way stands the later one; it moves to where the first is.
         for item in &mut self.way {
@@ -275,7 +372,7 @@ impl<'a> Plan<'a> {
         }
         let way = self.old_way();
         let mut time = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
-        let mut model: Option<String> = None;
+        let mut model: Option<&str> = None;
         let first_model = way.iter().find_map(|&node| self.model_of(node));
         for node in way {
             let fact = *self.node(self.content_node(node));
@@ -298,8 +395,7 @@ impl<'a> Plan<'a> {
             match self.model_of(node) {
                 Some(own) => model = Some(own),
                 None if fact.flags.lacks_model() => {
-                    let taken = model.clone().or_else(|| first_model.clone());
-                    let taken = taken.unwrap_or_else(|| "<synthetic>".to_owned());
+                    let taken = model.or(first_model).unwrap_or("<synthetic>").to_owned();
                     self.edit(node, Kind::NoModel).model = Some(taken);
                 }
                 None => {}
@@ -316,9 +412,8 @@ impl<'a> Plan<'a> {
             || !blocks.is_empty() && blocks.iter().all(|block| odd(block.sort))
     }
 
-    fn model_of(&self, node: usize) -> Option<String> {
-        let model = self.facts.model_of(self.content_node(node))?;
-        (model != "<synthetic>").then(|| model.to_owned())
+    fn model_of(&self, node: usize) -> Option<&'a str> {
+        self.facts.model_of(self.content_node(node)).filter(|&model| model != "<synthetic>")
     }
 
     /// The entries of the source on the way.
@@ -378,7 +473,7 @@ impl<'a> Plan<'a> {
                 rethread_model::Break::Cycle => Kind::Cycle,
             };
             let node = self.first(link.node);
-            self.edit(node, why).parent = Some(parent);
+            self.hang(node, parent, why);
             broken.insert(node);
         }
         for node in 0..self.facts.nodes.len() {
@@ -391,11 +486,8 @@ impl<'a> Plan<'a> {
             if self.first(parent) != parent && self.parent_of(node).is_some() {
                 continue;
             }
-            let why = self.edits[&parent].why;
-            let above = survivors[parent].map(Item::Old);
-            let edit = self.asked(node);
-            edit.why = edit.why.or(why);
-            edit.parent = Some(above);
+            self.whys[node] = self.whys[node].or(self.whys[parent]);
+            self.parents[node] = Some(survivors[parent].map(Item::Old));
         }
         self.link_new();
     }
@@ -442,7 +534,7 @@ impl<'a> Plan<'a> {
                         Item::New(new) => self.new[new].why,
                         Item::Old(_) => continue,
                     };
-                    self.edit(node, why).parent = Some(before);
+                    self.hang(node, before, why);
                 }
                 Item::Old(_) => {}
             }
@@ -463,34 +555,36 @@ impl<'a> Plan<'a> {
         let begins = |item: &Item| matches!(item, Item::Old(node) if self.starts.contains(node));
         // What a compaction parts is put in order by itself.
         let mut way: Vec<Item> = Vec::with_capacity(kept.len());
+        let mut so_far = Laid::nothing_of(self);
         let mut rest = &kept[..];
         while !rest.is_empty() {
             let end = rest[1..].iter().position(begins).map_or(rest.len(), |at| at + 1);
-            way.extend(self.ordered(&rest[..end]));
+            way.extend(self.ordered(&rest[..end], &mut so_far));
             rest = &rest[end..];
         }
         self.way = way;
-        let on_way: FxHashSet<usize> = self.old_way().into_iter().collect();
+        let mut on_way = vec![false; self.facts.nodes.len()];
+        for node in self.old_way() {
+            on_way[node] = true;
+        }
         let mut before: Option<Item> = None;
-        for (at, item) in self.way.clone().into_iter().enumerate() {
+        for at in 0..self.way.len() {
+            let item = self.way[at];
             match item {
                 Item::New(new) => self.new[new].parent = before,
                 Item::Old(node) => {
                     let from = self.content_node(node);
-                    let now = match self.edits.get(&node).and_then(|edit| edit.parent) {
-                        Some(parent) => parent,
-                        None => self.parent_of(from).map(Item::Old),
-                    };
+                    let now = self.parents[node].unwrap_or_else(|| self.parent_of(from).map(Item::Old));
                     let named = !self.node(from).parent.is_none();
                     let first = at == 0 || self.starts.contains(&node);
                     // The first entry keeps what it has, unless that names nothing or what follows it.
-                    let round = matches!(now, Some(Item::Old(parent)) if on_way.contains(&parent));
+                    let round = matches!(now, Some(Item::Old(parent)) if on_way[parent]);
                     let wanted = match first {
                         true => now.filter(|_| !(round && at == 0)),
                         false => before,
                     };
                     if wanted != now || first && now.is_none() && named {
-                        self.edit(node, Kind::ParallelCalls).parent = Some(wanted);
+                        self.hang(node, wanted, Kind::ParallelCalls);
                     }
                 }
             }
@@ -502,6 +596,11 @@ impl<'a> Plan<'a> {
     /// What a compaction kept stands behind it now, so it cannot follow that: it follows what stands
     /// before it.
     fn settle_compactions(&mut self) {
+        let is_boundary =
+            |item: &Item| matches!(*item, Item::Old(node) if self.node(node).flags.is_boundary());
+        if !self.way.iter().any(is_boundary) {
+            return;
+        }
         let mut place: FxHashMap<usize, usize> = FxHashMap::default();
         for (at, item) in self.way.iter().enumerate() {
             if let Item::Old(node) = item {
@@ -561,6 +660,11 @@ impl<'a> Plan<'a> {
         self.new[new].parent = Some(last);
         self.way.push(Item::New(new));
     }
+}
+
+/// Tells whether clients take an entry for a part of the tree.
+fn in_tree(fact: &Node) -> bool {
+    !matches!(fact.role, Role::Progress | Role::Other)
 }
 
 /// Makes the id of a message from a uuid.

@@ -29,13 +29,14 @@ impl Assembly {
         let mut out = Self { changes: Vec::new(), bytes, sources: Vec::new(), counted: 0 };
         for entry in &entries {
             let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
-            match node.and_then(|node| Some((node, plan.edits.get(&node)?))) {
-                Some((_, edit)) if edit.drop => out.dropped(entry, edit.why.unwrap_or(Kind::Incomplete)),
-                Some((node, edit)) => {
-                    let from = edit.replaced_by.unwrap_or(node);
-                    let raw = plan.reader.entry(plan.facts.nodes[from].entry);
-                    let line = edited(plan, raw, edit, &names);
-                    out.object(entry, &line, edit.why.unwrap_or(Kind::Incomplete));
+            match node.filter(|&node| !plan.is_same(node)) {
+                Some(node) if plan.is_dropped(node) => {
+                    out.dropped(entry, plan.why(node).unwrap_or(Kind::Incomplete));
+                }
+                Some(node) => {
+                    let raw = plan.reader.entry(plan.facts.nodes[plan.content_node(node)].entry);
+                    let line = edited(plan, raw, node, &names);
+                    out.object(entry, &line, plan.why(node).unwrap_or(Kind::Incomplete));
                 }
                 None => out.untouched(entry),
             }
@@ -156,7 +157,7 @@ fn added_behind(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
     let last_entry = plan.facts.nodes.len().checked_sub(1);
     for item in &plan.way {
         match *item {
-            Item::Old(node) if !plan.edits.get(&node).is_some_and(|edit| edit.drop) => last = Some(node),
+            Item::Old(node) if !plan.is_dropped(node) => last = Some(node),
             Item::Old(_) => {}
             Item::New(new) => {
                 let kind = &plan.new[new].kind;

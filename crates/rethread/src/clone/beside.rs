@@ -215,7 +215,8 @@ fn write_subagent(
     let mut part = NewSession::begin(to)?;
     cloned.write(&mut |piece| {
         beside.note(&piece);
-        part.write(&piece)
+        part.write(&piece)?;
+        Ok(piece)
     })?;
     part.finish()?;
     let meta = from.with_extension("meta.json");

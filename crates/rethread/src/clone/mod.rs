@@ -10,9 +10,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread::ScopedJoinHandle;
 
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
-use rethread_model::{Builder, Client, Facts, Finding, Session, check};
+use rethread_model::{Builder, Client, Facts, Finding, Session};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
-use rethread_store::NewSession;
+use rethread_store::{NewSession, Whole};
 
 use crate::library::{Library, Source, root_of};
 use beside::Beside;
@@ -59,6 +59,30 @@ pub enum CloneError {
         /// Why.
         source: io::Error,
     },
+}
+
+/// The bytes of a log.
+enum Log {
+    Given(Arc<Vec<u8>>),
+    Read(Whole),
+}
+
+impl std::ops::Deref for Log {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Given(bytes) => bytes,
+            Self::Read(bytes) => bytes,
+        }
+    }
+}
+
+/// What was noted of a log while it was read.
+struct Noted {
+    noting: edit::Noting,
+    scanner: rethread_log::Scanner,
+    finds: Vec<rethread_log::Finds>,
 }
 
 /// A clone that was written, or would be.
@@ -211,20 +235,16 @@ impl Library {
     }
 
     /// Reads the bytes of a log and, on other threads, what is in them.
-    #[expect(clippy::type_complexity, reason = "what it says is clearer than a name")]
-    fn read_for_edit(
-        &self,
-        source: &Source,
-    ) -> Result<(Arc<Vec<u8>>, Option<(edit::Noting, rethread_log::Scanner)>), CloneError> {
+    fn read_for_edit(&self, source: &Source) -> Result<(Log, Option<Noted>), CloneError> {
         let path = &source.file.path;
         let file = std::fs::metadata(path).ok().filter(|m| m.is_file() && source.bytes.is_none());
         let Some(limit) = file.map(|metadata| metadata.len()) else {
-            return Ok((self.bytes_of(source)?, None));
+            return Ok((Log::Given(self.bytes_of(source)?), None));
         };
         let mut noting = edit::Noting::for_size(limit);
         let read = rethread_store::read_whole_into(path, limit, &mut noting);
-        let (log, scanner) = read.map_err(|error| source.error(error))?;
-        Ok((Arc::new(log), Some((noting, scanner))))
+        let (log, scanner, finds) = read.map_err(|error| source.error(error))?;
+        Ok((Log::Read(log), Some(Noted { noting, scanner, finds })))
     }
 
     /// Plans a clone and writes it, if it is to be written.
@@ -239,7 +259,7 @@ impl Library {
     ) -> Result<Made, CloneError> {
         let (log, noted) = self.read_for_edit(source)?;
         let mut read = match noted {
-            Some((noting, scanner)) => edit::Source::new(&log, noting, &scanner),
+            Some(Noted { noting, scanner, finds }) => edit::Source::new(&log, noting, &scanner, finds),
             None => edit::Source::read(&log),
         };
         crate::library::reject_other_files(source, &read.session.facts)?;
@@ -276,7 +296,7 @@ impl Library {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
                     beside.note(&piece);
-                    Ok(())
+                    Ok(piece)
                 };
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
                 cloned.write(sink).map_err(failed)?
@@ -492,7 +512,7 @@ fn write_to(
     writing(part, |write| {
         cloned.write(&mut |piece| {
             beside.note(&piece);
-            write(piece).map(drop)
+            write(piece)
         })
     })
 }
@@ -506,7 +526,7 @@ const SYNCED_AT_ONCE: usize = 8 << 20;
 /// Does work whose pieces are written on a thread of its own. Yet another puts them on the disk, so that
 /// little is left to wait for at the end.
 fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<T>) -> io::Result<T> {
-    let (give, take) = sync_channel::<Vec<u8>>(8);
+    let (give, take) = sync_channel::<Vec<u8>>(4);
     let (give_back, free) = sync_channel::<Vec<u8>>(8);
     let (ask, asked) = sync_channel::<()>(1);
     let file = part.handle()?;
@@ -553,7 +573,7 @@ fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
     if session.facts.all_sidechain() || session.facts.nodes.is_empty() {
         return Vec::new();
     }
-    check(session, clients).into_iter().filter(Finding::is_harmful).collect()
+    rethread_model::harm(session, clients)
 }
 
 /// A clone is something to resume.
