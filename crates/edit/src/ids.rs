@@ -16,7 +16,7 @@ use rethread_model::{Facts, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::shorten::Cut;
-use crate::splice::Splice;
+use crate::splice::{Splice, escaped};
 
 /// A place where an id stands: the bytes between the quotes.
 #[derive(Debug, Clone, Copy)]
@@ -97,11 +97,6 @@ fn uuids(raw: &[u8], mut found: impl FnMut(usize)) {
             next = quote + 2 + UUID;
         }
     }
-}
-
-/// Tells whether a quote is part of a string: an odd number of backslashes stands before it.
-fn escaped(raw: &[u8], quote: usize) -> bool {
-    raw[..quote].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }
 
 /// Tells whether a text is a UUID as clients spell them.

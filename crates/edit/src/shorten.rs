@@ -6,6 +6,8 @@
 
 use rethread_log::{Json, Span, unescape};
 
+use crate::splice::escaped;
+
 /// What a mark is longer than: to cut less would make the string longer.
 const WORTH: usize = 40;
 
@@ -124,9 +126,9 @@ pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 /// The place behind the string that begins with a quote at `start`.
 fn string_end(value: &[u8], start: usize) -> Option<usize> {
     let inside = value.get(start + 1..)?;
-    // A quote behind an odd number of backslashes is part of the string.
-    let ends = |quote: &usize| inside[..*quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0;
-    memchr::memchr_iter(b'"', inside).find(ends).map(|quote| start + 1 + quote + 1)
+    memchr::memchr_iter(b'"', inside)
+        .find(|&quote| !escaped(inside, quote))
+        .map(|quote| start + 1 + quote + 1)
 }
 
 /// Fields whose strings are names, not texts.
@@ -220,8 +222,7 @@ fn place_of(inner: &[u8], mut n: usize) -> usize {
     while n > 0 && at < inner.len() {
         // No character has less than a byte, so pieces of so many are passed over as a whole.
         let mut end = inner.len().min(at + n.min(512));
-        let escaped = inner[at..end].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1;
-        end = (end + usize::from(escaped)).min(inner.len());
+        end = (end + usize::from(escaped(&inner[at..], end - at))).min(inner.len());
         while inner.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
             end += 1;
         }

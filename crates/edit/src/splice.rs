@@ -77,6 +77,12 @@ impl<'a> Splice<'a> {
     }
 }
 
+/// Tells whether what stands at a place of a JSON text is part of an escape: an odd number of backslashes
+/// stands before it.
+pub(crate) fn escaped(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
+}
+
 /// Where a member of an object begins: at its name, found from its value.
 pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
     let before = |end: usize| end - raw[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
@@ -85,7 +91,7 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
     let mut name = before(colon.saturating_sub(1)).saturating_sub(1);
     while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
         name = quote;
-        if raw[..quote].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0 {
+        if !escaped(raw, quote) {
             break;
         }
     }

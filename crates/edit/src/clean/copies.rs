@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Changes, Rule, Rules, media};
 use crate::shorten::strings;
+use crate::splice::escaped;
 
 /// Strings that are shorter may be alike by chance.
 const TEXT: usize = 64;
@@ -146,7 +147,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         let text = rest?;
         let end = memmem::find_iter(text, br"\n").find(|&at| {
             // A backslash of its own may stand before an `n`.
-            text[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0
+            !escaped(text, at)
         });
         let (line, behind) = match end {
             Some(at) => (&text[..at], Some(&text[at + 2..])),

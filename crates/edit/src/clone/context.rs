@@ -5,7 +5,7 @@ use rethread_model::{Block, Facts, Role, Session, newest_chain};
 
 use super::Making;
 use super::select::Selection;
-use crate::plan::{BlockEdit, Edit, Item, NewKind};
+use crate::plan::{BlockEdit, Item, NewKind};
 
 /// How a number of tokens is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Making<'_, '_> {
                 };
             }
         };
-        let edit: Option<&Box<Edit>> = self.plan.edits.get(&node);
+        let edit = self.plan.edits.get(&node);
         let left = |(at, block): (usize, &Block)| match edit.and_then(|edit| edit.blocks.get(&at)) {
             Some(BlockEdit::Remove) => 0,
             _ => match edit.and_then(|edit| edit.short_len(at)) {

@@ -96,7 +96,7 @@ impl Old {
                 if (first..from).contains(&at) && !listen.is_of_user(nodes[at]) {
                     return Vec::new();
                 }
-                listen.heard(edits.get(&nodes[at]).map(|edit| &**edit), nodes[at])
+                listen.heard(edits.get(&nodes[at]).map(Box::as_ref), nodes[at])
             })
             .collect();
         let mut old = Self { turns: vec![Said::default()], earlier: None };

@@ -287,15 +287,12 @@ impl Making<'_, '_> {
     /// them for part of the conversation that the branch left.
     fn drop_left_notes(&mut self) {
         let facts = self.plan.facts;
-        let mut beside = vec![true; facts.nodes.len()];
-        for node in self.plan.old_way() {
-            beside[node] = false;
-        }
+        let on_way = self.plan.on_way();
         let is_note = |node: &Node| matches!(node.role, Role::System | Role::Attachment);
         let left = |(node, fact): (usize, &Node)| {
             let flags = fact.flags;
             let said = flags.is_queued_prompt() || flags.is_local_command();
-            beside[node] && is_note(fact) && !said && !flags.is_boundary() && !flags.is_sidechain()
+            !on_way[node] && is_note(fact) && !said && !flags.is_boundary() && !flags.is_sidechain()
         };
         if !facts.nodes.iter().enumerate().any(left) {
             return;
@@ -350,12 +347,7 @@ impl Making<'_, '_> {
         };
         let time = plan.node(leaf).time;
         let mut agreed = !time.is_none();
-        let mut on_way = vec![false; plan.facts.nodes.len()];
-        for item in &way {
-            if let Item::Old(node) = *item {
-                on_way[node] = true;
-            }
-        }
+        let on_way = plan.on_way();
         for (node, fact) in plan.facts.nodes.iter().enumerate() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
@@ -377,13 +369,12 @@ impl Making<'_, '_> {
     fn lay_out(&mut self, records: &[u32]) {
         let facts = self.plan.facts;
         let mut keyed: Vec<(u32, u32, Out)> = records.iter().map(|&n| (n, 0, Out::Entry(n, None))).collect();
-        let mut on_way = vec![false; facts.nodes.len()];
+        let on_way = self.plan.on_way();
         let (mut at, mut step) = (0, 0);
         for item in self.plan.kept_way() {
             step += 1;
             let (place, out) = match item {
                 Item::Old(node) => {
-                    on_way[node] = true;
                     let entry = facts.nodes[node].entry;
                     (entry, Out::Entry(entry, u32::try_from(node).ok()))
                 }

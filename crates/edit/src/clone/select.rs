@@ -64,10 +64,7 @@ impl Selection {
         let mut plan = Plan::new(facts, source.reader(), self.way.iter().copied(), self.breaks.clone());
         plan.starts.clone_from(&self.starts);
         if self.single {
-            let mut kept = vec![false; facts.nodes.len()];
-            for &node in &self.way {
-                kept[node] = true;
-            }
+            let kept = plan.on_way();
             for node in (0..kept.len()).filter(|&node| !kept[node]) {
                 // Whether a subagent's entries are kept, depends on its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.all_sidechain() {

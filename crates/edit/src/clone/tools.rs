@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Making;
 use super::select::Selection;
-use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Short};
+use crate::plan::{BlockEdit, CopyEdit, Edit, Short};
 use crate::shorten::{cuts, cuts_of_block, len_without};
 use crate::source::Source;
 
@@ -275,15 +275,7 @@ impl Making<'_, '_> {
         if facts.all_sidechain() || !facts.nodes.iter().any(|node| node.flags.is_sidechain()) {
             return;
         }
-        let on_way: FxHashSet<usize> = self
-            .plan
-            .way
-            .iter()
-            .filter_map(|item| match *item {
-                Item::Old(node) => Some(node),
-                Item::New(_) => None,
-            })
-            .collect();
+        let on_way = self.plan.on_way();
         let mut kept: FxHashMap<usize, bool> = FxHashMap::default();
         for agent in session.subagents() {
             let keeps = match agent.call {
@@ -296,8 +288,8 @@ impl Making<'_, '_> {
             kept.insert(agent.root, keeps);
         }
         let roots = session.side_roots();
-        for node in 0..facts.nodes.len() {
-            if !facts.nodes[node].flags.is_sidechain() || on_way.contains(&node) {
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            if !fact.flags.is_sidechain() || on_way[node] {
                 continue;
             }
             let root = session.tree.step(node).and_then(|step| roots[step]);

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use rethread_log::Key;
 use rethread_model::{
     Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, WireBlock,
-    check, intended, resume,
+    check, harm, intended, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -290,7 +290,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> (Vec<u8>, Vec<Chan
 /// What of a mended session is still lost or refused by any client, and whether all send the same.
 fn look_again(bytes: &[u8]) -> (Vec<Finding>, bool) {
     let session = Session::read(bytes);
-    let harm = check(&session, &Client::ALL).into_iter().filter(Finding::is_harmful).collect();
+    let harm = harm(&session, &Client::ALL);
     let newest = said_to(&session, Client::NEWEST);
     (harm, Client::ALL.into_iter().all(|client| said_to(&session, client) == newest))
 }
