@@ -358,6 +358,11 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// The entry that is named where this one was: another, if this one goes.
+    pub(crate) fn moved_to(&self, uid: Uid) -> Uid {
+        self.moved.get(&uid).map_or(uid, |instead| instead.uid)
+    }
+
     /// Writes an entry with its ids renamed.
     pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[Spot], out: &mut Vec<u8>) {
         let knows = |uid| self.knows(uid);

@@ -1,7 +1,8 @@
 //! Edits of a session: bytes and what is wanted in, a plan of changed lines out. Pure.
 //!
 //! An edit never touches what it does not name: lines that it leaves alone come out byte for byte, and
-//! of a line that it changes only the values that it changes. Nothing here reads or writes a file.
+//! of a line that it changes only the values that it changes. Nothing here reads or writes a file: of a log
+//! that is not in memory, the caller reads what is needed.
 
 mod clean;
 mod clone;
@@ -19,5 +20,5 @@ pub use clone::*;
 pub use ids::Names;
 pub use redact::{BadPattern, Found, Pattern, Redact, Redaction, Redactions};
 pub use repair::{Change, Repair, repair};
-pub use source::{Noting, Source};
+pub use source::{Noting, ReadAt, Source};
 pub use stream::{Renamed, Renaming};

@@ -1,160 +1,406 @@
-//! A session that is to be edited: its bytes, what they mean, and where its ids stand.
+//! A session that is to be edited: what it is, where its ids stand, and its bytes, which need not be in
+//! memory: of a large log little is looked at before all of it is written.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::io;
+use std::sync::OnceLock;
 
-use rethread_log::{Defect, Entry, Finds, Kind, Line, Scanner, Sink, parse_entry};
-use rethread_model::{Builder, Place, Reader, Session};
+use rethread_log::{BlockKind, Defect, Entry, Finds, Key, Kind, Line, Scanner, Sink, parse_entry};
+use rethread_model::{Builder, Bytes, Entries, Facts, Names, Place, Reader, Session};
+use xxhash_rust::xxh3::xxh3_64;
 
+use crate::clone::Recipe;
 use crate::ids::{Spot, junk_spots, odd_spots, spots};
+use crate::shorten::{Cut, cuts};
+
+/// Reads bytes of a log, as many as there is room for, from a place on.
+pub type ReadAt<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync);
 
 /// A session with its bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Source<'a> {
-    /// The log.
-    pub bytes: &'a [u8],
+    log: Log<'a>,
     /// What it is.
     pub session: Session,
     /// Where ids stand outside of messages, in the order of the file.
     pub(crate) spots: Vec<Spot>,
-    /// Where the spots of each entry begin; those of entry number `n` at `n - 1`.
-    starts: Vec<u32>,
-    /// The parts of its entries, if nothing is wrong with any.
-    known: Option<Known>,
-    /// The types of the entries; entry number `n` is at `n - 1`.
-    pub(crate) kinds: Vec<Option<Kind>>,
+    /// What was noted of the entries; of entry number `n` at `n - 1`.
+    pub(crate) notes: Vec<Note>,
+    /// What entries weigh, one behind the other.
+    weights: Vec<(u8, u32)>,
+    /// What would be cut out of them.
+    shorter: Option<Shorter>,
     /// An entry has an id that is no UUID.
     pub(crate) odd: bool,
 }
 
-/// What was found in the pieces of a log each line of which is an entry.
-#[derive(Debug, Clone)]
-struct Known {
-    pieces: Arc<Vec<Finds>>,
-    /// How many entries stand before each piece.
-    before: Vec<u32>,
+/// Where the bytes of a log are.
+#[derive(Debug)]
+enum Log<'a> {
+    Here(&'a [u8]),
+    Elsewhere(Elsewhere<'a>),
 }
 
-impl Known {
-    fn new(pieces: Vec<Finds>) -> Option<Self> {
-        let mut n = 0;
-        let mut before = Vec::with_capacity(pieces.len());
-        for piece in &pieces {
-            before.push(n);
-            n += piece.n_entries()?;
-        }
-        Some(Self { pieces: Arc::new(pieces), before })
-    }
+/// A log that is read again where its bytes are needed.
+struct Elsewhere<'a> {
+    read: ReadAt<'a>,
+    size: u64,
+    /// What the entries hash to: a log may be written to at any time.
+    prints: Vec<u64>,
+    /// Entries that were asked for.
+    entries: Vec<OnceLock<Box<[u8]>>>,
+    /// All of it, if that was asked for.
+    whole: OnceLock<Vec<u8>>,
+    /// Why something could not be read.
+    failed: OnceLock<io::Error>,
+}
 
-    fn entry(&self, number: u32) -> (&Finds, usize) {
-        let piece = self.before.partition_point(|&before| before < number) - 1;
-        (&self.pieces[piece], (number - self.before[piece]) as usize - 1)
+impl std::fmt::Debug for Elsewhere<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Elsewhere").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
-/// Builds the facts of a log and notes where its ids stand, in one pass.
+/// What was noted of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Note {
+    pub(crate) kind: Option<Kind>,
+    /// It says which call it belongs to.
+    pub(crate) names_call: bool,
+    /// It has the inputs of its calls a second time.
+    pub(crate) has_wire_inputs: bool,
+    /// Its working directory and its branch, by their places among the session's, or `u16::MAX`.
+    pub(crate) cwd: u16,
+    pub(crate) branch: u16,
+    /// Where its spots begin.
+    spots: u32,
+    /// Where its weights begin.
+    weights: u32,
+}
+
+/// What would be cut out of the calls and results of a log if their strings were cut to `limit`
+/// characters, in the order of the entries.
+#[derive(Debug, Default)]
+struct Shorter {
+    limit: usize,
+    cuts: Vec<(u32, PartCut)>,
+}
+
+/// A cut in a part of an entry; it is counted from the beginning of the entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartCut {
+    /// The block that it is in, or [`COPY`].
+    pub(crate) part: u32,
+    pub(crate) cut: Cut,
+}
+
+/// The client's copy of a result.
+pub(crate) const COPY: u32 = u32::MAX;
+
+/// Notes where the ids of a log stand and what else its edits need to know, while it is read.
+#[derive(Default)]
 pub struct Noting {
-    builder: Builder,
     spots: Vec<Spot>,
-    starts: Vec<u32>,
-    kinds: Vec<Option<Kind>>,
-    /// An entry has an id that is no UUID.
+    notes: Vec<Note>,
+    weights: Vec<(u8, u32)>,
+    prints: Option<Vec<u64>>,
+    shorter: Option<Shorter>,
+    cwds: Names,
+    branches: Names,
     odd: bool,
+}
+
+impl Noting {
+    /// Begins with a log that is to be edited by a recipe, and whose bytes are read again then.
+    pub fn to_read_again(recipe: &Recipe) -> Self {
+        let shorter = recipe.tools.shorten.map(|limit| Shorter { limit, ..Shorter::default() });
+        Self { prints: Some(Vec::new()), shorter, ..Self::default() }
+    }
 }
 
 impl Sink for Noting {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-        if entry.number > 0 {
-            self.kinds.push(line.kind);
-            self.starts.push(u32::try_from(self.spots.len()).unwrap_or(u32::MAX));
-            self.odd |= spots(entry.raw, line, entry.offset, &mut self.spots);
-        } else {
-            junk_spots(entry.raw, entry.offset, &mut self.spots);
+        let raw = entry.raw;
+        if entry.number == 0 {
+            return junk_spots(raw, entry.offset, &mut self.spots);
         }
-        self.builder.entry(entry, line);
+        let place = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let has = |key: Key| !line.field(key).is_empty();
+        let names_call = has(Key::ToolUseId)
+            || has(Key::SourceToolUseId)
+            || has(Key::ParentToolUseId)
+            || has(Key::Attachment) && memchr::memmem::find(raw, b"\"toolUseID\"").is_some();
+        self.notes.push(Note {
+            kind: line.kind,
+            names_call,
+            has_wire_inputs: has(Key::WireToolInputs),
+            cwd: line.string(Key::Cwd, raw).map_or(u16::MAX, |name| self.cwds.count(name)),
+            branch: line.string(Key::GitBranch, raw).map_or(u16::MAX, |name| self.branches.count(name)),
+            spots: place(self.spots.len()),
+            weights: place(self.weights.len()),
+        });
+        self.odd |= spots(raw, line, entry.offset, &mut self.spots);
+        let parts = Bytes::of(line, raw).by_kind();
+        let parts = (0..).zip(parts).filter(|(_, (_, n))| *n > 0);
+        self.weights.extend(parts.map(|(kind, (_, n))| (kind, u32::try_from(n).unwrap_or(u32::MAX))));
+        if let Some(prints) = &mut self.prints {
+            prints.push(xxh3_64(raw));
+        }
+        if let Some(Shorter { limit, cuts }) = &mut self.shorter {
+            cuts_of_entry(raw, line, *limit, |cut| cuts.push((entry.number, cut)));
+        }
     }
 
-    fn defect(&mut self, defect: Defect) {
-        self.builder.defect(defect);
+    fn defect(&mut self, _: Defect) {}
+}
+
+/// Finds what goes of the calls and results of an entry, block by block, and of the client's copy.
+fn cuts_of_entry(raw: &[u8], line: &Line, limit: usize, mut found: impl FnMut(PartCut)) {
+    let mut result = false;
+    for (part, block) in (0..COPY).zip(&line.blocks) {
+        let value = match block.kind {
+            Some(BlockKind::ToolUse) => block.input,
+            Some(BlockKind::ToolResult) => block.content,
+            _ => continue,
+        };
+        result |= block.kind == Some(BlockKind::ToolResult);
+        let cuts = cuts(value.of(raw), limit).into_iter();
+        cuts.for_each(|cut| found(PartCut { part, cut: cut.behind(value.start()) }));
+    }
+    let copy = line.field(Key::ToolUseResult);
+    if result {
+        let cuts = cuts(copy.of(raw), limit).into_iter();
+        cuts.for_each(|cut| found(PartCut { part: COPY, cut: cut.behind(copy.start()) }));
     }
 }
 
-impl Noting {
-    /// Begins with a log of about so many bytes.
-    pub fn for_size(bytes: u64) -> Self {
-        let builder = Builder::for_size(bytes);
-        Self { builder, spots: Vec::new(), starts: Vec::new(), kinds: Vec::new(), odd: false }
+/// Gives entries to one that notes and to one that makes facts.
+struct Both<'s>(&'s mut Noting, &'s mut Builder);
+
+impl Sink for Both<'_> {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        self.0.entry(entry, line);
+        self.1.entry(entry, line);
+    }
+
+    fn defect(&mut self, defect: Defect) {
+        self.1.defect(defect);
     }
 }
 
 impl<'a> Source<'a> {
     /// Reads a session.
     pub fn read(bytes: &'a [u8]) -> Self {
-        let mut noting = Noting::for_size(bytes.len() as u64);
+        let (mut noting, mut builder) = (Noting::default(), Builder::for_size(bytes.len() as u64));
         let mut scanner = Scanner::default();
-        let finds = Finds::of(bytes, true);
-        scanner.take(bytes, &finds, &mut noting);
-        Self::new(bytes, noting, &scanner, vec![finds])
+        scanner.take(bytes, &Finds::of(bytes, true), &mut Both(&mut noting, &mut builder));
+        let facts = builder.finish(scanner.lines(), scanner.bad_lines);
+        Self::new(Log::Here(bytes), noting, facts)
     }
 
-    /// Joins the bytes of a log with what was noted while it was scanned, and with what was found in its
-    /// pieces.
-    pub fn new(bytes: &'a [u8], noting: Noting, scanner: &Scanner, finds: Vec<Finds>) -> Self {
-        let Noting { builder, mut spots, mut starts, kinds, odd } = noting;
-        let session = Session::new(builder.finish(scanner.lines(), scanner.bad_lines));
+    /// Joins what was noted of a log of so many bytes while it was read with what is in it; its bytes are
+    /// read again with `read` where they are needed.
+    pub fn to_read_again(read: ReadAt<'a>, size: u64, mut noting: Noting, facts: Facts) -> Self {
+        let entries = facts.places.iter().map(|_| OnceLock::new()).collect();
+        let prints = noting.prints.take().unwrap_or_default();
+        let (whole, failed) = (OnceLock::new(), OnceLock::new());
+        let log = Elsewhere { read, size, prints, entries, whole, failed };
+        Self::new(Log::Elsewhere(log), noting, facts)
+    }
+
+    fn new(log: Log<'a>, noting: Noting, facts: Facts) -> Self {
+        let Noting { spots, notes, weights, shorter, odd, .. } = noting;
+        let session = Session::new(facts);
+        let mut source = Self { log, session, spots, notes, weights, shorter, odd };
         if odd {
-            odd_spots(bytes, &session.facts, &mut spots);
-            let begin = |place: &Place| spots.partition_point(|spot| spot.at < place.offset);
-            let places = session.facts.places.iter();
-            starts = places.map(|place| u32::try_from(begin(place)).unwrap_or(u32::MAX)).collect();
+            let mut spots = std::mem::take(&mut source.spots);
+            odd_spots(source.bytes(), &source.session.facts, &mut spots);
+            for (note, place) in source.notes.iter_mut().zip(&source.session.facts.places) {
+                let first = spots.partition_point(|spot| spot.at < place.offset);
+                note.spots = u32::try_from(first).unwrap_or(u32::MAX);
+            }
+            source.spots = spots;
         }
-        Self { bytes, session, spots, starts, known: Known::new(finds), kinds, odd }
+        source
+    }
+
+    /// How many bytes the log has.
+    pub fn size(&self) -> u64 {
+        match &self.log {
+            Log::Here(bytes) => bytes.len() as u64,
+            Log::Elsewhere(log) => log.size,
+        }
+    }
+
+    /// Why something of the log could not be read again; until this is asked for, that is taken for empty.
+    pub fn failure(&self) -> Option<&io::Error> {
+        match &self.log {
+            Log::Here(_) => None,
+            Log::Elsewhere(log) => log.failed.get(),
+        }
+    }
+
+    /// The whole log.
+    fn bytes(&self) -> &[u8] {
+        match &self.log {
+            Log::Here(bytes) => bytes,
+            Log::Elsewhere(log) => log.whole(&self.session.facts.places),
+        }
     }
 
     /// Returns the log with what every edit depends on in order: its lines, the ids of its messages.
     /// Nothing if that is so already.
     pub fn readied(&self) -> Option<Vec<u8>> {
-        crate::repair::readied(self.bytes, &self.session)
+        crate::repair::readied(&|| self.bytes(), &self.session)
     }
 
     /// Returns the log without a last line that was cut off while it was written.
-    pub(crate) fn whole(&self) -> &'a [u8] {
-        let end = memchr::memrchr(b'\n', self.bytes).map_or(0, |at| at + 1);
+    pub(crate) fn whole(&self) -> &[u8] {
+        let bytes = self.bytes();
+        let end = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
         let last = self.session.facts.places.last().is_some_and(|place| {
             // An object that only lacks the end of its line is whole.
             usize::try_from(place.offset).is_ok_and(|offset| offset >= end)
         });
-        let begun = self.bytes[end..].trim_ascii_start().starts_with(b"{");
-        if begun && !last { &self.bytes[..end] } else { self.bytes }
+        let begun = bytes[end..].trim_ascii_start().starts_with(b"{");
+        if begun && !last { &bytes[..end] } else { bytes }
     }
 
     /// Returns a reader over its texts.
     pub fn reader(&self) -> Reader<'_> {
-        Reader::new(&self.session, self.bytes)
-    }
-
-    /// Returns the bytes of an entry, and fills `line` with its parts.
-    pub(crate) fn parts(&self, number: u32, line: &mut Line) -> &'a [u8] {
-        let raw = self.entry(number).0;
-        match self.found(number) {
-            Some((finds, n)) => finds.parts(n, line),
-            None => parse_entry(raw, line),
+        match &self.log {
+            Log::Here(bytes) => Reader::new(&self.session, bytes),
+            Log::Elsewhere(log) => Reader::of_entries(&self.session, log),
         }
-        raw
     }
 
-    /// Returns what was found in an entry: the piece that it is part of, and its place there.
-    pub(crate) fn found(&self, number: u32) -> Option<(&Finds, usize)> {
-        self.known.as_ref().map(|known| known.entry(number))
+    pub(crate) fn place(&self, number: u32) -> Place {
+        self.session.facts.places[number as usize - 1]
     }
 
-    /// Returns the bytes of an entry and the ids in it.
-    pub(crate) fn entry(&self, number: u32) -> (&'a [u8], u64, &[Spot]) {
-        let place = self.session.facts.places[number as usize - 1];
-        let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
-        let raw = &self.bytes[start..start + place.len as usize];
+    /// Returns the ids in an entry.
+    pub(crate) fn spots_of(&self, number: u32) -> &[Spot] {
+        let place = self.place(number);
         let end = place.offset + u64::from(place.len);
-        let first = self.starts[number as usize - 1] as usize;
+        let first = self.notes[number as usize - 1].spots as usize;
         let n = self.spots[first..].iter().take_while(|spot| spot.at < end).count();
-        (raw, place.offset, &self.spots[first..first + n])
+        &self.spots[first..first + n]
+    }
+
+    /// Adds what an entry weighs.
+    pub(crate) fn weigh(&self, number: u32, bytes: &mut Bytes) {
+        let start = self.notes[number as usize - 1].weights as usize;
+        let end = self.notes.get(number as usize).map_or(self.weights.len(), |next| next.weights as usize);
+        for &(kind, n) in &self.weights[start..end] {
+            *bytes.of_kind(kind) += u64::from(n);
+        }
+    }
+
+    /// Returns what would be cut out of the calls and results of an entry.
+    pub(crate) fn cuts(&self, number: u32, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
+        if let Some(noted) = self.shorter.as_ref().filter(|shorter| shorter.limit == limit) {
+            let first = noted.cuts.partition_point(|&(of, _)| of < number);
+            let n = noted.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
+            return Cow::Borrowed(&noted.cuts[first..first + n]);
+        }
+        let raw = self.reader().entry(number);
+        let mut line = Line::default();
+        parse_entry(raw, &mut line);
+        let mut found = Vec::new();
+        cuts_of_entry(raw, &line, limit, |cut| found.push((number, cut)));
+        Cow::Owned(found)
+    }
+}
+
+impl Elsewhere<'_> {
+    /// Reads on from a place; what cannot be read is noted, and empty.
+    fn load(&self, offset: u64, bytes: &mut Vec<u8>, len: usize) {
+        bytes.resize(len, 0);
+        if let Err(error) = (self.read)(offset, bytes) {
+            let _ = self.failed.set(error);
+            bytes.clear();
+        }
+    }
+
+    /// Returns an entry that was read again, if it is what it was.
+    fn checked<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
+        if self.prints.get(number as usize - 1) == Some(&xxh3_64(raw)) {
+            return raw;
+        }
+        let _ = self.failed.set(io::Error::other("the session was changed while it was read"));
+        &[]
+    }
+
+    fn whole(&self, places: &[Place]) -> &[u8] {
+        self.whole.get_or_init(|| {
+            let mut bytes = Vec::new();
+            self.load(0, &mut bytes, usize::try_from(self.size).unwrap_or(0));
+            for (number, place) in (1..).zip(places) {
+                let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+                let raw = bytes.get(start..start.saturating_add(place.len as usize));
+                self.checked(number, raw.unwrap_or_default());
+            }
+            // The places of entries are places in this.
+            bytes.resize(usize::try_from(self.size).unwrap_or(0), b'\n');
+            bytes
+        })
+    }
+}
+
+impl Entries for Elsewhere<'_> {
+    fn entry(&self, number: u32, place: Place) -> &[u8] {
+        let Some(slot) = self.entries.get(number as usize - 1) else { return &[] };
+        let read = || {
+            let mut bytes = Vec::new();
+            self.load(place.offset, &mut bytes, place.len as usize);
+            if self.checked(number, &bytes).is_empty() {
+                bytes.clear();
+            }
+            bytes.into()
+        };
+        slot.get_or_init(read)
+    }
+}
+
+/// A look at a log that goes along it: entries that stand near each other are read at once, and none is
+/// kept.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    start: u64,
+    len: usize,
+    memory: Vec<u8>,
+    /// How much is read at once, at least.
+    pub(crate) ahead: usize,
+}
+
+impl Window {
+    /// Returns the bytes of an entry.
+    pub(crate) fn entry<'w>(&'w mut self, source: &'w Source<'_>, number: u32) -> &'w [u8] {
+        let place = source.place(number);
+        let len = place.len as usize;
+        let log = match &source.log {
+            Log::Here(bytes) => {
+                let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
+                return &bytes[start..start + len];
+            }
+            Log::Elsewhere(log) => log,
+        };
+        let inside = |window: &Self| {
+            let start = usize::try_from(place.offset.checked_sub(window.start)?).ok()?;
+            (start + len <= window.len).then_some(start)
+        };
+        let start = inside(self).unwrap_or_else(|| {
+            let rest = usize::try_from(log.size.saturating_sub(place.offset)).unwrap_or(usize::MAX);
+            let want = self.ahead.min(rest).max(len);
+            (self.start, self.len) = (place.offset, want);
+            if self.memory.len() < want {
+                self.memory.resize(want, 0);
+            }
+            if let Err(error) = (log.read)(place.offset, &mut self.memory[..want]) {
+                let _ = log.failed.set(error);
+            }
+            0
+        });
+        log.checked(number, &self.memory[start..start + len])
     }
 }

@@ -47,9 +47,21 @@ impl Finds {
     /// Takes a piece of whole lines apart; `first` says that a log begins with it.
     pub fn of(piece: &[u8], first: bool) -> Self {
         let mut finds = Self::default();
+        finds.look_at(piece, first);
+        finds
+    }
+
+    /// The same, in place of what was found before.
+    pub fn look_at(&mut self, piece: &[u8], first: bool) {
+        let finds = self;
+        finds.entries.clear();
+        finds.fields.clear();
+        finds.blocks.clear();
+        finds.unknown.clear();
+        finds.defects.clear();
         let mut scanner = if first { Scanner::default() } else { Scanner::inside() };
         let before = scanner.lines();
-        scanner.scan_all(piece, &mut finds);
+        scanner.scan_all(piece, finds);
         finds.lines = scanner.lines() - before;
         finds.objects = scanner.objects();
         finds.bad_lines = scanner.bad_lines;
@@ -57,7 +69,6 @@ impl Finds {
             finds.entries.iter_mut().for_each(|find| find.line -= before);
             finds.defects.iter_mut().for_each(|(_, defect)| defect.line -= before);
         }
-        finds
     }
 
     /// Gives everything to a sink, with the numbers that follow what `from` has read.
@@ -89,14 +100,8 @@ impl Finds {
 }
 
 impl Finds {
-    /// Returns how many entries there are, if every line is one and nothing is wrong with any.
-    pub fn n_entries(&self) -> Option<u32> {
-        let plain = self.defects.is_empty() && self.entries.len() == self.objects as usize;
-        plain.then_some(self.objects)
-    }
-
     /// Returns the parts of an entry, by its place among all.
-    pub fn parts(&self, n: usize, line: &mut Line) {
+    fn parts(&self, n: usize, line: &mut Line) {
         let find = &self.entries[n];
         let [fields, blocks, unknown] = self.starts(n);
         line.fill(
@@ -112,49 +117,6 @@ impl Finds {
     fn starts(&self, n: usize) -> [usize; 3] {
         let before = n.checked_sub(1).map(|before| &self.entries[before]);
         before.map_or([0; 3], |find| [find.fields, find.blocks, find.unknown].map(|at| at as usize))
-    }
-
-    /// Adds a line of the same form as that of an entry of `from`, by its place among all.
-    pub fn repeat(&mut self, from: &Self, n: usize) {
-        let find = &from.entries[n];
-        let [fields, blocks, unknown] = from.starts(n);
-        self.fields.extend_from_slice(&from.fields[fields..find.fields as usize]);
-        self.blocks.extend_from_slice(&from.blocks[blocks..find.blocks as usize]);
-        self.unknown.extend_from_slice(&from.unknown[unknown..find.unknown as usize]);
-        self.lines += 1;
-        self.objects += 1;
-        self.entries.push(Find {
-            number: self.objects,
-            line: self.lines,
-            fields: place(self.fields.len()),
-            blocks: place(self.blocks.len()),
-            unknown: place(self.unknown.len()),
-            ..find.clone()
-        });
-    }
-
-    /// Adds what was found in the lines that follow.
-    pub fn append(&mut self, mut other: Self) {
-        let n_before = self.entries.len();
-        let [fields, blocks, unknown] = [self.fields.len(), self.blocks.len(), self.unknown.len()].map(place);
-        self.entries.extend(other.entries.into_iter().map(|find| Find {
-            number: if find.number > 0 { self.objects + find.number } else { 0 },
-            line: self.lines + find.line,
-            fields: fields + find.fields,
-            blocks: blocks + find.blocks,
-            unknown: unknown + find.unknown,
-            ..find
-        }));
-        self.fields.append(&mut other.fields);
-        self.blocks.append(&mut other.blocks);
-        self.unknown.append(&mut other.unknown);
-        let defects = other.defects.into_iter();
-        self.defects.extend(
-            defects.map(|(n, defect)| (n_before + n, Defect { line: self.lines + defect.line, ..defect })),
-        );
-        self.lines += other.lines;
-        self.objects += other.objects;
-        self.bad_lines += other.bad_lines;
     }
 }
 
@@ -211,13 +173,6 @@ mod tests {
         }
     }
 
-    const ENTRIES: [&str; 4] = [
-        "{\"type\":\"user\",\"uuid\":\"a\",\"new\":1,\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n",
-        "{\"type\":\"mode\",\"other\":{}}\n",
-        "{}\n",
-        "{\"type\":\"assistant\",\"uuid\":\"b\",\"message\":{\"id\":\"m\",\"content\":[{\"type\":\"thinking\"},{\"type\":\"tool_use\",\"id\":\"c\"}]}}\n",
-    ];
-
     proptest! {
         #[test]
         fn what_was_found_is_told_as_if_it_were_read(
@@ -245,31 +200,6 @@ mod tests {
             }
             prop_assert_eq!(read.0, given.0);
             prop_assert_eq!((reads.lines(), reads.bad_lines), (gives.lines(), gives.bad_lines));
-        }
-
-        #[test]
-        fn what_was_put_together_is_told_as_if_it_were_found(
-            lines in prop::collection::vec((0..ENTRIES.len(), any::<bool>()), 0..20),
-        ) {
-            let known = Finds::of(ENTRIES.concat().as_bytes(), false);
-            let mut finds = Finds::default();
-            let mut rest = String::new();
-            for &(n, repeated) in &lines {
-                if repeated {
-                    finds.append(Finds::of(std::mem::take(&mut rest).as_bytes(), false));
-                    finds.repeat(&known, n);
-                } else {
-                    rest += ENTRIES[n];
-                }
-            }
-            finds.append(Finds::of(rest.as_bytes(), false));
-            let whole: String = lines.iter().map(|&(n, _)| ENTRIES[n]).collect();
-            let (mut read, mut given) = (Told::default(), Told::default());
-            let (mut reads, mut gives) = (Scanner::inside(), Scanner::inside());
-            reads.scan(whole.as_bytes(), &mut read);
-            gives.take(whole.as_bytes(), &finds, &mut given);
-            prop_assert_eq!(read.0, given.0);
-            prop_assert_eq!((reads.lines(), reads.objects()), (gives.lines(), gives.objects()));
         }
     }
 }

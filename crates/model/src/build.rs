@@ -14,6 +14,7 @@ use rethread_log::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attachment::{self, Attached};
+use crate::bytes::Bytes;
 use crate::facts::{
     Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, References, Role, Sort,
 };
@@ -112,7 +113,7 @@ impl Builder {
             line: entry.line,
         });
         self.count_type(line, raw);
-        self.weigh(line, raw);
+        self.facts.bytes.add(Bytes::of(line, raw));
         self.count_names(line, raw);
         // A title or checkpoint stays what it is, whatever id it carries.
         let metadata = matches!(
@@ -165,56 +166,6 @@ impl Builder {
         {
             facts.subtypes.count(subtype);
         }
-    }
-
-    /// Adds the entry's bytes to what they hold.
-    fn weigh(&mut self, line: &Line, raw: &[u8]) {
-        let bytes = &mut self.facts.bytes;
-        let total = raw.len() as u64;
-        let whole = match line.kind {
-            Some(Kind::User | Kind::Assistant | Kind::System) => None,
-            Some(Kind::Progress) => Some(&mut bytes.progress),
-            Some(Kind::Attachment) => Some(&mut bytes.attachments),
-            Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => {
-                Some(&mut bytes.snapshots)
-            }
-            Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => {
-                Some(&mut bytes.requests)
-            }
-            _ => Some(&mut bytes.metadata),
-        };
-        if let Some(whole) = whole {
-            *whole += total;
-            return;
-        }
-        let copy = line.field(Key::ToolUseResult).len() as u64;
-        bytes.tool_use_result += copy;
-        let mut inside = copy;
-        if line.blocks.is_empty() {
-            let text = line.message.map_or(line.field(Key::Content), |m| m.content).len() as u64;
-            bytes.text += text;
-            inside += text;
-        }
-        for block in &line.blocks {
-            let len = block.whole.len() as u64;
-            let signature = block.signature.len() as u64;
-            let media = u64::from(block.media) + block.source.len() as u64;
-            bytes.signatures += signature;
-            bytes.media += media;
-            let rest = len - (signature + media).min(len);
-            match block.kind {
-                Some(BlockKind::Text) => bytes.text += rest,
-                Some(BlockKind::Thinking | BlockKind::RedactedThinking) => bytes.thinking += rest,
-                Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => {
-                    bytes.tool_input += rest;
-                }
-                Some(BlockKind::Image | BlockKind::Document) => bytes.media += rest,
-                Some(_) => bytes.tool_result += rest,
-                None => bytes.text += rest,
-            }
-            inside += len;
-        }
-        bytes.envelope += total - inside.min(total);
     }
 
     /// Takes an entry without a uuid: titles, checkpoints and the like.

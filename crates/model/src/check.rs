@@ -21,7 +21,7 @@ use crate::session::Session;
 pub use kinds::{Kind, Severity};
 pub use request::MAX_IMAGE;
 pub(crate) use straight::newest_tip;
-pub use straight::{harm, newest_chain};
+pub use straight::{Straight, harm, meant_at, newest_chain};
 
 /// Something about a session that a user should know before resuming it.
 #[derive(Debug, Clone, PartialEq, Eq)]

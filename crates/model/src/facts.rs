@@ -10,6 +10,7 @@ use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
 use crate::attachment::Attached;
+use crate::bytes::Bytes;
 use crate::flags::Flags;
 use crate::id::{Time, Uid};
 use crate::names::Names;
@@ -240,6 +241,13 @@ pub struct Checkpoint {
     pub after: u32,
 }
 
+impl Checkpoint {
+    /// Tells whether it only says where the conversation stands, and that nobody chose another place.
+    pub fn is_plain(&self) -> bool {
+        !self.explicit && !self.null && !self.rewound && self.cut.is_none()
+    }
+}
+
 /// Everything known of a session after one pass over its log.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -359,48 +367,6 @@ pub(crate) struct Kept {
     pub(crate) anchor: Uid,
     /// All of them, or the first and the last.
     pub(crate) uuids: Vec<Uid>,
-}
-
-/// Bytes of a file by what they hold; the sum is the file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "each field is what it is called")]
-pub struct Bytes {
-    pub text: u64,
-    pub thinking: u64,
-    pub signatures: u64,
-    pub tool_input: u64,
-    pub tool_result: u64,
-    pub tool_use_result: u64,
-    pub media: u64,
-    pub progress: u64,
-    pub attachments: u64,
-    pub snapshots: u64,
-    pub requests: u64,
-    pub metadata: u64,
-    pub envelope: u64,
-    pub junk: u64,
-}
-
-impl Bytes {
-    /// Returns the kinds by name, in their order.
-    pub fn by_kind(&self) -> [(&'static str, u64); 14] {
-        [
-            ("text", self.text),
-            ("thinking", self.thinking),
-            ("signatures", self.signatures),
-            ("tool_input", self.tool_input),
-            ("tool_result", self.tool_result),
-            ("tool_use_result", self.tool_use_result),
-            ("media", self.media),
-            ("progress", self.progress),
-            ("attachments", self.attachments),
-            ("snapshots", self.snapshots),
-            ("requests", self.requests),
-            ("metadata", self.metadata),
-            ("envelope", self.envelope),
-            ("junk", self.junk),
-        ]
-    }
 }
 
 impl Facts {

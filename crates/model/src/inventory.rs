@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::bytes::Bytes;
 use crate::client::Client;
-use crate::facts::{Bytes, Facts};
+use crate::facts::Facts;
 use crate::session::Session;
 use crate::tree::Link;
 use crate::usage::Usage;
@@ -211,44 +212,16 @@ impl Inventory {
     }
 }
 
-/// Adds field by field.
-macro_rules! add_fields {
-    ($type:ty: $($field:ident)*) => {
-        impl $type {
-            pub(crate) fn add(&mut self, other: Self) {
-                $(self.$field += other.$field;)*
-            }
-        }
-    };
-}
-add_fields!(Chain: previous other null missing dangling logical inferred);
-add_fields!(Bytes: text thinking signatures tool_input tool_result tool_use_result media progress
-    attachments snapshots requests metadata envelope junk);
-
-impl Bytes {
-    /// Returns the length of the file.
-    pub fn total(&self) -> u64 {
-        self.parts().iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    /// Returns the parts with their names, in the order of their declaration.
-    pub fn parts(&self) -> [(&'static str, u64); 14] {
-        [
-            ("text", self.text),
-            ("thinking", self.thinking),
-            ("signatures", self.signatures),
-            ("tool input", self.tool_input),
-            ("tool results", self.tool_result),
-            ("copies of results", self.tool_use_result),
-            ("images, documents", self.media),
-            ("progress", self.progress),
-            ("attachments", self.attachments),
-            ("snapshots", self.snapshots),
-            ("API requests", self.requests),
-            ("metadata", self.metadata),
-            ("envelope", self.envelope),
-            ("junk", self.junk),
-        ]
+impl Chain {
+    fn add(&mut self, other: Self) {
+        let Self { previous, other: elsewhere, null, missing, dangling, logical, inferred } = other;
+        self.previous += previous;
+        self.other += elsewhere;
+        self.null += null;
+        self.missing += missing;
+        self.dangling += dangling;
+        self.logical += logical;
+        self.inferred += inferred;
     }
 }
 

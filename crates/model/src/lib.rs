@@ -14,6 +14,7 @@ mod usage;
 
 mod attachment;
 mod build;
+mod bytes;
 mod facts;
 mod flags;
 mod names;
@@ -34,10 +35,11 @@ mod view;
 mod wire;
 
 pub use build::Builder;
-pub use check::{Finding, Kind, MAX_IMAGE, Severity, check, harm, newest_chain};
+pub use bytes::Bytes;
+pub use check::{Finding, Kind, MAX_IMAGE, Severity, Straight, check, harm, meant_at, newest_chain};
 pub use client::Client;
 pub use copies::{Ending, Joint, PathId, Sketch, holders};
-pub use facts::{Block, Bytes, Call, Checkpoint, Facts, Message, Node, Place, Role, Sort};
+pub use facts::{Block, Call, Checkpoint, Facts, Message, Node, Place, Role, Sort};
 pub use flags::Flags;
 pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
@@ -52,6 +54,6 @@ pub use title::{Title, TitleSource, one_line, title};
 pub use tree::{Groups, Link, Step, StepKind, Tree};
 pub use usage::Usage;
 pub use view::{
-    BlockView, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media, telling,
+    BlockView, Entries, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media, telling,
 };
 pub use wire::{WireBlock, WireMessage};

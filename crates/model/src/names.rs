@@ -15,7 +15,7 @@ pub struct Names {
 
 impl Names {
     /// Counts a name spelled by a string's inner bytes and returns its index.
-    pub(crate) fn count(&mut self, inner: &[u8]) -> u16 {
+    pub fn count(&mut self, inner: &[u8]) -> u16 {
         let index = self.find_or_add(inner);
         self.names[index as usize].1 += 1;
         index

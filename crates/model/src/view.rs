@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rethread_log::{BlockKind, BlockSpans, Json, Key, Line};
 
-use crate::facts::{Node, Role};
+use crate::facts::{Node, Place, Role};
 use crate::flags::Flags;
 use crate::id::Time;
 use crate::session::Session;
@@ -226,24 +226,41 @@ pub enum Item<'a> {
     Note(NoteView<'a>),
 }
 
+/// The entries of a log that is not in memory as a whole.
+pub trait Entries: std::fmt::Debug + Sync {
+    /// Returns the bytes of an entry, by its number and place.
+    fn entry(&self, number: u32, place: Place) -> &[u8];
+}
+
+/// Where the bytes of a session are.
+#[derive(Debug, Clone, Copy)]
+enum Text<'a> {
+    /// Here, from this place of the log on.
+    Here(&'a [u8], u64),
+    Elsewhere(&'a dyn Entries),
+}
+
 /// A session together with its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     pub(crate) session: &'a Session,
-    bytes: &'a [u8],
-    /// Where the bytes begin in the log.
-    base: u64,
+    text: Text<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Joins a session with the bytes that it was read from.
     pub fn new(session: &'a Session, bytes: &'a [u8]) -> Self {
-        Self { session, bytes, base: 0 }
+        Self::of_part(session, bytes, 0)
     }
 
     /// Joins a session with a part of its bytes, for entries that stand in it.
     pub fn of_part(session: &'a Session, bytes: &'a [u8], base: u64) -> Self {
-        Self { session, bytes, base }
+        Self { session, text: Text::Here(bytes, base) }
+    }
+
+    /// Joins a session with entries that are found one by one.
+    pub fn of_entries(session: &'a Session, entries: &'a dyn Entries) -> Self {
+        Self { session, text: Text::Elsewhere(entries) }
     }
 
     /// Returns the raw bytes of an entry, by its number.
@@ -252,9 +269,13 @@ impl<'a> Reader<'a> {
         else {
             return &[];
         };
-        let start = place.offset.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        let (bytes, base) = match self.text {
+            Text::Here(bytes, base) => (bytes, base),
+            Text::Elsewhere(entries) => return entries.entry(number, *place),
+        };
+        let start = place.offset.checked_sub(base).and_then(|at| usize::try_from(at).ok());
         let start = start.unwrap_or(usize::MAX);
-        self.bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
+        bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
     }
 
     /// Finds the parts of a node's entry.

@@ -14,9 +14,9 @@ mod write;
 pub use find::{Agents, FindError, Found, SessionFile, Store};
 pub use index::{Listed, add_to_index};
 pub use live::Live;
-pub use pipeline::{Whole, read_whole_into, scan_for_two};
+pub use pipeline::scan_for_two;
 pub use project::{project_dir, project_dir_name, same_project};
-pub use read::{read_facts, read_facts_from, read_whole, scan_file, uuids_in};
+pub use read::{read_at, read_facts, read_facts_from, read_whole, scan_file, uuids_in};
 pub use write::{
     NewSession, Written, copy_beside, copy_files, copy_private, hash_of, holds_files, make_dir,
     remove_stale_parts, replace_session, write_session, write_whole,

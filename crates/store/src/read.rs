@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
@@ -16,66 +17,74 @@ const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 
 /// A buffer with room for a piece, and before it for what was left of the last one.
-struct Pieces {
+#[derive(Default)]
+pub(crate) struct Buffer {
     memory: Vec<u8>,
     /// Where pieces are read to: a page's start.
     at: usize,
+    /// What of it is a piece.
+    piece: Range<usize>,
 }
 
 thread_local! {
-    static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces { memory: Vec::new(), at: 0 }) };
+    static BUFFER: RefCell<Buffer> = const { RefCell::new(Buffer { memory: Vec::new(), at: 0, piece: 0..0 }) };
 }
 
-impl Pieces {
-    /// Makes room for `before` bytes before the reading position and `len` behind it, and moves the
-    /// bytes that were in `keep` to just before the reading position.
-    fn make_room(&mut self, keep: std::ops::Range<usize>, len: usize) {
-        let kept = keep.len();
-        if kept <= self.at && self.memory.len() >= self.at + len {
-            self.memory.copy_within(keep, self.at - kept);
-            return;
-        }
-        let head = (kept * 2).next_multiple_of(PAGE).max(64 * PAGE);
-        let mut memory = vec![0; head + PAGE + len];
-        let at = head + memory[head..].as_ptr().align_offset(PAGE).min(PAGE);
-        memory[at - kept..at].copy_from_slice(&self.memory[keep]);
-        *self = Self { memory, at };
+impl Buffer {
+    /// Returns the piece that was read.
+    pub(crate) fn piece(&self) -> &[u8] {
+        &self.memory[self.piece.clone()]
     }
 
-    /// Gives the bytes of `source` in pieces of whole lines to `take`, `limit` bytes at most.
-    fn each(&mut self, source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
-        let mut total = 0u64;
-        let mut left = 0..0;
-        loop {
-            // A line longer than a piece is read in pieces that double, so that it is copied a
-            // bounded number of times.
-            let want = PIECE.max(left.len());
-            self.make_room(left.clone(), want);
-            let start = self.at - left.len();
-            let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
-            let got = read_fully(source, &mut self.memory[self.at..self.at + room])?;
-            total += got as u64;
-            let end = self.at + got;
-            if got < room || total == limit {
-                take(&self.memory[start..end]);
-                self.shrink();
-                return Ok(total);
-            }
-            match memchr::memrchr(b'\n', &self.memory[self.at..end]) {
-                Some(newline) => {
-                    let cut = self.at + newline + 1;
-                    take(&self.memory[start..cut]);
-                    left = cut..end;
-                }
-                None => left = start..end,
-            }
+    /// Puts what is left of the last piece before the reading position, and makes room for `len` bytes
+    /// behind it.
+    fn begin(&mut self, left: &[u8], len: usize) {
+        if left.len() > self.at || self.memory.len() < self.at + len {
+            let head = (left.len() * 2).next_multiple_of(PAGE).max(16 * PAGE);
+            self.memory = vec![0; head + PAGE + len];
+            self.at = head + self.memory[head..].as_ptr().align_offset(PAGE).min(PAGE);
         }
+        self.memory[self.at - left.len()..self.at].copy_from_slice(left);
     }
 
-    /// Gives the memory of a huge line back.
-    fn shrink(&mut self) {
-        if self.memory.len() > 8 * PIECE {
-            *self = Self { memory: Vec::new(), at: 0 };
+    /// Tells whether it is to be used again: the memory of a huge line is given back.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.memory.len() <= 8 * PIECE
+    }
+}
+
+/// Gives the bytes of `source` in pieces of whole lines to `take`, `limit` bytes at most, each of about `piece`
+/// bytes in a buffer for which it gives another.
+pub(crate) fn each_buffer(
+    source: &mut impl Read,
+    limit: u64,
+    piece: usize,
+    mut buffer: Buffer,
+    mut take: impl FnMut(Buffer) -> Buffer,
+) -> io::Result<(u64, Buffer)> {
+    let mut total = 0u64;
+    let mut left: Vec<u8> = Vec::new();
+    loop {
+        // A line longer than a piece is read in pieces that double, so that it is copied a bounded number
+        // of times.
+        let want = piece.max(left.len());
+        buffer.begin(&left, want);
+        let (start, at) = (buffer.at - left.len(), buffer.at);
+        let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
+        let got = read_fully(source, &mut buffer.memory[at..at + room])?;
+        total += got as u64;
+        let end = at + got;
+        if got < room || total == limit {
+            buffer.piece = start..end;
+            buffer = take(buffer);
+            return Ok((total, if buffer.is_usual() { buffer } else { Buffer::default() }));
+        }
+        let cut = memchr::memrchr(b'\n', &buffer.memory[at..end]).map_or(start, |newline| at + newline + 1);
+        left.clear();
+        left.extend_from_slice(&buffer.memory[cut..end]);
+        if cut > start {
+            buffer.piece = start..cut;
+            buffer = take(buffer);
         }
     }
 }
@@ -94,9 +103,33 @@ pub(crate) fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Resul
     Ok(got)
 }
 
+/// Fills a buffer with what stands in a file from a place on.
+pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
+    #[cfg(windows)]
+    {
+        let mut got = 0;
+        while got < bytes.len() {
+            match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[got..], offset + got as u64)? {
+                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                n => got += n,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Gives the bytes of `source` in pieces of whole lines, `limit` bytes at most.
-pub(crate) fn each_piece(source: &mut impl Read, limit: u64, take: impl FnMut(&[u8])) -> io::Result<u64> {
-    PIECES.with_borrow_mut(|pieces| pieces.each(source, limit, take))
+fn each_piece(source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+    BUFFER.with_borrow_mut(|kept| {
+        let (total, buffer) = each_buffer(source, limit, PIECE, std::mem::take(kept), |buffer| {
+            take(buffer.piece());
+            buffer
+        })?;
+        *kept = buffer;
+        Ok(total)
+    })
 }
 
 fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {

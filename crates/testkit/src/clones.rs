@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_edit::{Cloned, Names, Recipe, Source};
-use rethread_log::BlockKind;
-use rethread_model::{Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
+use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
+use rethread_log::{BlockKind, Scanner};
+use rethread_model::{Builder, Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
 use serde_json::Value;
 
 /// The id of the source in these checks, where its file has none.
@@ -29,6 +29,7 @@ fn made<'a>(source: &'a Source<'a>, id: &str, recipe: &Recipe, keep: bool) -> Re
 pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
     let fresh = clone_of(log, id, recipe, false)?;
     let kept = clone_of(log, id, recipe, true)?;
+    is_as_foreseen(log, id, recipe, &fresh)?;
     no_old_id(log, id, &fresh)?;
     let ids = &uuids(log) | &uuids(&kept);
     same_but_for_ids(&kept, &fresh, id, &ids)?;
@@ -47,6 +48,42 @@ pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> 
         twice_is_once(&kept, recipe)?;
     }
     Ok(())
+}
+
+/// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
+/// a reader makes of it.
+fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
+    let (mut noting, mut builder) = (Noting::to_read_again(recipe), Builder::for_size(0));
+    Scanner::default().scan(log, &mut noting);
+    let mut scanner = Scanner::default();
+    scanner.scan(log, &mut builder);
+    let facts = builder.finish(scanner.lines(), scanner.bad_lines);
+    let again = |offset: u64, bytes: &mut [u8]| {
+        let start = usize::try_from(offset).map_err(std::io::Error::other)?;
+        bytes.copy_from_slice(&log[start..start + bytes.len()]);
+        Ok(())
+    };
+    let source = Source::to_read_again(&again, log.len() as u64, noting, facts);
+    if rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())?.is_some() {
+        return Ok(());
+    }
+    let mut bytes = Vec::new();
+    let outcome = made(&source, id, recipe, false)?.write(&mut |mut piece| {
+        bytes.append(&mut piece);
+        Ok(piece)
+    });
+    let outcome = outcome.map_err(|error| error.to_string())?;
+    if bytes != clone {
+        return Err("it is another if the log is not in memory".to_owned());
+    }
+    let Reading::Foreseen(gist, findings) = outcome.reading else { return Ok(()) };
+    let session = Session::read(clone);
+    let (read, harm) = (Gist::of(&session), crate::harm_of(&session));
+    if gist != read {
+        return Err(format!("{gist:?} was foreseen, but it is {read:?}"));
+    }
+    let told = |findings: &[Finding]| format!("{findings:?}");
+    if told(&findings) == told(&harm) { Ok(()) } else { Err(format!("{harm:?} was not foreseen")) }
 }
 
 fn rows(log: &[u8]) -> Vec<Value> {

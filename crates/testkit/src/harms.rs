@@ -1,6 +1,6 @@
 //! What clients would lose of a session, found in both ways.
 
-use rethread_model::{Client, Finding, Session, check, harm, newest_chain, resume};
+use rethread_model::{Client, Finding, Session, check, harm, intended_at, meant_at, newest_chain, resume};
 
 /// Finds what any client would lose or be refused of a session.
 ///
@@ -13,6 +13,11 @@ pub fn harm_of(session: &Session) -> Vec<Finding> {
     assert_eq!(harm(session, &Client::ALL), found, "what is known at once is not what is found");
     let resumed = resume(&session.facts, Client::NEWEST);
     assert_eq!(newest_chain(&session.facts), resumed.chain, "the newest client takes another chain");
+    let n = session.facts.nodes.len();
+    for end in [None, n.checked_sub(1), (n > 0).then_some(n / 2)] {
+        let meant = meant_at(&session.facts, end);
+        assert_eq!(meant, intended_at(&session.facts, end), "another conversation is meant at {end:?}");
+    }
     if let Some(path) = session.paths(Client::NEWEST).iter().find(|path| path.active) {
         assert_eq!(Some(path.tip), resumed.tip(), "the newest client goes on elsewhere");
     }

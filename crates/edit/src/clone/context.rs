@@ -1,7 +1,7 @@
 //! How much of the model's attention a session takes: measured where the API said so.
 
 use rethread_log::Json;
-use rethread_model::{Block, Facts, Role, Session, newest_chain};
+use rethread_model::{Block, Facts, Role, Session, Usage, newest_chain};
 
 use super::Making;
 use super::select::Selection;
@@ -82,27 +82,48 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
 /// Measures what the newest client sends of a session.
 pub fn context(session: &Session) -> Context {
     let facts = &session.facts;
-    let chain = newest_chain(facts);
+    let blocks = |node: usize| facts.blocks_of(node).iter().copied();
+    measured(facts, &newest_chain(facts), blocks, |node| recorded(facts, node))
+}
+
+/// Measures what is sent of these entries, with the blocks that they have and the sizes that were recorded.
+pub(super) fn measured<B: Iterator<Item = Block>>(
+    facts: &Facts,
+    chain: &[usize],
+    blocks: impl Fn(usize) -> B,
+    recorded: impl Fn(usize) -> Option<u64>,
+) -> Context {
     let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
     let sent = &chain[boundary..];
-    let estimate = sent.iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block).sum();
-    let recorded = sent.iter().rposition(|&node| recorded(facts, node).is_some());
-    match recorded.and_then(|at| Some((at, self::recorded(facts, sent[at])?))) {
+    let tokens_in = |nodes: &[usize]| -> u64 {
+        nodes.iter().flat_map(|&node| blocks(node)).map(|block| tokens_of_block(&block)).sum()
+    };
+    let estimate = tokens_in(sent);
+    let last = sent.iter().enumerate().rev().find_map(|(at, &node)| Some((at, recorded(node)?)));
+    match last {
         Some((at, tokens)) => {
-            let after = sent[at + 1..].iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block);
-            Context { tokens: tokens + after.sum::<u64>(), measure: Measure::Recorded, estimate }
+            let tokens = tokens + tokens_in(&sent[at + 1..]);
+            Context { tokens, measure: Measure::Recorded, estimate }
         }
         None => Context { tokens: estimate, measure: Measure::Estimated, estimate },
     }
 }
 
 /// How large the context was with an answer, as the API counted.
-fn recorded(facts: &Facts, node: usize) -> Option<u64> {
+pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
     let fact = &facts.nodes[node];
     if fact.role != Role::Assistant || fact.flags.is_synthetic() || fact.flags.is_failure_report() {
         return None;
     }
-    let usage = facts.usage(&facts.messages[fact.message()?])?;
+    tokens_with(facts.usage(&facts.messages[fact.message()?])?)
+}
+
+/// The same of usage that takes the place of what an answer had.
+pub(super) fn recorded_in(usage: &[u8]) -> Option<u64> {
+    tokens_with(Usage::parse(Json::new(usage))?)
+}
+
+fn tokens_with(usage: Usage) -> Option<u64> {
     let tokens = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
     (tokens > 0).then_some(tokens)
 }

@@ -9,6 +9,7 @@
 mod compress;
 mod context;
 mod digest;
+mod gist;
 mod kept;
 mod removed;
 mod select;
@@ -24,11 +25,12 @@ pub use compress::{Compress, Turn};
 pub use context::{Context, Measure, context};
 pub use removed::Removed;
 pub use tools::Tools;
-pub use write::Outcome;
+pub use gist::Gist;
+pub use write::{Outcome, Reading};
 
 use crate::ids::{Instead, Names};
 use crate::plan::{Item, NewKind, Plan, Touched};
-use crate::source::Source;
+use crate::source::{Source, Window};
 use select::Selection;
 
 /// What a clone is to be.
@@ -397,16 +399,16 @@ impl Making<'_, '_> {
 
     /// Chooses which entries outside of the tree are kept, by number.
     fn choose_records(&mut self, selection: &Selection) -> Vec<u32> {
-        let mut is_node = vec![false; self.source.kinds.len()];
+        let mut is_node = vec![false; self.source.notes.len()];
         for node in &self.plan.facts.nodes {
             is_node[node.entry as usize - 1] = true;
         }
         let removed = self.removed_ids();
         let mut kept = Vec::new();
-        for (at, kind) in self.source.kinds.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
+        let mut window = Window::default();
+        for (at, note) in self.source.notes.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
             let number = u32::try_from(at + 1).unwrap_or(0);
-            let (raw, ..) = self.source.entry(number);
-            let keep = match kind {
+            let keep = match note.kind {
                 // Whole requests, with everything that was ever said.
                 Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => false,
                 // What a client worked out from the bytes that were there.
@@ -421,14 +423,18 @@ impl Making<'_, '_> {
                     | Kind::DataFlowIncomplete,
                 ) => false,
                 Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta) => {
-                    let with = self.recipe.file_history && selection.keeps_snapshot(self.plan, raw);
+                    let with = self.recipe.file_history && {
+                        selection.keeps_snapshot(self.plan, window.entry(self.source, number))
+                    };
                     self.cloned.without_history |= !self.recipe.file_history;
                     with
                 }
                 Some(Kind::LastPrompt | Kind::QueueOperation) if selection.single => false,
-                Some(Kind::Summary) if selection.single => selection.keeps_summary(self.plan, raw),
+                Some(Kind::Summary) if selection.single => {
+                    selection.keeps_summary(self.plan, window.entry(self.source, number))
+                }
                 Some(Kind::User | Kind::Assistant) => false,
-                _ => !removed.named_in(raw),
+                _ => removed.is_empty() || !removed.named_in(window.entry(self.source, number)),
             };
             if keep {
                 kept.push(number);
@@ -442,7 +448,7 @@ impl Making<'_, '_> {
         let plan = &*self.plan;
         let facts = plan.facts;
         let counts = &mut self.cloned.counts;
-        let mut n_records = self.source.kinds.len() - facts.nodes.len();
+        let mut n_records = self.source.notes.len() - facts.nodes.len();
         for out in &self.cloned.order {
             n_records -= usize::from(matches!(out, Out::Entry(_, None)));
         }
@@ -491,7 +497,7 @@ impl Cloned<'_> {
         let Some(&leaf) = way.iter().rev().find(said) else { return };
         let kept =
             |number: u32| self.order.iter().any(|out| matches!(out, Out::Entry(n, None) if *n == number));
-        let last = self.source.kinds.iter().rposition(|kind| *kind == Some(Kind::LastPrompt));
+        let last = self.source.notes.iter().rposition(|note| note.kind == Some(Kind::LastPrompt));
         let last = last.and_then(|at| u32::try_from(at + 1).ok()).filter(|&number| kept(number));
         if let (Some(_), Item::Old(node)) = (last, leaf) {
             let checkpoint = plan.facts.checkpoints.last();
@@ -523,6 +529,11 @@ impl Cloned<'_> {
     /// Tells whether a call of the source is in the clone as it was, whatever was asked for others.
     pub fn spares_call(&self, call: usize) -> bool {
         self.keeps_call(call) && self.spared.get(call).is_some_and(|&spared| spared)
+    }
+
+    /// Why something of the source could not be read again.
+    pub fn failure(&self) -> Option<&std::io::Error> {
+        self.source.failure()
     }
 
     /// Returns the tools that the source calls.

@@ -6,6 +6,7 @@
 use rethread_log::Json;
 
 use super::Cloned;
+use crate::source::Window;
 
 /// An entry that was left out or shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +55,14 @@ impl Cloned<'_> {
             (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
         });
         let names = self.names.without_moves();
+        let mut window = Window::default();
         nodes.map(move |(plan, node)| {
             let fact = plan.node(node);
-            let (raw, offset, spots) = self.source.entry(fact.entry);
+            let raw = window.entry(self.source, fact.entry);
             let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
+            let offset = self.source.place(fact.entry).offset + start as u64;
             let mut entry = Vec::with_capacity(raw.len());
-            names.write(&raw[start..], offset + start as u64, spots, &mut entry);
+            names.write(&raw[start..], offset, self.source.spots_of(fact.entry), &mut entry);
             Removed { message: fact.message().map(|n| n + 1), line: plan.facts.place(node).line, entry }
         })
     }

@@ -1,7 +1,7 @@
 //! Which entries a clone is made of.
 
 use rethread_log::Json;
-use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid, intended_at};
+use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid, meant_at};
 use rustc_hash::FxHashSet;
 
 use super::{CloneError, Recipe, path_of};
@@ -33,7 +33,7 @@ impl Selection {
         }
         let paths = if single { session.paths(Client::NEWEST) } else { Vec::new() };
         let end = end_among(source, recipe, &paths)?;
-        let meant = intended_at(facts, end);
+        let meant = meant_at(facts, end);
         if meant.chain.is_empty() {
             // The log of a subagent is no conversation of its own, but has calls and thinking.
             if single || !facts.all_sidechain() {

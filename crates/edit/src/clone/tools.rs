@@ -1,6 +1,5 @@
 //! Tool calls taken out or shortened: the call, its result and the client's copy of that together.
 
-use memchr::memmem;
 use rayon::prelude::*;
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{Block, Role, Sort};
@@ -9,8 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Making;
 use super::select::Selection;
 use crate::plan::{BlockEdit, CopyEdit, Edit, Short};
-use crate::shorten::{cuts, cuts_of_block, len_without};
-use crate::source::Source;
+use crate::shorten::{Cut, len_without};
+use crate::source::{COPY, Source};
 
 /// What becomes of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,11 +60,12 @@ pub(super) enum Fate {
 pub(super) struct Ids(FxHashSet<String>);
 
 impl Ids {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Tells whether an entry outside of the tree names one of them.
     pub(super) fn named_in(&self, raw: &[u8]) -> bool {
-        if self.0.is_empty() {
-            return false;
-        }
         // Ids are made of these; what stands between others is looked up.
         let parts = |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'));
         raw.split(parts).any(|id| std::str::from_utf8(id).is_ok_and(|id| self.0.contains(id)))
@@ -234,10 +234,10 @@ impl Making<'_, '_> {
             if !note || self.plan.is_dropped(node) {
                 continue;
             }
-            let raw = self.plan.reader.entry(fact.entry);
-            if memmem::find(raw, b"oolUseID\"").is_none() {
+            if !self.source.notes[fact.entry as usize - 1].names_call {
                 continue;
             }
+            let raw = self.plan.reader.entry(fact.entry);
             parse_entry(raw, &mut line);
             let nested = Json::new(line.field(Key::Attachment).of(raw)).get("toolUseID");
             let ids = [Key::ToolUseId, Key::SourceToolUseId, Key::ParentToolUseId]
@@ -308,47 +308,47 @@ fn edit_of(source: &Source<'_>, node: usize, fates: &[Fate], limit: Option<usize
         return None;
     }
     let mut edit = Box::<Edit>::default();
-    let mut line = Line::default();
-    let raw = source.parts(facts.nodes[node].entry, &mut line);
+    let number = facts.nodes[node].entry;
+    let limit = limit.filter(|_| fates.contains(&Fate::Shorten));
+    let cuts = limit.map(|limit| source.cuts(number, limit)).unwrap_or_default();
+    let cuts_in = |part: u32| cuts.iter().map(|(_, cut)| cut).filter(move |cut| cut.part == part).map(|cut| cut.cut);
     let mut result = Fate::Keep;
     let mut short = Short { limit: limit.unwrap_or(0), cuts: Vec::new(), blocks: Vec::new() };
-    for (at, (&fate, block)) in fates.iter().zip(facts.blocks_of(node)).enumerate() {
+    for ((at, part), (&fate, block)) in (0..).zip(0..COPY).zip(fates.iter().zip(facts.blocks_of(node))) {
         if block.sort == Sort::Result {
             result = result.max(fate);
         }
-        let Some(spans) = line.blocks.get(at) else { continue };
-        match (fate, limit) {
-            (Fate::Strip, _) => {
+        match fate {
+            Fate::Strip => {
                 edit.blocks.insert(at, BlockEdit::Remove);
             }
-            (Fate::Shorten, Some(limit)) => {
-                let cuts = cuts_of_block(spans.whole.of(raw), limit);
+            Fate::Shorten => {
+                let cuts: Vec<Cut> = cuts_in(part).collect();
                 if !cuts.is_empty() {
-                    short.blocks.push((at, len_without(spans.whole.len(), &cuts)));
-                    short.cuts.extend(cuts.into_iter().map(|cut| cut.behind(spans.whole.start())));
+                    short.blocks.push((at, len_without(block.len as usize, &cuts)));
+                    short.cuts.extend(cuts);
                 }
             }
-            _ => {}
+            Fate::Keep => {}
         }
     }
-    match (result, limit) {
-        (Fate::Strip, _) => {
+    match result {
+        Fate::Strip => {
             edit.copy = Some(CopyEdit::Remove);
             edit.without = vec![Key::SourceToolAssistantUuid];
         }
-        (Fate::Shorten, Some(limit)) => {
-            let copy = line.field(Key::ToolUseResult);
-            let cuts = cuts(copy.of(raw), limit);
-            edit.copy = (!cuts.is_empty()).then_some(CopyEdit::Shorten);
-            short.cuts.extend(cuts.into_iter().map(|cut| cut.behind(copy.start())));
+        Fate::Shorten => {
+            let n_before = short.cuts.len();
+            short.cuts.extend(cuts_in(COPY));
+            edit.copy = (short.cuts.len() > n_before).then_some(CopyEdit::Shorten);
         }
-        _ => {}
+        Fate::Keep => {}
     }
     if !short.cuts.is_empty() {
         short.cuts.sort_by_key(|cut| cut.range().start);
         edit.short = Some(short);
     }
-    if edit.changes_blocks() && !line.field(Key::WireToolInputs).is_empty() {
+    if edit.changes_blocks() && source.notes[number as usize - 1].has_wire_inputs {
         edit.without.push(Key::WireToolInputs);
     }
     Some(edit)

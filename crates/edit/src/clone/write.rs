@@ -1,50 +1,66 @@
 //! A clone written, piece by piece: it need not be in memory as a whole.
 
 use std::io;
-use std::sync::Mutex;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use rethread_log::{Finds, Scanner};
-use rethread_model::{Builder, Session};
+use rethread_log::{Finds, Line, Scanner, parse_entry};
+use rethread_model::{Builder, Bytes, Finding, Session};
 
-use super::{Cloned, Out};
+use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
 use crate::plan::{Plan, edited, spelled};
+use crate::source::Window;
 
 /// What was written.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// How many bytes.
     pub bytes: u64,
-    /// What a reader makes of it; nothing if it is its source but for the ids.
-    pub session: Option<Session>,
+    /// What a reader makes of it.
+    pub reading: Reading,
+}
+
+/// What a reader makes of a clone.
+#[derive(Debug, Clone)]
+pub enum Reading {
+    /// The same as of its source, but for the ids.
+    Source,
+    /// One line, as was known before; with what clients would be refused of it.
+    Foreseen(Gist, Vec<Finding>),
+    /// This, when it was read again.
+    Read(Box<Session>),
 }
 
 /// About how much is made at once by each thread.
-const PIECE: usize = 1 << 18;
+const PIECE: usize = 1 << 17;
 /// How many pieces are made at once.
 const AT_ONCE: usize = 8;
 
 /// What takes the bytes, and gives a buffer for more.
 type Sink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 
-/// Lines and what is in them.
+/// Lines that were made.
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
+    /// What is in them: what they weigh, if all else was foreseen, or everything.
+    weight: Bytes,
     finds: Finds,
-    /// How much was taken apart.
-    known: usize,
 }
 
-impl Piece {
-    /// Takes the rest apart. What is written begins without a mark, so no piece is like the first of a file.
-    fn take_apart(&mut self, upto: usize) {
-        if self.known < upto {
-            self.finds.append(Finds::of(&self.bytes[self.known..upto], false));
-            self.known = upto;
-        }
+/// Things that are used again: fresh memory costs more than what is written to it.
+#[derive(Default)]
+struct Pool<T>(Mutex<Vec<T>>);
+
+impl<T: Default> Pool<T> {
+    fn take(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, thing: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
     }
 }
 
@@ -56,14 +72,21 @@ impl Cloned<'_> {
             bytes += piece.len() as u64;
             sink(piece)
         };
-        let session = match &self.plan {
-            None => {
+        let reading = match (&self.plan, self.foreseen()) {
+            (None, _) => {
                 self.write_plain(&mut sink)?;
-                None
+                Reading::Source
             }
-            Some(_) => Some(self.write_planned(&mut sink)?),
+            (Some(_), Some((gist, harm))) => {
+                let bytes = self.write_foreseen(&mut sink)?;
+                Reading::Foreseen(Gist { bytes, ..gist }, harm)
+            }
+            (Some(_), None) => Reading::Read(Box::new(self.write_and_read(&mut sink)?)),
         };
-        Ok(Outcome { bytes, session })
+        match self.source.failure() {
+            Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            None => Ok(Outcome { bytes, reading }),
+        }
     }
 
     /// Returns the clone's bytes as a whole.
@@ -115,47 +138,69 @@ impl Cloned<'_> {
         if tail.is_empty() { Ok(()) } else { sink(tail).map(drop) }
     }
 
-    /// Makes pieces on all threads while another reads what was made and gives it away.
-    ///
-    /// The threads that make pieces are shared with whoever else works on sessions. So they are never
-    /// waited for by one of their own, only the one that reads is.
-    fn write_planned(&self, sink: Sink<'_>) -> io::Result<Session> {
-        let size = self.source.bytes.len() as u64;
-        // Fresh memory costs more than what is written to it.
-        let free: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    /// Makes pieces and gives them away; returns what they weigh.
+    fn write_foreseen(&self, sink: Sink<'_>) -> io::Result<Bytes> {
+        let mut weight = Bytes::default();
+        self.each_piece(true, &mut |piece| {
+            weight.add(piece.weight);
+            sink(piece.bytes)
+        })?;
+        Ok(weight)
+    }
+
+    /// Makes pieces while another thread reads what was made and gives it away.
+    fn write_and_read(&self, sink: Sink<'_>) -> io::Result<Session> {
+        let size = self.source.size();
         let (give, made) = sync_channel::<Piece>(AT_ONCE);
+        let (give_back, free) = channel::<Vec<u8>>();
         std::thread::scope(|scope| {
-            let back = &free;
             let reading = scope.spawn(move || {
                 let (mut builder, mut scanner) = (Builder::for_size(size), Scanner::default());
                 for Piece { bytes, finds, .. } in made {
                     scanner.take(&bytes, &finds, &mut builder);
-                    let empty = sink(bytes)?;
-                    if let Ok(mut free) = back.lock() {
-                        free.push(empty);
-                    }
+                    let _ = give_back.send(sink(bytes)?);
                 }
                 io::Result::Ok(Session::new(builder.finish(scanner.lines(), scanner.bad_lines)))
             });
-            let pieces = self.pieces();
-            let made = |outs: &&[Out]| {
-                let mut bytes = free.lock().ok().and_then(|mut free| free.pop()).unwrap_or_default();
-                bytes.clear();
-                self.lines(outs, bytes)
-            };
-            let all = pieces
-                .chunks(AT_ONCE)
-                .flat_map(|some| some.par_iter().map(made).collect::<Vec<_>>())
-                .chain([self.tail()]);
-            for piece in all.filter(|piece| !piece.bytes.is_empty()) {
-                if give.send(piece).is_err() {
-                    // It failed, and says why.
-                    break;
-                }
-            }
+            // If that fails, the one that reads says why.
+            let _ = self.each_piece(false, &mut |piece| {
+                give.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                Ok(free.try_recv().unwrap_or_default())
+            });
             drop(give);
             reading.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Interrupted)))
         })
+    }
+
+    /// Makes pieces on all threads and gives them away in their order; takes memory for more.
+    ///
+    /// The threads that make pieces are shared with whoever else works on sessions. So they are never
+    /// waited for by one of their own.
+    fn each_piece(
+        &self,
+        foreseen: bool,
+        give: &mut dyn FnMut(Piece) -> io::Result<Vec<u8>>,
+    ) -> io::Result<()> {
+        let (buffers, windows) = (Pool::<Vec<u8>>::default(), Pool::<Window>::default());
+        let made = |outs: &&[Out]| {
+            let mut window = windows.take();
+            let piece = self.lines(outs, foreseen, buffers.take(), &mut window);
+            windows.give_back(window);
+            piece
+        };
+        for some in self.pieces().chunks(AT_ONCE) {
+            for piece in some.par_iter().map(made).collect::<Vec<_>>() {
+                buffers.give_back(give(piece)?);
+            }
+        }
+        if self.tail.is_empty() {
+            return Ok(());
+        }
+        let mut tail = Piece { bytes: self.tail.clone(), finds: Finds::of(&self.tail, false), ..Piece::default() };
+        for line in self.tail.split_inclusive(|&b| b == b'\n') {
+            tail.weight.add(weight_of(line, &mut Line::default()));
+        }
+        give(tail).map(drop)
     }
 
     /// What is written, in pieces of about the same size.
@@ -164,7 +209,7 @@ impl Cloned<'_> {
         let (mut start, mut size) = (0, 0);
         for (at, out) in self.order.iter().enumerate() {
             if let Out::Entry(number, _) = out {
-                size += self.source.session.facts.places[*number as usize - 1].len as usize;
+                size += self.source.place(*number).len as usize;
             }
             if size >= PIECE {
                 pieces.push(&self.order[start..=at]);
@@ -175,43 +220,72 @@ impl Cloned<'_> {
         pieces
     }
 
-    /// Writes lines to a buffer, and takes apart what was changed in more than its ids: the form of all
-    /// others is known.
-    fn lines(&self, outs: &[Out], bytes: Vec<u8>) -> Piece {
+    /// Writes lines to a buffer, and looks at what was written.
+    fn lines(&self, outs: &[Out], foreseen: bool, bytes: Vec<u8>, window: &mut Window) -> Piece {
         let mut piece = Piece { bytes, ..Piece::default() };
+        piece.bytes.clear();
         let Some(plan) = &self.plan else { return piece };
+        window.ahead = self.stretch(outs);
+        let mut line = Line::default();
         for out in outs {
-            match *out {
-                Out::New(new) => piece.bytes.extend(spelled(plan, &plan.new[new], &self.names)),
+            let start = piece.bytes.len();
+            let (same, number) = match *out {
+                Out::New(new) => {
+                    piece.bytes.extend(spelled(plan, &plan.new[new], &self.names));
+                    (false, 0)
+                }
                 Out::Entry(number, node) => {
                     let node = node.map(|node| node as usize);
                     let from = node.map_or(number, |node| plan.facts.nodes[plan.content_node(node)].entry);
-                    let start = piece.bytes.len();
-                    let same = self.line(plan, from, node, &mut piece.bytes);
-                    if let Some((finds, n)) = self.source.found(from).filter(|_| same) {
-                        piece.take_apart(start);
-                        piece.finds.repeat(finds, n);
-                        piece.known = piece.bytes.len();
+                    let raw = window.entry(self.source, from);
+                    if raw.is_empty() {
+                        // It could not be read again, which is told at the end.
+                        continue;
                     }
+                    (self.line(plan, raw, from, node, &mut piece.bytes), from)
                 }
+            };
+            if foreseen && same {
+                self.source.weigh(number, &mut piece.weight);
+            } else if foreseen {
+                piece.weight.add(weight_of(&piece.bytes[start..], &mut line));
             }
         }
-        piece.take_apart(piece.bytes.len());
+        if !foreseen {
+            // What is written begins without a mark, so no piece is like the first of a file.
+            piece.finds = Finds::of(&piece.bytes, false);
+        }
         piece
     }
 
-    /// What stands behind all others.
-    fn tail(&self) -> Piece {
-        let mut piece = Piece { bytes: self.tail.clone(), ..Piece::default() };
-        piece.take_apart(piece.bytes.len());
-        piece
+    /// How much of the log is read at once for these entries: all between them, unless most of that is not
+    /// among them.
+    fn stretch(&self, outs: &[Out]) -> usize {
+        let places = outs.iter().filter_map(|out| match *out {
+            Out::Entry(number, _) => Some(self.source.place(number)),
+            Out::New(_) => None,
+        });
+        let (mut start, mut end, mut size) = (u64::MAX, 0, 0);
+        for place in places {
+            let len = u64::from(place.len);
+            (start, end, size) = (start.min(place.offset), end.max(place.offset + len), size + len);
+        }
+        let all = end.saturating_sub(start);
+        if all <= 2 * size { usize::try_from(all).unwrap_or(0) } else { 0 }
     }
 
     /// Writes one entry on a line of its own; tells whether everything in it stands where it stood.
-    fn line(&self, plan: &Plan<'_>, number: u32, node: Option<usize>, bytes: &mut Vec<u8>) -> bool {
-        let (whole, offset, spots) = self.source.entry(number);
+    fn line(
+        &self,
+        plan: &Plan<'_>,
+        whole: &[u8],
+        number: u32,
+        node: Option<usize>,
+        bytes: &mut Vec<u8>,
+    ) -> bool {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);
-        let (raw, offset) = (&whole[start..], offset + start as u64);
+        let (raw, offset) = (&whole[start..], self.source.place(number).offset + start as u64);
+        let spots = self.source.spots_of(number);
         // Most entries stay as they are, only hang on another, or are only shorter.
         let cuts = match node.and_then(|node| plan.edits.get(&node)) {
             Some(edit) => edit.only_cuts().filter(|cuts| cuts.is_empty() || start == 0),
@@ -246,4 +320,10 @@ impl Cloned<'_> {
         bytes.push(b'\n');
         false
     }
+}
+
+/// What a line weighs.
+fn weight_of(written: &[u8], line: &mut Line) -> Bytes {
+    parse_entry(written, line);
+    Bytes::of(line, written)
 }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use rethread_log::Key;
 use rethread_model::{
     Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, WireBlock,
-    check, harm, intended, resume,
+    check, harm, intended, meant_at, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -229,17 +229,17 @@ fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
 
 /// Mends of a session what everything else depends on: the order of the lines, the ids of messages.
 /// Returns nothing if nothing is wrong with them.
-pub(crate) fn readied(bytes: &[u8], session: &Session) -> Option<Vec<u8>> {
+pub(crate) fn readied<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
     let facts = &session.facts;
     let lacks = |node: &rethread_model::Node| lacks_id(node);
-    let scrambled = intended(facts).scrambled;
+    let scrambled = meant_at(facts, None).scrambled;
     if !scrambled && !facts.nodes.iter().any(lacks) {
         return None;
     }
     if !scrambled {
-        return Some(first_edits(session, bytes, false).0);
+        return Some(first_edits(session, bytes(), false).0);
     }
-    let ordered = in_order(bytes, session);
+    let ordered = in_order(bytes(), session);
     Some(first_edits(&Session::read(&ordered), &ordered, false).0)
 }
 

@@ -35,7 +35,7 @@ pub struct BrokenLink {
 }
 
 /// The conversation as it was meant.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Intended {
     /// The entry that it ends with, as an index of a node.
     pub leaf: Option<usize>,

@@ -93,6 +93,9 @@ impl Library {
                     beside.note(&line);
                     part.write(&line)?;
                 }
+                if let Some(error) = made.cloned.and_then(edit::Cloned::failure) {
+                    return Err(io::Error::new(error.kind(), error.to_string()));
+                }
                 part.finish()?;
                 beside.removed = Some(file);
             } else {

@@ -3,16 +3,17 @@
 mod beside;
 mod summarise;
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::ScopedJoinHandle;
 
-use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Names, Recipe};
+use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Gist, Names, Reading, Recipe};
 use rethread_model::{Builder, Client, Facts, Finding, Session};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
-use rethread_store::{NewSession, Whole};
+use rethread_store::NewSession;
 
 use crate::library::{Library, Source, root_of};
 use beside::Beside;
@@ -61,34 +62,39 @@ pub enum CloneError {
     },
 }
 
-/// The bytes of a log.
+/// Where the bytes of a log are.
 enum Log {
     Given(Arc<Vec<u8>>),
-    Read(Whole),
+    /// In a file that had so many when it was opened.
+    File(File, u64),
 }
 
-impl std::ops::Deref for Log {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
+impl Log {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match self {
-            Self::Given(bytes) => bytes,
-            Self::Read(bytes) => bytes,
+            Self::Given(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+            Self::File(file, _) => rethread_store::read_at(file, offset, bytes),
         }
     }
-}
 
-/// What was noted of a log while it was read.
-struct Noted {
-    noting: edit::Noting,
-    scanner: rethread_log::Scanner,
-    finds: Vec<rethread_log::Finds>,
+    /// Reads it, and notes what the recipe needs to know.
+    fn read<'a>(&'a self, again: edit::ReadAt<'a>, recipe: &Recipe) -> io::Result<edit::Source<'a>> {
+        let (file, limit) = match self {
+            Self::Given(bytes) => return Ok(edit::Source::read(bytes)),
+            Self::File(file, limit) => (file, *limit),
+        };
+        let mut noting = edit::Noting::to_read_again(recipe);
+        let mut builder = Builder::for_size(limit);
+        let (scanner, size) = rethread_store::scan_for_two(file, limit, &mut noting, &mut builder)?;
+        let facts = builder.finish(scanner.lines(), scanner.bad_lines);
+        Ok(edit::Source::to_read_again(again, size, noting, facts))
+    }
 }
 
 /// A clone that was written, or would be.
 struct Made {
     /// What a reader makes of the clone.
-    session: Session,
+    gist: Gist,
     before: Context,
     after: Context,
     bytes: (u64, u64),
@@ -116,7 +122,7 @@ impl Library {
             Some(made) => made,
             None => self.write_planned(source, target.as_deref(), &id, &names, options, &mut beside)?,
         };
-        let Made { session, before, after, bytes, bytes_before, counts } = made;
+        let Made { gist, before, after, bytes, bytes_before, counts } = made;
         if let Some(live) = self.store.holder(&source.file).filter(|_| source.bytes.is_none()) {
             beside.warnings.push(format!(
                 "the session is open in a client (process {}): the clone is what was written so far",
@@ -129,7 +135,7 @@ impl Library {
             );
         }
         if let Some(path) = &target {
-            list(path, &id, &session, &mut beside.warnings);
+            list(path, &id, &gist, &mut beside.warnings);
         }
         Ok(CloneRow {
             r#type: "clone",
@@ -140,14 +146,14 @@ impl Library {
             tokens_before: before.tokens,
             tokens_after: after.tokens,
             tokens_by: TokensBy { before: before.measure.name(), after: after.measure.name() },
-            turns: session.turns() as u64,
+            turns: gist.turns as u64,
             removed: counts,
-            bytes_by: bytes_by(&bytes_before, &session.facts.bytes),
+            bytes_by: bytes_by(&bytes_before, &gist.bytes),
             subagents: target.is_some().then_some(beside.subagents),
             tool_results: target.is_some().then_some(beside.tool_results),
             removed_file: beside.removed.map(|path| path.to_string_lossy().into_owned()),
             warnings: beside.warnings,
-            cwd: cwd_of(source, options, &session),
+            cwd: cwd_of(source, options, &gist),
             resume: target.as_ref().map(|_| format!("claude --resume {id}")),
             path: target.map(|path| path.to_string_lossy().into_owned()),
         })
@@ -166,27 +172,24 @@ impl Library {
         let from = &source.file.path;
         let read = |error: io::Error| CloneError::from(source.error(error));
         let written = |error: io::Error| CloneError::Write { path: path.to_owned(), source: error };
-        let metadata = std::fs::metadata(from).map_err(read)?;
+        let file = File::open(from).map_err(read)?;
+        let metadata = file.metadata().map_err(read)?;
         if !metadata.is_file() {
             return Ok(None);
         }
         let limit = metadata.len();
         let mut part = NewSession::begin(path).map_err(written)?;
         let tail = options.recipe.title_line(names);
-        let (renamed, facts) = rename(from, limit, names, &tail, &mut part).map_err(written)?;
+        let (renamed, facts) = rename(&file, limit, names, &tail, &mut part).map_err(written)?;
         let facts = facts.map_err(read)?;
         // It is looked at while it goes to the disk.
-        let (session, harm, context) = std::thread::scope(|scope| {
+        let (session, (gist, harm)) = std::thread::scope(|scope| {
             let part = &part;
             let synced = scope.spawn(move || part.sync());
             let session = Session::new(facts);
-            let (context, harm) = std::thread::scope(|scope| {
-                let context = scope.spawn(|| edit::context(&session));
-                // Nothing was changed, so nothing is proved: the newest client is asked, for a warning.
-                let harm = harm(&session, &[Client::NEWEST]);
-                (unharmed(context), harm)
-            });
-            joined(synced).map(|()| (session, harm, context))
+            // Nothing was changed, so nothing is proved: the newest client is asked, for a warning.
+            let looked = look_at(&session, &[Client::NEWEST]);
+            joined(synced).map(|()| (session, looked))
         })
         .map_err(written)?;
         crate::library::reject_other_files(source, &session.facts)?;
@@ -203,12 +206,12 @@ impl Library {
                 .push("the last line was cut off while it was written, and is not in the clone".into());
         }
         Ok(Some(Made {
-            before: context,
-            after: context,
+            before: gist.context,
+            after: gist.context,
             bytes: (limit, renamed.bytes),
             bytes_before: session.facts.bytes,
             counts: edit::Counts::default(),
-            session,
+            gist,
         }))
     }
 
@@ -234,17 +237,17 @@ impl Library {
         })
     }
 
-    /// Reads the bytes of a log and, on other threads, what is in them.
-    fn read_for_edit(&self, source: &Source) -> Result<(Log, Option<Noted>), CloneError> {
-        let path = &source.file.path;
-        let file = std::fs::metadata(path).ok().filter(|m| m.is_file() && source.bytes.is_none());
-        let Some(limit) = file.map(|metadata| metadata.len()) else {
-            return Ok((Log::Given(self.bytes_of(source)?), None));
-        };
-        let mut noting = edit::Noting::for_size(limit);
-        let read = rethread_store::read_whole_into(path, limit, &mut noting);
-        let (log, scanner, finds) = read.map_err(|error| source.error(error))?;
-        Ok((Log::Read(log), Some(Noted { noting, scanner, finds })))
+    /// Opens a log that is to be edited.
+    fn log_of(&self, source: &Source) -> Result<Log, CloneError> {
+        if source.bytes.is_none() {
+            let file = File::open(&source.file.path).map_err(|error| source.error(error))?;
+            let metadata = file.metadata().map_err(|error| source.error(error))?;
+            // A pipe can be read but once.
+            if metadata.is_file() {
+                return Ok(Log::File(file, metadata.len()));
+            }
+        }
+        Ok(Log::Given(self.bytes_of(source)?))
     }
 
     /// Plans a clone and writes it, if it is to be written.
@@ -257,19 +260,18 @@ impl Library {
         options: &CloneOptions,
         beside: &mut Beside,
     ) -> Result<Made, CloneError> {
-        let (log, noted) = self.read_for_edit(source)?;
-        let mut read = match noted {
-            Some(Noted { noting, scanner, finds }) => edit::Source::new(&log, noting, &scanner, finds),
-            None => edit::Source::read(&log),
-        };
+        let log = self.log_of(source)?;
+        let again = |offset: u64, bytes: &mut [u8]| log.read_at(offset, bytes);
+        let mut recipe = options.recipe.clone();
+        let mut read = log.read(&again, &recipe).map_err(|error| source.error(error))?;
         crate::library::reject_other_files(source, &read.session.facts)?;
         makable(&read.session)?;
-        let bytes_before = read.session.facts.bytes;
-        let plain = options.recipe.is_plain();
-        let mut recipe = options.recipe.clone();
+        let (size, bytes_before) = (read.size(), read.session.facts.bytes);
+        let plain = recipe.is_plain();
         let ready = edit::ready(&read, &recipe)?;
         let mut before = None;
         if let Some((ready, for_it)) = &ready {
+            unchanged(&read, source)?;
             before = Some(edit::context(&read.session));
             read = edit::Source::read(ready);
             recipe = for_it.clone();
@@ -291,40 +293,50 @@ impl Library {
             *compress = Compress { summaries, ..compress.clone() };
             cloned = edit::clone(&read, &recipe, names.clone())?;
         }
-        let mut context = None;
-        let outcome = match target {
+        // Of what is its source but for the ids, and of what is not written, nothing is to be proved.
+        let clients = if plain || target.is_none() { &Client::IN_USE[..] } else { &Client::ALL };
+        let look = |reading: Reading| match reading {
+            Reading::Foreseen(gist, harm) => (gist, harm),
+            Reading::Read(session) => look_at(&session, clients),
+            Reading::Source => look_at(&read.session, clients),
+        };
+        let (gist, bytes) = match target {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
                     beside.note(&piece);
                     Ok(piece)
                 };
+                let written = cloned.write(sink);
+                unchanged(&read, source)?;
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
-                cloned.write(sink).map_err(failed)?
+                let outcome = written.map_err(failed)?;
+                let (gist, harm) = look(outcome.reading);
+                warn_of_harm(&harm, &mut beside.warnings);
+                (gist, outcome.bytes)
             }
             Some(path) => {
                 let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
                 let mut part = NewSession::begin(path).map_err(failed)?;
-                let mut outcome = write_to(&cloned, &mut part, beside).map_err(failed)?;
-                // It is checked and measured while it goes to the disk.
-                let (synced, harm, measured) = std::thread::scope(|scope| {
-                    let (part, session) = (&part, outcome.session.as_ref());
+                let written = write_to(&cloned, &mut part, beside);
+                unchanged(&read, source)?;
+                let edit::Outcome { mut bytes, reading, .. } = written.map_err(failed)?;
+                // It is looked at while it goes to the disk.
+                let (synced, (mut gist, harm)) = std::thread::scope(|scope| {
+                    let part = &part;
                     let synced = scope.spawn(move || part.sync());
-                    let context = scope.spawn(move || session.map(edit::context));
-                    let harm = session.map(|session| harm(session, &Client::ALL));
-                    (joined(synced), harm.unwrap_or_default(), unharmed(context))
+                    let looked = look(reading);
+                    (joined(synced), looked)
                 });
-                context = measured;
                 synced.map_err(failed)?;
-                if harm.iter().any(|finding| finding.kind.is_mended()) {
-                    context = None;
+                if !plain && harm.iter().any(|finding| finding.kind.is_mended()) {
                     // What the recipe cannot see, the repair does.
                     let repaired = edit::repair(&cloned.bytes());
                     part = NewSession::begin(path).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());
-                    let session = Session::read(&repaired.bytes);
-                    warn_of_harm(&self::harm(&session, &Client::ALL), &mut beside.warnings);
-                    outcome = edit::Outcome { bytes: repaired.bytes.len() as u64, session: Some(session) };
+                    let (repaired_gist, harm) = look_at(&Session::read(&repaired.bytes), &Client::ALL);
+                    warn_of_harm(&harm, &mut beside.warnings);
+                    (gist, bytes) = (repaired_gist, repaired.bytes.len() as u64);
                 } else {
                     warn_of_harm(&harm, &mut beside.warnings);
                 }
@@ -334,26 +346,19 @@ impl Library {
                     cloned: Some(&cloned).filter(|cloned| !cloned.is_plain()),
                 };
                 self.finish(source, &made, path, part, options, beside)?;
-                outcome
+                (gist, bytes)
             }
         };
         warn(&cloned, &recipe, &mut beside.warnings);
         let counts = cloned.counts;
         let changes = recipe.tools.any() || recipe.strip_thinking || counts.turns > 0;
-        drop(cloned);
-        let session = outcome.session.unwrap_or(read.session);
-        if plain || target.is_none() {
-            warn_of_harm(&harm(&session, &Client::IN_USE), &mut beside.warnings);
-        }
-        let context = || context.unwrap_or_else(|| edit::context(&session));
         let after = match (plain, changes) {
             (true, _) => before,
             // A part of a conversation was measured when it was all there was.
-            (false, false) => context(),
-            (false, true) => before.with_estimate(context().estimate),
+            (false, false) => gist.context,
+            (false, true) => before.with_estimate(gist.context.estimate),
         };
-        let bytes = (log.len() as u64, outcome.bytes);
-        Ok(Made { session, before, after, bytes, bytes_before, counts })
+        Ok(Made { gist, before, after, bytes: (size, bytes), bytes_before, counts })
     }
 
     /// Finds where the clone goes; nothing if nothing is to be written.
@@ -400,13 +405,12 @@ impl Library {
 }
 
 /// Where the clone is to be resumed: clients before 2.1.325 look in the directory's own project.
-fn cwd_of(source: &Source, options: &CloneOptions, session: &Session) -> Option<String> {
+fn cwd_of(source: &Source, options: &CloneOptions, gist: &Gist) -> Option<String> {
     if let Some(to) = &options.to {
         return to.canonicalize().ok().map(|dir| dir.to_string_lossy().into_owned());
     }
     let project = source.file.path.parent()?.file_name()?.to_string_lossy().into_owned();
-    let own = |cwd: &&str| rethread_store::same_project(&project, cwd);
-    session.facts.cwds.iter().map(|(name, _)| name).find(own).map(str::to_owned)
+    gist.cwds.iter().find(|cwd| rethread_store::same_project(&project, cwd)).cloned()
 }
 
 /// Says what the user should know of what was done.
@@ -462,16 +466,15 @@ fn warn_of_harm(harm: &[Finding], warnings: &mut Vec<String>) {
 }
 
 /// Adds the clone to the list that some clients keep.
-fn list(path: &Path, id: &str, session: &Session, warnings: &mut Vec<String>) {
-    let facts = &session.facts;
+fn list(path: &Path, id: &str, gist: &Gist, warnings: &mut Vec<String>) {
     let listed = rethread_store::Listed {
         id: id.to_owned(),
-        first_prompt: facts.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
-        messages: facts.messages.len() as u64,
-        created: facts.span.and_then(|(first, _)| first.to_iso()),
-        modified: facts.span.and_then(|(_, last)| last.to_iso()),
-        git_branch: facts.branches.iter().last().map(|(name, _)| name.to_owned()),
-        project: facts.cwds.iter().next().map(|(name, _)| name.to_owned()),
+        first_prompt: gist.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
+        messages: gist.messages as u64,
+        created: gist.span.and_then(|(first, _)| first.to_iso()),
+        modified: gist.span.and_then(|(_, last)| last.to_iso()),
+        git_branch: gist.branches.last().cloned(),
+        project: gist.cwds.first().cloned(),
     };
     if let Err(error) = rethread_store::add_to_index(path, &listed) {
         warnings.push(format!("sessions-index.json was not updated: {error}"));
@@ -480,7 +483,7 @@ fn list(path: &Path, id: &str, session: &Session, warnings: &mut Vec<String>) {
 
 /// Renames the ids of a log and writes it, and makes out what is in it; both may fail.
 fn rename(
-    from: &Path,
+    from: &File,
     limit: u64,
     names: &Names<'_>,
     tail: &[u8],
@@ -526,8 +529,9 @@ const SYNCED_AT_ONCE: usize = 8 << 20;
 /// Does work whose pieces are written on a thread of its own. Yet another puts them on the disk, so that
 /// little is left to wait for at the end.
 fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<T>) -> io::Result<T> {
-    let (give, take) = sync_channel::<Vec<u8>>(4);
-    let (give_back, free) = sync_channel::<Vec<u8>>(8);
+    // Whoever makes pieces makes some at once, and is not to wait until they are written.
+    let (give, take) = sync_channel::<Vec<u8>>(8);
+    let (give_back, free) = sync_channel::<Vec<u8>>(16);
     let (ask, asked) = sync_channel::<()>(1);
     let file = part.handle()?;
     std::thread::scope(|scope| {
@@ -567,6 +571,15 @@ fn unharmed<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// Sums a session up, and finds what of it is lost or refused by some of these clients.
+fn look_at(session: &Session, clients: &[Client]) -> (Gist, Vec<Finding>) {
+    std::thread::scope(|scope| {
+        let gist = scope.spawn(|| Gist::of(session));
+        let harm = harm(session, clients);
+        (unharmed(gist), harm)
+    })
+}
+
 /// What of a clone is lost or refused by some of these clients.
 fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
     // The log of a subagent is nothing to resume.
@@ -574,6 +587,14 @@ fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
         return Vec::new();
     }
     rethread_model::harm(session, clients)
+}
+
+/// Fails if a log could not be read again as it was.
+fn unchanged(read: &edit::Source<'_>, source: &Source) -> Result<(), CloneError> {
+    match read.failure() {
+        Some(error) => Err(source.error(io::Error::new(error.kind(), error.to_string())).into()),
+        None => Ok(()),
+    }
 }
 
 /// A clone is something to resume.
