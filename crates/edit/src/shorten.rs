@@ -28,6 +28,12 @@ impl Cut {
         format!("… [{} characters cut] …", self.n)
     }
 
+    /// How long that is.
+    fn mark_len(&self) -> usize {
+        const AROUND: usize = "… [ characters cut] …".len();
+        AROUND + self.n.checked_ilog10().map_or(1, |digits| digits as usize + 1)
+    }
+
     /// The bytes that go.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.start..self.end
@@ -38,6 +44,17 @@ impl Cut {
         Self { start: self.start + start, end: self.end + start, ..self }
     }
 }
+
+/// A cut in a part of an entry; it is counted from the beginning of the entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartCut {
+    /// The block that it is in, by place, or [`COPY`].
+    pub(crate) part: u32,
+    pub(crate) cut: Cut,
+}
+
+/// The client's copy of a result.
+pub(crate) const COPY: u32 = u32::MAX;
 
 /// Finds what goes of the strings of a JSON value that have more characters than `limit`.
 pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<Cut> {
@@ -77,16 +94,15 @@ pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<Cut> {
 }
 
 /// What is cut out of a part of something, as if that stood alone.
-pub(crate) fn within(span: Span, cuts: &[Cut]) -> Vec<Cut> {
+pub(crate) fn within(span: Span, cuts: &[PartCut]) -> Vec<Cut> {
     let (start, end) = (span.start(), span.start() + span.len());
-    let first = cuts.partition_point(|cut| cut.start < start);
-    let inside = cuts[first..].iter().take_while(|cut| cut.end <= end);
+    let inside = cuts.iter().map(|cut| cut.cut).filter(|cut| start <= cut.start && cut.end <= end);
     inside.map(|cut| Cut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
 }
 
 /// How long something is without what is cut out of it.
-pub(crate) fn len_without(len: usize, cuts: &[Cut]) -> usize {
-    cuts.iter().fold(len, |len, cut| len - (cut.end - cut.start) + cut.mark().len())
+pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c Cut>) -> usize {
+    cuts.into_iter().fold(len, |len, cut| len - (cut.end - cut.start) + cut.mark_len())
 }
 
 /// A value with marks in place of what is cut out of it.

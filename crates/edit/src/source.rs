@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clone::Recipe;
 use crate::ids::{Spot, junk_spots, odd_spots, spots};
-use crate::shorten::{Cut, cuts};
+use crate::shorten::{COPY, PartCut, cuts};
 
 /// Reads bytes of a log, as many as there is room for, from a place on.
 pub type ReadAt<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync);
@@ -85,17 +85,6 @@ struct Shorter {
     limit: usize,
     cuts: Vec<(u32, PartCut)>,
 }
-
-/// A cut in a part of an entry; it is counted from the beginning of the entry.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PartCut {
-    /// The block that it is in, or [`COPY`].
-    pub(crate) part: u32,
-    pub(crate) cut: Cut,
-}
-
-/// The client's copy of a result.
-pub(crate) const COPY: u32 = u32::MAX;
 
 /// Notes where the ids of a log stand and what else its edits need to know, while it is read.
 #[derive(Default)]

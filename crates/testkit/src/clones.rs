@@ -79,7 +79,7 @@ fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result
     let Reading::Foreseen(gist, findings) = outcome.reading else { return Ok(()) };
     let session = Session::read(clone);
     let (read, harm) = (Gist::of(&session), crate::harm_of(&session));
-    if gist != read {
+    if *gist != read {
         return Err(format!("{gist:?} was foreseen, but it is {read:?}"));
     }
     let told = |findings: &[Finding]| format!("{findings:?}");

@@ -176,10 +176,10 @@ impl Making<'_, '_> {
                 };
             }
         };
-        let edit = self.plan.edits.get(&node);
+        let edit = self.plan.edits.get(node);
         let left = |(at, block): (usize, &Block)| match edit.and_then(|edit| edit.blocks.get(&at)) {
             Some(BlockEdit::Remove) => 0,
-            _ => match edit.and_then(|edit| edit.short_len(at)) {
+            _ => match self.plan.short_len(node, at) {
                 Some(len) => tokens_of(len as u64),
                 None => tokens_of_block(block),
             },

@@ -10,7 +10,7 @@ use rethread_model::{Facts, Reader, Role, describe_media, telling};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compress::{Compress, Turn};
-use crate::plan::{BlockEdit, Edit};
+use crate::plan::{BlockEdit, Edit, Edits};
 
 /// Turns that are to be condensed.
 pub(super) struct Old {
@@ -78,7 +78,7 @@ impl Old {
     pub(super) fn new(
         facts: &Facts,
         reader: Reader<'_>,
-        edits: &FxHashMap<usize, Box<Edit>>,
+        edits: &Edits,
         nodes: &[usize],
         compress: &Compress,
     ) -> Self {
@@ -96,7 +96,7 @@ impl Old {
                 if (first..from).contains(&at) && !listen.is_of_user(nodes[at]) {
                     return Vec::new();
                 }
-                listen.heard(edits.get(&nodes[at]).map(Box::as_ref), nodes[at])
+                listen.heard(edits.get(nodes[at]), nodes[at])
             })
             .collect();
         let mut old = Self { turns: vec![Said::default()], earlier: None };

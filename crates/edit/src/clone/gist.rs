@@ -3,12 +3,13 @@
 //! Most clones are one line, and what is in it is known before it is written: all but what its lines
 //! weigh. All others are read again for it.
 
-use rethread_log::Kind;
+use rethread_log::{Kind, Line, parse_entry};
 use rethread_model::{Block, Bytes, Client, Finding, Session, Straight, Time};
 
 use super::context::{context, measured, recorded, recorded_in};
 use super::{Cloned, Context, Out};
 use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Plan};
+use crate::shorten::PartCut;
 
 /// What is said of a session when it is listed, or after it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,9 +71,18 @@ impl Cloned<'_> {
         if !self.ends_are_plain(&rows, line.start) {
             return None;
         }
-        let recorded = |node: usize| match plan.edits.get(&node).and_then(|edit| edit.usage.as_deref()) {
-            Some(usage) => recorded_in(usage),
-            None => recorded(facts, node),
+        let cut_short = cut_short(plan);
+        let recorded = |node: usize| {
+            if let Some(usage) = plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
+                return recorded_in(usage);
+            }
+            let tokens = recorded(facts, node)?;
+            if !cut_short[facts.nodes[node].message()?] {
+                return Some(tokens);
+            }
+            let (raw, mut line) = (plan.reader.entry(facts.nodes[node].entry), Line::default());
+            parse_entry(raw, &mut line);
+            recorded_in(line.message?.usage.of(raw))
         };
         let human = |node: &&usize| facts.nodes[**node].flags.is_human();
         let times = || rows.iter().map(|&node| facts.nodes[node].time);
@@ -92,7 +102,11 @@ impl Cloned<'_> {
     }
 
     /// Names of the source that stand in the clone, each where it is first named.
-    fn named(&self, name_in: impl Fn(&crate::source::Note) -> u16, names: &rethread_model::Names) -> Vec<String> {
+    fn named(
+        &self,
+        name_in: impl Fn(&crate::source::Note) -> u16,
+        names: &rethread_model::Names,
+    ) -> Vec<String> {
         let mut seen = vec![false; names.n_names()];
         let mut found = Vec::new();
         for out in &self.order {
@@ -149,7 +163,7 @@ fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
             continue;
         }
         let after = rows.last().is_none_or(|&last| last < node);
-        if !after || !plan.edits.get(&node).is_none_or(|edit| only_less(plan, node, edit)) {
+        if !after || !plan.edits.get(node).is_none_or(only_less) || is_picture_cut(plan, node) {
             return None;
         }
         rows.push(node);
@@ -158,8 +172,19 @@ fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
     (n_kept == rows.len()).then_some(rows)
 }
 
+/// For each message whether its last entry goes, which says what it cost.
+fn cut_short(plan: &Plan<'_>) -> Vec<bool> {
+    let mut cut_short = vec![false; plan.facts.messages.len()];
+    for (node, fact) in plan.facts.nodes.iter().enumerate() {
+        if let Some(message) = fact.message() {
+            cut_short[message] = plan.is_dropped(node);
+        }
+    }
+    cut_short
+}
+
 /// Tells whether an entry only loses blocks, parts of texts, or what is not sent.
-fn only_less(plan: &Plan<'_>, node: usize, edit: &Edit) -> bool {
+fn only_less(edit: &Edit) -> bool {
     let Edit {
         follows,
         uuid,
@@ -167,7 +192,6 @@ fn only_less(plan: &Plan<'_>, node: usize, edit: &Edit) -> bool {
         model,
         content,
         blocks,
-        short,
         replaced_by,
         copy,
         meta,
@@ -184,25 +208,26 @@ fn only_less(plan: &Plan<'_>, node: usize, edit: &Edit) -> bool {
         || matches!(copy, Some(CopyEdit::Null))
         || *meta
         || compaction.is_some();
-    let of_node = plan.facts.blocks_of(node);
-    let pictured = |&(at, _): &(usize, usize)| of_node.get(at).is_none_or(|block| block.media > 0);
-    !other
-        && blocks.values().all(|edit| matches!(edit, BlockEdit::Remove))
-        && !short.as_ref().is_some_and(|short| short.blocks.iter().any(pictured))
+    !other && blocks.values().all(|edit| matches!(edit, BlockEdit::Remove))
+}
+
+/// Tells whether anything is cut out of a block with a picture: how much of what is left is one is not known.
+fn is_picture_cut(plan: &Plan<'_>, node: usize) -> bool {
+    let blocks = plan.facts.blocks_of(node);
+    let pictured = |cut: &PartCut| blocks.get(cut.part as usize).is_some_and(|block| block.media > 0);
+    plan.shorts.of(node).iter().any(pictured)
 }
 
 /// The blocks that an entry will have.
 fn left<'p>(plan: &'p Plan<'_>, node: usize) -> impl Iterator<Item = Block> + 'p {
-    let edit = plan.edits.get(&node);
+    let edit = plan.edits.get(node);
     plan.facts.blocks_of(node).iter().enumerate().filter_map(move |(at, block)| {
         let mut block = *block;
-        if let Some(edit) = edit {
-            if edit.blocks.contains_key(&at) {
-                return None;
-            }
-            if let Some(len) = edit.short_len(at) {
-                block.len = u32::try_from(len).unwrap_or(u32::MAX);
-            }
+        if edit.is_some_and(|edit| edit.blocks.contains_key(&at)) {
+            return None;
+        }
+        if let Some(len) = plan.short_len(node, at) {
+            block.len = u32::try_from(len).unwrap_or(u32::MAX);
         }
         Some(block)
     })

@@ -23,9 +23,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use compress::{Compress, Turn};
 pub use context::{Context, Measure, context};
+pub use gist::Gist;
 pub use removed::Removed;
 pub use tools::Tools;
-pub use gist::Gist;
 pub use write::{Outcome, Reading};
 
 use crate::ids::{Instead, Names};
@@ -460,7 +460,7 @@ impl Making<'_, '_> {
                 }
             }
             let mended = plan.touched(node) != asked[node];
-            let edit = plan.edits.get(&node);
+            let edit = plan.edits.get(node);
             let other = edit.is_some_and(|e| e.uuid.is_some() || e.time.is_some() || e.model.is_some());
             counts.mended += u64::from(mended || other);
         }

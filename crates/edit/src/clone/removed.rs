@@ -48,9 +48,7 @@ impl Cloned<'_> {
         let nodes = self.plan.iter().flat_map(|plan| {
             let said = |node: &usize| plan.node(*node).is_conversation();
             let node_of = move |node: &usize| {
-                let edit = plan.edits.get(node);
-                plan.is_dropped(*node)
-                    || edit.is_some_and(|edit| edit.changes_blocks() || edit.copy.is_some())
+                plan.is_dropped(*node) || plan.changes_blocks(*node) || plan.changes_copy(*node)
             };
             (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
         });

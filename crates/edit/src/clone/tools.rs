@@ -1,15 +1,14 @@
 //! Tool calls taken out or shortened: the call, its result and the client's copy of that together.
 
-use rayon::prelude::*;
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{Block, Role, Sort};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Making;
 use super::select::Selection;
-use crate::plan::{BlockEdit, CopyEdit, Edit, Short};
-use crate::shorten::{Cut, len_without};
-use crate::source::{COPY, Source};
+use crate::plan::{BlockEdit, CopyEdit, Edit};
+use crate::shorten::{COPY, PartCut};
+use crate::source::Source;
 
 /// What becomes of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,9 +56,9 @@ pub(super) enum Fate {
 }
 
 /// The ids of calls that are not as they were.
-pub(super) struct Ids(FxHashSet<String>);
+pub(super) struct Ids<'f>(FxHashSet<&'f str>);
 
-impl Ids {
+impl Ids<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -72,7 +71,7 @@ impl Ids {
     }
 }
 
-impl Making<'_, '_> {
+impl<'a> Making<'_, 'a> {
     /// Takes calls out, or shortens them.
     pub(super) fn edit_tools(&mut self, selection: &Selection) {
         let tools = &self.recipe.tools;
@@ -113,19 +112,26 @@ impl Making<'_, '_> {
             }
             _ => Fate::Keep,
         };
-        let edit = |&node: &usize| {
-            let of_blocks: Vec<Fate> = facts.blocks_of(node).iter().map(|block| fate(node, block)).collect();
-            let any = of_blocks.iter().any(|&fate| fate != Fate::Keep);
-            any.then(|| (node, edit_of(self.source, node, &of_blocks, tools.shorten)))
-        };
-        let edits: Vec<(usize, Option<Box<Edit>>)> = nodes.par_iter().filter_map(edit).collect();
-        for (node, edit) in edits {
-            if edit.as_ref().is_none_or(|edit| edit.changes_blocks()) {
-                self.touched.push(node);
+        self.plan.shorts.limit = tools.shorten.unwrap_or(0);
+        let mut of_blocks = Vec::new();
+        for node in nodes {
+            of_blocks.clear();
+            of_blocks.extend(facts.blocks_of(node).iter().map(|block| fate(node, block)));
+            if of_blocks.iter().all(|&fate| fate == Fate::Keep) {
+                continue;
             }
-            match edit {
-                Some(edit) => drop(self.plan.edits.insert(node, edit)),
-                None => self.plan.drop_asked(node),
+            if of_blocks.iter().all(|&fate| fate == Fate::Strip) {
+                self.plan.drop_asked(node);
+                self.touched.push(node);
+                continue;
+            }
+            self.shorten(node, &of_blocks);
+            let changed = self.plan.changes_blocks(node);
+            if let Some(edit) = edit_of(self.source, node, &of_blocks, changed) {
+                self.plan.edits.set(node, edit);
+            }
+            if self.plan.changes_blocks(node) {
+                self.touched.push(node);
             }
         }
         let stripped = |fate: &&Fate| **fate == Fate::Strip;
@@ -139,6 +145,22 @@ impl Making<'_, '_> {
         self.drop_belongings();
     }
 
+    /// Cuts long strings of calls and results with these fates, and of the client's copy of them.
+    fn shorten(&mut self, node: usize, fates: &[Fate]) {
+        let limit = self.recipe.tools.shorten.filter(|_| fates.contains(&Fate::Shorten));
+        let Some(limit) = limit else { return };
+        let copy = fate_of_copy(self.source, node, fates);
+        let is_shorter = |cut: &PartCut| match cut.part {
+            COPY => copy == Fate::Shorten,
+            block => fates.get(block as usize) == Some(&Fate::Shorten),
+        };
+        let cuts = self.source.cuts(self.plan.node(node).entry, limit);
+        let mut cuts = cuts.iter().map(|(_, cut)| *cut).filter(is_shorter).peekable();
+        if cuts.peek().is_some() {
+            self.plan.shorts.add(node, self.plan.facts.nodes.len(), cuts);
+        }
+    }
+
     fn stripped_on(&self, way: &[usize], fates: &[Fate]) -> u64 {
         let facts = self.plan.facts;
         let calls = way.iter().flat_map(|&node| facts.blocks_of(node).iter());
@@ -150,16 +172,20 @@ impl Making<'_, '_> {
     /// Counts calls of which anything is shorter now.
     fn shortened(&self, fates: &[Fate]) -> u64 {
         let facts = self.plan.facts;
-        let mut calls: FxHashSet<usize> = FxHashSet::default();
-        for (&node, edit) in &self.plan.edits {
-            let copied = matches!(edit.copy, Some(CopyEdit::Shorten));
-            for (at, block) in facts.blocks_of(node).iter().enumerate() {
-                let changed = edit.short_len(at).is_some() || copied && block.sort == Sort::Result;
+        let mut shorter = vec![false; facts.calls.len()];
+        for node in 0..facts.nodes.len() {
+            let cuts = self.plan.shorts.of(node);
+            let cut = |part: u32| cuts.iter().any(|cut| cut.part == part);
+            let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
+            for (at, block) in (0..).zip(blocks) {
+                let changed = cut(at) || cut(COPY) && block.sort == Sort::Result;
                 let fits = |call: &usize| changed && fates.get(*call) == Some(&Fate::Shorten);
-                calls.extend(block.call().filter(fits));
+                if let Some(call) = block.call().filter(fits) {
+                    shorter[call] = true;
+                }
             }
         }
-        calls.len() as u64
+        shorter.into_iter().filter(|&shorter| shorter).count() as u64
     }
 
     /// The prompts of the last turns that have calls, which stay as they are.
@@ -250,21 +276,18 @@ impl Making<'_, '_> {
         }
     }
 
-    fn ids_with(&self, wanted: impl Fn(Fate) -> bool) -> Ids {
+    fn ids_with(&self, wanted: impl Fn(Fate) -> bool) -> Ids<'a> {
         let facts = self.plan.facts;
         let calls = facts.calls.iter().zip(&self.cloned.fates);
-        Ids(calls
-            .filter(|&(_, &fate)| wanted(fate))
-            .map(|(call, _)| facts.call_id(call).to_owned())
-            .collect())
+        Ids(calls.filter(|&(_, &fate)| wanted(fate)).map(|(call, _)| facts.call_id(call)).collect())
     }
 
     /// The ids of calls that are gone or not as they were.
-    pub(super) fn removed_ids(&self) -> Ids {
+    pub(super) fn removed_ids(&self) -> Ids<'a> {
         let mut ids = self.ids_with(|fate| fate != Fate::Keep);
         let facts = self.plan.facts;
         let gone = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
-        ids.0.extend(gone.map(|call| facts.call_id(call).to_owned()));
+        ids.0.extend(gone.map(|call| facts.call_id(call)));
         ids
     }
 
@@ -301,55 +324,31 @@ impl Making<'_, '_> {
     }
 }
 
-/// What becomes of an entry with calls or results; nothing if it goes.
-fn edit_of(source: &Source<'_>, node: usize, fates: &[Fate], limit: Option<usize>) -> Option<Box<Edit>> {
-    let facts = &source.session.facts;
-    if fates.iter().all(|&fate| fate == Fate::Strip) {
+/// What changes of an entry when calls or results of it go; `changed` tells whether others are shorter.
+fn edit_of(source: &Source<'_>, node: usize, fates: &[Fate], changed: bool) -> Option<Box<Edit>> {
+    let number = source.session.facts.nodes[node].entry;
+    let strips = fates.contains(&Fate::Strip);
+    let wired = (strips || changed) && source.notes[number as usize - 1].has_wire_inputs;
+    if !strips && !wired {
         return None;
     }
     let mut edit = Box::<Edit>::default();
-    let number = facts.nodes[node].entry;
-    let limit = limit.filter(|_| fates.contains(&Fate::Shorten));
-    let cuts = limit.map(|limit| source.cuts(number, limit)).unwrap_or_default();
-    let cuts_in = |part: u32| cuts.iter().map(|(_, cut)| cut).filter(move |cut| cut.part == part).map(|cut| cut.cut);
-    let mut result = Fate::Keep;
-    let mut short = Short { limit: limit.unwrap_or(0), cuts: Vec::new(), blocks: Vec::new() };
-    for ((at, part), (&fate, block)) in (0..).zip(0..COPY).zip(fates.iter().zip(facts.blocks_of(node))) {
-        if block.sort == Sort::Result {
-            result = result.max(fate);
-        }
-        match fate {
-            Fate::Strip => {
-                edit.blocks.insert(at, BlockEdit::Remove);
-            }
-            Fate::Shorten => {
-                let cuts: Vec<Cut> = cuts_in(part).collect();
-                if !cuts.is_empty() {
-                    short.blocks.push((at, len_without(block.len as usize, &cuts)));
-                    short.cuts.extend(cuts);
-                }
-            }
-            Fate::Keep => {}
-        }
+    for (at, _) in fates.iter().enumerate().filter(|&(_, &fate)| fate == Fate::Strip) {
+        edit.blocks.insert(at, BlockEdit::Remove);
     }
-    match result {
-        Fate::Strip => {
-            edit.copy = Some(CopyEdit::Remove);
-            edit.without = vec![Key::SourceToolAssistantUuid];
-        }
-        Fate::Shorten => {
-            let n_before = short.cuts.len();
-            short.cuts.extend(cuts_in(COPY));
-            edit.copy = (short.cuts.len() > n_before).then_some(CopyEdit::Shorten);
-        }
-        Fate::Keep => {}
+    if fate_of_copy(source, node, fates) == Fate::Strip {
+        edit.copy = Some(CopyEdit::Remove);
+        edit.without.push(Key::SourceToolAssistantUuid);
     }
-    if !short.cuts.is_empty() {
-        short.cuts.sort_by_key(|cut| cut.range().start);
-        edit.short = Some(short);
-    }
-    if edit.changes_blocks() && source.notes[number as usize - 1].has_wire_inputs {
+    if wired {
         edit.without.push(Key::WireToolInputs);
     }
     Some(edit)
+}
+
+/// What becomes of the client's copy of results: what becomes of the one of them that fares worst.
+fn fate_of_copy(source: &Source<'_>, node: usize, fates: &[Fate]) -> Fate {
+    let blocks = source.session.facts.blocks_of(node).iter().zip(fates);
+    let results = blocks.filter(|(block, _)| block.sort == Sort::Result);
+    results.map(|(_, &fate)| fate).max().unwrap_or_default()
 }

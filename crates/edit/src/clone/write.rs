@@ -28,7 +28,7 @@ pub enum Reading {
     /// The same as of its source, but for the ids.
     Source,
     /// One line, as was known before; with what clients would be refused of it.
-    Foreseen(Gist, Vec<Finding>),
+    Foreseen(Box<Gist>, Vec<Finding>),
     /// This, when it was read again.
     Read(Box<Session>),
 }
@@ -50,7 +50,7 @@ struct Piece {
     finds: Finds,
 }
 
-/// Things that are used again: fresh memory costs more than what is written to it.
+/// Things that are used again.
 #[derive(Default)]
 struct Pool<T>(Mutex<Vec<T>>);
 
@@ -79,7 +79,7 @@ impl Cloned<'_> {
             }
             (Some(_), Some((gist, harm))) => {
                 let bytes = self.write_foreseen(&mut sink)?;
-                Reading::Foreseen(Gist { bytes, ..gist }, harm)
+                Reading::Foreseen(Box::new(Gist { bytes, ..gist }), harm)
             }
             (Some(_), None) => Reading::Read(Box::new(self.write_and_read(&mut sink)?)),
         };
@@ -181,6 +181,7 @@ impl Cloned<'_> {
         foreseen: bool,
         give: &mut dyn FnMut(Piece) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
+        // Fresh memory costs more than what is written to it.
         let (buffers, windows) = (Pool::<Vec<u8>>::default(), Pool::<Window>::default());
         let made = |outs: &&[Out]| {
             let mut window = windows.take();
@@ -196,7 +197,8 @@ impl Cloned<'_> {
         if self.tail.is_empty() {
             return Ok(());
         }
-        let mut tail = Piece { bytes: self.tail.clone(), finds: Finds::of(&self.tail, false), ..Piece::default() };
+        let mut tail =
+            Piece { bytes: self.tail.clone(), finds: Finds::of(&self.tail, false), ..Piece::default() };
         for line in self.tail.split_inclusive(|&b| b == b'\n') {
             tail.weight.add(weight_of(line, &mut Line::default()));
         }
@@ -287,10 +289,11 @@ impl Cloned<'_> {
         let (raw, offset) = (&whole[start..], self.source.place(number).offset + start as u64);
         let spots = self.source.spots_of(number);
         // Most entries stay as they are, only hang on another, or are only shorter.
-        let cuts = match node.and_then(|node| plan.edits.get(&node)) {
-            Some(edit) => edit.only_cuts().filter(|cuts| cuts.is_empty() || start == 0),
-            None => Some(&[][..]),
+        let cuts = match node.and_then(|node| plan.edits.get(node)) {
+            Some(edit) if !edit.is_none() => None,
+            _ => node.map_or(Some(&[][..]), |node| Some(plan.shorts.of(node))),
         };
+        let cuts = cuts.filter(|cuts| cuts.is_empty() || start == 0);
         let parent = node.and_then(|node| plan.new_parent(node));
         let name = parent.map(|parent| parent.map(|parent| plan.name(parent, &self.names)));
         let named = || spots.iter().any(|spot| spot.names == Named::Parent);

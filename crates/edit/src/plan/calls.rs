@@ -27,7 +27,7 @@ impl Plan<'_> {
                 continue;
             }
             let role = self.node(node).role;
-            let edit = self.edits.get(&node);
+            let edit = self.edits.get(node);
             for (block, fact) in self.facts.blocks_of(self.content_node(node)).iter().enumerate() {
                 if edit.is_some_and(|edit| matches!(edit.blocks.get(&block), Some(BlockEdit::Remove))) {
                     continue;
@@ -97,7 +97,7 @@ impl Plan<'_> {
 
     /// The entry whose content a node will have.
     pub(crate) fn content_node(&self, node: usize) -> usize {
-        self.edits.get(&node).and_then(|edit| edit.replaced_by).unwrap_or(node)
+        self.edits.get(node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
     fn mend_call(&mut self, uses: &[Place], answers: &[Place]) {
@@ -205,7 +205,7 @@ impl Plan<'_> {
     }
 
     fn ids_of(&self, node: usize, sort: Sort) -> impl Iterator<Item = &str> {
-        let edit = self.edits.get(&node);
+        let edit = self.edits.get(node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         facts.filter(move |(_, block)| block.sort == sort).filter_map(move |(at, block)| {
             match edit.and_then(|e| e.blocks.get(&at)) {

@@ -75,13 +75,13 @@ impl Plan<'_> {
         let sound = |sort: Sort| {
             matches!(sort, Sort::Text | Sort::Thinking | Sort::Redacted | Sort::Call | Sort::Result)
         };
-        let whole = self.edits.get(&node).is_none_or(|edit| edit.blocks.is_empty());
+        let whole = self.edits.get(node).is_none_or(|edit| edit.blocks.is_empty());
         if whole && blocks.iter().all(|block| sound(block.sort)) {
             return;
         }
         let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
         let taken = |at: usize| {
-            let edit = self.edits.get(&node);
+            let edit = self.edits.get(node);
             edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove)))
         };
         let taken: Vec<bool> = (0..blocks.len()).map(taken).collect();
@@ -134,7 +134,7 @@ impl Plan<'_> {
         let mut thinking: Vec<(usize, usize)> = Vec::new();
         for node in way {
             let fact = *self.node(node);
-            let whole = self.edits.get(&node).is_some_and(|edit| edit.content.is_some());
+            let whole = self.edits.get(node).is_some_and(|edit| edit.content.is_some());
             if !fact.is_conversation() || self.is_dropped(node) || whole {
                 if let Some(message) = fact.message().filter(|_| whole) {
                     full[message] = true;
@@ -164,7 +164,7 @@ impl Plan<'_> {
 
     /// Tells whether anything is left of an entry, and whether all that is left is thinking.
     fn sorts_left(&self, node: usize) -> (bool, bool) {
-        let edit = self.edits.get(&node);
+        let edit = self.edits.get(node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         let left = blocks.filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
             Some(BlockEdit::Remove) => None,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rethread_log::Key;
 
-use crate::shorten::Cut;
+use crate::shorten::PartCut;
 
 /// What becomes of the inside of an entry.
 #[derive(Debug, Clone, Default)]
@@ -18,8 +18,6 @@ pub(crate) struct Edit {
     pub(crate) content: Option<Vec<u8>>,
     /// What becomes of single blocks, by place.
     pub(crate) blocks: BTreeMap<usize, BlockEdit>,
-    /// What is said in fewer words.
-    pub(crate) short: Option<Short>,
     /// The bytes of a later entry with the same uuid, which take its place.
     pub(crate) replaced_by: Option<usize>,
     /// What becomes of the client's copy of a result.
@@ -34,6 +32,30 @@ pub(crate) struct Edit {
     pub(crate) compaction: Option<Vec<u8>>,
 }
 
+/// What becomes of the inside of entries, by node: a table, for nearly all of them may change.
+#[derive(Debug)]
+pub(crate) struct Edits(Vec<Option<Box<Edit>>>);
+
+impl Edits {
+    /// Begins with so many nodes, none of which changes.
+    pub(super) fn none_of(n: usize) -> Self {
+        Self(std::iter::repeat_with(|| None).take(n).collect())
+    }
+
+    pub(crate) fn get(&self, node: usize) -> Option<&Edit> {
+        self.0[node].as_deref()
+    }
+
+    pub(crate) fn set(&mut self, node: usize, edit: Box<Edit>) {
+        self.0[node] = Some(edit);
+    }
+
+    /// The edit of a node, made if there is none.
+    pub(super) fn at(&mut self, node: usize) -> &mut Edit {
+        self.0[node].get_or_insert_default()
+    }
+}
+
 /// What becomes of the client's copy of a result.
 #[derive(Debug, Clone)]
 pub(crate) enum CopyEdit {
@@ -41,35 +63,38 @@ pub(crate) enum CopyEdit {
     Null,
     /// It goes with the result.
     Remove,
-    /// Its strings are in fewer words.
-    Shorten,
 }
 
-/// What of an entry is said in fewer words.
-#[derive(Debug, Clone)]
-pub(crate) struct Short {
+/// What is said in fewer words.
+#[derive(Debug, Default)]
+pub(crate) struct Shorts {
     /// To how many characters strings are cut.
     pub(crate) limit: usize,
-    /// What goes of the entry's bytes, in their order.
-    pub(crate) cuts: Vec<Cut>,
-    /// The blocks that are shorter, by place, with how long they are.
-    pub(crate) blocks: Vec<(usize, usize)>,
+    /// Where the cuts of each node begin and end; empty if nothing is shorter.
+    of: Vec<(u32, u32)>,
+    cuts: Vec<PartCut>,
+}
+
+impl Shorts {
+    /// What is cut out of an entry, in the order of its bytes.
+    pub(crate) fn of(&self, node: usize) -> &[PartCut] {
+        self.of.get(node).map_or(&[], |&(start, end)| &self.cuts[start as usize..end as usize])
+    }
+
+    /// Notes what is cut out of an entry, of `n` that there are.
+    pub(crate) fn add(&mut self, node: usize, n: usize, cuts: impl Iterator<Item = PartCut>) {
+        let start = self.cuts.len();
+        self.cuts.extend(cuts);
+        self.cuts[start..].sort_by_key(|cut| cut.cut.range().start);
+        self.of.resize(n, (0, 0));
+        let place = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        self.of[node] = (place(start), place(self.cuts.len()));
+    }
 }
 
 impl Edit {
-    /// How long a block is, if it is shorter.
-    pub(crate) fn short_len(&self, block: usize) -> Option<usize> {
-        let blocks = &self.short.as_ref()?.blocks;
-        blocks.binary_search_by_key(&block, |&(at, _)| at).ok().map(|n| blocks[n].1)
-    }
-
-    /// Tells whether any block changes or goes.
-    pub(crate) fn changes_blocks(&self) -> bool {
-        !self.blocks.is_empty() || self.short.as_ref().is_some_and(|short| !short.blocks.is_empty())
-    }
-
-    /// What goes of the entry's bytes, if nothing else changes.
-    pub(crate) fn only_cuts(&self) -> Option<&[Cut]> {
+    /// Tells whether nothing changes.
+    pub(crate) fn is_none(&self) -> bool {
         let Self {
             follows,
             uuid,
@@ -77,7 +102,6 @@ impl Edit {
             model,
             content,
             blocks,
-            short,
             replaced_by,
             copy,
             meta,
@@ -85,19 +109,19 @@ impl Edit {
             usage,
             compaction,
         } = self;
-        let other = follows.is_some()
+        let some = follows.is_some()
             || uuid.is_some()
             || time.is_some()
             || model.is_some()
             || content.is_some()
             || !blocks.is_empty()
             || replaced_by.is_some()
-            || matches!(copy, Some(CopyEdit::Null | CopyEdit::Remove))
+            || copy.is_some()
             || *meta
             || !without.is_empty()
             || usage.is_some()
             || compaction.is_some();
-        (!other).then(|| short.as_ref().map_or(&[][..], |short| &short.cuts))
+        !some
     }
 }
 

@@ -13,14 +13,13 @@ pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>
     if let Some(parent) = plan.new_parent(node) {
         splice.set(Key::ParentUuid, optional(plan, parent, names));
     }
-    if let Some(edit) = plan.edits.get(&node) {
-        edit_inside(plan, &mut splice, edit, names);
-    }
+    let none = Edit::default();
+    edit_inside(plan, &mut splice, node, plan.edits.get(node).unwrap_or(&none), names);
     names.rename(&mut splice);
     splice.finish()
 }
 
-fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, edit: &Edit, names: &Names<'_>) {
+fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, node: usize, edit: &Edit, names: &Names<'_>) {
     if let Some(follows) = edit.follows {
         splice.set(Key::LogicalParentUuid, string(&plan.name(Item::Old(follows), names)));
     }
@@ -40,11 +39,19 @@ fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, edit: &Edit, names: &Na
         splice.remove(key);
     }
     if let Some(message) = splice.line.message {
-        edit_message(splice, message, edit, names);
+        edit_message(plan, splice, message, node, edit, names);
     }
 }
 
-fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, names: &Names<'_>) {
+fn edit_message(
+    plan: &Plan<'_>,
+    splice: &mut Splice<'_>,
+    message: MessageSpans,
+    node: usize,
+    edit: &Edit,
+    names: &Names<'_>,
+) {
+    let cut_out = plan.shorts.of(node);
     if let Some(model) = &edit.model {
         splice.set_in_message("model", message.model, string(model));
     }
@@ -54,27 +61,27 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
     if !splice.line.field(Key::ToolUseResult).is_empty() {
         match &edit.copy {
             Some(CopyEdit::Null) => splice.set(Key::ToolUseResult, b"null".to_vec()),
-            Some(CopyEdit::Shorten) => {
+            Some(CopyEdit::Remove) => splice.remove(Key::ToolUseResult),
+            None if plan.changes_copy(node) => {
                 let span = splice.line.field(Key::ToolUseResult);
                 let copy = span.of(splice.raw);
-                let short = match &edit.short {
+                let short = match edit.replaced_by {
                     // It is another's copy.
-                    Some(short) if edit.replaced_by.is_some() => without(copy, &cuts(copy, short.limit)),
-                    Some(short) => without(copy, &within(span, &short.cuts)),
-                    None => copy.to_vec(),
+                    Some(_) => without(copy, &cuts(copy, plan.shorts.limit)),
+                    None => without(copy, &within(span, cut_out)),
                 };
                 splice.set(Key::ToolUseResult, names.with_results(short));
             }
-            Some(CopyEdit::Remove) => splice.remove(Key::ToolUseResult),
             None => {}
         }
     }
     if let Some(content) = &edit.content {
         return splice.replace(message.content, content.clone());
     }
-    if !edit.changes_blocks() {
+    if !plan.changes_blocks(node) {
         return;
     }
+    let is_short = |at: usize| cut_out.iter().any(|cut| usize::try_from(cut.part) == Ok(at));
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
     let spans: Vec<_> = splice.line.blocks.clone();
     let mut list: Vec<Vec<u8>> = Vec::new();
@@ -82,13 +89,13 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
         let raw = span.whole.of(splice.raw);
         // Thinking is signed and stays as it is.
         let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
-        let raw = match edit.short.as_ref().filter(|_| edit.short_len(at).is_some()) {
-            Some(short) if edit.replaced_by.is_some() => {
-                names.with_results(without(raw, &cuts_of_block(raw, short.limit)))
+        let raw = match is_short(at) {
+            true if edit.replaced_by.is_some() => {
+                names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)))
             }
-            Some(short) => names.with_results(without(raw, &within(span.whole, &short.cuts))),
-            None if signed => raw.to_vec(),
-            None => names.with_results(raw.to_vec()),
+            true => names.with_results(without(raw, &within(span.whole, cut_out))),
+            false if signed => raw.to_vec(),
+            false => names.with_results(raw.to_vec()),
         };
         match edit.blocks.get(&at) {
             Some(BlockEdit::Remove) => {}
@@ -104,7 +111,7 @@ fn edit_message(splice: &mut Splice<'_>, message: MessageSpans, edit: &Edit, nam
             None => {
                 if whole {
                     list.push(raw);
-                } else if edit.short_len(at).is_some() {
+                } else if is_short(at) {
                     splice.replace(span.whole, raw);
                 }
             }

@@ -13,7 +13,9 @@ use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Ui
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::Names;
-pub(crate) use edit::{BlockEdit, CopyEdit, Edit, Short};
+use crate::shorten::{COPY, len_without};
+use edit::Shorts;
+pub(crate) use edit::{BlockEdit, CopyEdit, Edit, Edits};
 pub(crate) use lines::{checkpoint, edited, spelled};
 use order::Laid;
 
@@ -31,7 +33,9 @@ pub(crate) struct Plan<'a> {
     /// Why entries go or change, the first reason, by node; nothing if that was asked for.
     whys: Vec<Option<Kind>>,
     /// What becomes of the inside of entries, by node.
-    pub(crate) edits: FxHashMap<usize, Box<Edit>>,
+    pub(crate) edits: Edits,
+    /// What of entries is said in fewer words.
+    pub(crate) shorts: Shorts,
     /// Entries that the plan adds.
     pub(crate) new: Vec<New>,
     /// The conversation, in the order in which it is laid.
@@ -113,7 +117,8 @@ impl<'a> Plan<'a> {
             gone: vec![false; n],
             parents: vec![None; n],
             whys: vec![None; n],
-            edits: FxHashMap::default(),
+            edits: Edits::none_of(n),
+            shorts: Shorts::default(),
             new: Vec::new(),
             way,
             starts: FxHashSet::default(),
@@ -153,7 +158,7 @@ impl<'a> Plan<'a> {
 
     /// What becomes of an entry because somebody asked for it.
     pub(crate) fn asked(&mut self, node: usize) -> &mut Edit {
-        self.edits.entry(node).or_default()
+        self.edits.at(node)
     }
 
     fn drop_entry(&mut self, node: usize, why: Kind) {
@@ -187,12 +192,34 @@ impl<'a> Plan<'a> {
 
     /// Tells whether an entry stays as it is, wherever it stands.
     pub(crate) fn is_same(&self, node: usize) -> bool {
-        !self.gone[node] && self.parents[node].is_none() && !self.edits.contains_key(&node)
+        let inside = self.edits.get(node).is_some() || !self.shorts.of(node).is_empty();
+        !self.gone[node] && self.parents[node].is_none() && !inside
+    }
+
+    /// How long a block of an entry will be, if it is shorter.
+    pub(crate) fn short_len(&self, node: usize, block: usize) -> Option<usize> {
+        let part = u32::try_from(block).ok()?;
+        let mut cuts =
+            self.shorts.of(node).iter().filter(|cut| cut.part == part).map(|cut| &cut.cut).peekable();
+        cuts.peek()?;
+        Some(len_without(self.facts.blocks_of(node)[block].len as usize, cuts))
+    }
+
+    /// Tells whether any block of an entry changes or goes.
+    pub(crate) fn changes_blocks(&self, node: usize) -> bool {
+        let edited = self.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
+        edited || self.shorts.of(node).iter().any(|cut| cut.part != COPY)
+    }
+
+    /// Tells whether the client's copy of a result changes or goes.
+    pub(crate) fn changes_copy(&self, node: usize) -> bool {
+        let edited = self.edits.get(node).is_some_and(|edit| edit.copy.is_some());
+        edited || self.shorts.of(node).iter().any(|cut| cut.part == COPY)
     }
 
     /// How much of an entry changes.
     pub(crate) fn touched(&self, node: usize) -> Touched {
-        let edit = self.edits.get(&node);
+        let edit = self.edits.get(node);
         let n_blocks = edit.map_or(0, |edit| u32::try_from(edit.blocks.len()).unwrap_or(u32::MAX));
         (self.gone[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
     }
@@ -201,7 +228,7 @@ impl<'a> Plan<'a> {
     pub(crate) fn name(&self, item: Item, names: &Names<'_>) -> String {
         match item {
             Item::New(new) => names.entry(&self.new[new].uuid).into_owned(),
-            Item::Old(node) => match self.edits.get(&node).and_then(|edit| edit.uuid.as_ref()) {
+            Item::Old(node) => match self.edits.get(node).and_then(|edit| edit.uuid.as_ref()) {
                 Some(uuid) => names.entry(uuid).into_owned(),
                 None => names.name(self.node(node).uid, || self.reader.uuid(node)),
             },
@@ -359,7 +386,7 @@ impl<'a> Plan<'a> {
 
     /// The time that an entry will have.
     fn time_of(&self, node: usize) -> Time {
-        let given = self.edits.get(&node).and_then(|edit| edit.time.as_deref());
+        let given = self.edits.get(node).and_then(|edit| edit.time.as_deref());
         given.map_or(self.node(node).time, |time| Time::parse(time.as_bytes()))
     }
 

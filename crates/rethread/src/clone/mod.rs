@@ -296,7 +296,7 @@ impl Library {
         // Of what is its source but for the ids, and of what is not written, nothing is to be proved.
         let clients = if plain || target.is_none() { &Client::IN_USE[..] } else { &Client::ALL };
         let look = |reading: Reading| match reading {
-            Reading::Foreseen(gist, harm) => (gist, harm),
+            Reading::Foreseen(gist, harm) => (*gist, harm),
             Reading::Read(session) => look_at(&session, clients),
             Reading::Source => look_at(&read.session, clients),
         };
