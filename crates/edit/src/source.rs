@@ -100,10 +100,20 @@ pub struct Noting {
 }
 
 impl Noting {
-    /// Begins with a log that is to be edited by a recipe, and whose bytes are read again then.
-    pub fn to_read_again(recipe: &Recipe) -> Self {
-        let shorter = recipe.tools.shorten.map(|limit| Shorter { limit, ..Shorter::default() });
-        Self { prints: Some(Vec::new()), shorter, ..Self::default() }
+    /// Begins with a log of about so many bytes that is to be edited by a recipe, and whose bytes are read
+    /// again then.
+    pub fn to_read_again(recipe: &Recipe, bytes: u64) -> Self {
+        // Room that is not used costs nothing; tables that grow are moved.
+        let n = usize::try_from(bytes / 2000).unwrap_or(0).min(1 << 20);
+        let cuts = recipe.tools.shorten.map_or(0, |_| n);
+        Self {
+            spots: Vec::with_capacity(6 * n),
+            notes: Vec::with_capacity(n),
+            weights: Vec::with_capacity(4 * n),
+            prints: Some(Vec::with_capacity(n)),
+            shorter: recipe.tools.shorten.map(|limit| Shorter { limit, cuts: Vec::with_capacity(cuts) }),
+            ..Self::default()
+        }
     }
 }
 
@@ -221,7 +231,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Why something of the log could not be read again; until this is asked for, that is taken for empty.
+    /// Why something of the log could not be read again. What is made of it then is worth nothing.
     pub fn failure(&self) -> Option<&io::Error> {
         match &self.log {
             Log::Here(_) => None,
@@ -343,7 +353,8 @@ impl Entries for Elsewhere<'_> {
             let mut bytes = Vec::new();
             self.load(place.offset, &mut bytes, place.len as usize);
             if self.checked(number, &bytes).is_empty() {
-                bytes.clear();
+                // Whoever asks takes it for an entry.
+                bytes = b"{}".to_vec();
             }
             bytes.into()
         };
@@ -363,7 +374,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Returns the bytes of an entry.
+    /// Returns the bytes of an entry; empty if it could not be read.
     pub(crate) fn entry<'w>(&'w mut self, source: &'w Source<'_>, number: u32) -> &'w [u8] {
         let place = source.place(number);
         let len = place.len as usize;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rethread_edit::{CloneError, Compress, Names, Preset, Recipe, Renaming, Source, Tools};
 use rethread_model::{Client, Reader, Session, resume};
 use rethread_testkit::Log;
-use rethread_testkit::clones::{FROM, TO, check_clone, clone_of, recipes};
+use rethread_testkit::clones::{FROM, TO, check_clone, clone_from_afar, clone_of, recipes};
 use serde_json::{Value, json};
 
 /// A step in the making of a session.
@@ -466,6 +466,30 @@ fn what_is_cut_can_be_read_again() {
         assert_eq!(again.entry, entry.entry.trim_ascii());
         let text = String::from_utf8_lossy(&entry.entry);
         assert!(!text.contains(&log.session()) && text.contains(TO), "it has the ids of the clone");
+    }
+}
+
+#[test]
+fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
+    let acts = [Act::Call(0), Act::Answer, Act::Think, Act::Prompt, Act::Call(1), Act::Parallel, Act::Answer];
+    let log = session(&acts).bytes();
+    let afar = |later: &[u8], recipe: &Recipe| clone_from_afar(&log, later, FROM, recipe);
+    for (name, recipe) in &recipes(&log) {
+        let (clone, _) = afar(&log, recipe).expect("it is as it was").expect("it is in order");
+        assert_eq!(clone, clone_of(&log, FROM, recipe, false).expect("it can be cloned"));
+        let more = [&log[..], b"{\"type\":\"user\"}\n"].concat();
+        assert_eq!(afar(&more, recipe).expect("it only grew").expect("it is in order").0, clone);
+        assert!(afar(&log[..10], recipe).is_err(), "{name}: it is cut off");
+        for at in (0..log.len()).step_by(97) {
+            let mut other = log.clone();
+            other[at] ^= 1;
+            // The entry that changed may be one that is not in the clone.
+            match afar(&other, recipe) {
+                Err(error) => assert_eq!(error, "the session was changed while it was read"),
+                Ok(other) => assert!(other.expect("it is in order").0 == clone, "{name}: {at}"),
+            }
+        }
+        assert!(afar(&log.to_ascii_uppercase(), recipe).is_err(), "{name}");
     }
 }
 

@@ -95,9 +95,17 @@ impl Builder {
         // An entry has some 2,500 bytes on average; a log of shorter ones grows the tables.
         let n = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20);
         let mut builder = Self::default();
-        builder.facts.nodes.reserve(n);
-        builder.facts.places.reserve(n);
-        builder.facts.by_uid.reserve(n, |_| 0);
+        let facts = &mut builder.facts;
+        facts.nodes.reserve(n);
+        facts.places.reserve(n);
+        facts.messages.reserve(n);
+        facts.blocks.reserve(n + n / 2);
+        facts.block_starts.reserve(n);
+        facts.calls.reserve(n / 2);
+        facts.uses.reserve(n / 2);
+        facts.answers.reserve(n / 2);
+        facts.call_ids.reserve(16 * n);
+        facts.by_uid.reserve(n, |_| 0);
         builder
     }
 

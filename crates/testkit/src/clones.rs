@@ -50,33 +50,45 @@ pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> 
     Ok(())
 }
 
-/// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
-/// a reader makes of it.
-fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
-    let (mut noting, mut builder) = (Noting::to_read_again(recipe), Builder::for_size(0));
+/// Makes a clone of a log that is not in memory, and has become `later` when it is read again; nothing if it
+/// must be put in order first.
+pub fn clone_from_afar(
+    log: &[u8],
+    later: &[u8],
+    id: &str,
+    recipe: &Recipe,
+) -> Result<Option<(Vec<u8>, Reading)>, String> {
+    let (mut noting, mut builder) = (Noting::to_read_again(recipe, 0), Builder::for_size(0));
     Scanner::default().scan(log, &mut noting);
     let mut scanner = Scanner::default();
     scanner.scan(log, &mut builder);
     let facts = builder.finish(scanner.lines(), scanner.bad_lines);
     let again = |offset: u64, bytes: &mut [u8]| {
         let start = usize::try_from(offset).map_err(std::io::Error::other)?;
-        bytes.copy_from_slice(&log[start..start + bytes.len()]);
+        let there = later.get(start..start + bytes.len());
+        bytes.copy_from_slice(there.ok_or(std::io::ErrorKind::UnexpectedEof)?);
         Ok(())
     };
     let source = Source::to_read_again(&again, log.len() as u64, noting, facts);
     if rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())?.is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let mut bytes = Vec::new();
     let outcome = made(&source, id, recipe, false)?.write(&mut |mut piece| {
         bytes.append(&mut piece);
         Ok(piece)
     });
-    let outcome = outcome.map_err(|error| error.to_string())?;
+    outcome.map(|outcome| Some((bytes, outcome.reading))).map_err(|error| error.to_string())
+}
+
+/// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
+/// a reader makes of it.
+fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
+    let Some((bytes, reading)) = clone_from_afar(log, log, id, recipe)? else { return Ok(()) };
     if bytes != clone {
         return Err("it is another if the log is not in memory".to_owned());
     }
-    let Reading::Foreseen(gist, findings) = outcome.reading else { return Ok(()) };
+    let Reading::Foreseen(gist, findings) = reading else { return Ok(()) };
     let session = Session::read(clone);
     let (read, harm) = (Gist::of(&session), crate::harm_of(&session));
     if *gist != read {

@@ -60,7 +60,9 @@ impl Cloned<'_> {
             let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
             let offset = self.source.place(fact.entry).offset + start as u64;
             let mut entry = Vec::with_capacity(raw.len());
-            names.write(&raw[start..], offset, self.source.spots_of(fact.entry), &mut entry);
+            if !raw.is_empty() {
+                names.write(&raw[start..], offset, self.source.spots_of(fact.entry), &mut entry);
+            }
             Removed { message: fact.message().map(|n| n + 1), line: plan.facts.place(node).line, entry }
         })
     }

@@ -83,7 +83,7 @@ impl Log {
             Self::Given(bytes) => return Ok(edit::Source::read(bytes)),
             Self::File(file, limit) => (file, *limit),
         };
-        let mut noting = edit::Noting::to_read_again(recipe);
+        let mut noting = edit::Noting::to_read_again(recipe, limit);
         let mut builder = Builder::for_size(limit);
         let (scanner, size) = rethread_store::scan_for_two(file, limit, &mut noting, &mut builder)?;
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
