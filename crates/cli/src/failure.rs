@@ -182,6 +182,9 @@ impl From<rethread::Error> for Failure {
             }
             rethread::Error::NoLast { cwd } => failure
                 .hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display())),
+            rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
+                failure.hint("something writes to it; close it and try again")
+            }
             rethread::Error::NotASession { .. } => {
                 failure.hint("a session is a .jsonl file with one JSON object per line")
             }

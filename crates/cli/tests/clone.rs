@@ -362,6 +362,34 @@ fn a_command_can_write_the_summaries() {
     bystander.wait().expect("ended");
 }
 
+/// The command that writes summaries runs between the two readings, so it can play a client.
+#[test]
+fn a_session_that_changes_meanwhile_is_cloned_as_it_was_or_not_at_all() {
+    let (home, path) = home();
+    let log = path.to_string_lossy().into_owned();
+    let grow = format!("echo '{{\"type\":\"mode\"}}' >> '{log}'; echo summed up");
+    let row = clone(&home, &["00000007", "--compress=1", "--summarise-with", &grow]);
+    let made = path_of(&row);
+    assert!(fs::read_to_string(&made).expect("read").contains("summed up"));
+    fs::remove_file(made).expect("removed");
+    let over = format!("tr 8 9 < '{log}' > '{log}.new'; cat '{log}.new' > '{log}'");
+    for change in [over, format!(": > '{log}'")] {
+        let home = Home::default();
+        let path = home.add("/home/user/app", &conversation());
+        let change = change.replace(&log, &path.to_string_lossy());
+        let command = format!("{change}; echo summed up");
+        let asked = ["clone", "00000007", "--compress=1", "--summarise-with", &command];
+        let output = rethread(home.path()).args(asked).output().expect("ended");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("the session was changed while it was read"), "{told}");
+        assert!(told.contains("close it and try again"), "{told}");
+        let dir = fs::read_dir(path.parent().expect("a project")).expect("read");
+        let sessions = dir.flatten().filter(|entry| entry.path().extension().is_some_and(|e| e == "jsonl"));
+        assert_eq!(sessions.count(), 1, "nothing was written");
+    }
+}
+
 /// Killed at any moment of a write, a clone leaves the source as it was and no half file under a
 /// session's name.
 #[test]

@@ -311,11 +311,22 @@ impl<'a> Source<'a> {
     }
 }
 
+fn changed() -> io::Error {
+    io::Error::new(io::ErrorKind::ResourceBusy, "the session was changed while it was read")
+}
+
 impl Elsewhere<'_> {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        (self.read)(offset, bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => changed(),
+            _ => error,
+        })
+    }
+
     /// Reads on from a place; what cannot be read is noted, and empty.
     fn load(&self, offset: u64, bytes: &mut Vec<u8>, len: usize) {
         bytes.resize(len, 0);
-        if let Err(error) = (self.read)(offset, bytes) {
+        if let Err(error) = self.read_at(offset, bytes) {
             let _ = self.failed.set(error);
             bytes.clear();
         }
@@ -326,7 +337,7 @@ impl Elsewhere<'_> {
         if self.prints.get(number as usize - 1) == Some(&xxh3_64(raw)) {
             return raw;
         }
-        let _ = self.failed.set(io::Error::other("the session was changed while it was read"));
+        let _ = self.failed.set(changed());
         &[]
     }
 
@@ -396,7 +407,7 @@ impl Window {
             if self.memory.len() < want {
                 self.memory.resize(want, 0);
             }
-            if let Err(error) = (log.read)(place.offset, &mut self.memory[..want]) {
+            if let Err(error) = log.read_at(place.offset, &mut self.memory[..want]) {
                 let _ = log.failed.set(error);
             }
             0

@@ -20,8 +20,8 @@ use crate::session::Session;
 
 pub use kinds::{Kind, Severity};
 pub use request::MAX_IMAGE;
-pub(crate) use straight::newest_tip;
 pub use straight::{Straight, harm, meant_at, newest_chain};
+pub(crate) use straight::{newest_tip, straight_in};
 
 /// Something about a session that a user should know before resuming it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! One session, read and understood: the facts of its log, its tree and its paths.
 
+use std::sync::OnceLock;
+
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
-use crate::check::newest_tip;
+use crate::check::{Straight, newest_tip, straight_in};
 use crate::client::Client;
 use crate::facts::{Facts, NONE};
 use crate::id::{Time, Uid};
@@ -19,6 +21,8 @@ pub struct Session {
     pub tree: Tree,
     /// The step on whose path each step is shown: itself, or for what makes no path the step beside.
     home: Vec<u32>,
+    /// Whether it is one line; asked for by several in turn.
+    straight: OnceLock<Option<Straight>>,
 }
 
 /// A way through the conversation, from a root to an ending.
@@ -86,12 +90,17 @@ impl Session {
     pub fn new(facts: Facts) -> Self {
         let tree = Tree::new(&facts);
         let home = homes(&tree);
-        Self { facts, tree, home }
+        Self { facts, tree, home, straight: OnceLock::new() }
+    }
+
+    /// Tells whether it is one line that every client takes in the same way.
+    pub(crate) fn straight(&self) -> Option<Straight> {
+        *self.straight.get_or_init(|| straight_in(&self.facts))
     }
 
     /// Returns the paths, the active one by the rule of `client`.
     pub fn paths(&self, client: Client) -> Vec<Path> {
-        let known = if client == Client::NEWEST { newest_tip(&self.facts) } else { None };
+        let known = if client == Client::NEWEST { newest_tip(self) } else { None };
         self.paths_with(known.or_else(|| resume(&self.facts, client).tip()))
     }
 

@@ -12,10 +12,10 @@ pub fn harm_of(session: &Session) -> Vec<Finding> {
     found.retain(Finding::is_harmful);
     assert_eq!(harm(session, &Client::ALL), found, "what is known at once is not what is found");
     let resumed = resume(&session.facts, Client::NEWEST);
-    assert_eq!(newest_chain(&session.facts), resumed.chain, "the newest client takes another chain");
+    assert_eq!(newest_chain(session), resumed.chain, "the newest client takes another chain");
     let n = session.facts.nodes.len();
     for end in [None, n.checked_sub(1), (n > 0).then_some(n / 2)] {
-        let meant = meant_at(&session.facts, end);
+        let meant = meant_at(session, end);
         assert_eq!(meant, intended_at(&session.facts, end), "another conversation is meant at {end:?}");
     }
     if let Some(path) = session.paths(Client::NEWEST).iter().find(|path| path.active) {

@@ -83,7 +83,7 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
 pub fn context(session: &Session) -> Context {
     let facts = &session.facts;
     let blocks = |node: usize| facts.blocks_of(node).iter().copied();
-    measured(facts, &newest_chain(facts), blocks, |node| recorded(facts, node))
+    measured(facts, &newest_chain(session), blocks, |node| recorded(facts, node))
 }
 
 /// Measures what is sent of these entries, with the blocks that they have and the sizes that were recorded.

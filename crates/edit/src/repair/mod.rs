@@ -232,7 +232,7 @@ fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
 pub(crate) fn readied<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
     let facts = &session.facts;
     let lacks = |node: &rethread_model::Node| lacks_id(node);
-    let scrambled = meant_at(facts, None).scrambled;
+    let scrambled = meant_at(session, None).scrambled;
     if !scrambled && !facts.nodes.iter().any(lacks) {
         return None;
     }

@@ -24,8 +24,9 @@ pub fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
 }
 
 /// Returns the entries that the newest client goes on with, as indices of nodes.
-pub fn newest_chain(facts: &Facts) -> Vec<usize> {
-    match straight_in(facts) {
+pub fn newest_chain(session: &Session) -> Vec<usize> {
+    let facts = &session.facts;
+    match session.straight() {
         Some(line) => (line.start..facts.nodes.len()).collect(),
         None => crate::resume::chain(facts, Client::NEWEST),
     }
@@ -33,12 +34,13 @@ pub fn newest_chain(facts: &Facts) -> Vec<usize> {
 
 /// Finds the conversation that ends with an entry, or the one that the newest client would go on with: the
 /// same as [`intended_at`], and sooner where the session is plain.
-pub fn meant_at(facts: &Facts, end: Option<usize>) -> Intended {
+pub fn meant_at(session: &Session, end: Option<usize>) -> Intended {
+    let facts = &session.facts;
     // Of an end before that, results of its calls may be part, and notes on it.
     let last = facts.nodes.iter().rposition(Node::is_conversation);
     let whole =
         end.is_none_or(|end| Some(end) == last) && last.is_some_and(|last| last + 1 == facts.nodes.len());
-    match straight_in(facts).filter(|_| whole) {
+    match session.straight().filter(|_| whole) {
         Some(line) => {
             Intended { leaf: last, chain: (line.start..facts.nodes.len()).collect(), ..Intended::default() }
         }
@@ -47,8 +49,9 @@ pub fn meant_at(facts: &Facts, end: Option<usize>) -> Intended {
 }
 
 /// Finds the last entry that the newest client sends, as an index of a node, if that is known at once.
-pub(crate) fn newest_tip(facts: &Facts) -> Option<usize> {
-    straight_in(facts)?;
+pub(crate) fn newest_tip(session: &Session) -> Option<usize> {
+    session.straight()?;
+    let facts = &session.facts;
     let last = facts.nodes.iter().rposition(Node::is_conversation)?;
     let silent = |node: &Node| node.role == Role::System && !node.flags.is_local_command();
     let sent = facts.blocks_of(last).iter().any(|block| !block.sort.is_thinking());
@@ -59,7 +62,7 @@ pub(crate) fn newest_tip(facts: &Facts) -> Option<usize> {
 fn straight_harm(session: &Session, clients: &[Client]) -> Option<Vec<Finding>> {
     let facts = &session.facts;
     let plain = facts.defects.is_empty() && session.tree.defects.is_empty();
-    straight_in(facts).filter(|_| plain)?.harm(clients)
+    session.straight().filter(|_| plain)?.harm(clients)
 }
 
 /// A conversation that is one line.
@@ -100,7 +103,7 @@ struct Before {
 
 /// Looks at a session as it is; nothing if there is anything about it that any client might take in another
 /// way.
-fn straight_in(facts: &Facts) -> Option<Straight> {
+pub(crate) fn straight_in(facts: &Facts) -> Option<Straight> {
     if facts.null_line.is_some() {
         return None;
     }

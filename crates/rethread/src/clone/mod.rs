@@ -489,7 +489,7 @@ fn rename(
     tail: &[u8],
     part: &mut NewSession,
 ) -> io::Result<(edit::Renamed, io::Result<Facts>)> {
-    let (renamed, facts) = writing(part, |write| {
+    let (renamed, facts) = writing(part, &mut |_| {}, |write| {
         let mut put = |bytes: &mut Vec<u8>| {
             *bytes = write(std::mem::take(bytes))?;
             Ok(())
@@ -512,12 +512,7 @@ fn write_to(
     part: &mut NewSession,
     beside: &mut Beside,
 ) -> io::Result<edit::Outcome> {
-    writing(part, |write| {
-        cloned.write(&mut |piece| {
-            beside.note(&piece);
-            write(piece)
-        })
-    })
+    writing(part, &mut |piece| beside.note(piece), |write| cloned.write(write))
 }
 
 /// Takes a piece to write, and gives an empty buffer for the next.
@@ -526,9 +521,13 @@ type Write<'w> = &'w mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 /// How much is written before it is put on the disk.
 const SYNCED_AT_ONCE: usize = 8 << 20;
 
-/// Does work whose pieces are written on a thread of its own. Yet another puts them on the disk, so that
+/// Does work whose pieces are written on a thread of its own, which also gives them to `note`. Yet another puts them on the disk, so that
 /// little is left to wait for at the end.
-fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<T>) -> io::Result<T> {
+fn writing<T>(
+    part: &mut NewSession,
+    note: &mut (impl FnMut(&[u8]) + Send),
+    work: impl FnOnce(Write<'_>) -> io::Result<T>,
+) -> io::Result<T> {
     // Whoever makes pieces makes some at once, and is not to wait until they are written.
     let (give, take) = sync_channel::<Vec<u8>>(8);
     let (give_back, free) = sync_channel::<Vec<u8>>(16);
@@ -541,6 +540,7 @@ fn writing<T>(part: &mut NewSession, work: impl FnOnce(Write<'_>) -> io::Result<
             let mut waiting = 0;
             for mut piece in take {
                 part.write(&piece)?;
+                note(&piece);
                 waiting += piece.len();
                 if waiting >= SYNCED_AT_ONCE && ask.try_send(()).is_ok() {
                     waiting = 0;
