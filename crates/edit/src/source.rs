@@ -291,7 +291,7 @@ impl<'a> Source<'a> {
         let start = self.notes[number as usize - 1].weights as usize;
         let end = self.notes.get(number as usize).map_or(self.weights.len(), |next| next.weights as usize);
         for &(kind, n) in &self.weights[start..end] {
-            *bytes.of_kind(kind) += u64::from(n);
+            bytes.add_to(kind, u64::from(n));
         }
     }
 
@@ -325,6 +325,8 @@ impl Elsewhere<'_> {
 
     /// Reads on from a place; what cannot be read is noted, and empty.
     fn load(&self, offset: u64, bytes: &mut Vec<u8>, len: usize) {
+        // What is there is written over.
+        bytes.truncate(len);
         bytes.resize(len, 0);
         if let Err(error) = self.read_at(offset, bytes) {
             let _ = self.failed.set(error);
@@ -344,14 +346,19 @@ impl Elsewhere<'_> {
     fn whole(&self, places: &[Place]) -> &[u8] {
         self.whole.get_or_init(|| {
             let mut bytes = Vec::new();
-            self.load(0, &mut bytes, usize::try_from(self.size).unwrap_or(0));
+            let size = usize::try_from(self.size).unwrap_or(0);
+            self.load(0, &mut bytes, size);
+            // The places of entries are places in this.
+            bytes.resize(size, b'\n');
             for (number, place) in (1..).zip(places) {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
-                let raw = bytes.get(start..start.saturating_add(place.len as usize));
-                self.checked(number, raw.unwrap_or_default());
+                let raw = &mut bytes[start..start + place.len as usize];
+                if self.checked(number, raw).is_empty() {
+                    // Whoever asks takes it for an entry.
+                    raw.fill(b' ');
+                    raw[..2].copy_from_slice(b"{}");
+                }
             }
-            // The places of entries are places in this.
-            bytes.resize(usize::try_from(self.size).unwrap_or(0), b'\n');
             bytes
         })
     }
@@ -373,18 +380,25 @@ impl Entries for Elsewhere<'_> {
     }
 }
 
-/// A look at a log that goes along it: entries that stand near each other are read at once, and none is
-/// kept.
+/// A look at a log that goes along it: a stretch of it is read at once, and nothing is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
+    /// What is looked at as a whole, from where on and how much; nothing if that is no bytes.
     start: u64,
     len: usize,
+    /// That is read already.
+    loaded: bool,
     memory: Vec<u8>,
-    /// How much is read at once, at least.
-    pub(crate) ahead: usize,
+    /// An entry outside of it.
+    other: Vec<u8>,
 }
 
 impl Window {
+    /// Moves to a stretch of the log.
+    pub(crate) fn move_to(&mut self, start: u64, len: usize) {
+        (self.start, self.len, self.loaded) = (start, len, false);
+    }
+
     /// Returns the bytes of an entry; empty if it could not be read.
     pub(crate) fn entry<'w>(&'w mut self, source: &'w Source<'_>, number: u32) -> &'w [u8] {
         let place = source.place(number);
@@ -396,22 +410,15 @@ impl Window {
             }
             Log::Elsewhere(log) => log,
         };
-        let inside = |window: &Self| {
-            let start = usize::try_from(place.offset.checked_sub(window.start)?).ok()?;
-            (start + len <= window.len).then_some(start)
+        let within = place.offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        let Some(at) = within.filter(|&at| at + len <= self.len) else {
+            log.load(place.offset, &mut self.other, len);
+            return log.checked(number, &self.other);
         };
-        let start = inside(self).unwrap_or_else(|| {
-            let rest = usize::try_from(log.size.saturating_sub(place.offset)).unwrap_or(usize::MAX);
-            let want = self.ahead.min(rest).max(len);
-            (self.start, self.len) = (place.offset, want);
-            if self.memory.len() < want {
-                self.memory.resize(want, 0);
-            }
-            if let Err(error) = log.read_at(place.offset, &mut self.memory[..want]) {
-                let _ = log.failed.set(error);
-            }
-            0
-        });
-        log.checked(number, &self.memory[start..start + len])
+        if !self.loaded {
+            log.load(self.start, &mut self.memory, self.len);
+            self.loaded = true;
+        }
+        log.checked(number, self.memory.get(at..at + len).unwrap_or_default())
     }
 }

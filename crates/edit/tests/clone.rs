@@ -1,10 +1,10 @@
 //! Clones of sessions of every shape: what must hold of each, and what each recipe does.
 
 use proptest::prelude::*;
-use rethread_edit::{CloneError, Compress, Names, Preset, Recipe, Renaming, Source, Tools};
+use rethread_edit::{CloneError, Compress, Names, Preset, Reading, Recipe, Renaming, Source, Tools};
 use rethread_model::{Client, Reader, Session, resume};
 use rethread_testkit::Log;
-use rethread_testkit::clones::{FROM, TO, check_clone, clone_from_afar, clone_of, recipes};
+use rethread_testkit::clones::{FROM, TO, check_clone, clone_from_afar, clone_of, is_as_foreseen, recipes};
 use serde_json::{Value, json};
 
 /// A step in the making of a session.
@@ -25,6 +25,8 @@ enum Act {
     Queue,
     Agent,
     Fail,
+    Aside,
+    Uneven,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -44,6 +46,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Queue),
         1 => Just(Act::Agent),
         1 => Just(Act::Fail),
+        1 => Just(Act::Aside),
+        1 => Just(Act::Uneven),
     ]
 }
 
@@ -117,6 +121,31 @@ fn session(acts: &[Act]) -> Log {
                 json!({ "isApiErrorMessage": true, "message": { "id": format!("err{n}"), "model": "<synthetic>", "role": "assistant",
                     "type": "message", "content": [{ "type": "text", "text": "API Error: 529 overloaded" }], "usage": {} } }),
             ),
+            // Words beside a result.
+            Act::Aside => {
+                let call = log.call("Bash", &json!({ "command": format!("aside {n}") }));
+                log.entry(
+                    "user",
+                    json!({ "message": { "role": "user", "content": [
+                        { "type": "tool_result", "tool_use_id": call.id, "content": format!("The result beside words, {n}") },
+                        { "type": "text", "text": format!("Words beside a result, {n}") } ] } }),
+                );
+                log.answer(&format!("Said after {n}."))
+            }
+            // The rows of one message do not agree on what it cost, and one of them is a failure.
+            Act::Uneven => {
+                let row = |text: &str, usage: Option<u64>| {
+                    let mut message = json!({ "id": format!("msg_uneven{n}"), "type": "message", "role": "assistant",
+                        "model": "claude-opus-4-6", "content": [{ "type": "text", "text": format!("{text} {n}") }] });
+                    if let Some(tokens) = usage {
+                        message["usage"] = json!({ "input_tokens": tokens, "output_tokens": 7 });
+                    }
+                    json!({ "message": message, "isApiErrorMessage": text == "Failed" })
+                };
+                let mut rows = vec![row("First", Some(5000)), row("Second", None), row("Failed", Some(9000))];
+                rows.rotate_right(n % 3);
+                rows.into_iter().map(|row| log.entry("assistant", row)).last().expect("three rows")
+            }
         };
         marks.push(mark);
     }
@@ -470,6 +499,48 @@ fn what_is_cut_can_be_read_again() {
 }
 
 #[test]
+fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
+    let acts = [
+        Act::Call(0),
+        Act::Answer,
+        Act::Think,
+        Act::Prompt,
+        Act::Call(1),
+        Act::Answer,
+        Act::Compact,
+        Act::Prompt,
+        Act::Answer,
+    ];
+    let log = session(&acts);
+    for (name, recipe) in recipes(&log.bytes()) {
+        let made = clone_from_afar(&log.bytes(), &log.bytes(), &log.session(), &recipe).expect("a clone");
+        let foreseen = matches!(made.expect("it is in order").1, Reading::Foreseen(..));
+        // What is added, as a summary or an answer is, nobody has read yet.
+        if recipe.compress.is_none() && recipe.until.is_none() {
+            assert_eq!(foreseen, !recipe.is_plain(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
+    let id = Log::new(1).session();
+    for prompt in [format!("Look into /x/{id}/tool-results/a.txt"), "Look".to_owned()] {
+        let mut log = Log::new(1);
+        log.prompt(&prompt);
+        log.entry(
+            "user",
+            json!({ "gitBranch": id, "message": { "role": "user", "content": "On a branch" } }),
+        );
+        log.answer("Nothing is there.");
+        for (name, recipe) in recipes(&log.bytes()) {
+            let clone = clone_of(&log.bytes(), &id, &recipe, false).expect("a clone");
+            assert_eq!(is_as_foreseen(&log.bytes(), &id, &recipe, &clone), Ok(()), "{name}: {prompt}");
+        }
+    }
+}
+
+#[test]
 fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
     let acts = [Act::Call(0), Act::Answer, Act::Think, Act::Prompt, Act::Call(1), Act::Parallel, Act::Answer];
     let log = session(&acts).bytes();
@@ -490,6 +561,37 @@ fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
             }
         }
         assert!(afar(&log.to_ascii_uppercase(), recipe).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_log_that_must_be_read_as_a_whole_may_change_too() {
+    let acts = [Act::Call(0), Act::Answer, Act::Prompt, Act::Parallel, Act::Answer];
+    let log = String::from_utf8(session(&acts).bytes()).expect("UTF-8");
+    let scrambled = log.lines().rev().map(|line| format!("{line}\n")).collect::<String>();
+    let odd = log.replace("\"00000001-0000-4000-8000-", "\"odd-");
+    assert!(
+        clone_from_afar(scrambled.as_bytes(), scrambled.as_bytes(), FROM, &strip(&[]))
+            .is_ok_and(|made| made.is_none())
+    );
+    for log in [scrambled, odd].map(String::into_bytes) {
+        for (name, recipe) in &recipes(&log) {
+            let clone = clone_from_afar(&log, &log, FROM, recipe).expect("it is as it was");
+            assert!(
+                clone_from_afar(&log, &log[..10], FROM, recipe).is_ok_and(|made| made.is_none())
+                    == clone.is_none(),
+                "{name}"
+            );
+            for at in (0..log.len()).step_by(397) {
+                let mut other = log.clone();
+                other[at] ^= 1;
+                let made = clone_from_afar(&log, &other, FROM, recipe);
+                // What must be put in order is not made here.
+                if let (Ok(Some((made, _))), Some((clone, _))) = (made, &clone) {
+                    assert!(made == *clone, "{name}: {at}");
+                }
+            }
+        }
     }
 }
 

@@ -250,6 +250,7 @@ impl Builder {
         flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
         flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), Flags::NO_UUID);
+        flags.set_if(line.string(Key::Uuid, raw).is_some_and(Uid::spells), Flags::UUID);
         if flags.is_sidechain()
             && let Some(agent) = line.string(Key::AgentId, raw)
         {

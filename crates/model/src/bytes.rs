@@ -2,24 +2,66 @@
 
 use rethread_log::{BlockKind, Key, Kind, Line};
 
-/// Bytes of a file by what they hold; the sum is the file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-#[expect(missing_docs, reason = "each field is what it is called")]
-pub struct Bytes {
-    pub text: u64,
-    pub thinking: u64,
-    pub signatures: u64,
-    pub tool_input: u64,
-    pub tool_result: u64,
-    pub tool_use_result: u64,
-    pub media: u64,
-    pub progress: u64,
-    pub attachments: u64,
-    pub snapshots: u64,
-    pub requests: u64,
-    pub metadata: u64,
-    pub envelope: u64,
-    pub junk: u64,
+macro_rules! kinds {
+    ($($field:ident $shown:literal,)*) => {
+        /// Bytes of a file by what they hold; the sum is the file.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+        #[expect(missing_docs, reason = "each field is what it is called")]
+        pub struct Bytes {
+            $(pub $field: u64,)*
+        }
+
+        impl Bytes {
+            /// How many kinds there are.
+            pub const KINDS: usize = [$($shown),*].len();
+
+            /// Returns the kinds by name, in their order.
+            pub fn by_kind(&self) -> [(&'static str, u64); Self::KINDS] {
+                [$((stringify!($field), self.$field),)*]
+            }
+
+            /// Returns the kinds by what they are called to a reader, in their order.
+            pub fn parts(&self) -> [(&'static str, u64); Self::KINDS] {
+                [$(($shown, self.$field),)*]
+            }
+
+            /// Adds so many of a kind, by its place among them.
+            pub fn add_to(&mut self, kind: u8, n: u64) {
+                let all = [$(&mut self.$field,)*];
+                if let Some(bytes) = all.into_iter().nth(usize::from(kind)) {
+                    *bytes += n;
+                }
+            }
+
+            /// Adds those of something else.
+            pub fn add(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+
+            /// Returns the length of the file.
+            pub fn total(&self) -> u64 {
+                let Self { $($field,)* } = self;
+                0 $(+ $field)*
+            }
+        }
+    };
+}
+
+kinds! {
+    text "text",
+    thinking "thinking",
+    signatures "signatures",
+    tool_input "tool input",
+    tool_result "tool results",
+    tool_use_result "copies of results",
+    media "images, documents",
+    progress "progress",
+    attachments "attachments",
+    snapshots "snapshots",
+    requests "API requests",
+    metadata "metadata",
+    envelope "envelope",
+    junk "junk",
 }
 
 impl Bytes {
@@ -72,77 +114,5 @@ impl Bytes {
         }
         bytes.envelope += total - inside.min(total);
         bytes
-    }
-
-    /// Returns the kinds by name, in their order.
-    pub fn by_kind(&self) -> [(&'static str, u64); 14] {
-        [
-            ("text", self.text),
-            ("thinking", self.thinking),
-            ("signatures", self.signatures),
-            ("tool_input", self.tool_input),
-            ("tool_result", self.tool_result),
-            ("tool_use_result", self.tool_use_result),
-            ("media", self.media),
-            ("progress", self.progress),
-            ("attachments", self.attachments),
-            ("snapshots", self.snapshots),
-            ("requests", self.requests),
-            ("metadata", self.metadata),
-            ("envelope", self.envelope),
-            ("junk", self.junk),
-        ]
-    }
-
-    /// Returns one of the kinds, by its place among them.
-    pub fn of_kind(&mut self, kind: u8) -> &mut u64 {
-        match kind {
-            0 => &mut self.text,
-            1 => &mut self.thinking,
-            2 => &mut self.signatures,
-            3 => &mut self.tool_input,
-            4 => &mut self.tool_result,
-            5 => &mut self.tool_use_result,
-            6 => &mut self.media,
-            7 => &mut self.progress,
-            8 => &mut self.attachments,
-            9 => &mut self.snapshots,
-            10 => &mut self.requests,
-            11 => &mut self.metadata,
-            12 => &mut self.envelope,
-            _ => &mut self.junk,
-        }
-    }
-
-    /// Returns the length of the file.
-    pub fn total(&self) -> u64 {
-        self.parts().iter().map(|(_, bytes)| bytes).sum()
-    }
-
-    /// Returns the parts with their names, in the order of their declaration.
-    pub fn parts(&self) -> [(&'static str, u64); 14] {
-        [
-            ("text", self.text),
-            ("thinking", self.thinking),
-            ("signatures", self.signatures),
-            ("tool input", self.tool_input),
-            ("tool results", self.tool_result),
-            ("copies of results", self.tool_use_result),
-            ("images, documents", self.media),
-            ("progress", self.progress),
-            ("attachments", self.attachments),
-            ("snapshots", self.snapshots),
-            ("API requests", self.requests),
-            ("metadata", self.metadata),
-            ("envelope", self.envelope),
-            ("junk", self.junk),
-        ]
-    }
-
-    /// Adds those of something else.
-    pub fn add(&mut self, other: Self) {
-        for (kind, (_, n)) in (0..).zip(other.by_kind()) {
-            *self.of_kind(kind) += n;
-        }
     }
 }

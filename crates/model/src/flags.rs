@@ -24,6 +24,8 @@ flags! {
     SIDECHAIN is_sidechain,
     /// A hidden note of the client.
     META is_meta,
+    /// Its id is a UUID, in the usual spelling.
+    UUID has_usual_id,
     /// The summary after a compaction.
     SUMMARY is_summary,
     /// A `compact_boundary`.

@@ -24,6 +24,11 @@ impl Uid {
         self == Self::NONE
     }
 
+    /// Tells whether a text is a UUID, so that its identity spells it.
+    pub(crate) fn spells(text: &[u8]) -> bool {
+        parse_uuid(text).is_some()
+    }
+
     /// Returns the first 24 characters of a UUID, as a number.
     pub(crate) fn prefix(self) -> u128 {
         self.0 >> 48

@@ -295,11 +295,10 @@ impl<'a> Reader<'a> {
 
     /// Returns the uuid of a node as it is spelled.
     pub fn uuid(&self, node: usize) -> String {
-        // Nearly all ids are UUIDs, whose spelling is known: to find it is quicker than to parse.
-        let spelled = self.session.facts.nodes[node].uid.spelled();
-        let raw = self.entry(self.session.facts.nodes[node].entry);
-        if memchr::memmem::rfind(raw, spelled.as_bytes()).is_some() {
-            return spelled;
+        // Nearly all ids are UUIDs, whose spelling is known.
+        let fact = &self.session.facts.nodes[node];
+        if fact.flags.has_usual_id() {
+            return fact.uid.spelled();
         }
         let mut line = Line::default();
         let raw = self.parse(node, &mut line);

@@ -111,9 +111,11 @@ pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
     {
         let mut got = 0;
         while got < bytes.len() {
-            match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[got..], offset + got as u64)? {
-                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-                n => got += n,
+            match std::os::windows::fs::FileExt::seek_read(file, &mut bytes[got..], offset + got as u64) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                Ok(n) => got += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -16,9 +16,10 @@ pub const TO: &str = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb";
 pub fn clone_of(log: &[u8], id: &str, recipe: &Recipe, keep_ids: bool) -> Result<Vec<u8>, String> {
     let source = Source::read(log);
     match rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())? {
-        Some((log, recipe)) => Ok(made(&Source::read(&log), id, &recipe, keep_ids)?.bytes()),
-        None => Ok(made(&source, id, recipe, keep_ids)?.bytes()),
+        Some((log, recipe)) => made(&Source::read(&log), id, &recipe, keep_ids)?.bytes(),
+        None => made(&source, id, recipe, keep_ids)?.bytes(),
     }
+    .map_err(|error| error.to_string())
 }
 
 fn made<'a>(source: &'a Source<'a>, id: &str, recipe: &Recipe, keep: bool) -> Result<Cloned<'a>, String> {
@@ -83,7 +84,7 @@ pub fn clone_from_afar(
 
 /// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
 /// a reader makes of it.
-fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
+pub fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
     let Some((bytes, reading)) = clone_from_afar(log, log, id, recipe)? else { return Ok(()) };
     if bytes != clone {
         return Err("it is another if the log is not in memory".to_owned());

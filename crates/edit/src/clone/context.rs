@@ -1,7 +1,7 @@
 //! How much of the model's attention a session takes: measured where the API said so.
 
 use rethread_log::Json;
-use rethread_model::{Block, Facts, Role, Session, Usage, newest_chain};
+use rethread_model::{Block, Facts, Node, Role, Session, Usage, newest_chain};
 
 use super::Making;
 use super::select::Selection;
@@ -111,19 +111,16 @@ pub(super) fn measured<B: Iterator<Item = Block>>(
 
 /// How large the context was with an answer, as the API counted.
 pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
-    let fact = &facts.nodes[node];
-    if fact.role != Role::Assistant || fact.flags.is_synthetic() || fact.flags.is_failure_report() {
-        return None;
-    }
+    let fact = facts.nodes.get(node).filter(|fact| is_measured(fact))?;
     tokens_with(facts.usage(&facts.messages[fact.message()?])?)
 }
 
-/// The same of usage that takes the place of what an answer had.
-pub(super) fn recorded_in(usage: &[u8]) -> Option<u64> {
-    tokens_with(Usage::parse(Json::new(usage))?)
+/// Tells whether an entry is part of an answer that the API gave.
+pub(super) fn is_measured(fact: &Node) -> bool {
+    fact.role == Role::Assistant && !fact.flags.is_synthetic() && !fact.flags.is_failure_report()
 }
 
-fn tokens_with(usage: Usage) -> Option<u64> {
+pub(super) fn tokens_with(usage: Usage) -> Option<u64> {
     let tokens = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
     (tokens > 0).then_some(tokens)
 }

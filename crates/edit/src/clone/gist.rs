@@ -3,11 +3,15 @@
 //! Most clones are one line, and what is in it is known before it is written: all but what its lines
 //! weigh. All others are read again for it.
 
-use rethread_log::{Kind, Line, parse_entry};
-use rethread_model::{Block, Bytes, Client, Finding, Session, Straight, Time};
+use std::cell::RefCell;
 
-use super::context::{context, measured, recorded, recorded_in};
+use rethread_log::{Json, Kind, Line, parse_entry};
+use rethread_model::{Block, Bytes, Client, Finding, Role, Session, Straight, Time, Usage};
+use rustc_hash::FxHashMap;
+
+use super::context::{context, is_measured, measured, recorded, tokens_with};
 use super::{Cloned, Context, Out};
+use crate::ids::is_uuid;
 use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Plan};
 use crate::shorten::PartCut;
 
@@ -71,19 +75,8 @@ impl Cloned<'_> {
         if !self.ends_are_plain(&rows, line.start) {
             return None;
         }
-        let cut_short = cut_short(plan);
-        let recorded = |node: usize| {
-            if let Some(usage) = plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
-                return recorded_in(usage);
-            }
-            let tokens = recorded(facts, node)?;
-            if !cut_short[facts.nodes[node].message()?] {
-                return Some(tokens);
-            }
-            let (raw, mut line) = (plan.reader.entry(facts.nodes[node].entry), Line::default());
-            parse_entry(raw, &mut line);
-            recorded_in(line.message?.usage.of(raw))
-        };
+        let usages = Usages::new(plan, &rows);
+        let recorded = |node: usize| usages.recorded(node);
         let human = |node: &&usize| facts.nodes[**node].flags.is_human();
         let times = || rows.iter().map(|&node| facts.nodes[node].time);
         let gist = Gist {
@@ -91,22 +84,30 @@ impl Cloned<'_> {
             messages: line.messages,
             bytes: Bytes::default(),
             context: measured(facts, &rows[line.start..], blocks, recorded),
-            first_prompt: { rows.iter().filter(human) }
-                .map(|&node| plan.reader.words(node))
-                .find(|words| !words.is_empty()),
+            first_prompt: self.first_prompt(rows.iter().copied().filter(|node| human(&node)))?,
             span: times().min().zip(times().max()),
-            cwds: self.named(|note| note.cwd, &facts.cwds),
-            branches: self.named(|note| note.branch, &facts.branches),
+            cwds: self.named(|note| note.cwd, &facts.cwds)?,
+            branches: self.named(|note| note.branch, &facts.branches)?,
         };
         Some((gist, harm))
     }
 
-    /// Names of the source that stand in the clone, each where it is first named.
+    /// The first prompt in the clone; nothing if it is spelled in another way there.
+    fn first_prompt(&self, mut prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
+        let reader = self.source.reader();
+        let first = prompts.find(|&node| !reader.words(node).is_empty());
+        let Some(first) = first else { return Some(None) };
+        let raw = reader.entry(self.source.session.facts.nodes[first].entry);
+        (!is_renamed(raw)).then(|| Some(reader.words(first)))
+    }
+
+    /// Names of the source that stand in the clone, each where it is first named; nothing if one might be
+    /// another there.
     fn named(
         &self,
         name_in: impl Fn(&crate::source::Note) -> u16,
         names: &rethread_model::Names,
-    ) -> Vec<String> {
+    ) -> Option<Vec<String>> {
         let mut seen = vec![false; names.n_names()];
         let mut found = Vec::new();
         for out in &self.order {
@@ -114,10 +115,14 @@ impl Cloned<'_> {
             let name = name_in(&self.source.notes[number as usize - 1]);
             if seen.get(usize::from(name)) == Some(&false) {
                 seen[usize::from(name)] = true;
-                found.push(names.name(name).to_owned());
+                let name = names.name(name);
+                if is_uuid(name.as_bytes()) || is_renamed(name.as_bytes()) {
+                    return None;
+                }
+                found.push(name.to_owned());
             }
         }
-        found
+        Some(found)
     }
 
     /// Tells whether all that the clone says of where the conversation stands is what every client finds
@@ -153,34 +158,98 @@ impl Cloned<'_> {
     }
 }
 
-/// The entries of a clone in their order, if they are all on the way, stand as they stood, and nothing
-/// happens to any but that parts of it go.
+/// The entries of a clone in their order, if they stand as they stood, and nothing happens to any but that
+/// parts of it go.
 fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
-    let mut rows = Vec::with_capacity(plan.way.len());
+    let mut last = None;
     for item in &plan.way {
         let Item::Old(node) = *item else { return None };
-        if plan.is_dropped(node) {
-            continue;
+        if !plan.is_dropped(node) {
+            last = Some(node).filter(|_| last.is_none_or(|last| last < node));
+            last?;
         }
-        let after = rows.last().is_none_or(|&last| last < node);
-        if !after || !plan.edits.get(node).is_none_or(only_less) || is_picture_cut(plan, node) {
-            return None;
-        }
-        rows.push(node);
     }
-    let n_kept = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).count();
-    (n_kept == rows.len()).then_some(rows)
+    let stands = |&node: &usize| {
+        let edit = plan.edits.get(node);
+        let less = edit.is_none_or(|edit| only_less(edit) && stays_what_it_is(plan, node, edit));
+        less && !is_picture_cut(plan, node)
+    };
+    let rows: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
+    rows.iter().all(stands).then_some(rows)
 }
 
-/// For each message whether its last entry goes, which says what it cost.
-fn cut_short(plan: &Plan<'_>) -> Vec<bool> {
-    let mut cut_short = vec![false; plan.facts.messages.len()];
-    for (node, fact) in plan.facts.nodes.iter().enumerate() {
-        if let Some(message) = fact.message() {
-            cut_short[message] = plan.is_dropped(node);
+/// Tells whether an entry without some of its blocks is to a reader what it was: whose words a user's entry
+/// is depends on what else is in it, and two entries that differ in a call may be one without it.
+fn stays_what_it_is(plan: &Plan<'_>, node: usize, edit: &Edit) -> bool {
+    let fact = plan.node(node);
+    let blocks = plan.facts.blocks_of(node);
+    let thinking = |at: &usize| blocks.get(*at).is_some_and(|block| block.sort.is_thinking());
+    let alone = || {
+        let next = plan.facts.nodes.get(node + 1).is_some_and(|next| next.message() == fact.message());
+        let first = plan.facts.messages.get(fact.message().unwrap_or(usize::MAX));
+        !next && first.is_some_and(|message| message.first as usize == node)
+    };
+    edit.blocks.is_empty() || fact.role == Role::Assistant && (edit.blocks.keys().all(thinking) || alone())
+}
+
+/// How large the context was with the answers of a clone.
+struct Usages<'p> {
+    plan: &'p Plan<'p>,
+    rows: &'p [usize],
+    /// For each message whether any of its entries goes or says something else of what it cost.
+    changed: Vec<bool>,
+    /// What is known of such messages.
+    found: RefCell<FxHashMap<usize, Option<u64>>>,
+}
+
+impl<'p> Usages<'p> {
+    fn new(plan: &'p Plan<'p>, rows: &'p [usize]) -> Self {
+        let mut changed = vec![false; plan.facts.messages.len()];
+        for (node, fact) in plan.facts.nodes.iter().enumerate() {
+            if let Some(message) = fact.message() {
+                let edited = || plan.edits.get(node).is_some_and(|edit| edit.usage.is_some());
+                changed[message] |= plan.is_dropped(node) || edited();
+            }
         }
+        Self { plan, rows, changed, found: RefCell::default() }
     }
-    cut_short
+
+    /// How large it was with an answer: the last entry of a message that says so counts for all of them.
+    fn recorded(&self, node: usize) -> Option<u64> {
+        let facts = self.plan.facts;
+        let message = facts.nodes[node].message()?;
+        if !self.changed[message] {
+            return recorded(facts, node);
+        }
+        let answers = is_measured(&facts.nodes[node]);
+        let known = || *self.found.borrow_mut().entry(message).or_insert_with(|| self.last_of(message, node));
+        answers.then(known).flatten()
+    }
+
+    /// The entries of a message stand together; `node` is one of them.
+    fn last_of(&self, message: usize, node: usize) -> Option<u64> {
+        let facts = self.plan.facts;
+        let of_message = |at: &&usize| facts.nodes[**at].message() == Some(message);
+        let at = self.rows.binary_search(&node).ok()?;
+        let behind = self.rows[at..].iter().take_while(of_message).count();
+        let entries = self.rows[..at + behind].iter().rev().take_while(of_message);
+        entries.filter_map(|&node| self.usage_of(node)).next().and_then(tokens_with)
+    }
+
+    /// What an entry says itself.
+    fn usage_of(&self, node: usize) -> Option<Usage> {
+        if let Some(usage) = self.plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
+            return Usage::parse(Json::new(usage));
+        }
+        let (raw, mut line) = (self.plan.reader.entry(self.plan.node(node).entry), Line::default());
+        parse_entry(raw, &mut line);
+        Usage::parse(Json::new(line.message?.usage.of(raw)))
+    }
+}
+
+/// Tells whether paths in a text may lead elsewhere in the clone.
+fn is_renamed(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"tool-results").is_some()
 }
 
 /// Tells whether an entry only loses blocks, parts of texts, or what is not sent.

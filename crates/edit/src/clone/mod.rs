@@ -18,7 +18,7 @@ mod tools;
 mod write;
 
 use rethread_log::Kind;
-use rethread_model::{Node, Path, Role, Uid};
+use rethread_model::{Node, Path, Role, Session, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use compress::{Compress, Turn};
@@ -29,7 +29,7 @@ pub use tools::Tools;
 pub use write::{Outcome, Reading};
 
 use crate::ids::{Instead, Names};
-use crate::plan::{Item, NewKind, Plan, Touched};
+use crate::plan::{Item, NewKind, Plan, Touched, edited};
 use crate::source::{Source, Window};
 use select::Selection;
 
@@ -507,7 +507,8 @@ impl Cloned<'_> {
         }
         let asked = |item: &Item| match *item {
             Item::Old(node) if plan.node(node).flags.is_human() => Some(plan.reader.words(node)),
-            _ => None,
+            Item::Old(node) => said_beside_results(plan, node),
+            Item::New(_) => None,
         };
         let short = |prompt: String| -> String {
             prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
@@ -550,6 +551,16 @@ impl Cloned<'_> {
     pub fn is_plain(&self) -> bool {
         self.plan.is_none()
     }
+}
+
+/// What somebody said in an entry that loses the results beside it: without them it is a prompt.
+fn said_beside_results(plan: &Plan<'_>, node: usize) -> Option<String> {
+    let loses = plan.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
+    if !loses || !plan.node(node).flags.has_result() {
+        return None;
+    }
+    let raw = plan.reader.entry(plan.node(node).entry);
+    Session::read(&edited(plan, raw, node, &Names::same())).facts.first_prompt
 }
 
 /// The line of an entry outside of the tree, with these strings.

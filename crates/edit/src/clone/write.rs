@@ -90,13 +90,13 @@ impl Cloned<'_> {
     }
 
     /// Returns the clone's bytes as a whole.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        let _ = self.write(&mut |mut piece| {
+        self.write(&mut |mut piece| {
             out.append(&mut piece);
             Ok(piece)
-        });
-        out
+        })?;
+        Ok(out)
     }
 
     /// Writes everything as it is, but for the ids.
@@ -227,7 +227,10 @@ impl Cloned<'_> {
         let mut piece = Piece { bytes, ..Piece::default() };
         piece.bytes.clear();
         let Some(plan) = &self.plan else { return piece };
-        window.ahead = self.stretch(outs);
+        let (size, (start, len)) = self.stretch(outs);
+        window.move_to(start, len);
+        // Little is longer than it was: an entry gets a parent, or the end of its line.
+        piece.bytes.reserve(size + size / 64);
         let mut line = Line::default();
         for out in outs {
             let start = piece.bytes.len();
@@ -260,9 +263,9 @@ impl Cloned<'_> {
         piece
     }
 
-    /// How much of the log is read at once for these entries: all between them, unless most of that is not
-    /// among them.
-    fn stretch(&self, outs: &[Out]) -> usize {
+    /// How long these entries are, and the stretch of the log that is read at once for them: all between them,
+    /// or nothing if most of that is not among them.
+    fn stretch(&self, outs: &[Out]) -> (usize, (u64, usize)) {
         let places = outs.iter().filter_map(|out| match *out {
             Out::Entry(number, _) => Some(self.source.place(number)),
             Out::New(_) => None,
@@ -272,8 +275,8 @@ impl Cloned<'_> {
             let len = u64::from(place.len);
             (start, end, size) = (start.min(place.offset), end.max(place.offset + len), size + len);
         }
-        let all = end.saturating_sub(start);
-        if all <= 2 * size { usize::try_from(all).unwrap_or(0) } else { 0 }
+        let all = Some(end.saturating_sub(start)).filter(|&all| all <= 2 * size).unwrap_or(0);
+        (usize::try_from(size).unwrap_or(0), (start, usize::try_from(all).unwrap_or(0)))
     }
 
     /// Writes one entry on a line of its own; tells whether everything in it stands where it stood.

@@ -264,7 +264,8 @@ fn is_usual(node: &Node) -> bool {
         Role::Progress | Role::Other => return false,
     };
     let mut rest = node.flags;
-    for &flag in usual.iter().chain(&[Flags::PARENT_KEY, Flags::SIDE_KEY, Flags::NO_REQUEST_ID]) {
+    for &flag in usual.iter().chain(&[Flags::UUID, Flags::PARENT_KEY, Flags::SIDE_KEY, Flags::NO_REQUEST_ID])
+    {
         rest.clear(flag);
     }
     rest == Flags::default()

@@ -300,6 +300,7 @@ impl Library {
             Reading::Read(session) => look_at(&session, clients),
             Reading::Source => look_at(&read.session, clients),
         };
+        let mut late = Vec::new();
         let (gist, bytes) = match target {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
@@ -311,7 +312,7 @@ impl Library {
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
                 let outcome = written.map_err(failed)?;
                 let (gist, harm) = look(outcome.reading);
-                warn_of_harm(&harm, &mut beside.warnings);
+                late = harm;
                 (gist, outcome.bytes)
             }
             Some(path) => {
@@ -330,13 +331,17 @@ impl Library {
                 synced.map_err(failed)?;
                 if !plain && harm.iter().any(|finding| finding.kind.is_mended()) {
                     // What the recipe cannot see, the repair does.
-                    let repaired = edit::repair(&cloned.bytes());
+                    let made = cloned.bytes();
+                    unchanged(&read, source)?;
+                    let repaired = edit::repair(&made.map_err(failed)?);
                     part = NewSession::begin(path).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());
                     let (repaired_gist, harm) = look_at(&Session::read(&repaired.bytes), &Client::ALL);
                     warn_of_harm(&harm, &mut beside.warnings);
                     (gist, bytes) = (repaired_gist, repaired.bytes.len() as u64);
+                } else if plain {
+                    late = harm;
                 } else {
                     warn_of_harm(&harm, &mut beside.warnings);
                 }
@@ -350,6 +355,7 @@ impl Library {
             }
         };
         warn(&cloned, &recipe, &mut beside.warnings);
+        warn_of_harm(&late, &mut beside.warnings);
         let counts = cloned.counts;
         let changes = recipe.tools.any() || recipe.strip_thinking || counts.turns > 0;
         let after = match (plain, changes) {
