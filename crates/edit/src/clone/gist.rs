@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::context::{context, is_measured, measured, recorded, tokens_with};
 use super::{Cloned, Context, Out};
 use crate::ids::is_uuid;
-use crate::plan::{BlockEdit, CopyEdit, Edit, Item, Plan};
+use crate::plan::{Edit, Item, Plan};
 use crate::shorten::PartCut;
 
 /// What is said of a session when it is listed, or after it was made.
@@ -171,7 +171,7 @@ fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
     }
     let stands = |&node: &usize| {
         let edit = plan.edits.get(node);
-        let less = edit.is_none_or(|edit| only_less(edit) && stays_what_it_is(plan, node, edit));
+        let less = edit.is_none_or(|edit| edit.only_takes_away() && stays_what_it_is(plan, node, edit));
         less && !is_picture_cut(plan, node)
     };
     let rows: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
@@ -250,34 +250,6 @@ impl<'p> Usages<'p> {
 /// Tells whether paths in a text may lead elsewhere in the clone.
 fn is_renamed(text: &[u8]) -> bool {
     memchr::memmem::find(text, b"tool-results").is_some()
-}
-
-/// Tells whether an entry only loses blocks, parts of texts, or what is not sent.
-fn only_less(edit: &Edit) -> bool {
-    let Edit {
-        follows,
-        uuid,
-        time,
-        model,
-        content,
-        blocks,
-        replaced_by,
-        copy,
-        meta,
-        without: _,
-        usage: _,
-        compaction,
-    } = edit;
-    let other = follows.is_some()
-        || uuid.is_some()
-        || time.is_some()
-        || model.is_some()
-        || content.is_some()
-        || replaced_by.is_some()
-        || matches!(copy, Some(CopyEdit::Null))
-        || *meta
-        || compaction.is_some();
-    !other && blocks.values().all(|edit| matches!(edit, BlockEdit::Remove))
 }
 
 /// Tells whether anything is cut out of a block with a picture: how much of what is left is one is not known.

@@ -95,6 +95,13 @@ impl Shorts {
 impl Edit {
     /// Tells whether nothing changes.
     pub(crate) fn is_none(&self) -> bool {
+        let Self { blocks, copy, without, usage, .. } = self;
+        let some = !blocks.is_empty() || copy.is_some() || !without.is_empty() || usage.is_some();
+        !some && self.only_takes_away()
+    }
+
+    /// Tells whether an entry only loses blocks or what is not sent, but for what the answer cost.
+    pub(crate) fn only_takes_away(&self) -> bool {
         let Self {
             follows,
             uuid,
@@ -105,23 +112,20 @@ impl Edit {
             replaced_by,
             copy,
             meta,
-            without,
-            usage,
+            without: _,
+            usage: _,
             compaction,
         } = self;
-        let some = follows.is_some()
+        let other = follows.is_some()
             || uuid.is_some()
             || time.is_some()
             || model.is_some()
             || content.is_some()
-            || !blocks.is_empty()
             || replaced_by.is_some()
-            || copy.is_some()
+            || matches!(copy, Some(CopyEdit::Null))
             || *meta
-            || !without.is_empty()
-            || usage.is_some()
             || compaction.is_some();
-        !some
+        !other && blocks.values().all(|edit| matches!(edit, BlockEdit::Remove))
     }
 }
 

@@ -2,22 +2,24 @@
 
 mod beside;
 mod summarise;
+mod warn;
+mod write;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread::ScopedJoinHandle;
 
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Gist, Names, Reading, Recipe};
-use rethread_model::{Builder, Client, Facts, Finding, Session};
+use rethread_model::{Builder, Client, Finding, Session};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
 use rethread_store::NewSession;
 
 use crate::library::{Library, Source, root_of};
 use beside::Beside;
 pub use summarise::Summariser;
+use warn::{warn, warn_of_harm};
+use write::{joined, rename, unharmed, write_to};
 
 /// What is wanted of a clone.
 #[derive(Debug, Clone, Default)]
@@ -419,58 +421,6 @@ fn cwd_of(source: &Source, options: &CloneOptions, gist: &Gist) -> Option<String
     gist.cwds.iter().find(|cwd| rethread_store::same_project(&project, cwd)).cloned()
 }
 
-/// Says what the user should know of what was done.
-fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Vec<String>) {
-    let counts = &cloned.counts;
-    let some =
-        |n: u64, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
-    if counts.unreadable > 0 && !cloned.is_plain() {
-        warnings.push(
-            some(counts.unreadable, "unreadable line is", "unreadable lines are") + " not in the clone",
-        );
-    }
-    if counts.mended > 0 {
-        let entries = some(counts.mended, "entry was", "entries were");
-        warnings.push(format!("{entries} mended so that every client takes the clone"));
-    }
-    if !cloned.unknown_tools.is_empty() {
-        let names = cloned.unknown_tools.join(", ");
-        let tools = cloned.tools().join(", ");
-        let has = if tools.is_empty() { "calls no tool".to_owned() } else { format!("calls {tools}") };
-        warnings.push(format!("no tool named {names} is called: the session {has}"));
-    }
-    if cloned.thinking_followed {
-        warnings.push(
-            "thinking after removed or shortened calls was removed too: it is not valid any more".into(),
-        );
-    }
-    if cloned.other_paths > 0 {
-        let paths = some(cloned.other_paths as u64, "other path is", "other paths are");
-        warnings.push(format!("{paths} not in the clone"));
-    }
-    if cloned.without_history {
-        warnings.push(
-            "snapshots of files are left out: the clone cannot undo changes to files (--file-history carries them)"
-                .into(),
-        );
-    }
-    if counts.calls + counts.shortened + counts.thinking + counts.turns > 0 {
-        let but =
-            if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
-        warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
-    }
-    if recipe.compress.is_some() && counts.turns == 0 {
-        warnings.push("there are no older turns to condense".into());
-    }
-}
-
-fn warn_of_harm(harm: &[Finding], warnings: &mut Vec<String>) {
-    if let Some(first) = harm.first() {
-        let mends = if first.kind.is_mended() { " (`rethread repair` mends it)" } else { "" };
-        warnings.push(format!("`rethread check` finds something in the clone: {}{mends}", first.detail));
-    }
-}
-
 /// Adds the clone to the list that some clients keep.
 fn list(path: &Path, id: &str, gist: &Gist, warnings: &mut Vec<String>) {
     let listed = rethread_store::Listed {
@@ -485,96 +435,6 @@ fn list(path: &Path, id: &str, gist: &Gist, warnings: &mut Vec<String>) {
     if let Err(error) = rethread_store::add_to_index(path, &listed) {
         warnings.push(format!("sessions-index.json was not updated: {error}"));
     }
-}
-
-/// Renames the ids of a log and writes it, and makes out what is in it; both may fail.
-fn rename(
-    from: &File,
-    limit: u64,
-    names: &Names<'_>,
-    tail: &[u8],
-    part: &mut NewSession,
-) -> io::Result<(edit::Renamed, io::Result<Facts>)> {
-    let (renamed, facts) = writing(part, &mut |_| {}, |write| {
-        let mut put = |bytes: &mut Vec<u8>| {
-            *bytes = write(std::mem::take(bytes))?;
-            Ok(())
-        };
-        let mut renaming = edit::Renaming::new(names, &mut put);
-        let mut builder = Builder::for_size(limit);
-        let read = rethread_store::scan_for_two(from, limit, &mut renaming, &mut builder);
-        let facts = read.map(|(scanner, _)| builder.finish(scanner.lines(), scanner.bad_lines));
-        Ok((renaming.finish(tail)?, facts))
-    })?;
-    for (at, name) in &renamed.late {
-        part.write_at(*at, name)?;
-    }
-    Ok((renamed, facts))
-}
-
-/// Writes a planned clone, and notes what it refers to.
-fn write_to(
-    cloned: &edit::Cloned<'_>,
-    part: &mut NewSession,
-    beside: &mut Beside,
-) -> io::Result<edit::Outcome> {
-    writing(part, &mut |piece| beside.note(piece), |write| cloned.write(write))
-}
-
-/// Takes a piece to write, and gives an empty buffer for the next.
-type Write<'w> = &'w mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
-
-/// How much is written before it is put on the disk.
-const SYNCED_AT_ONCE: usize = 8 << 20;
-
-/// Does work whose pieces are written on a thread of its own, which also gives them to `note`. Yet another puts them on the disk, so that
-/// little is left to wait for at the end.
-fn writing<T>(
-    part: &mut NewSession,
-    note: &mut (impl FnMut(&[u8]) + Send),
-    work: impl FnOnce(Write<'_>) -> io::Result<T>,
-) -> io::Result<T> {
-    // Whoever makes pieces makes some at once, and is not to wait until they are written.
-    let (give, take) = sync_channel::<Vec<u8>>(8);
-    let (give_back, free) = sync_channel::<Vec<u8>>(16);
-    let (ask, asked) = sync_channel::<()>(1);
-    let file = part.handle()?;
-    std::thread::scope(|scope| {
-        // If that fails, so does the last one, which says so.
-        scope.spawn(move || asked.into_iter().for_each(|()| drop(file.sync_data())));
-        let writer = scope.spawn(move || {
-            let mut waiting = 0;
-            for mut piece in take {
-                part.write(&piece)?;
-                note(&piece);
-                waiting += piece.len();
-                if waiting >= SYNCED_AT_ONCE && ask.try_send(()).is_ok() {
-                    waiting = 0;
-                }
-                piece.clear();
-                let _ = give_back.try_send(piece);
-            }
-            Ok(())
-        });
-        let mut put = move |piece| {
-            give.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
-            Ok(free.try_recv().unwrap_or_default())
-        };
-        let done = work(&mut put);
-        // The writer waits for pieces as long as there is somebody to give them.
-        drop(put);
-        joined(writer).and(done)
-    })
-}
-
-/// Waits for a thread that reads or writes.
-fn joined<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-    thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Interrupted)))
-}
-
-/// Waits for a thread that cannot fail.
-fn unharmed<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Sums a session up, and finds what of it is lost or refused by some of these clients.

@@ -1,0 +1,56 @@
+//! What the user should know of a clone.
+
+use rethread_edit::{self as edit, Recipe};
+use rethread_model::Finding;
+
+/// Says what the user should know of what was done.
+pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Vec<String>) {
+    let counts = &cloned.counts;
+    let some =
+        |n: u64, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
+    if counts.unreadable > 0 && !cloned.is_plain() {
+        warnings.push(
+            some(counts.unreadable, "unreadable line is", "unreadable lines are") + " not in the clone",
+        );
+    }
+    if counts.mended > 0 {
+        let entries = some(counts.mended, "entry was", "entries were");
+        warnings.push(format!("{entries} mended so that every client takes the clone"));
+    }
+    if !cloned.unknown_tools.is_empty() {
+        let names = cloned.unknown_tools.join(", ");
+        let tools = cloned.tools().join(", ");
+        let has = if tools.is_empty() { "calls no tool".to_owned() } else { format!("calls {tools}") };
+        warnings.push(format!("no tool named {names} is called: the session {has}"));
+    }
+    if cloned.thinking_followed {
+        warnings.push(
+            "thinking after removed or shortened calls was removed too: it is not valid any more".into(),
+        );
+    }
+    if cloned.other_paths > 0 {
+        let paths = some(cloned.other_paths as u64, "other path is", "other paths are");
+        warnings.push(format!("{paths} not in the clone"));
+    }
+    if cloned.without_history {
+        warnings.push(
+            "snapshots of files are left out: the clone cannot undo changes to files (--file-history carries them)"
+                .into(),
+        );
+    }
+    if counts.calls + counts.shortened + counts.thinking + counts.turns > 0 {
+        let but =
+            if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
+        warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
+    }
+    if recipe.compress.is_some() && counts.turns == 0 {
+        warnings.push("there are no older turns to condense".into());
+    }
+}
+
+pub(super) fn warn_of_harm(harm: &[Finding], warnings: &mut Vec<String>) {
+    if let Some(first) = harm.first() {
+        let mends = if first.kind.is_mended() { " (`rethread repair` mends it)" } else { "" };
+        warnings.push(format!("`rethread check` finds something in the clone: {}{mends}", first.detail));
+    }
+}
