@@ -34,6 +34,11 @@ impl Cut {
         AROUND + self.n.checked_ilog10().map_or(1, |digits| digits as usize + 1)
     }
 
+    /// By how much it makes the text shorter; never less than nothing.
+    pub(crate) fn saves(&self) -> u64 {
+        (self.end - self.start).saturating_sub(self.mark_len()) as u64
+    }
+
     /// The bytes that go.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.start..self.end

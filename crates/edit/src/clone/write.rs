@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rethread_log::{Finds, Line, Scanner, parse_entry};
-use rethread_model::{Builder, Bytes, Finding, Session};
+use rethread_model::{Builder, Bytes, Finding, Session, Sort};
 
 use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
@@ -253,7 +253,10 @@ impl Cloned<'_> {
             if foreseen && same {
                 self.source.weigh(number, &mut piece.weight);
             } else if foreseen {
-                piece.weight.add(weight_of(&piece.bytes[start..], &mut line));
+                let written = &piece.bytes[start..];
+                if !self.weigh_shorter(plan, *out, written.len(), &mut piece.weight) {
+                    piece.weight.add(weight_of(written, &mut line));
+                }
             }
         }
         if !foreseen {
@@ -261,6 +264,29 @@ impl Cloned<'_> {
             piece.finds = Finds::of(&piece.bytes, false);
         }
         piece
+    }
+
+    /// Adds what an entry weighs that is `len` bytes long now, if it is known: it is only shorter.
+    fn weigh_shorter(&self, plan: &Plan<'_>, out: Out, len: usize, weight: &mut Bytes) -> bool {
+        let Out::Entry(number, Some(node)) = out else { return false };
+        let node = node as usize;
+        let (cuts, blocks) = (plan.shorts.of(node), plan.facts.blocks_of(node));
+        let saved: u64 = cuts.iter().map(|cut| cut.cut.saves()).sum();
+        let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
+        // Ids of another length change what is around them too.
+        if cuts.is_empty() || changed || u64::from(self.source.place(number).len) != len as u64 + saved {
+            return false;
+        }
+        self.source.weigh(number, weight);
+        for cut in cuts {
+            let kind = match blocks.get(cut.part as usize).map(|block| block.sort) {
+                None => &mut weight.tool_use_result,
+                Some(Sort::Call) => &mut weight.tool_input,
+                Some(_) => &mut weight.tool_result,
+            };
+            *kind -= cut.cut.saves();
+        }
+        true
     }
 
     /// How long these entries are, and the stretch of the log that is read at once for them: all between them,
