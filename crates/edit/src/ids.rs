@@ -474,7 +474,7 @@ impl<'a> Names<'a> {
 
     /// Finds the session's id in the paths of large results, which are copied along. Thinking is signed
     /// and stays as it is.
-    fn results(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
+    pub(crate) fn results(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
         let Some(own) = &self.own else { return Vec::new() };
         let mut found = Vec::new();
         static FINDER: LazyLock<memmem::Finder<'static>> =

@@ -35,8 +35,8 @@ impl Cut {
     }
 
     /// By how much it makes the text shorter; never less than nothing.
-    pub(crate) fn saves(&self) -> u64 {
-        (self.end - self.start).saturating_sub(self.mark_len()) as u64
+    pub(crate) fn saves(&self) -> usize {
+        (self.end - self.start).saturating_sub(self.mark_len())
     }
 
     /// The bytes that go.
@@ -107,7 +107,7 @@ pub(crate) fn within(span: Span, cuts: &[PartCut]) -> Vec<Cut> {
 
 /// How long something is without what is cut out of it.
 pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c Cut>) -> usize {
-    cuts.into_iter().fold(len, |len, cut| len - (cut.end - cut.start) + cut.mark_len())
+    len - cuts.into_iter().map(Cut::saves).sum::<usize>()
 }
 
 /// A value with marks in place of what is cut out of it.

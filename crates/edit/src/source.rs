@@ -232,11 +232,12 @@ impl<'a> Source<'a> {
     }
 
     /// Why something of the log could not be read again. What is made of it then is worth nothing.
-    pub fn failure(&self) -> Option<&io::Error> {
-        match &self.log {
+    pub fn failure(&self) -> Option<io::Error> {
+        let failed = match &self.log {
             Log::Here(_) => None,
             Log::Elsewhere(log) => log.failed.get(),
-        }
+        };
+        failed.map(|error| io::Error::new(error.kind(), error.to_string()))
     }
 
     /// The whole log.

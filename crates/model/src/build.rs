@@ -131,11 +131,13 @@ impl Builder {
         if metadata {
             self.metadata(line, raw);
         } else if let Some(uuid) = line.string(Key::Uuid, raw).filter(|uuid| !uuid.is_empty()) {
-            self.tree_entry(entry, line, Uid::new(uuid));
+            let usual = Uid::of_uuid(uuid);
+            self.tree_entry(entry, line, usual.unwrap_or_else(|| Uid::new(uuid)), usual.is_some());
         } else if line.kind.is_some_and(Kind::in_tree) {
             // Nothing can hang on it, but it was said: it gets an id that no entry can name.
             let detail = format!("{} entry without a uuid", line.kind.map_or("", Kind::name));
-            self.tree_entry(entry, line, Uid::new(format!("entry {}\0", entry.number).as_bytes()));
+            let uid = Uid::new(format!("entry {}\0", entry.number).as_bytes());
+            self.tree_entry(entry, line, uid, false);
             self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
         }
     }
@@ -208,7 +210,7 @@ impl Builder {
         }
     }
 
-    fn tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid) {
+    fn tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid, usual: bool) {
         let raw = entry.raw;
         let time = line.string(Key::Timestamp, raw).map_or(Time::NONE, Time::parse);
         if !time.is_none() {
@@ -250,7 +252,7 @@ impl Builder {
         flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
         flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
         flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), Flags::NO_UUID);
-        flags.set_if(line.string(Key::Uuid, raw).is_some_and(Uid::spells), Flags::UUID);
+        flags.set_if(usual, Flags::UUID);
         if flags.is_sidechain()
             && let Some(agent) = line.string(Key::AgentId, raw)
         {

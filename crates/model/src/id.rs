@@ -24,9 +24,9 @@ impl Uid {
         self == Self::NONE
     }
 
-    /// Tells whether a text is a UUID, so that its identity spells it.
-    pub(crate) fn spells(text: &[u8]) -> bool {
-        parse_uuid(text).is_some()
+    /// Makes the identity of a UUID in its usual spelling, which spells it; nothing of another text.
+    pub(crate) fn of_uuid(text: &[u8]) -> Option<Self> {
+        parse_uuid(text)
     }
 
     /// Returns the first 24 characters of a UUID, as a number.

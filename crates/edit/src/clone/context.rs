@@ -111,7 +111,7 @@ pub(super) fn measured<B: Iterator<Item = Block>>(
 
 /// How large the context was with an answer, as the API counted.
 pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
-    let fact = facts.nodes.get(node).filter(|fact| is_measured(fact))?;
+    let fact = Some(&facts.nodes[node]).filter(|fact| is_measured(fact))?;
     tokens_with(facts.usage(&facts.messages[fact.message()?])?)
 }
 

@@ -93,12 +93,12 @@ impl Cloned<'_> {
     }
 
     /// The first prompt in the clone; nothing if it is spelled in another way there.
-    fn first_prompt(&self, mut prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
+    fn first_prompt(&self, prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
         let reader = self.source.reader();
-        let first = prompts.find(|&node| !reader.words(node).is_empty());
-        let Some(first) = first else { return Some(None) };
-        let raw = reader.entry(self.source.session.facts.nodes[first].entry);
-        (!is_renamed(raw)).then(|| Some(reader.words(first)))
+        let mut said = prompts.map(|node| (node, reader.words(node)));
+        let Some((node, words)) = said.find(|(_, words)| !words.is_empty()) else { return Some(None) };
+        let raw = reader.entry(self.source.session.facts.nodes[node].entry);
+        self.names.results(raw).is_empty().then_some(Some(words))
     }
 
     /// Names of the source that stand in the clone, each where it is first named; nothing if one might be
@@ -116,7 +116,8 @@ impl Cloned<'_> {
             if seen.get(usize::from(name)) == Some(&false) {
                 seen[usize::from(name)] = true;
                 let name = names.name(name);
-                if is_uuid(name.as_bytes()) || is_renamed(name.as_bytes()) {
+                // An id, or perhaps a path to large results.
+                if is_uuid(name.as_bytes()) || name.contains("tool-results") {
                     return None;
                 }
                 found.push(name.to_owned());
@@ -245,11 +246,6 @@ impl<'p> Usages<'p> {
         parse_entry(raw, &mut line);
         Usage::parse(Json::new(line.message?.usage.of(raw)))
     }
-}
-
-/// Tells whether paths in a text may lead elsewhere in the clone.
-fn is_renamed(text: &[u8]) -> bool {
-    memchr::memmem::find(text, b"tool-results").is_some()
 }
 
 /// Tells whether anything is cut out of a block with a picture: how much of what is left is one is not known.

@@ -490,7 +490,7 @@ impl Cloned<'_> {
     }
 
     /// Why something of the source could not be read again.
-    pub fn failure(&self) -> Option<&std::io::Error> {
+    pub fn failure(&self) -> Option<std::io::Error> {
         self.source.failure()
     }
 

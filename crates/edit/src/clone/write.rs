@@ -84,7 +84,7 @@ impl Cloned<'_> {
             (Some(_), None) => Reading::Read(Box::new(self.write_and_read(&mut sink)?)),
         };
         match self.source.failure() {
-            Some(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            Some(error) => Err(error),
             None => Ok(Outcome { bytes, reading }),
         }
     }
@@ -271,10 +271,10 @@ impl Cloned<'_> {
         let Out::Entry(number, Some(node)) = out else { return false };
         let node = node as usize;
         let (cuts, blocks) = (plan.shorts.of(node), plan.facts.blocks_of(node));
-        let saved: u64 = cuts.iter().map(|cut| cut.cut.saves()).sum();
+        let saved: usize = cuts.iter().map(|cut| cut.cut.saves()).sum();
         let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
         // Ids of another length change what is around them too.
-        if cuts.is_empty() || changed || u64::from(self.source.place(number).len) != len as u64 + saved {
+        if cuts.is_empty() || changed || self.source.place(number).len as usize != len + saved {
             return false;
         }
         self.source.weigh(number, weight);
@@ -284,7 +284,7 @@ impl Cloned<'_> {
                 Some(Sort::Call) => &mut weight.tool_input,
                 Some(_) => &mut weight.tool_result,
             };
-            *kind -= cut.cut.saves();
+            *kind -= cut.cut.saves() as u64;
         }
         true
     }

@@ -94,7 +94,7 @@ impl Library {
                     part.write(&line)?;
                 }
                 if let Some(error) = made.cloned.and_then(edit::Cloned::failure) {
-                    return Err(io::Error::new(error.kind(), error.to_string()));
+                    return Err(error);
                 }
                 part.finish()?;
                 beside.removed = Some(file);

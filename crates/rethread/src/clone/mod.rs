@@ -458,7 +458,7 @@ fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
 /// Fails if a log could not be read again as it was.
 fn unchanged(read: &edit::Source<'_>, source: &Source) -> Result<(), CloneError> {
     match read.failure() {
-        Some(error) => Err(source.error(io::Error::new(error.kind(), error.to_string())).into()),
+        Some(error) => Err(source.error(error).into()),
         None => Ok(()),
     }
 }
