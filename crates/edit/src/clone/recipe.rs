@@ -12,7 +12,7 @@ pub struct Recipe {
     pub path: Option<usize>,
     /// Only what leads to this message, by its number, and that message.
     pub until: Option<usize>,
-    /// Only what leads to the entry with this id, in place of a path or a message; see [`ready`].
+    /// Only what leads to the entry with this id, in place of a path or a message; see [`ready`](super::ready).
     pub end: Option<Uid>,
     /// What becomes of tool calls.
     pub tools: Tools,
