@@ -5,9 +5,11 @@
 //! message replayed under new uuids is the message it repeats.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
+use memchr::memmem::Finder;
 use rethread_log::{
     BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, Span, unescape,
 };
@@ -106,6 +108,10 @@ impl Builder {
         facts.answers.reserve(n / 2);
         facts.call_ids.reserve(16 * n);
         facts.by_uid.reserve(n, |_| 0);
+        builder.messages_by_id.reserve(n / 2, |_| 0);
+        builder.messages_by_content.reserve(n / 2);
+        builder.calls_by_id.reserve(n / 2, |_| 0);
+        builder.seen_blocks.reserve(n / 2);
         builder
     }
 
@@ -457,7 +463,9 @@ impl Builder {
         // Entries of one message mostly repeat its usage to the letter.
         let spelled = message.usage.of(raw);
         if *spelled != *self.last_usage.0 {
-            self.last_usage = (spelled.to_vec(), Usage::parse(Json::new(spelled)));
+            self.last_usage.0.clear();
+            self.last_usage.0.extend_from_slice(spelled);
+            self.last_usage.1 = Usage::parse(Json::new(spelled));
         }
         if let Some(usage) = self.last_usage.1 {
             let known = &mut self.facts.messages[node.message as usize].usage;
@@ -756,10 +764,11 @@ fn note_turn_end(line: &Line, raw: &[u8], flags: &mut Flags) {
             block.kind == Some(BlockKind::ToolResult)
                 && block.content.string_in(raw).is_some_and(|text| text.starts_with(GAVE_WAY))
         });
+    static ABORTED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"backgroundedByTurnAbort\":true"));
     // The flag stands at one end of the copy, beside what the tool gave.
     let copy = line.field(Key::ToolUseResult).of(raw);
     let ends = copy.len().min(1024);
-    let names = |part: &[u8]| memchr::memmem::find(part, b"\"backgroundedByTurnAbort\":true").is_some();
+    let names = |part: &[u8]| ABORTED.find(part).is_some();
     let aborted = || names(&copy[..ends]) || names(&copy[copy.len() - ends..]);
     flags.set_if(gave_way || flags.has_result() && aborted(), Flags::ENDS_TURN);
     flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), Flags::DENIAL);
@@ -880,10 +889,11 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
 }
 
 fn references_in(content: &[u8]) -> References {
+    static REFERENCE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"tool_reference\""));
     let mut found = References::default();
     // Such a result is a short list; a long text is not searched.
     let short = content.first() == Some(&b'[') && content.len() < 1 << 16;
-    if !short || memchr::memmem::find(content, b"\"tool_reference\"").is_none() {
+    if !short || REFERENCE.find(content).is_none() {
         return found;
     }
     for item in Json::new(content).items() {
@@ -898,12 +908,13 @@ fn references_in(content: &[u8]) -> References {
 }
 
 fn says_caller(block: &BlockSpans, raw: &[u8]) -> bool {
+    static CALLER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"caller\""));
     // The input is by far the longest part of a call; only what is beside it is looked through.
     let whole = block.whole.of(raw);
     let input = block.input.start().saturating_sub(block.whole.start()).min(whole.len());
     let (before, behind) = whole.split_at(input);
     let behind = &behind[block.input.len().min(behind.len())..];
-    let names = |part: &[u8]| memchr::memmem::find(part, b"\"caller\"").is_some();
+    let names = |part: &[u8]| CALLER.find(part).is_some();
     (names(before) || names(behind)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
 }
 
