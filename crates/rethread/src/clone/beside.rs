@@ -35,11 +35,14 @@ pub(super) struct Made<'m> {
     pub(super) cloned: Option<&'m edit::Cloned<'m>>,
 }
 
+/// Where large results lie.
+const RESULTS: &str = "tool-results";
+
 /// What was found to belong to a clone, and what became of it.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
-    /// The names of large results that the clone refers to.
-    results: BTreeSet<String>,
+    /// The names of large results that the clone refers to; nothing if there are none to refer to.
+    results: Option<BTreeSet<String>>,
     pub(super) subagents: u64,
     pub(super) tool_results: u64,
     pub(super) removed: Option<PathBuf>,
@@ -47,16 +50,22 @@ pub(super) struct Beside {
 }
 
 impl Beside {
+    /// Begins with nothing found.
+    pub(super) fn of(source: &Source) -> Self {
+        let any = source.bytes.is_none() && source.file.side_dir().join(RESULTS).is_dir();
+        Self { results: any.then(BTreeSet::new), ..Self::default() }
+    }
+
     /// Notes which large results a piece of the clone refers to.
     pub(super) fn note(&mut self, piece: &[u8]) {
-        const RESULTS: &[u8] = b"tool-results";
+        let Some(results) = &mut self.results else { return };
         for at in memchr::memmem::find_iter(piece, RESULTS) {
             let rest = &piece[at + RESULTS.len()..];
             let rest = rest.strip_prefix(b"/").or_else(|| rest.strip_prefix(b"\\\\"));
             let plain = |b: &&u8| b.is_ascii_alphanumeric() || b"._-".contains(*b);
             let name: Vec<u8> = rest.unwrap_or_default().iter().take_while(plain).copied().collect();
             if let Ok(name) = String::from_utf8(name) {
-                self.results.insert(name.trim_end_matches('.').to_owned());
+                results.insert(name.trim_end_matches('.').to_owned());
             }
         }
     }
@@ -68,7 +77,7 @@ impl Beside {
             let stem = name.split('.').next().unwrap_or_default().to_owned();
             [name.into_owned(), stem]
         });
-        stems.any(|name| self.results.contains(&name))
+        stems.any(|name| self.results.as_ref().is_some_and(|results| results.contains(&name)))
     }
 }
 
@@ -108,10 +117,9 @@ impl Library {
         self.write_subagents(source, made, &side, options, beside)?;
         let from = source.file.side_dir();
         let all = made.cloned.is_none();
-        let results =
-            rethread_store::copy_files(&from.join("tool-results"), &side.join("tool-results"), &|below| {
-                all || beside.refers_to(below)
-            })?;
+        let results = rethread_store::copy_files(&from.join(RESULTS), &side.join(RESULTS), &|below| {
+            all || beside.refers_to(below)
+        })?;
         beside.tool_results = results;
         let title = from.join("custom-title.json");
         if options.recipe.title.is_none() && title.is_file() {

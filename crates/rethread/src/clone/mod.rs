@@ -113,7 +113,7 @@ impl Library {
         let id = uuid::Uuid::new_v4().to_string();
         let target = self.target_of(source, &id, options)?;
         let names = self.names_for(source, &id, target.as_deref(), options);
-        let mut beside = Beside::default();
+        let mut beside = Beside::of(source);
         let plain = options.recipe.is_plain() && source.bytes.is_none();
         let names = if plain { names.knowing_also(self.entries_of_agents(source)) } else { names };
         let streamed = match &target {
