@@ -14,6 +14,7 @@ use memchr::memmem;
 use rethread_log::{Json, Key, Line, Span, parse_entry, unescape};
 use rethread_model::{Facts, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
+use wide::u8x16;
 
 use crate::shorten::PartCut;
 use crate::splice::{Splice, escaped};
@@ -86,29 +87,51 @@ pub(crate) fn junk_spots(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
 
 /// Finds strings that are a UUID and nothing else.
 fn uuids(raw: &[u8], mut found: impl FnMut(usize)) {
+    // A quote, a dash and another quote where they must stand: few places have them, and sixteen are asked at
+    // once.
+    const MARKS: [(usize, u8); 3] = [(0, b'"'), (9, b'-'), (1 + UUID, b'"')];
+    let n = raw.len().saturating_sub(1 + UUID);
     let mut next = 0;
-    for quote in memchr::memchr_iter(b'"', raw) {
-        // Few are followed by one; the other looks cost more.
-        if raw.get(quote + 9) != Some(&b'-') || quote < next || escaped(raw, quote) {
-            continue;
+    let mut check = |quote: usize| {
+        let id = quote + 1..quote + 1 + UUID;
+        if quote >= next && is_uuid(&raw[id.clone()]) && !escaped(raw, quote) {
+            found(id.start);
+            next = id.end + 1;
         }
-        let Some(text) = raw.get(quote + 1..quote + 1 + UUID) else { return };
-        if raw.get(quote + 1 + UUID) == Some(&b'"') && spells(text) {
-            found(quote + 1);
-            next = quote + 2 + UUID;
+    };
+    let mut start = 0;
+    while let Some([open, dash, close]) = sixteen(raw, MARKS.map(|(at, _)| start + at)) {
+        let marks = [open, dash, close].into_iter().zip(MARKS);
+        let are = marks
+            .fold(u8x16::splat(u8::MAX), |are, (bytes, (_, mark))| are & bytes.simd_eq(u8x16::splat(mark)));
+        let mut places = are.to_bitmask();
+        while places != 0 {
+            check(start + places.trailing_zeros() as usize);
+            places &= places - 1;
         }
+        start += 16;
     }
+    let is_one = |&quote: &usize| MARKS.iter().all(|&(at, mark)| raw[quote + at] == mark);
+    (start..n).filter(is_one).for_each(check);
+}
+
+/// Sixteen bytes from each of these places on, if they are there.
+fn sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16; N]> {
+    let mut found = [u8x16::splat(0); N];
+    for (bytes, at) in found.iter_mut().zip(places) {
+        *bytes = u8x16::new(*raw.get(at..)?.first_chunk()?);
+    }
+    Some(found)
 }
 
 /// Tells whether a text is a UUID as clients spell them.
 pub(crate) fn is_uuid(text: &[u8]) -> bool {
-    text.len() == UUID && spells(text)
-}
-
-/// The same of a text as long as one.
-fn spells(text: &[u8]) -> bool {
-    let digit = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-    text.iter().enumerate().all(|(at, b)| if matches!(at, 8 | 13 | 18 | 23) { *b == b'-' } else { digit(b) })
+    const SHAPE: &[u8; UUID] = b"00000000-0000-0000-0000-000000000000";
+    let Ok(text) = <&[u8; UUID]>::try_from(text) else { return false };
+    let digit = |b: u8| b.wrapping_sub(b'0') < 10 || b.wrapping_sub(b'a') < 6;
+    let fits = |b: u8, shape: u8| if shape == b'-' { b == b'-' } else { digit(b) };
+    // All are looked at, so that a compiler can look at many at once.
+    text.iter().zip(SHAPE).fold(true, |all, (&b, &shape)| all & fits(b, shape))
 }
 
 /// Notes where ids stand that are no UUIDs: only in fields that are known to hold ids.
@@ -372,12 +395,14 @@ impl<'a> Names<'a> {
 
     /// Writes an entry with its ids renamed, with another parent, of which this is the name, and without
     /// what is cut out of it; tells whether everything in it stands where it stood. Writes nothing if paths
-    /// of large results might stand where it is cut.
+    /// of large results might stand where it is cut. The entries `near` are known to be copied.
+    #[expect(clippy::too_many_arguments, reason = "an entry, and what becomes of it")]
     pub(crate) fn write_with(
         &self,
         raw: &[u8],
         offset: u64,
         spots: &[Spot],
+        near: [Uid; 2],
         parent: Option<&[u8]>,
         cuts: &[PartCut],
         out: &mut Vec<u8>,
@@ -388,7 +413,7 @@ impl<'a> Names<'a> {
         }
         let cut_out = cuts.iter().map(|cut| cut.cut);
         changes.extend(cut_out.map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
-        let knows = |uid| self.knows(uid);
+        let knows = |uid| near.contains(&uid) || self.knows(uid);
         Some(self.write_changed(raw, offset, spots, parent, changes, out, &knows, &mut |_, _| {}))
     }
 
@@ -515,6 +540,8 @@ fn fresh(uid: Uid, seed: u64) -> [u8; UUID] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn renamed(raw: &str, names: &Names<'_>) -> String {
@@ -560,5 +587,27 @@ mod tests {
             r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-b/{NEW}/tool-results/x and C:\\p\\{NEW}\\tool-results and {OLD}"}}]}}}}"#
         );
         assert_eq!(renamed(&raw, &names), wanted);
+    }
+
+    proptest! {
+        #[test]
+        fn every_uuid_is_found_wherever_it_stands(
+            parts in prop::collection::vec(prop::sample::select(vec![
+                format!("\"{OLD}\""), format!("\"{ENTRY}\""), format!("\\\"{OLD}\""), format!("\"{}\"", OLD.replace('1', "G")),
+                format!("\"{OLD}"), "\"".into(), "-".into(), "a".into(), ",".into(), "\\".into(), "0123456".into(),
+            ]), 0..40),
+        ) {
+            let text = parts.concat();
+            let mut found = Vec::new();
+            uuids(text.as_bytes(), |at| found.push(at));
+            let is_one = |at: &usize| {
+                let rest = &text.as_bytes()[*at..];
+                rest.starts_with(b"\"") && rest.get(37) == Some(&b'"') && is_uuid(&rest[1..37]) && !escaped(text.as_bytes(), *at)
+            };
+            let mut expected: Vec<usize> = (0..text.len()).filter(is_one).map(|at| at + 1).collect();
+            // The quote that ends one begins no other.
+            expected.dedup_by(|next, one| *next == *one + UUID + 1);
+            prop_assert_eq!(found, expected);
+        }
     }
 }

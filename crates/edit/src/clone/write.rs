@@ -1,12 +1,12 @@
 //! A clone written, piece by piece: it need not be in memory as a whole.
 
 use std::io;
-use std::sync::mpsc::{channel, sync_channel};
+use std::num::NonZero;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use rethread_log::{Finds, Line, Scanner, parse_entry};
-use rethread_model::{Builder, Bytes, Finding, Session, Sort};
+use rethread_model::{Builder, Bytes, Finding, Session, Sort, Uid};
 
 use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
@@ -34,9 +34,9 @@ pub enum Reading {
 }
 
 /// About how much is made at once by each thread.
-const PIECE: usize = 1 << 17;
-/// How many pieces are made at once.
-const AT_ONCE: usize = 8;
+const PIECE: usize = 1 << 18;
+/// How many made pieces wait at most, for each thread that makes them.
+const WAITING: usize = 4;
 
 /// What takes the bytes, and gives a buffer for more.
 type Sink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
@@ -50,18 +50,48 @@ struct Piece {
     finds: Finds,
 }
 
-/// Things that are used again.
+/// Buffers that are used again.
 #[derive(Default)]
-struct Pool<T>(Mutex<Vec<T>>);
+struct Pool(Mutex<Vec<Vec<u8>>>);
 
-impl<T: Default> Pool<T> {
-    fn take(&self) -> T {
+impl Pool {
+    fn take(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn give_back(&self, thing: T) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thing);
+    fn give_back(&self, buffer: Vec<u8>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
+}
+
+/// Makes something of each item, on all processors, and takes what was made in the order of the items. What
+/// makes it has something of its own to work with. The threads take turns, so none waits for another, and
+/// little is made ahead of what is taken.
+fn in_order<T: Sync, W: Default, M: Send>(
+    items: &[T],
+    make: impl Fn(&T, &mut W) -> M + Sync,
+    mut take: impl FnMut(M) -> io::Result<()>,
+) -> io::Result<()> {
+    let n = std::thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    let make = &make;
+    std::thread::scope(|scope| {
+        let turns: Vec<Receiver<M>> = (0..n)
+            .map(|first| {
+                let (give, made) = sync_channel(WAITING);
+                scope.spawn(move || {
+                    let mut own = W::default();
+                    // If nobody takes it, there was a failure, which is told there.
+                    let mut give = |item| give.send(make(item, &mut own)).is_ok();
+                    items.iter().skip(first).step_by(n).all(&mut give)
+                });
+                made
+            })
+            .collect();
+        for made in turns.iter().cycle().take(items.len()) {
+            take(made.recv().map_err(|_| io::Error::from(io::ErrorKind::Interrupted))?)?;
+        }
+        Ok(())
+    })
 }
 
 impl Cloned<'_> {
@@ -127,11 +157,7 @@ impl Cloned<'_> {
             }
             out
         };
-        for some in pieces.chunks(AT_ONCE) {
-            for piece in some.par_iter().map(made).collect::<Vec<_>>() {
-                sink(piece)?;
-            }
-        }
+        in_order(&pieces, |range, ()| made(range), |piece| sink(piece).map(drop))?;
         // What a client writes behind it must not run into a line that does not end.
         let mut tail = if bytes.last().is_some_and(|&b| b != b'\n') { vec![b'\n'] } else { Vec::new() };
         tail.extend_from_slice(&self.tail);
@@ -151,7 +177,7 @@ impl Cloned<'_> {
     /// Makes pieces while another thread reads what was made and gives it away.
     fn write_and_read(&self, sink: Sink<'_>) -> io::Result<Session> {
         let size = self.source.size();
-        let (give, made) = sync_channel::<Piece>(AT_ONCE);
+        let (give, made) = sync_channel::<Piece>(WAITING);
         let (give_back, free) = channel::<Vec<u8>>();
         std::thread::scope(|scope| {
             let reading = scope.spawn(move || {
@@ -172,28 +198,19 @@ impl Cloned<'_> {
         })
     }
 
-    /// Makes pieces on all threads and gives them away in their order; takes memory for more.
-    ///
-    /// The threads that make pieces are shared with whoever else works on sessions. So they are never
-    /// waited for by one of their own.
+    /// Makes pieces on all processors and gives them away in their order; takes memory for more.
     fn each_piece(
         &self,
         foreseen: bool,
         give: &mut dyn FnMut(Piece) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         // Fresh memory costs more than what is written to it.
-        let (buffers, windows) = (Pool::<Vec<u8>>::default(), Pool::<Window>::default());
-        let made = |outs: &&[Out]| {
-            let mut window = windows.take();
-            let piece = self.lines(outs, foreseen, buffers.take(), &mut window);
-            windows.give_back(window);
-            piece
-        };
-        for some in self.pieces().chunks(AT_ONCE) {
-            for piece in some.par_iter().map(made).collect::<Vec<_>>() {
-                buffers.give_back(give(piece)?);
-            }
-        }
+        let buffers = Pool::default();
+        in_order(
+            &self.pieces(),
+            |outs, window| self.lines(outs, foreseen, buffers.take(), window),
+            |piece| give(piece).map(|buffer| buffers.give_back(buffer)),
+        )?;
         if self.tail.is_empty() {
             return Ok(());
         }
@@ -232,6 +249,8 @@ impl Cloned<'_> {
         // Little is longer than it was: an entry gets a parent, or the end of its line.
         piece.bytes.reserve(size + size / 64);
         let mut line = Line::default();
+        // The entry that was written last: the next mostly hangs on it.
+        let mut last = Uid::NONE;
         for out in outs {
             let start = piece.bytes.len();
             let (same, number) = match *out {
@@ -247,7 +266,10 @@ impl Cloned<'_> {
                         // It could not be read again, which is told at the end.
                         continue;
                     }
-                    (self.line(plan, raw, from, node, &mut piece.bytes), from)
+                    let own = node.map_or(last, |node| plan.facts.nodes[node].uid);
+                    let same = self.line(plan, raw, from, node, [own, last], &mut piece.bytes);
+                    last = own;
+                    (same, from)
                 }
             };
             if foreseen && same {
@@ -312,6 +334,7 @@ impl Cloned<'_> {
         whole: &[u8],
         number: u32,
         node: Option<usize>,
+        near: [Uid; 2],
         bytes: &mut Vec<u8>,
     ) -> bool {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);
@@ -333,7 +356,7 @@ impl Cloned<'_> {
         };
         let written = cuts
             .zip(parent)
-            .and_then(|(cuts, parent)| self.names.write_with(raw, offset, spots, parent, cuts, bytes));
+            .and_then(|(cuts, parent)| self.names.write_with(raw, offset, spots, near, parent, cuts, bytes));
         let same = match (written, node) {
             (Some(same), _) => same,
             (None, Some(node)) => {
