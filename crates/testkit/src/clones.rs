@@ -6,6 +6,7 @@ use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
 use rethread_log::{BlockKind, Scanner};
 use rethread_model::{Builder, Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The id of the source in these checks, where its file has none.
 pub const FROM: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
@@ -26,29 +27,71 @@ fn made<'a>(source: &'a Source<'a>, id: &str, recipe: &Recipe, keep: bool) -> Re
     rethread_edit::clone(source, recipe, Names::new(id, TO, keep)).map_err(|error| error.to_string())
 }
 
-/// Says what does not hold of the clone of a log by a recipe, with new ids and with the old ones.
+/// A clone of a log by a recipe, with new ids and with the old ones.
+pub struct Made<'l> {
+    log: &'l [u8],
+    id: &'l str,
+    recipe: &'l Recipe,
+    fresh: Vec<u8>,
+    kept: Vec<u8>,
+}
+
+impl<'l> Made<'l> {
+    /// Makes it.
+    pub fn new(log: &'l [u8], id: &'l str, recipe: &'l Recipe) -> Result<Self, String> {
+        let fresh = clone_of(log, id, recipe, false)?;
+        let kept = clone_of(log, id, recipe, true)?;
+        Ok(Self { log, id, recipe, fresh, kept })
+    }
+}
+
+/// Something that must hold of every clone.
+pub type Law = fn(&Made<'_>) -> Result<(), String>;
+
+/// All that must hold of every clone.
+pub const LAWS: [Law; 8] = [
+    it_is_as_foreseen,
+    no_id_of_the_source_remains,
+    it_is_the_source_but_for_ids,
+    every_client_resumes_it,
+    what_is_kept_is_kept_byte_for_byte,
+    nothing_removed_remains,
+    people_are_heard,
+    twice_is_once,
+];
+
+/// Says what does not hold of the clone of a log by a recipe.
 pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
-    let fresh = clone_of(log, id, recipe, false)?;
-    let kept = clone_of(log, id, recipe, true)?;
-    is_as_foreseen(log, id, recipe, &fresh)?;
-    no_old_id(log, id, &fresh)?;
-    let ids = &uuids(log) | &uuids(&kept);
-    same_but_for_ids(&kept, &fresh, id, &ids)?;
-    if recipe.is_plain() {
-        same_but_for_ids(without_torn_end(log), &fresh, id, &ids)?;
-        same_findings(log, &fresh)?;
-        same_previews(log, &fresh)?;
-    } else {
-        // The log of a subagent is nothing to resume.
-        if !Session::read(log).facts.all_sidechain() {
-            resumes_everywhere(&fresh)?;
-        }
-        kept_as_it_was(log, &kept, recipe)?;
-        nothing_removed_remains(log, &kept, recipe)?;
-        people_are_heard(log, &fresh, recipe)?;
-        twice_is_once(&kept, recipe)?;
+    let made = Made::new(log, id, recipe)?;
+    LAWS.iter().try_for_each(|law| law(&made))
+}
+
+/// A clone is the same if its log is not in memory, and what is known of it before it is written is what a
+/// reader makes of it.
+pub fn it_is_as_foreseen(made: &Made<'_>) -> Result<(), String> {
+    is_as_foreseen(made.log, made.id, made.recipe, &made.fresh)
+}
+
+/// New ids are new everywhere, and they are all that new ids change. A plain clone is its source otherwise, link
+/// for link.
+pub fn it_is_the_source_but_for_ids(made: &Made<'_>) -> Result<(), String> {
+    let ids = &uuids(made.log) | &uuids(&made.kept);
+    same_but_for_ids(&made.kept, &made.fresh, made.id, &ids)?;
+    if made.recipe.is_plain() {
+        same_but_for_ids(without_torn_end(made.log), &made.fresh, made.id, &ids)?;
     }
     Ok(())
+}
+
+/// No client loses or is refused anything of an edited clone, and all are told the same. Of a plain one they are
+/// told what they were of its source.
+pub fn every_client_resumes_it(made: &Made<'_>) -> Result<(), String> {
+    if made.recipe.is_plain() {
+        same_findings(made.log, &made.fresh)?;
+        return same_previews(made.log, &made.fresh);
+    }
+    // The log of a subagent is nothing to resume.
+    if Session::read(made.log).facts.all_sidechain() { Ok(()) } else { resumes_everywhere(&made.fresh) }
 }
 
 /// Makes a clone of a log that is not in memory, and has become `later` when it is read again; nothing if it
@@ -99,11 +142,14 @@ pub fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Re
     if told(&findings) == told(&harm) { Ok(()) } else { Err(format!("{harm:?} was not foreseen")) }
 }
 
-fn rows(log: &[u8]) -> Vec<Value> {
+fn lines_and_rows(log: &[u8]) -> impl Iterator<Item = (&[u8], Value)> {
     log.split(|&b| b == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .filter(Value::is_object)
-        .collect()
+        .filter_map(|line| Some((line, serde_json::from_slice(line).ok()?)))
+        .filter(|(_, row): &(_, Value)| row.is_object())
+}
+
+fn rows(log: &[u8]) -> Vec<Value> {
+    lines_and_rows(log).map(|(_, row)| row).collect()
 }
 
 /// The ids of all entries, of those on lines that are no JSON too.
@@ -117,9 +163,11 @@ fn uuids(log: &[u8]) -> BTreeSet<String> {
     found
 }
 
-fn no_old_id(log: &[u8], id: &str, clone: &[u8]) -> Result<(), String> {
+/// No uuid of the source is left, nor its own id where an entry says whose it is.
+pub fn no_id_of_the_source_remains(made: &Made<'_>) -> Result<(), String> {
+    let (clone, id) = (&made.fresh, made.id);
     let text = String::from_utf8_lossy(clone);
-    let named = rows(log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
+    let named = rows(made.log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
     for uuid in named.filter(|uuid| uuid.len() == 36) {
         if text.contains(uuid.as_str()) {
             return Err(format!("the uuid {uuid} of the source is left"));
@@ -272,32 +320,95 @@ fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
 fn unlinked(row: &Value) -> Value {
     let mut row = row.clone();
     if let Some(row) = row.as_object_mut() {
-        for key in
-            ["parentUuid", "logicalParentUuid", "sessionId", "session_id", "leafUuid", "compactMetadata"]
-        {
-            row.remove(key);
-        }
-        row.remove("sourceToolAssistantUUID");
+        row.retain(|key, _| !LINKS.contains(&key.as_str()));
     }
     row
 }
 
-fn kept_as_it_was(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
-    let mut before: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for row in rows(log) {
+/// What may stand in a line of a clone in place of what stood there: the ids of other entries.
+const LINKS: [&str; 7] = [
+    "parentUuid",
+    "logicalParentUuid",
+    "sessionId",
+    "session_id",
+    "leafUuid",
+    "sourceToolAssistantUUID",
+    "compactMetadata",
+];
+
+/// The members of an entry as they are spelled, but for links.
+fn spelled(line: &[u8]) -> Vec<(String, &RawValue)> {
+    let members: Members<'_> = serde_json::from_slice(line).unwrap_or_default();
+    members.0.into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
+}
+
+/// The blocks of a message as they are spelled.
+fn spelled_blocks(line: &[u8]) -> Vec<&str> {
+    #[derive(serde::Deserialize)]
+    struct Row<'l> {
+        #[serde(borrow)]
+        message: Message<'l>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Message<'l> {
+        #[serde(borrow)]
+        content: Vec<&'l RawValue>,
+    }
+    let row = serde_json::from_slice::<Row<'_>>(line);
+    row.map_or_else(|_| Vec::new(), |row| row.message.content.into_iter().map(RawValue::get).collect())
+}
+
+/// The members of an object, in their order, each as it is spelled.
+#[derive(Default)]
+struct Members<'l>(Vec<(String, &'l RawValue)>);
+
+impl<'l> serde::Deserialize<'l> for Members<'l> {
+    fn deserialize<D: serde::Deserializer<'l>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'l> serde::de::Visitor<'l> for Visitor {
+            type Value = Members<'l>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'l>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(Visitor)
+    }
+}
+
+/// Entries that are kept are spelled as they were, but for links; those that were changed keep all but what was
+/// asked for, and what no client would take.
+pub fn what_is_kept_is_kept_byte_for_byte(made: &Made<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.kept, made.recipe);
+    if recipe.is_plain() {
+        return Ok(());
+    }
+    let mut before: BTreeMap<String, Vec<(&[u8], Value)>> = BTreeMap::new();
+    for (line, row) in lines_and_rows(log) {
         if let Some(uuid) = row["uuid"].as_str() {
-            before.entry(uuid.to_owned()).or_default().push(row);
+            before.entry(uuid.to_owned()).or_default().push((line, row));
         }
     }
-    let after = rows(clone);
-    for row in &after {
+    for (line, row) in lines_and_rows(clone) {
         let Some(was) = row["uuid"].as_str().and_then(|uuid| before.get(uuid)) else { continue };
-        let now = unlinked(row);
-        if was.iter().any(|was| unlinked(was) == now) {
+        let now = spelled(line);
+        let same = |was: &[u8]| {
+            let was = spelled(was);
+            was.len() == now.len() && was.iter().zip(&now).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
+        };
+        if was.iter().any(|(was, _)| same(was)) {
             continue;
         }
-        let was = &was[was.len() - 1];
-        let (mut a, mut b) = (unlinked(was), now);
+        let (old_line, was) = &was[was.len() - 1];
+        let (mut a, mut b) = (unlinked(was), unlinked(&row));
         for row in [&mut a, &mut b] {
             for key in ["toolUseResult", "wireToolInputs"] {
                 row.as_object_mut().map(|row| row.remove(key));
@@ -332,6 +443,7 @@ fn kept_as_it_was(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), Strin
         let blank = |content: &Value| ["", "(no content)"].contains(&text_of(content).trim());
         let odd = was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
         let mended = lone || odd || old.iter().any(blank) || new.iter().any(blank);
+        let (old, new) = (spelled_blocks(old_line), spelled_blocks(line));
         if recipe.tools.shorten.is_none()
             && !results
             && !mended
@@ -371,15 +483,20 @@ fn leaves(value: &Value, take: &mut impl FnMut(&str)) {
     }
 }
 
-/// Of blocks that are gone no text is left anywhere, but where it was said otherwise too.
-fn nothing_removed_remains(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
+/// Of blocks that are gone no text is left anywhere, but where it was said otherwise too. What was condensed is
+/// told again in fewer words: of that, no thought is left, and no long text as a whole.
+pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.kept, made.recipe);
+    if recipe.is_plain() {
+        return Ok(());
+    }
     let mut left: BTreeSet<String> = BTreeSet::new();
     for row in rows(clone) {
         for block in row["message"]["content"].as_array().into_iter().flatten() {
             left.insert(key_of(block));
         }
     }
-    let (mut gone, mut other) = (Vec::new(), String::new());
+    let (mut gone, mut other): (Vec<(bool, String)>, String) = (Vec::new(), String::new());
     let calls: BTreeSet<String> = rows(log)
         .iter()
         .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
@@ -403,12 +520,13 @@ fn nothing_removed_remains(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<
                 let stays = !judged || lone || left.contains(&key_of(block));
                 if !stays {
                     results_gone |= kind == "tool_result";
-                    leaves(block, &mut |text| gone.push(text.to_owned()));
+                    let thought = kind.ends_with("thinking");
+                    leaves(block, &mut |text| gone.push((thought, text.to_owned())));
                 }
                 stays
             });
             if results_gone {
-                leaves(&rest["toolUseResult"], &mut |text| gone.push(text.to_owned()));
+                leaves(&rest["toolUseResult"], &mut |text| gone.push((false, text.to_owned())));
                 rest.as_object_mut().map(|row| row.remove("toolUseResult"));
             }
         }
@@ -417,10 +535,6 @@ fn nothing_removed_remains(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<
             other.push('\n');
         });
     }
-    if recipe.compress.is_some() {
-        // What was condensed is told again in fewer words.
-        return Ok(());
-    }
     let mut now = String::new();
     for row in rows(clone) {
         leaves(&row, &mut |text| {
@@ -428,8 +542,10 @@ fn nothing_removed_remains(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<
             now.push('\n');
         });
     }
-    let long = |text: &&String| text.len() >= 40;
-    for text in gone.iter().filter(long) {
+    let long = |&&(thought, ref text): &&(bool, String)| {
+        text.len() >= if recipe.compress.is_some() && !thought { 1000 } else { 40 }
+    };
+    for (_, text) in gone.iter().filter(long) {
         if now.contains(text.as_str()) && !other.contains(text.as_str()) {
             return Err(format!("removed text is left: {}", cut(text)));
         }
@@ -446,7 +562,8 @@ fn key_of(block: &Value) -> String {
 }
 
 /// What people wrote and the model answered is in the clone: all of it, or all on the way to its end.
-fn people_are_heard(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), String> {
+pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.fresh, made.recipe);
     let session = Session::read(log);
     let reader = rethread_model::Reader::new(&session, log);
     let single = recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some();
@@ -490,7 +607,9 @@ fn people_are_heard(log: &[u8], clone: &[u8], recipe: &Recipe) -> Result<(), Str
     }
 }
 
-fn twice_is_once(kept: &[u8], recipe: &Recipe) -> Result<(), String> {
+/// A clone of a clone by the same recipe is the clone.
+pub fn twice_is_once(made: &Made<'_>) -> Result<(), String> {
+    let (kept, recipe) = (&made.kept, made.recipe);
     let mut again = recipe.clone();
     // The path is the one that clients go on with now, and it ends where it was cut.
     let active = Session::read(kept).paths(Client::NEWEST).iter().find(|path| path.active).map(|path| path.n);
@@ -498,7 +617,7 @@ fn twice_is_once(kept: &[u8], recipe: &Recipe) -> Result<(), String> {
         again.path = active;
     }
     let twice = clone_of(kept, TO, &again, true)?;
-    if twice == kept {
+    if twice == *kept {
         return Ok(());
     }
     let lines =
