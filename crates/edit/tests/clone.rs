@@ -29,6 +29,7 @@ enum Act {
     Fail,
     Aside,
     Uneven,
+    Slip,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -50,6 +51,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Fail),
         1 => Just(Act::Aside),
         1 => Just(Act::Uneven),
+        1 => Just(Act::Slip),
     ]
 }
 
@@ -133,6 +135,13 @@ fn session(acts: &[Act]) -> Log {
                         { "type": "text", "text": format!("Words beside a result, {n}") } ] } }),
                 );
                 log.answer(&format!("Said after {n}."))
+            }
+            // What comes next hangs on the thought and not on the words behind it, as 2.0.36 writes it if both have
+            // one time.
+            Act::Slip => {
+                let marks = log.message(&[thinking(n), json!({ "type": "text", "text": format!("Slipped at {n}.") })]);
+                log.back_to(&marks[0]);
+                marks[0].clone()
             }
             // The rows of one message do not agree on what it cost, and one of them is a failure.
             Act::Uneven => {
@@ -285,6 +294,25 @@ fn a_branch_that_was_left_becomes_a_session() {
     assert_eq!((last["type"].as_str(), last["lastPrompt"].as_str()), (Some("last-prompt"), Some("Left")));
     let none = clone_of(&log.bytes(), FROM, &Recipe { path: Some(3), ..Recipe::default() }, true);
     assert_eq!(none, Err(CloneError::NoPath(3, 2).to_string()));
+}
+
+#[test]
+fn a_compaction_stays_behind_the_message_that_it_named() {
+    let mut log = Log::new(1);
+    log.prompt("First");
+    let message = log.message(&[thinking(1), json!({ "type": "text", "text": "Said after a thought" })]);
+    log.back_to(&message[0]);
+    log.compact("A summary");
+    log.prompt("Second");
+    log.answer("Done");
+    let n_paths = |bytes: &[u8]| Session::read(bytes).paths(Client::NEWEST).len();
+    assert_eq!(n_paths(&log.bytes()), 1);
+    for path in [None, Some(1)] {
+        let clone = made(&log, &Recipe { path, strip_thinking: true, ..Recipe::default() });
+        assert_eq!(n_paths(&clone), 1, "{}", String::from_utf8_lossy(&clone));
+        let boundary = rows(&clone).into_iter().find(|row| row["subtype"] == "compact_boundary");
+        assert_eq!(boundary.expect("a boundary")["logicalParentUuid"], message[1].as_str());
+    }
 }
 
 #[test]

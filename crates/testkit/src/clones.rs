@@ -564,6 +564,9 @@ fn key_of(block: &Value) -> String {
 /// What people wrote and the model answered is in the clone: all of it, or all on the way to its end.
 pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
     let (log, clone, recipe) = (made.log, &made.fresh, made.recipe);
+    if recipe.is_plain() {
+        return Ok(());
+    }
     let session = Session::read(log);
     let reader = rethread_model::Reader::new(&session, log);
     let single = recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some();

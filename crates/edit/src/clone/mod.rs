@@ -194,7 +194,7 @@ pub fn clone<'a>(
     let metadata = making.choose_records(&selection);
     making.lay_out(&metadata);
     making.count(&asked);
-    let survivors = plan.survivors();
+    let (survivors, siblings) = (plan.survivors(), plan.siblings());
     let facts = &source.session.facts;
     // Of several entries with one id one may be left.
     let kept: FxHashSet<Uid> = (0..facts.nodes.len())
@@ -203,7 +203,10 @@ pub fn clone<'a>(
         .collect();
     let gone = |node: usize| {
         let stays = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
-        survivors[node].filter(|_| !stays)
+        // Where a part of a message was named, another part of it is, if one stays.
+        let same = |&above: &usize| facts.nodes[above].message() == facts.nodes[node].message();
+        let instead = survivors[node].filter(same).or(siblings.get(&node).copied()).or(survivors[node]);
+        instead.filter(|_| !stays)
     };
     let keeps = cloned.names.keeps();
     let instead =

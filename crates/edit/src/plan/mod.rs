@@ -452,6 +452,26 @@ impl<'a> Plan<'a> {
         above
     }
 
+    /// For entries that are dropped while another of the same message hangs on them and stays: that one.
+    pub(crate) fn siblings(&self) -> FxHashMap<usize, usize> {
+        let mut found = FxHashMap::default();
+        for (kept, fact) in self.facts.nodes.iter().enumerate() {
+            if fact.role != Role::Assistant || self.is_dropped(kept) {
+                continue;
+            }
+            let mut at = kept;
+            while let Some(above) = self.above(at)
+                && self.is_dropped(above)
+                && self.node(above).message() == fact.message()
+                && !found.contains_key(&above)
+            {
+                found.insert(above, kept);
+                at = above;
+            }
+        }
+        found
+    }
+
     /// Added entries hang on the one before them on the way, and the next one on them.
     fn link_new(&mut self) {
         let way = self.kept_way();
