@@ -21,7 +21,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let dirs = match dirs.is_empty() {
         false => dirs,
         true => {
-            ["corpus", "oracle/sessions"].iter().filter_map(|name| rethread_testkit::shared(name)).collect()
+            let at_hand = ["corpus", "oracle/sessions", "oracle/cases"];
+            at_hand.iter().filter_map(|name| rethread_testkit::shared(name)).collect()
         }
     };
     let mut logs: Vec<PathBuf> = dirs.iter().flat_map(|dir| logs_of(dir)).collect();

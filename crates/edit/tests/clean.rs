@@ -198,6 +198,35 @@ fn an_entry_before_its_parent_is_bridged_too() {
 }
 
 /// A library of 423 MB that somebody measured, made small: 56 % base64, files that are stored twice.
+/// 2.0.36 hangs what comes next on a thought if the words behind it have the same time.
+#[test]
+fn words_behind_a_thought_that_goes_stay_on_the_way() {
+    let mut log = rethread_testkit::Log::new(1);
+    log.prompt("First");
+    let words = serde_json::json!({ "type": "text", "text": "Said after a thought" });
+    let thought = serde_json::json!({ "type": "thinking", "thinking": "A thought", "signature": "c2ln" });
+    let message = log.message(&[thought, words]);
+    log.back_to(&message[0]);
+    log.prompt("Second");
+    log.answer("Done");
+    let rules = Rules::from_iter([Rule::Thinking]);
+    let lines = String::from_utf8(log.bytes()).expect("UTF-8");
+    let mut lines: Vec<&str> = lines.lines().collect();
+    // The same whether the words stand before or behind what comes next.
+    for _ in 0..2 {
+        let (out, _) = clean((lines.join("\n") + "\n").as_bytes(), rules, &Redact::default());
+        let text = String::from_utf8(out.clone()).expect("UTF-8");
+        let row = |words: &str| -> serde_json::Value {
+            let line = text.lines().find(|line| line.contains(words)).expect("it is there");
+            serde_json::from_str(line).expect("JSON")
+        };
+        assert_eq!(row("Second")["parentUuid"], row("Said after")["uuid"], "{text}");
+        assert_eq!(row("Said after")["parentUuid"], row("First")["uuid"], "{text}");
+        assert_eq!(clean(&out, rules, &Redact::default()).0, out);
+        lines.swap(2, 3);
+    }
+}
+
 #[test]
 fn of_a_hoard_little_is_left() {
     let log = hoard(7, 8).bytes();

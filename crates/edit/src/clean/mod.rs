@@ -28,24 +28,61 @@ use crate::redact::{Redaction, Redactions};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::string;
 
-/// Entries that are gone, each with the id of its parent as it was spelled.
+/// Entries that are gone, each with what stands in for it.
 #[derive(Debug, Clone, Default)]
-pub struct Bridges(FxHashMap<Uid, Option<Box<str>>>);
+pub struct Bridges(FxHashMap<Uid, Bridge>);
+
+/// An entry that is gone.
+#[derive(Debug, Clone)]
+struct Bridge {
+    /// The id of its parent, as it was spelled.
+    parent: Option<Box<str>>,
+    /// The message that it was part of.
+    message: Uid,
+    /// Another part of that message, which hung on it and stays.
+    sibling: Option<Box<str>>,
+}
 
 impl Bridges {
-    /// The nearest entry above one that is gone: `Some(None)` if there is none, nothing if it is there.
-    fn over(&self, id: &[u8]) -> Option<Option<&str>> {
-        let mut parent = self.0.get(&Uid::new(id))?;
+    /// What stands in for an entry that is gone where a part of `message` names it: another part of its own message,
+    /// or else the nearest entry above it. `Some(None)` if there is none, nothing if the entry is there.
+    fn over(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
+        let mut bridge = self.0.get(&Uid::new(id))?;
         // An entry may be its own ancestor.
-        for _ in 0..self.0.len() {
-            let Some(above) = parent else { break };
+        for _ in 0..=self.0.len() {
+            if let Some(sibling) = bridge.sibling.as_deref().filter(|_| bridge.message != message) {
+                return Some(Some(sibling));
+            }
+            let Some(above) = &bridge.parent else { return Some(None) };
             match self.0.get(&Uid::new(above.as_bytes())) {
-                Some(next) => parent = next,
-                None => break,
+                Some(next) => bridge = next,
+                None => return Some(Some(above)),
             }
         }
-        Some(parent.as_deref().filter(|id| !self.0.contains_key(&Uid::new(id.as_bytes()))))
+        Some(None)
     }
+
+    /// Notes that a part of a message stays, for those parts above it that are gone; gives those of which that was
+    /// not known.
+    fn stays<'b>(&'b mut self, id: &'b [u8], parent: &[u8], message: Uid) -> Vec<Uid> {
+        let mut noted = Vec::new();
+        let mut above = Uid::new(parent);
+        while let Some(bridge) = self.0.get_mut(&above)
+            && bridge.message == message
+            && bridge.sibling.is_none()
+        {
+            bridge.sibling = Some(rethread_log::unescape(id).into());
+            noted.push(above);
+            above = bridge.parent.as_ref().map_or(Uid::NONE, |parent| Uid::new(parent.as_bytes()));
+        }
+        noted
+    }
+}
+
+/// The message that an answer of the model is part of.
+fn message_id(raw: &[u8], line: &Line) -> Uid {
+    let id = line.message.filter(|_| line.kind == Some(Kind::Assistant)).and_then(|m| m.id.string_in(raw));
+    id.map_or(Uid::NONE, Uid::new)
 }
 
 /// What became of a log.
@@ -178,7 +215,8 @@ impl<'c> Cleaner<'c> {
         // A pass that knows all bridges has nothing to learn.
         self.late |= self.named.contains(&uid) && !self.bridges.0.contains_key(&uid);
         let parent = line.string(Key::ParentUuid, raw).map(|id| rethread_log::unescape(id).into());
-        self.bridges.0.insert(uid, parent);
+        let sibling = self.bridges.0.remove(&uid).and_then(|bridge| bridge.sibling);
+        self.bridges.0.insert(uid, Bridge { parent, message: message_id(raw, line), sibling });
     }
 
     /// Tells whether all of an entry goes, and why.
@@ -317,8 +355,15 @@ impl<'c> Cleaner<'c> {
         }
     }
 
-    /// Lets what names an entry that is gone name the one before it.
+    /// Lets what names an entry that is gone name what stands in for it.
     fn bridge(&mut self, raw: &[u8], line: &Line) {
+        let message = message_id(raw, line);
+        if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
+            && !message.is_none()
+        {
+            let known = self.bridges.stays(id, parent, message);
+            self.late |= known.iter().any(|above| self.named.contains(above));
+        }
         for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid] {
             if let Some(id) = line.string(key, raw) {
                 self.named.insert(Uid::new(id));
@@ -340,7 +385,7 @@ impl<'c> Cleaner<'c> {
             if own.start() < at && at < own.start() + own.len() {
                 continue;
             }
-            if let Some(over) = self.bridges.over(&raw[at..end]) {
+            if let Some(over) = self.bridges.over(&raw[at..end], message) {
                 let with = over.map_or(b"null".to_vec(), string);
                 self.changes.all.push((at - 1, end + 1, with, None));
             }
@@ -349,7 +394,7 @@ impl<'c> Cleaner<'c> {
         for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
             let span = line.field(key);
             if let Some(id) = span.string_in(raw).filter(|id| !spotted || id.len() != 36)
-                && let Some(over) = self.bridges.over(id)
+                && let Some(over) = self.bridges.over(id, message)
             {
                 let with = over.map_or(b"null".to_vec(), string);
                 self.changes.all.push((span.start(), span.start() + span.len(), with, None));
