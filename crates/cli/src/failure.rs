@@ -152,6 +152,15 @@ impl From<CloneError> for Failure {
             CloneError::Unmakable(Unmakable::Subagent) => {
                 failure.hint("`rethread repair` makes a session of it")
             }
+            CloneError::Unmakable(Unmakable::NoEnd) => {
+                failure.hint("`rethread repair` gives every entry an id; clone what it makes")
+            }
+            CloneError::Write { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => failure
+                    .hint("the clone goes beside its source; --to DIR puts it into the project of another directory"),
+                io::ErrorKind::StorageFull => failure.hint("nothing was left behind; make room and try again"),
+                _ => failure,
+            },
             _ => failure,
         }
     }

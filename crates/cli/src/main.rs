@@ -9,6 +9,7 @@ mod when;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::args::{Args, Command};
 use crate::failure::Failure;
@@ -23,7 +24,10 @@ pub(crate) enum Done {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
     let terminal = Terminal::new(&args.global);
     let done = run(&args, &terminal);
     match done {
@@ -36,6 +40,22 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Tells what is wrong with the arguments, or the help that was asked for.
+#[expect(clippy::print_stderr, reason = "what clap says comes first, and it is printed so")]
+fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    // Options whose value may be left out take it behind `=`.
+    let args: Vec<String> = std::env::args().collect();
+    let slip = args.windows(2).find(|pair| {
+        let wrong = error.get(ContextKind::InvalidArg).is_some_and(|wrong| wrong.to_string() == pair[1]);
+        matches!(pair[0].as_str(), "--compress" | "--strip-tools") && wrong
+    });
+    if let Some([option, value]) = slip.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        eprintln!("hint: write {option}={value}");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {

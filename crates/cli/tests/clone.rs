@@ -160,6 +160,16 @@ fn errors_say_what_to_do() {
     hint: --to names the directory that the work is done in
     ----- exit Some(2)
     ");
+    for (args, told) in [
+        (&["--compress", "3"][..], "hint: write --compress=3"),
+        (&["--strip-tools", "Bash"], "hint: write --strip-tools=Bash"),
+        (&["--strip-tools="], "no tool is named; --strip-tools alone removes all calls"),
+        (&["--path", "-1"], "paths are numbered from 1"),
+        (&["--compress", "--summarise-with", "cat", "--summarise-timeout", "0"], "0 is not in 1.."),
+    ] {
+        let output = run(&home, &[&["clone", "00000007"], args].concat());
+        assert!(output.contains(told) && output.contains("exit Some(2)"), "{output}");
+    }
     assert_snapshot!(demo(&["clone", "0000d001"]), @"
     ----- stderr
     error: the sample is not on disk, so there is no place for a clone of it
@@ -319,6 +329,9 @@ fn what_was_cut_is_shown() {
           }
         │ heating to 81 degrees
     "#);
+    let copy = clone(&home, &[id]);
+    let copy = run(&home, &["show", copy["id"].as_str().expect("an id"), "--removed"]);
+    assert!(copy.contains("heater on"), "a copy has it too: {copy}");
     assert_snapshot!(run(&home, &["show", id, "--removed", "--at", "1"]), @"
     ----- stderr
     error: message 1 was not left out
@@ -352,11 +365,17 @@ fn a_command_can_write_the_summaries() {
         ("cat >/dev/null", "it wrote nothing"),
         ("sleep 60", "longer than 1 second"),
         ("sleep 60 & echo hi", "longer than 1 second"),
+        ("echo oh no >&2; exit 3", "exit status: 3: oh no"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a megabyte"),
     ] {
         let (line, warnings) = summary(&["--summarise-with", command, "--summarise-timeout", "1"]);
         assert!(line.contains("It heats now."), "our own stands: {line}");
         assert!(warnings.contains(why), "{command}: {warnings}");
     }
+    let noise = "head -c 100000 /dev/zero | tr '\\0' x; printf '\\033[31m'";
+    let (line, warnings) = summary(&["--summarise-with", noise, "--budget", "100"]);
+    assert!(line.len() < 2000 && !line.contains("u001b"), "{line}");
+    assert!(warnings.contains("cut to what --budget has room for"), "{warnings}");
     assert!(bystander.try_wait().expect("asked").is_none(), "only the command is stopped");
     bystander.kill().expect("ended");
     bystander.wait().expect("ended");

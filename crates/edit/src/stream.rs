@@ -27,7 +27,8 @@ pub struct Renaming<'n> {
     failed: Option<io::Error>,
     odd: bool,
     open: bool,
-    torn: bool,
+    /// Bytes that may be a last line that was cut off: nothing stands behind them yet.
+    torn: Vec<u8>,
 }
 
 /// A log whose ids were renamed.
@@ -61,7 +62,7 @@ impl<'n> Renaming<'n> {
             failed: None,
             odd: false,
             open: false,
-            torn: false,
+            torn: Vec::new(),
         }
     }
 
@@ -88,28 +89,14 @@ impl<'n> Renaming<'n> {
         let late = self.late.iter().copied().filter_map(known).collect();
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Renamed { bytes: self.written, late, odd: self.odd, torn: self.torn }),
+            None => Ok(Renamed { bytes: self.written, late, odd: self.odd, torn: !self.torn.is_empty() }),
         }
     }
 }
 
-impl Sink for Renaming<'_> {
-    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-        let raw = entry.raw;
-        self.spots.clear();
-        if entry.content == Content::Object {
-            self.odd |= spots(raw, line, 0, &mut self.spots);
-            if let Some(uuid) = line.string(Key::Uuid, raw) {
-                self.known.insert(Uid::new(uuid));
-            }
-        } else {
-            // A last line that was cut off while it was written is not copied.
-            if !raw.ends_with(b"\n") && raw.trim_ascii_start().starts_with(b"{") {
-                self.torn = true;
-                return;
-            }
-            junk_spots(raw, 0, &mut self.spots);
-        }
+impl Renaming<'_> {
+    /// Writes bytes with the ids that were found in them renamed.
+    fn put(&mut self, raw: &[u8]) {
         let start = self.out.len();
         let (known, names) = (&self.known, self.names);
         let (late, written) = (&mut self.late, self.written);
@@ -124,6 +111,35 @@ impl Sink for Renaming<'_> {
         self.open = self.out[start..].last().map_or(self.open, |&b| b != b'\n');
         if self.out.len() >= PIECE {
             self.flush();
+        }
+    }
+
+    fn put_junk(&mut self, raw: &[u8]) {
+        self.spots.clear();
+        junk_spots(raw, 0, &mut self.spots);
+        self.put(raw);
+    }
+}
+
+impl Sink for Renaming<'_> {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        let raw = entry.raw;
+        let torn = std::mem::take(&mut self.torn);
+        if !torn.is_empty() {
+            self.put_junk(&torn);
+        }
+        if entry.content == Content::Object {
+            self.spots.clear();
+            self.odd |= spots(raw, line, 0, &mut self.spots);
+            if let Some(uuid) = line.string(Key::Uuid, raw) {
+                self.known.insert(Uid::new(uuid));
+            }
+            self.put(raw);
+        } else if !raw.ends_with(b"\n") && raw.trim_ascii_start().starts_with(b"{") {
+            // A last line that was cut off while it was written is not copied; whether it is the last, is seen then.
+            self.torn.extend_from_slice(raw);
+        } else {
+            self.put_junk(raw);
         }
     }
 

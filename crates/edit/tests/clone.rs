@@ -30,6 +30,7 @@ enum Act {
     Aside,
     Uneven,
     Slip,
+    Paper,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -52,6 +53,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Aside),
         1 => Just(Act::Uneven),
         1 => Just(Act::Slip),
+        1 => Just(Act::Paper),
     ]
 }
 
@@ -135,6 +137,16 @@ fn session(acts: &[Act]) -> Log {
                         { "type": "text", "text": format!("Words beside a result, {n}") } ] } }),
                 );
                 log.answer(&format!("Said after {n}."))
+            }
+            // A document that is read comes in a hidden entry behind the result.
+            Act::Paper => {
+                let call = log.call("Read", &json!({ "file_path": format!("/papers/{n}.pdf") }));
+                log.result(&call, &format!("PDF file read: /papers/{n}.pdf (295.5KB)"));
+                log.entry(
+                    "user",
+                    json!({ "isMeta": true, "message": { "role": "user", "content": [{ "type": "document", "source": {
+                        "type": "base64", "media_type": "application/pdf", "data": format!("JVBERi0xLjcNCiW1{n:04}").repeat(9) } }] } }),
+                )
             }
             // What comes next hangs on the thought and not on the words behind it, as 2.0.36 writes it if both have
             // one time.
@@ -294,6 +306,56 @@ fn a_branch_that_was_left_becomes_a_session() {
     assert_eq!((last["type"].as_str(), last["lastPrompt"].as_str()), (Some("last-prompt"), Some("Left")));
     let none = clone_of(&log.bytes(), FROM, &Recipe { path: Some(3), ..Recipe::default() }, true);
     assert_eq!(none, Err(CloneError::NoPath(3, 2).to_string()));
+}
+
+#[test]
+fn what_is_written_twice_under_one_id_can_be_the_end() {
+    let mut log = Log::new(1);
+    let prompt = log.prompt("First");
+    log.answer("One");
+    let text = String::from_utf8(log.bytes()).expect("UTF-8");
+    let again =
+        text.lines().find(|line| line.contains("First")).expect("it is there").replace("First", "Edited");
+    log.raw(&again);
+    let n = Session::read(&log.bytes()).facts.messages.len();
+    for until in 1..=n {
+        let clone = made(&log, &Recipe { until: Some(until), ..Recipe::default() });
+        let told = sent(&clone, Client::NEWEST).join(" ");
+        assert!(told.contains("Edited"), "until {until}, {prompt}: {told}");
+    }
+}
+
+#[test]
+fn bytes_that_were_torn_within_a_line_are_copied() {
+    let mut log = Log::new(1);
+    log.prompt("First");
+    log.torn("{\"type\":\"us");
+    log.answer("One");
+    let bytes = log.bytes();
+    let names = Names::new(&log.session(), TO, true);
+    let mut out = Vec::new();
+    let mut put = |piece: &mut Vec<u8>| {
+        out.append(piece);
+        Ok(())
+    };
+    let mut renaming = Renaming::new(&names, &mut put);
+    rethread_log::Scanner::default().scan_all(&bytes, &mut renaming);
+    let renamed = renaming.finish(b"").expect("memory");
+    assert!(!renamed.torn, "the last line is whole");
+    assert_eq!(out.len(), bytes.len());
+    assert_eq!(out, clone_of(&bytes, &log.session(), &Recipe::default(), true).expect("a clone"));
+}
+
+#[test]
+fn a_document_goes_with_the_call_that_read_it() {
+    let log = session(&[Act::Paper, Act::Answer, Act::Prompt, Act::Answer]);
+    let kept =
+        made(&log, &Recipe { tools: Tools { shorten: Some(10), ..Tools::default() }, ..Recipe::default() });
+    assert!(String::from_utf8_lossy(&kept).contains("JVBERi0"), "a document is not shortened");
+    let clone = made(&log, &strip(&["Read"]));
+    assert!(!String::from_utf8_lossy(&clone).contains("JVBERi0"));
+    let other = made(&log, &strip(&["Bash"]));
+    assert!(String::from_utf8_lossy(&other).contains("JVBERi0"));
 }
 
 #[test]
@@ -573,7 +635,8 @@ fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
     ];
     let log = session(&acts);
     for (name, recipe) in recipes(&log.bytes()) {
-        let made = clone_from_afar(&log.bytes(), &log.bytes(), &log.session(), &recipe).expect("a clone");
+        let made =
+            clone_from_afar(&log.bytes(), &log.bytes(), &log.session(), &recipe, false).expect("a clone");
         let foreseen = matches!(made.expect("it is in order").1, Reading::Foreseen(..));
         // What is added, as a summary or an answer is, nobody has read yet.
         if recipe.compress.is_none() && recipe.until.is_none() {
@@ -595,7 +658,7 @@ fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
         log.answer("Nothing is there.");
         for (name, recipe) in recipes(&log.bytes()) {
             let clone = clone_of(&log.bytes(), &id, &recipe, false).expect("a clone");
-            assert_eq!(is_as_foreseen(&log.bytes(), &id, &recipe, &clone), Ok(()), "{name}: {prompt}");
+            assert_eq!(is_as_foreseen(&log.bytes(), &id, &recipe, false, &clone), Ok(()), "{name}: {prompt}");
         }
     }
 }
@@ -604,7 +667,7 @@ fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
 fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
     let acts = [Act::Call(0), Act::Answer, Act::Think, Act::Prompt, Act::Call(1), Act::Parallel, Act::Answer];
     let log = session(&acts).bytes();
-    let afar = |later: &[u8], recipe: &Recipe| clone_from_afar(&log, later, FROM, recipe);
+    let afar = |later: &[u8], recipe: &Recipe| clone_from_afar(&log, later, FROM, recipe, false);
     for (name, recipe) in &recipes(&log) {
         let (clone, _) = afar(&log, recipe).expect("it is as it was").expect("it is in order");
         assert_eq!(clone, clone_of(&log, FROM, recipe, false).expect("it can be cloned"));
@@ -631,21 +694,21 @@ fn a_log_that_must_be_read_as_a_whole_may_change_too() {
     let scrambled = log.lines().rev().map(|line| format!("{line}\n")).collect::<String>();
     let odd = log.replace("\"00000001-0000-4000-8000-", "\"odd-");
     assert!(
-        clone_from_afar(scrambled.as_bytes(), scrambled.as_bytes(), FROM, &strip(&[]))
+        clone_from_afar(scrambled.as_bytes(), scrambled.as_bytes(), FROM, &strip(&[]), false)
             .is_ok_and(|made| made.is_none())
     );
     for log in [scrambled, odd].map(String::into_bytes) {
         for (name, recipe) in &recipes(&log) {
-            let clone = clone_from_afar(&log, &log, FROM, recipe).expect("it is as it was");
+            let clone = clone_from_afar(&log, &log, FROM, recipe, false).expect("it is as it was");
             assert!(
-                clone_from_afar(&log, &log[..10], FROM, recipe).is_ok_and(|made| made.is_none())
+                clone_from_afar(&log, &log[..10], FROM, recipe, false).is_ok_and(|made| made.is_none())
                     == clone.is_none(),
                 "{name}"
             );
             for at in (0..log.len()).step_by(397) {
                 let mut other = log.clone();
                 other[at] ^= 1;
-                let made = clone_from_afar(&log, &other, FROM, recipe);
+                let made = clone_from_afar(&log, &other, FROM, recipe, false);
                 // What must be put in order is not made here.
                 if let (Ok(Some((made, _))), Some((clone, _))) = (made, &clone) {
                     assert!(made == *clone, "{name}: {at}");

@@ -69,7 +69,12 @@ fn kinds(out: &mut dyn Write, row: &CloneRow, look: &Look) -> io::Result<()> {
     writeln!(out, "{}", look.paint(Style::Dim, head.trim_end()))?;
     for kind in row.bytes_by.iter().filter(|kind| kind.before + kind.after > 0) {
         let name = kind.kind.replace('_', " ");
-        let tokens = |n: u64| if kind.sent { count(n / 4) } else { "–".to_owned() };
+        // What a picture or document costs does not depend on its bytes.
+        let tokens = |n: u64| match (kind.sent, kind.kind) {
+            (true, "media") if n > 0 => "?".to_owned(),
+            (true, _) => count(n / 4),
+            (false, _) => "–".to_owned(),
+        };
         let (before, after) = (bytes(kind.before), bytes(kind.after));
         let (told, told_after) = (tokens(kind.before), tokens(kind.after));
         writeln!(out, "{name:<18} {before:>10} {after:>10} {told:>12} {told_after:>12}")?;

@@ -86,7 +86,9 @@ impl NewSession {
     pub fn begin(path: &Path) -> io::Result<Self> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         make_dir(dir)?;
-        let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir)?;
+        let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir);
+        // The name of the part is nothing that anybody knows.
+        let part = part.map_err(|error| io::Error::from(error.kind()))?;
         Ok(Self { part, path: path.to_owned() })
     }
 

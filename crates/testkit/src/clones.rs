@@ -69,7 +69,8 @@ pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> 
 /// A clone is the same if its log is not in memory, and what is known of it before it is written is what a
 /// reader makes of it.
 pub fn it_is_as_foreseen(made: &Made<'_>) -> Result<(), String> {
-    is_as_foreseen(made.log, made.id, made.recipe, &made.fresh)
+    is_as_foreseen(made.log, made.id, made.recipe, false, &made.fresh)?;
+    is_as_foreseen(made.log, made.id, made.recipe, true, &made.kept)
 }
 
 /// New ids are new everywhere, and they are all that new ids change. A plain clone is its source otherwise, link
@@ -101,6 +102,7 @@ pub fn clone_from_afar(
     later: &[u8],
     id: &str,
     recipe: &Recipe,
+    keep_ids: bool,
 ) -> Result<Option<(Vec<u8>, Reading)>, String> {
     let (mut noting, mut builder) = (Noting::to_read_again(recipe, 0), Builder::for_size(0));
     Scanner::default().scan(log, &mut noting);
@@ -118,7 +120,7 @@ pub fn clone_from_afar(
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    let outcome = made(&source, id, recipe, false)?.write(&mut |mut piece| {
+    let outcome = made(&source, id, recipe, keep_ids)?.write(&mut |mut piece| {
         bytes.append(&mut piece);
         Ok(piece)
     });
@@ -127,8 +129,14 @@ pub fn clone_from_afar(
 
 /// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
 /// a reader makes of it.
-pub fn is_as_foreseen(log: &[u8], id: &str, recipe: &Recipe, clone: &[u8]) -> Result<(), String> {
-    let Some((bytes, reading)) = clone_from_afar(log, log, id, recipe)? else { return Ok(()) };
+pub fn is_as_foreseen(
+    log: &[u8],
+    id: &str,
+    recipe: &Recipe,
+    keep_ids: bool,
+    clone: &[u8],
+) -> Result<(), String> {
+    let Some((bytes, reading)) = clone_from_afar(log, log, id, recipe, keep_ids)? else { return Ok(()) };
     if bytes != clone {
         return Err("it is another if the log is not in memory".to_owned());
     }
@@ -502,6 +510,9 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
         .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
         .filter_map(|block| block["id"].as_str().map(str::to_owned))
         .collect();
+    let source = rows(log);
+    let by_uuid: BTreeMap<&str, &Value> =
+        source.iter().filter_map(|row| Some((row["uuid"].as_str()?, row))).collect();
     let telemetry =
         ["progress", "api-request", "api-request-blob", "api-request-shape", "content-replacement"];
     for row in rows(log) {
@@ -510,8 +521,22 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
             continue;
         }
         let mut rest = row.clone();
+        let above = row["parentUuid"].as_str().and_then(|parent| by_uuid.get(parent));
+        let results_above =
+            above.into_iter().flat_map(|above| above["message"]["content"].as_array()).flatten();
+        let mut results_above = results_above.filter(|block| block["type"] == "tool_result").peekable();
+        // What a call gave beside its result goes with it.
+        let attached = row["isMeta"] == true
+            && results_above.peek().is_some()
+            && results_above.all(|block| !left.contains(&key_of(block)));
         if let Some(blocks) = rest["message"]["content"].as_array_mut() {
             let mut results_gone = false;
+            let media = |block: &&Value| block["type"] == "document" || block["type"] == "image";
+            if let Some(media) =
+                blocks.iter().filter(media).find(|block| attached && left.contains(&key_of(block)))
+            {
+                return Err(format!("what a call gave is left: {}", cut(&media.to_string())));
+            }
             blocks.retain(|block| {
                 let kind = block["type"].as_str().unwrap_or_default();
                 let judged = ["tool_use", "tool_result", "thinking", "redacted_thinking"].contains(&kind);
@@ -657,6 +682,7 @@ pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
     add("strip-thinking", &|recipe| recipe.strip_thinking = true);
     add("compress=5", &|recipe| recipe.compress = compress(5));
     add("compress=1", &|recipe| recipe.compress = compress(1));
+    add("compress=0", &|recipe| recipe.compress = compress(0));
     add("strip-tools strip-thinking", &|recipe| {
         recipe.tools = strip(&[]);
         recipe.strip_thinking = true;

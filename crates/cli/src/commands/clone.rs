@@ -29,7 +29,7 @@ pub(crate) struct Args {
     session: String,
 
     /// Only path N of `rethread tree`: the undo for a rewind
-    #[arg(long, value_name = "N", help_heading = "Which part")]
+    #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Which part")]
     path: Option<usize>,
 
     /// Only what leads to this message, and the message with the results of its calls
@@ -45,10 +45,11 @@ pub(crate) struct Args {
         value_name = "NAME,…",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "",
+        default_missing_value = "*",
+        value_parser = tool_names,
         help_heading = "What to leave out"
     )]
-    strip_tools: Option<String>,
+    strip_tools: Option<Names>,
 
     /// Leave the last N turns that have tool calls as they are; without other options, remove the older
     #[arg(long, value_name = "N", help_heading = "What to leave out")]
@@ -107,7 +108,7 @@ pub(crate) struct Args {
     summarise_with: Option<String>,
 
     /// How long CMD may take for one turn
-    #[arg(long, value_name = "SECONDS", default_value_t = Summariser::TIMEOUT.as_secs(), requires = "summarise_with", help_heading = "Condensing")]
+    #[arg(long, value_name = "SECONDS", default_value_t = Summariser::TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(1..), requires = "summarise_with", help_heading = "Condensing")]
     summarise_timeout: u64,
 
     /// Keep the ids of entries, as `claude --fork-session` does
@@ -135,6 +136,24 @@ pub(crate) struct Args {
     /// Show what would become of it, and write nothing
     #[arg(long, short = 'n', help_heading = "The result")]
     dry_run: bool,
+}
+
+/// Names of tools; none means all.
+#[derive(Debug, Clone)]
+struct Names(Vec<String>);
+
+fn tool_names(text: &str) -> Result<Names, &'static str> {
+    let names: Vec<String> =
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    match names.is_empty() {
+        true => Err("no tool is named; --strip-tools alone removes all calls"),
+        false if text == "*" => Ok(Names(Vec::new())),
+        false => Ok(Names(names)),
+    }
+}
+
+fn path_number(text: &str) -> Result<usize, &'static str> {
+    text.parse().ok().filter(|&n| n > 0).ok_or("paths are numbered from 1; `rethread tree` shows them")
 }
 
 const AFTER: &str = "\
@@ -171,14 +190,11 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
 }
 
 fn options(args: &Args, terminal: &Terminal) -> CloneOptions {
-    let names = |text: &String| -> Vec<String> {
-        text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
-    };
     let mut recipe = Recipe {
         path: args.path,
         until: args.until,
         tools: Tools {
-            strip: args.strip_tools.as_ref().map(names),
+            strip: args.strip_tools.as_ref().map(|names| names.0.clone()),
             keep: args.keep_tools,
             shorten: args.shorten_tools,
         },

@@ -62,7 +62,7 @@ impl Making<'_, '_> {
         let facts = self.plan.facts;
         let reader: Reader<'_> = self.plan.reader;
         let old = digest::Old::new(facts, reader, &self.plan.edits, &way[..cut], compress);
-        let turns = old.turns(compress);
+        let (turns, over_budget) = old.turns(compress);
         let text = old.summary(&turns, compress);
         let like = way.get(cut).copied().unwrap_or(way[cut - 1]);
         let tokens = context(&self.source.session).tokens;
@@ -78,5 +78,6 @@ impl Making<'_, '_> {
         self.plan.way = items;
         self.cloned.counts.turns = n_old as u64;
         self.cloned.turns = turns;
+        self.cloned.over_budget = over_budget;
     }
 }

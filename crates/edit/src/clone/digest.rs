@@ -137,23 +137,32 @@ impl Old {
         old
     }
 
-    /// The turns with their summaries.
-    pub(super) fn turns(&self, compress: &Compress) -> Vec<Turn> {
+    /// The turns with their summaries; also how many have none, and how many a cut one, for want of budget.
+    pub(super) fn turns(&self, compress: &Compress) -> (Vec<Turn>, (usize, usize)) {
         let covered = self.earlier.as_ref().map_or(0, |&(_, covered)| covered);
         let own = self.turns.len() - covered.min(self.turns.len());
         let share = (compress.budget / own.max(1)).clamp(SHARE.0, SHARE.1);
         // If there are more turns than the budget allows, the oldest have no summary.
         let told = compress.budget / share;
+        let lens = compress.summaries.iter().flatten().map(|text| text.chars().count()).collect();
+        let most = most_of_each(lens, compress.budget.saturating_mul(4));
+        let late = |at: usize| at + told >= self.turns.len();
         let turn = |(at, said): (usize, &Said)| {
-            let given = compress.summaries.get(at).cloned().flatten();
-            let late = at + told >= self.turns.len();
+            let given =
+                compress.summaries.get(at).and_then(Option::as_deref).map(|text| start_of(text, most));
+            let late = late(at);
             let made =
                 || (at >= covered && late).then(|| said.summary(share)).filter(|text| !text.is_empty());
             let (first, last) = said.messages.unwrap_or_default();
             let text = if compress.transcripts { said.transcript() } else { String::new() };
             Turn { n: said.n, messages: (first, last), text, summary: given.or_else(made) }
         };
-        self.turns.par_iter().enumerate().map(turn).collect()
+        let turns: Vec<Turn> = self.turns.par_iter().enumerate().map(turn).collect();
+        let wants = |&(at, turn): &(usize, &Turn)| turn.n > 0 && at >= covered && !late(at);
+        let untold =
+            turns.iter().enumerate().filter(wants).filter(|(_, turn)| turn.summary.is_none()).count();
+        let cut = compress.summaries.iter().flatten().filter(|text| text.chars().count() > most).count();
+        (turns, (untold, cut))
     }
 
     /// The text that stands in for the turns.
@@ -585,6 +594,20 @@ fn one_line(text: &str, most: usize) -> String {
 }
 
 /// The beginning of a text, with a mark if there was more.
+/// How long each text may be at most, so that all together have this room: short ones leave theirs to the others.
+fn most_of_each(mut lens: Vec<usize>, mut room: usize) -> usize {
+    lens.sort_unstable();
+    let n = lens.len();
+    for (at, len) in lens.into_iter().enumerate() {
+        let fair = room / (n - at);
+        if len > fair {
+            return fair;
+        }
+        room -= len;
+    }
+    usize::MAX
+}
+
 fn start_of(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text[..at].trim_end()),
@@ -595,6 +618,14 @@ fn start_of(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_texts_leave_their_room_to_long_ones() {
+        assert_eq!(most_of_each(vec![10, 20, 30], 60), usize::MAX);
+        assert_eq!(most_of_each(vec![100, 10, 100], 60), 25);
+        assert_eq!(most_of_each(vec![100; 4], 2), 0);
+        assert_eq!(most_of_each(Vec::new(), 0), usize::MAX);
+    }
 
     #[test]
     fn sentences_are_found_and_code_is_not() {

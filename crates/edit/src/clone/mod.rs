@@ -45,6 +45,8 @@ pub enum CloneError {
     NoMessage(usize, usize),
     /// The message is not on the path.
     NotOnPath(usize, usize),
+    /// The entry that it is to end with has no id, and the log had to be put in order.
+    NoEnd,
     /// Nothing was said in the session.
     Empty,
     /// It is the log of a subagent, which has no paths.
@@ -57,6 +59,7 @@ impl std::fmt::Display for CloneError {
             Self::NoPath(n, of) => write!(f, "there is no path {n}: the session has {of}"),
             Self::NoMessage(n, of) => write!(f, "there is no message {n}: the session has {of}"),
             Self::NotOnPath(n, path) => write!(f, "message {n} is not on path {path}"),
+            Self::NoEnd => write!(f, "the entry at the end of it has no id"),
             Self::Empty => write!(f, "nothing was said in this session"),
             Self::Subagent => write!(f, "this is the log of a subagent, not a session"),
         }
@@ -110,6 +113,8 @@ pub struct Cloned<'a> {
     pub thinking_followed: bool,
     /// The turns that were condensed.
     pub turns: Vec<Turn>,
+    /// How many of them have no summary, and how many a cut one: the budget has no room for more.
+    pub over_budget: (usize, usize),
     /// The first prompt of the conversation, as an index of a node.
     first_prompt: Option<usize>,
     /// Tools that were named and never called.
@@ -161,6 +166,7 @@ pub fn clone<'a>(
         spared: Vec::new(),
         thinking_followed: false,
         turns: Vec::new(),
+        over_budget: (0, 0),
         first_prompt: None,
         unknown_tools: Vec::new(),
         usage_settled: false,
@@ -194,6 +200,9 @@ pub fn clone<'a>(
     let metadata = making.choose_records(&selection);
     making.lay_out(&metadata);
     making.count(&asked);
+    if !selection.way.is_empty() && plan.kept_way().is_empty() {
+        return Err(CloneError::Empty);
+    }
     let (survivors, siblings) = (plan.survivors(), plan.siblings());
     let facts = &source.session.facts;
     // Of several entries with one id one may be left.
@@ -209,8 +218,10 @@ pub fn clone<'a>(
         instead.filter(|_| !stays)
     };
     let keeps = cloned.names.keeps();
-    let instead =
-        |node: usize| Instead { uid: facts.nodes[node].uid, text: keeps.then(|| plan.reader.uuid(node)) };
+    let instead = |node: usize| Instead {
+        uid: facts.nodes[node].uid,
+        text: keeps.then(|| spelled_id(&plan.reader.uuid(node))),
+    };
     let moved: FxHashMap<Uid, Instead> = (0..facts.nodes.len())
         .filter_map(|node| Some((facts.nodes[node].uid, instead(gone(node)?))))
         .collect();
@@ -420,9 +431,10 @@ impl Making<'_, '_> {
                 }
             }
             let mended = plan.touched(node) != asked[node];
-            let edit = plan.edits.get(node);
+            let edit = plan.edits.get(node).filter(|_| !plan.is_dropped(node));
             let other = edit.is_some_and(|e| e.uuid.is_some() || e.time.is_some() || e.model.is_some());
-            counts.mended += u64::from(mended || other);
+            let (was_gone, ..) = asked[node];
+            counts.mended += u64::from(!was_gone && (mended || other));
         }
         let added =
             |new: &&crate::plan::New| !matches!(new.kind, NewKind::Boundary { .. } | NewKind::Summary { .. });
@@ -511,6 +523,12 @@ impl Cloned<'_> {
     pub fn is_plain(&self) -> bool {
         self.plan.is_none()
     }
+}
+
+/// An id as it stands between quotes.
+fn spelled_id(id: &str) -> String {
+    let quoted = String::from_utf8(crate::splice::string(id)).unwrap_or_default();
+    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
 /// What somebody said in an entry that loses the results beside it: without them it is a prompt.

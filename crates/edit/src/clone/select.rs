@@ -54,7 +54,10 @@ impl Selection {
             fact.flags.is_boundary() || fact.flags.is_summary() && fact.parent.is_none()
         };
         starts.extend(way.iter().filter(begins));
-        let other_paths = if single { paths.len().saturating_sub(1) } else { 0 };
+        // A path that was cut is no other one; one that was joined is in the clone.
+        let on_way: FxHashSet<usize> = way.iter().copied().collect();
+        let n_out = paths.iter().filter(|path| !on_way.contains(&path.tip)).count();
+        let other_paths = n_out.min(paths.len().saturating_sub(1));
         Ok(Self { way, path, starts, breaks: meant.breaks, single, other_paths })
     }
 
@@ -65,7 +68,10 @@ impl Selection {
         plan.starts.clone_from(&self.starts);
         if self.single {
             let kept = plan.on_way();
-            for node in (0..kept.len()).filter(|&node| !kept[node]) {
+            // Of several entries with one id the last is on the way, and stands where the first did.
+            let ids = self.way.iter().filter(|_| facts.has_duplicates()).map(|&node| facts.nodes[node].uid);
+            let ids: FxHashSet<Uid> = ids.collect();
+            for node in (0..kept.len()).filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
                 // Whether a subagent's entries are kept, depends on its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.all_sidechain() {
                     plan.drop_asked(node);
@@ -95,7 +101,7 @@ fn end_among(source: &Source<'_>, recipe: &Recipe, paths: &[Path]) -> Result<Opt
     let session = &source.session;
     let n_messages = session.facts.messages.len();
     if let Some(uid) = recipe.end {
-        return Ok(session.facts.node_of(uid));
+        return session.facts.node_of(uid).map(Some).ok_or(CloneError::NoEnd);
     }
     let path = recipe.path.map(|n| path_of(paths, n)).transpose()?;
     let Some(n) = recipe.until else { return Ok(path.map(|path| path.tip)) };

@@ -175,7 +175,7 @@ impl<'a> Making<'_, 'a> {
         let mut shorter = vec![false; facts.calls.len()];
         for node in 0..facts.nodes.len() {
             let cuts = self.plan.shorts.of(node);
-            let cut = |part: u32| cuts.iter().any(|cut| cut.part == part);
+            let cut = |part: u32| cuts.binary_search_by_key(&part, |cut| cut.part).is_ok();
             let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
             for (at, block) in (0..).zip(blocks) {
                 let changed = cut(at) || cut(COPY) && block.sort == Sort::Result;
@@ -273,6 +273,34 @@ impl<'a> Making<'_, 'a> {
             if ids.filter_map(Json::as_str).any(|id| removed.0.contains(&*id)) {
                 self.plan.drop_asked(node);
             }
+        }
+        self.drop_attached_media();
+    }
+
+    /// Drops pictures and documents that a call gave beside its result: clients send them in a hidden entry behind
+    /// it, which names no call.
+    fn drop_attached_media(&mut self) {
+        let facts = self.plan.facts;
+        let stripped = |call: usize| self.cloned.fates.get(call) == Some(&Fate::Strip);
+        let mut gone = FxHashSet::default();
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            let blocks = facts.blocks_of(node);
+            let media = |block: &Block| block.sort == Sort::Media;
+            if fact.role != Role::User || !fact.flags.is_meta() || !blocks.iter().any(media) {
+                continue;
+            }
+            let Some(above) = facts.parent_of(node) else { continue };
+            let mut results = facts.blocks_of(above).iter().filter(|block| block.sort == Sort::Result);
+            // One file may be several entries.
+            let of_stripped = results.next().is_some_and(|first| {
+                [first].into_iter().chain(results).all(|block| block.call().is_some_and(stripped))
+            });
+            if of_stripped || gone.contains(&above) {
+                gone.insert(node);
+            }
+        }
+        for node in gone {
+            self.plan.drop_asked(node);
         }
     }
 

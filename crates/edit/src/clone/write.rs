@@ -65,8 +65,7 @@ impl Pool {
 }
 
 /// Makes something of each item, on all processors, and takes what was made in the order of the items. What
-/// makes it has something of its own to work with. The threads take turns, so none waits for another, and
-/// little is made ahead of what is taken.
+/// makes it has something of its own to work with. The threads take turns, each a few items ahead of what is taken.
 fn in_order<T: Sync, W: Default, M: Send>(
     items: &[T],
     make: impl Fn(&T, &mut W) -> M + Sync,

@@ -199,8 +199,9 @@ impl<'a> Plan<'a> {
     /// How long a block of an entry will be, if it is shorter.
     pub(crate) fn short_len(&self, node: usize, block: usize) -> Option<usize> {
         let part = u32::try_from(block).ok()?;
-        let mut cuts =
-            self.shorts.of(node).iter().filter(|cut| cut.part == part).map(|cut| &cut.cut).peekable();
+        let of_all = self.shorts.of(node);
+        let of_block = &of_all[of_all.partition_point(|cut| cut.part < part)..];
+        let mut cuts = of_block.iter().take_while(|cut| cut.part == part).map(|cut| &cut.cut).peekable();
         cuts.peek()?;
         Some(len_without(self.facts.blocks_of(node)[block].len as usize, cuts))
     }
@@ -596,12 +597,16 @@ impl<'a> Plan<'a> {
     pub(crate) fn mark_end(&mut self) {
         let way = self.kept_way();
         let Some(&last) = way.last() else { return };
-        let Some(&Item::Old(like)) = way.iter().rev().find(|item| matches!(item, Item::Old(_))) else {
-            return;
-        };
+        let old =
+            way.iter().rev().find_map(|item| if let Item::Old(node) = item { Some(*node) } else { None });
+        let like = old.unwrap_or_else(|| match last {
+            Item::Old(node) => node,
+            Item::New(new) => self.new[new].like,
+        });
         let asks = !self.ends_with_answer();
         let kind = if asks { NewKind::NoReply } else { NewKind::End };
-        let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).max();
+        let added = self.new.iter().filter_map(|new| new.time.millis());
+        let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).chain(added).max();
         let now = self.time_of(like).millis();
         let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
         let new = self.add(kind, Kind::OtherBranch, like, millis);

@@ -35,6 +35,8 @@ pub(super) struct Made<'m> {
     pub(super) cloned: Option<&'m edit::Cloned<'m>>,
 }
 
+/// Where that lies what a clone left out.
+const REMOVED: &str = "removed.jsonl";
 /// Where large results lie.
 const RESULTS: &str = "tool-results";
 
@@ -93,7 +95,7 @@ impl Library {
     ) -> io::Result<()> {
         let side = path.with_extension("");
         if options.keep_removed {
-            let file = side.join("removed.jsonl");
+            let file = side.join(REMOVED);
             let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed()).peekable();
             if removed.peek().is_some() {
                 let mut part = NewSession::begin(&file)?;
@@ -121,6 +123,12 @@ impl Library {
             all || beside.refers_to(below)
         })?;
         beside.tool_results = results;
+        // What an earlier clone left out is still not there.
+        let removed = from.join(REMOVED);
+        if all && beside.removed.is_none() && removed.is_file() {
+            rethread_store::make_dir(&side)?;
+            rethread_store::copy_private(&removed, &side.join(REMOVED))?;
+        }
         let title = from.join("custom-title.json");
         if options.recipe.title.is_none() && title.is_file() {
             rethread_store::make_dir(&side)?;

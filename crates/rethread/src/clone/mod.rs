@@ -115,7 +115,10 @@ impl Library {
         let names = self.names_for(source, &id, target.as_deref(), options);
         let mut beside = Beside::of(source);
         let plain = options.recipe.is_plain() && source.bytes.is_none();
-        let names = if plain { names.knowing_also(self.entries_of_agents(source)) } else { names };
+        let names = match source.bytes {
+            None => names.knowing_also(self.entries_of_agents(source)),
+            Some(_) => names,
+        };
         let streamed = match &target {
             Some(path) if plain => self.write_plain(source, path, &names, options, &mut beside)?,
             _ => None,
@@ -475,7 +478,8 @@ fn makable(session: &Session) -> Result<(), Unmakable> {
 fn bytes_by(before: &rethread_model::Bytes, after: &rethread_model::Bytes) -> Vec<BytesBy> {
     let (before, after) = (before.by_kind(), after.by_kind());
     let both = before.into_iter().zip(after);
-    let is_sent =
-        |kind: &str| matches!(kind, "text" | "thinking" | "tool_input" | "tool_result" | "attachments");
+    let is_sent = |kind: &str| {
+        matches!(kind, "text" | "thinking" | "tool_input" | "tool_result" | "media" | "attachments")
+    };
     both.map(|((kind, before), (_, after))| BytesBy { kind, before, after, sent: is_sent(kind) }).collect()
 }

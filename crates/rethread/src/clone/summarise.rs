@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -65,9 +66,9 @@ impl Summariser {
 
     fn run(&self, turn: &str) -> Result<String, String> {
         let mut command = shell(&self.command);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("it did not start: {error}"))?;
-        let (mut stdin, mut stdout) = (child.stdin.take(), child.stdout.take());
+        let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let turn = turn.to_owned();
         // It may stop reading, or write before it has read everything.
         std::thread::spawn(move || {
@@ -75,14 +76,7 @@ impl Summariser {
                 let _ = stdin.write_all(turn.as_bytes());
             }
         });
-        let (give, text) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(stdout) = &mut stdout {
-                let _ = stdout.take(MAX_SUMMARY).read_to_end(&mut text);
-            }
-            let _ = give.send(text);
-        });
+        let (text, said) = (heard(stdout), heard(stderr));
         let end = Instant::now().checked_add(self.timeout);
         let late = || format!("it took longer than {} seconds", self.timeout.as_secs());
         let status = wait(&mut child, end).ok_or_else(late)?;
@@ -92,16 +86,49 @@ impl Summariser {
             stop(&mut child);
             late()
         })?;
-        if !status.success() {
-            return Err(format!("it ended with {status}"));
+        if text.len() as u64 >= MAX_SUMMARY {
+            return Err("it wrote more than a megabyte".into());
         }
-        let text = String::from_utf8_lossy(&text).trim().to_owned();
+        if !status.success() {
+            let said = said.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
+            let said = readable(&said);
+            let said: String = said
+                .lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty())
+                .unwrap_or_default()
+                .chars()
+                .take(200)
+                .collect();
+            let why = if said.is_empty() { String::new() } else { format!(": {said}") };
+            return Err(format!("it ended with {status}{why}"));
+        }
+        let text = readable(&text).trim().to_owned();
         if text.is_empty() { Err("it wrote nothing".into()) } else { Ok(text) }
     }
 }
 
-/// A summary is short; a command that writes without end is stopped.
+/// A summary is short; a command that writes without end is not listened to any more.
 const MAX_SUMMARY: u64 = 1 << 20;
+
+/// Reads what a command writes, on a thread of its own.
+fn heard(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (give, text) = channel();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(from) = from {
+            let _ = from.take(MAX_SUMMARY).read_to_end(&mut text);
+        }
+        let _ = give.send(text);
+    });
+    text
+}
+
+/// What a command wrote, as text: what no reader sees is left out.
+fn readable(bytes: &[u8]) -> String {
+    let shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    String::from_utf8_lossy(bytes).chars().filter(shown).collect()
+}
 
 fn shell(command: &str) -> Command {
     #[cfg(windows)]

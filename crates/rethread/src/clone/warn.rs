@@ -17,6 +17,12 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
         let entries = some(counts.mended, "entry was", "entries were");
         warnings.push(format!("{entries} mended so that every client takes the clone"));
     }
+    if counts.added > 0 {
+        let entries = some(counts.added, "entry was", "entries were");
+        warnings.push(format!(
+            "{entries} added so that every client takes the clone: a missing result, an answer, or a mark at the end"
+        ));
+    }
     if !cloned.unknown_tools.is_empty() {
         let names = cloned.unknown_tools.join(", ");
         let tools = cloned.tools().join(", ");
@@ -42,6 +48,17 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
         let but =
             if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
         warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
+    }
+    let (untold, cut) = cloned.over_budget;
+    if untold > 0 {
+        let turns = some(untold as u64, "turn has", "turns have");
+        warnings.push(format!(
+            "the oldest {turns} no summary, only the user's words (a larger --budget gives them one)"
+        ));
+    }
+    if cut > 0 {
+        let summaries = some(cut as u64, "summary was", "summaries were");
+        warnings.push(format!("{summaries} cut to what --budget has room for"));
     }
     if recipe.compress.is_some() && counts.turns == 0 {
         warnings.push("there are no older turns to condense".into());

@@ -27,7 +27,10 @@ pub(super) fn rename(
         let mut renaming = edit::Renaming::new(names, &mut put);
         let mut builder = Builder::for_size(limit);
         let read = rethread_store::scan_for_two(from, limit, &mut renaming, &mut builder);
-        let facts = read.map(|(scanner, _)| builder.finish(scanner.lines(), scanner.bad_lines));
+        let facts = read.and_then(|(scanner, size)| match size == limit {
+            true => Ok(builder.finish(scanner.lines(), scanner.bad_lines)),
+            false => Err(io::Error::new(io::ErrorKind::ResourceBusy, "it became shorter while it was read")),
+        });
         Ok((renaming.finish(tail)?, facts))
     })?;
     for (at, name) in &renamed.late {
