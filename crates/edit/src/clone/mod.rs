@@ -191,6 +191,7 @@ pub fn clone<'a>(
     making.edit_thinking();
     making.drop_left_notes();
     making.drop_trailing();
+    making.drop_copies(&selection);
     let asked: Vec<Touched> = (0..making.plan.facts.nodes.len()).map(|n| making.plan.touched(n)).collect();
     making.plan.mend();
     making.plan.lay_in_line();
@@ -305,6 +306,20 @@ impl Making<'_, '_> {
             {
                 self.plan.drop_asked(node);
             }
+        }
+    }
+
+    /// Drops what has the id of an entry that goes: of several with one id the last is on the way, and the others
+    /// are kept with it alone.
+    fn drop_copies(&mut self, selection: &Selection) {
+        let facts = self.plan.facts;
+        if !selection.single || !facts.has_duplicates() {
+            return;
+        }
+        let gone = selection.way.iter().filter(|&&node| self.plan.is_dropped(node));
+        let gone: FxHashSet<Uid> = gone.map(|&node| facts.nodes[node].uid).collect();
+        for (node, _) in facts.nodes.iter().enumerate().filter(|(_, fact)| gone.contains(&fact.uid)) {
+            self.plan.drop_asked(node);
         }
     }
 
