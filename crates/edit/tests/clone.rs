@@ -1,7 +1,7 @@
 //! Clones of sessions of every shape: what must hold of each, and what each recipe does.
 
 use proptest::prelude::*;
-use rethread_edit::{CloneError, Compress, Names, Preset, Reading, Recipe, Renaming, Source, Tools};
+use rethread_edit::{CloneError, Compress, Names, Preset, Reading, Recipe, Renamed, Renaming, Source, Tools};
 use rethread_model::{Client, Reader, Session, resume};
 use rethread_testkit::Log;
 use rethread_testkit::clones::{
@@ -175,6 +175,24 @@ fn session(acts: &[Act]) -> Log {
     log
 }
 
+/// Makes a plain clone while the log is read.
+fn renamed(bytes: &[u8], id: &str, keep: bool) -> (Vec<u8>, Renamed) {
+    let names = Names::new(id, TO, keep);
+    let mut out = Vec::new();
+    let mut put = |piece: &mut Vec<u8>| {
+        out.extend_from_slice(piece);
+        Ok(())
+    };
+    let mut renaming = Renaming::new(&names, &mut put);
+    rethread_log::Scanner::default().scan_all(bytes, &mut renaming);
+    let renamed = renaming.finish(b"").expect("memory");
+    for (at, name) in &renamed.late {
+        let at = usize::try_from(*at).expect("in memory");
+        out[at..at + name.len()].copy_from_slice(name);
+    }
+    (out, renamed)
+}
+
 /// Asks whether a law holds of the clones of a session, by every recipe.
 fn holds(acts: &[Act], law: Law) -> Result<(), TestCaseError> {
     let log = session(acts);
@@ -232,19 +250,7 @@ proptest! {
             log.torn("{\"type\":\"user\",\"uuid\":\"00000001-0000-40");
         }
         let bytes = log.bytes();
-        let names = Names::new(&log.session(), TO, keep);
-        let mut out = Vec::new();
-        let mut put = |piece: &mut Vec<u8>| {
-            out.extend_from_slice(piece);
-            Ok(())
-        };
-        let mut renaming = Renaming::new(&names, &mut put);
-        rethread_log::Scanner::default().scan_all(&bytes, &mut renaming);
-        let renamed = renaming.finish(b"").expect("memory");
-        for (at, name) in &renamed.late {
-            let at = usize::try_from(*at).expect("in memory");
-            out[at..at + name.len()].copy_from_slice(name);
-        }
+        let (out, renamed) = renamed(&bytes, &log.session(), keep);
         prop_assert!(!renamed.odd);
         let whole = clone_of(&bytes, &log.session(), &Recipe::default(), keep).expect("a clone");
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
@@ -332,15 +338,7 @@ fn bytes_that_were_torn_within_a_line_are_copied() {
     log.torn("{\"type\":\"us");
     log.answer("One");
     let bytes = log.bytes();
-    let names = Names::new(&log.session(), TO, true);
-    let mut out = Vec::new();
-    let mut put = |piece: &mut Vec<u8>| {
-        out.append(piece);
-        Ok(())
-    };
-    let mut renaming = Renaming::new(&names, &mut put);
-    rethread_log::Scanner::default().scan_all(&bytes, &mut renaming);
-    let renamed = renaming.finish(b"").expect("memory");
+    let (out, renamed) = renamed(&bytes, &log.session(), true);
     assert!(!renamed.torn, "the last line is whole");
     assert_eq!(out.len(), bytes.len());
     assert_eq!(out, clone_of(&bytes, &log.session(), &Recipe::default(), true).expect("a clone"));
