@@ -197,7 +197,6 @@ fn an_entry_before_its_parent_is_bridged_too() {
     assert!(String::from_utf8_lossy(&out).contains(r#"{"parentUuid":"a","type":"assistant""#));
 }
 
-/// A library of 423 MB that somebody measured, made small: 56 % base64, files that are stored twice.
 /// 2.0.36 hangs what comes next on a thought if the words behind it have the same time.
 #[test]
 fn words_behind_a_thought_that_goes_stay_on_the_way() {
@@ -227,6 +226,7 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
     }
 }
 
+/// A library of 423 MB that somebody measured, made small: 56 % base64, files that are stored twice.
 #[test]
 fn of_a_hoard_little_is_left() {
     let log = hoard(7, 8).bytes();

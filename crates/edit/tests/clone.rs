@@ -208,7 +208,7 @@ macro_rules! laws {
     ($($law:ident)*) => {
         #[test]
         fn every_law_has_a_test() {
-            assert_eq!([$(stringify!($law)),*].len(), LAWS.len());
+            assert_eq!([$(stringify!($law)),*], LAWS.map(|(name, _)| name));
         }
 
         proptest! {

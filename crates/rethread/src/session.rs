@@ -300,7 +300,7 @@ impl RemovedLog {
 impl Loaded {
     /// Reads what this session left out, if it is a clone that kept it.
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
-        let path = self.source.file.side_dir().join("removed.jsonl");
+        let path = self.source.file.side_dir().join(REMOVED);
         if self.source.bytes.is_some() || !path.is_file() {
             return Ok(None);
         }
@@ -328,7 +328,9 @@ impl Loaded {
 }
 
 /// The directory of results that were too large for the log.
-const RESULTS: &str = "tool-results";
+pub(crate) const RESULTS: &str = "tool-results";
+/// The file beside a clone with what it left out.
+pub(crate) const REMOVED: &str = "removed.jsonl";
 
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)

@@ -59,10 +59,7 @@ pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
     let pretty = text.contains(&b'\n');
     let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
     // A client may have written it in the meantime; then its list counts.
-    let mut part = tempfile::Builder::new()
-        .prefix(".rethread-")
-        .suffix(".part")
-        .tempfile_in(index.parent().unwrap_or(Path::new(".")))?;
+    let mut part = crate::write::part_of(&index)?;
     part.write_all(&new)?;
     part.as_file().sync_all()?;
     if fs::read(&index)? != text {

@@ -26,7 +26,7 @@ pub struct Written {
 ///
 /// The file is not synced: what is made again at will need not outlive a power cut.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Written> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = dir_of(path);
     let mut builder = tempfile::Builder::new();
     builder.prefix(PART.0).suffix(PART.1);
     #[cfg(unix)]
@@ -84,12 +84,8 @@ pub struct NewSession {
 impl NewSession {
     /// Begins a session; its directory is made if need be. Nothing has its name until it is whole.
     pub fn begin(path: &Path) -> io::Result<Self> {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        make_dir(dir)?;
-        let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir);
-        // The name of the part is nothing that anybody knows.
-        let part = part.map_err(|error| io::Error::from(error.kind()))?;
-        Ok(Self { part, path: path.to_owned() })
+        make_dir(dir_of(path))?;
+        Ok(Self { part: part_of(path)?, path: path.to_owned() })
     }
 
     /// Adds bytes.
@@ -170,10 +166,20 @@ pub fn replace_session(path: &Path, before: &[u8], bytes: &[u8]) -> io::Result<P
     Ok(backup)
 }
 
+/// The directory that a file is in.
+fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Begins what is to be a file, beside it. Temporary files are readable by their owner alone, and stay so.
+pub(crate) fn part_of(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir_of(path));
+    // The name of the part is nothing that anybody knows.
+    part.map_err(|error| io::Error::from(error.kind()))
+}
+
 fn session_part(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Temporary files are readable by their owner alone, and stay so.
-    let mut part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir)?;
+    let mut part = part_of(path)?;
     part.write_all(bytes)?;
     part.as_file().sync_all()?;
     Ok(part)
@@ -181,7 +187,7 @@ fn session_part(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile
 
 /// Makes a new name durable, where the system can.
 fn sync_dir(path: &Path) {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = dir_of(path);
     if let Ok(dir) = File::open(dir) {
         let _ = dir.sync_all();
     }

@@ -6,7 +6,8 @@ use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
 use rethread_log::{BlockKind, Scanner};
 use rethread_model::{Builder, Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+use crate::spelled::{blocks_of, members_of};
 
 /// The id of the source in these checks, where its file has none.
 pub const FROM: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
@@ -48,8 +49,12 @@ impl<'l> Made<'l> {
 /// Something that must hold of every clone.
 pub type Law = fn(&Made<'_>) -> Result<(), String>;
 
-/// All that must hold of every clone.
-pub const LAWS: [Law; 8] = [
+macro_rules! named {
+    ($($law:ident),* $(,)?) => { [$((stringify!($law), $law as Law)),*] };
+}
+
+/// All that must hold of every clone, by name.
+pub const LAWS: [(&str, Law); 8] = named![
     it_is_as_foreseen,
     no_id_of_the_source_remains,
     it_is_the_source_but_for_ids,
@@ -63,7 +68,7 @@ pub const LAWS: [Law; 8] = [
 /// Says what does not hold of the clone of a log by a recipe.
 pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
     let made = Made::new(log, id, recipe)?;
-    LAWS.iter().try_for_each(|law| law(&made))
+    LAWS.iter().try_for_each(|(_, law)| law(&made))
 }
 
 /// A clone is the same if its log is not in memory, and what is known of it before it is written is what a
@@ -345,51 +350,8 @@ const LINKS: [&str; 7] = [
 ];
 
 /// The members of an entry as they are spelled, but for links.
-fn spelled(line: &[u8]) -> Vec<(String, &RawValue)> {
-    let members: Members<'_> = serde_json::from_slice(line).unwrap_or_default();
-    members.0.into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
-}
-
-/// The blocks of a message as they are spelled.
-fn spelled_blocks(line: &[u8]) -> Vec<&str> {
-    #[derive(serde::Deserialize)]
-    struct Row<'l> {
-        #[serde(borrow)]
-        message: Message<'l>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Message<'l> {
-        #[serde(borrow)]
-        content: Vec<&'l RawValue>,
-    }
-    let row = serde_json::from_slice::<Row<'_>>(line);
-    row.map_or_else(|_| Vec::new(), |row| row.message.content.into_iter().map(RawValue::get).collect())
-}
-
-/// The members of an object, in their order, each as it is spelled.
-#[derive(Default)]
-struct Members<'l>(Vec<(String, &'l RawValue)>);
-
-impl<'l> serde::Deserialize<'l> for Members<'l> {
-    fn deserialize<D: serde::Deserializer<'l>>(from: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'l> serde::de::Visitor<'l> for Visitor {
-            type Value = Members<'l>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, "an object")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'l>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        from.deserialize_map(Visitor)
-    }
+fn spelled(line: &[u8]) -> Vec<(String, &str)> {
+    members_of(line).into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
 }
 
 /// Entries that are kept are spelled as they were, but for links; those that were changed keep all but what was
@@ -408,11 +370,7 @@ pub fn what_is_kept_is_kept_byte_for_byte(made: &Made<'_>) -> Result<(), String>
     for (line, row) in lines_and_rows(clone) {
         let Some(was) = row["uuid"].as_str().and_then(|uuid| before.get(uuid)) else { continue };
         let now = spelled(line);
-        let same = |was: &[u8]| {
-            let was = spelled(was);
-            was.len() == now.len() && was.iter().zip(&now).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
-        };
-        if was.iter().any(|(was, _)| same(was)) {
+        if was.iter().any(|(was, _)| spelled(was) == now) {
             continue;
         }
         let (old_line, was) = &was[was.len() - 1];
@@ -451,7 +409,7 @@ pub fn what_is_kept_is_kept_byte_for_byte(made: &Made<'_>) -> Result<(), String>
         let blank = |content: &Value| ["", "(no content)"].contains(&text_of(content).trim());
         let odd = was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
         let mended = lone || odd || old.iter().any(blank) || new.iter().any(blank);
-        let (old, new) = (spelled_blocks(old_line), spelled_blocks(line));
+        let (old, new) = (blocks_of(old_line), blocks_of(line));
         if recipe.tools.shorten.is_none()
             && !results
             && !mended
@@ -505,17 +463,17 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
         }
     }
     let (mut gone, mut other): (Vec<(bool, String)>, String) = (Vec::new(), String::new());
-    let calls: BTreeSet<String> = rows(log)
+    let source = rows(log);
+    let calls: BTreeSet<String> = source
         .iter()
         .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
         .filter_map(|block| block["id"].as_str().map(str::to_owned))
         .collect();
-    let source = rows(log);
     let by_uuid: BTreeMap<&str, &Value> =
         source.iter().filter_map(|row| Some((row["uuid"].as_str()?, row))).collect();
     let telemetry =
         ["progress", "api-request", "api-request-blob", "api-request-shape", "content-replacement"];
-    for row in rows(log) {
+    for row in &source {
         let kind = row["type"].as_str().unwrap_or_default();
         if telemetry.contains(&kind) {
             continue;

@@ -9,6 +9,7 @@ pub mod hostile;
 mod log;
 pub mod planted;
 mod shared;
+mod spelled;
 
 pub use harms::harm_of;
 pub use home::Home;

@@ -64,7 +64,7 @@ impl Bridges {
 
     /// Notes that a part of a message stays, for those parts above it that are gone; gives those of which that was
     /// not known.
-    fn stays<'b>(&'b mut self, id: &'b [u8], parent: &[u8], message: Uid) -> Vec<Uid> {
+    fn stays(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
         let mut noted = Vec::new();
         let mut above = Uid::new(parent);
         while let Some(bridge) = self.0.get_mut(&above)
@@ -357,7 +357,7 @@ impl<'c> Cleaner<'c> {
 
     /// Lets what names an entry that is gone name what stands in for it.
     fn bridge(&mut self, raw: &[u8], line: &Line) {
-        let message = message_id(raw, line);
+        let message = if self.bridges.0.is_empty() { Uid::NONE } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
             && !message.is_none()
         {

@@ -49,6 +49,15 @@ pub struct Turn {
     pub summary: Option<String>,
 }
 
+/// What a budget had no room for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OverBudget {
+    /// How many turns have no summary.
+    pub untold: usize,
+    /// How many have one that was cut.
+    pub cut: usize,
+}
+
 impl Making<'_, '_> {
     /// Condenses all turns but the last ones.
     pub(super) fn compress(&mut self) {

@@ -9,7 +9,7 @@ use rethread_log::{BlockKind, Json, Line, parse_entry};
 use rethread_model::{Facts, Reader, Role, describe_media, telling};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::compress::{Compress, Turn};
+use super::compress::{Compress, OverBudget, Turn};
 use crate::plan::{BlockEdit, Edit, Edits};
 
 /// Turns that are to be condensed.
@@ -137,8 +137,8 @@ impl Old {
         old
     }
 
-    /// The turns with their summaries; also how many have none, and how many a cut one, for want of budget.
-    pub(super) fn turns(&self, compress: &Compress) -> (Vec<Turn>, (usize, usize)) {
+    /// The turns with their summaries, and what the budget had no room for.
+    pub(super) fn turns(&self, compress: &Compress) -> (Vec<Turn>, OverBudget) {
         let covered = self.earlier.as_ref().map_or(0, |&(_, covered)| covered);
         let own = self.turns.len() - covered.min(self.turns.len());
         let share = (compress.budget / own.max(1)).clamp(SHARE.0, SHARE.1);
@@ -162,7 +162,7 @@ impl Old {
         let untold =
             turns.iter().enumerate().filter(wants).filter(|(_, turn)| turn.summary.is_none()).count();
         let cut = compress.summaries.iter().flatten().filter(|text| text.chars().count() > most).count();
-        (turns, (untold, cut))
+        (turns, OverBudget { untold, cut })
     }
 
     /// The text that stands in for the turns.
@@ -593,7 +593,6 @@ fn one_line(text: &str, most: usize) -> String {
     start_of(&line, most)
 }
 
-/// The beginning of a text, with a mark if there was more.
 /// How long each text may be at most, so that all together have this room: short ones leave theirs to the others.
 fn most_of_each(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
@@ -608,6 +607,7 @@ fn most_of_each(mut lens: Vec<usize>, mut room: usize) -> usize {
     usize::MAX
 }
 
+/// The beginning of a text, with a mark if there was more.
 fn start_of(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text[..at].trim_end()),

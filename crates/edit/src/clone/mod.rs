@@ -22,7 +22,7 @@ use rethread_log::Kind;
 use rethread_model::{Node, Path, Role, Session, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-pub use compress::{Compress, Turn};
+pub use compress::{Compress, OverBudget, Turn};
 pub use context::{Context, Measure, context};
 pub use gist::Gist;
 pub use recipe::{Preset, Recipe};
@@ -113,8 +113,8 @@ pub struct Cloned<'a> {
     pub thinking_followed: bool,
     /// The turns that were condensed.
     pub turns: Vec<Turn>,
-    /// How many of them have no summary, and how many a cut one: the budget has no room for more.
-    pub over_budget: (usize, usize),
+    /// What of their summaries the budget had no room for.
+    pub over_budget: OverBudget,
     /// The first prompt of the conversation, as an index of a node.
     first_prompt: Option<usize>,
     /// Tools that were named and never called.
@@ -166,7 +166,7 @@ pub fn clone<'a>(
         spared: Vec::new(),
         thinking_followed: false,
         turns: Vec::new(),
-        over_budget: (0, 0),
+        over_budget: OverBudget::default(),
         first_prompt: None,
         unknown_tools: Vec::new(),
         usage_settled: false,

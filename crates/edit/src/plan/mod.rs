@@ -597,12 +597,11 @@ impl<'a> Plan<'a> {
     pub(crate) fn mark_end(&mut self) {
         let way = self.kept_way();
         let Some(&last) = way.last() else { return };
-        let old =
-            way.iter().rev().find_map(|item| if let Item::Old(node) = item { Some(*node) } else { None });
-        let like = old.unwrap_or_else(|| match last {
+        let like_of = |item: &Item| match *item {
             Item::Old(node) => node,
             Item::New(new) => self.new[new].like,
-        });
+        };
+        let like = like_of(way.iter().rev().find(|item| matches!(item, Item::Old(_))).unwrap_or(&last));
         let asks = !self.ends_with_answer();
         let kind = if asks { NewKind::NoReply } else { NewKind::End };
         let added = self.new.iter().filter_map(|new| new.time.millis());

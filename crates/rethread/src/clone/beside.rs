@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use super::CloneOptions;
 use crate::library::{Library, Source, root_of};
-use crate::session::{Calls, Started};
+use crate::session::{Calls, REMOVED, RESULTS, Started};
 
 /// Takes the ids of entries.
 #[derive(Default)]
@@ -34,11 +34,6 @@ pub(super) struct Made<'m> {
     /// What became of its entries; nothing if only ids changed.
     pub(super) cloned: Option<&'m edit::Cloned<'m>>,
 }
-
-/// Where that lies what a clone left out.
-const REMOVED: &str = "removed.jsonl";
-/// Where large results lie.
-const RESULTS: &str = "tool-results";
 
 /// What was found to belong to a clone, and what became of it.
 #[derive(Debug, Default)]

@@ -115,9 +115,10 @@ impl Library {
         let names = self.names_for(source, &id, target.as_deref(), options);
         let mut beside = Beside::of(source);
         let plain = options.recipe.is_plain() && source.bytes.is_none();
-        let names = match source.bytes {
-            None => names.knowing_also(self.entries_of_agents(source)),
-            Some(_) => names,
+        // Ids that stay need not be known.
+        let names = match &source.bytes {
+            None if !options.keep_ids => names.knowing_also(self.entries_of_agents(source)),
+            _ => names,
         };
         let streamed = match &target {
             Some(path) if plain => self.write_plain(source, path, &names, options, &mut beside)?,

@@ -1,7 +1,7 @@
 //! Summaries that a command of the user's writes: each turn on its standard input, the summary on its
 //! standard output.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -76,7 +76,9 @@ impl Summariser {
                 let _ = stdin.write_all(turn.as_bytes());
             }
         });
-        let (text, said) = (heard(stdout), heard(stderr));
+        // Who writes a summary without end is cut off; who talks without end is let talk.
+        let (text, said) =
+            (heard(stdout, drop), heard(stderr, |mut rest| drop(io::copy(&mut rest, &mut io::sink()))));
         let end = Instant::now().checked_add(self.timeout);
         let late = || format!("it took longer than {} seconds", self.timeout.as_secs());
         let status = wait(&mut child, end).ok_or_else(late)?;
@@ -90,17 +92,11 @@ impl Summariser {
             return Err("it wrote more than a megabyte".into());
         }
         if !status.success() {
-            let said = said.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
-            let said = readable(&said);
-            let said: String = said
-                .lines()
-                .map(str::trim)
-                .find(|line| !line.is_empty())
-                .unwrap_or_default()
-                .chars()
-                .take(200)
-                .collect();
-            let why = if said.is_empty() { String::new() } else { format!(": {said}") };
+            let said = readable(&said.recv_timeout(Duration::from_millis(100)).unwrap_or_default());
+            let why = said.trim().lines().next().map_or(String::new(), |line| {
+                let start: String = line.chars().take(200).collect();
+                format!(": {start}")
+            });
             return Err(format!("it ended with {status}{why}"));
         }
         let text = readable(&text).trim().to_owned();
@@ -111,15 +107,18 @@ impl Summariser {
 /// A summary is short; a command that writes without end is not listened to any more.
 const MAX_SUMMARY: u64 = 1 << 20;
 
-/// Reads what a command writes, on a thread of its own.
-fn heard(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+/// Reads what a command writes, on a thread of its own; what is more than a summary may have is left to `rest`.
+fn heard<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) -> Receiver<Vec<u8>> {
     let (give, text) = channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();
-        if let Some(from) = from {
-            let _ = from.take(MAX_SUMMARY).read_to_end(&mut text);
-        }
+        let from = from.map(|from| {
+            let mut start = from.take(MAX_SUMMARY);
+            let _ = start.read_to_end(&mut text);
+            start.into_inner()
+        });
         let _ = give.send(text);
+        from.into_iter().for_each(rest);
     });
     text
 }

@@ -49,7 +49,7 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
             if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
         warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
     }
-    let (untold, cut) = cloned.over_budget;
+    let edit::OverBudget { untold, cut } = cloned.over_budget;
     if untold > 0 {
         let turns = some(untold as u64, "turn has", "turns have");
         warnings.push(format!(
