@@ -1,6 +1,7 @@
 //! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask corpus` clones
 //! every session at hand, `cargo xtask browser` looks at exported pages with a real browser,
-//! `cargo xtask real-client` asks the real client, `cargo xtask fuzz` fuzzes.
+//! `cargo xtask real-client` asks the real client, `cargo xtask hunt` looks for sessions that break a
+//! law, `cargo xtask fuzz` fuzzes.
 
 mod bench;
 mod browser;
@@ -22,10 +23,12 @@ fn main() -> Result<()> {
         ["corpus", ..] => corpus::run(&args[1..]),
         ["browser"] => browser::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
+        ["hunt"] => hunt(1000),
+        ["hunt", cases] => hunt(cases.parse()?),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hunt [CASES] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
@@ -41,6 +44,15 @@ fn ci() -> Result<()> {
     browser::run()?;
     real_client::run(&[])?;
     fuzz::run(60)
+}
+
+/// Tries the properties of edits on so many new sessions each.
+fn hunt(cases: u32) -> Result<()> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let seed = now.subsec_nanos().to_string();
+    println!("PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases}");
+    let env = [("PROPTEST_RNG_SEED", seed.as_str()), ("PROPTEST_CASES", &cases.to_string())];
+    cargo(&["test", "--package", "rethread-edit"], &env)
 }
 
 /// Runs cargo in the workspace and says what it runs.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rethread_edit::{Compress, Recipe, Repair, repair};
 use rethread_log::Json;
 use rethread_model::{Client, Reader, Session, Sort, What, harm, resume};
-use rethread_testkit::{Log, clones, harm_of};
+use rethread_testkit::{Log, clones, harm_of, tries};
 use serde_json::{Value, json};
 
 /// Prompts, answers with thinking, one call, parallel calls and a last answer.
@@ -302,7 +302,7 @@ fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(tries(400))]
 
     #[test]
     fn what_is_known_at_once_is_what_checking_finds(

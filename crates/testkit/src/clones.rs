@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
 use rethread_log::{BlockKind, Scanner};
-use rethread_model::{Builder, Client, Finding, Item, MessageKind, Session, Sort, What, check, resume};
+use rethread_model::{Builder, Client, Finding, Item, MessageKind, Path, Session, Sort, What, check, resume};
 use serde_json::Value;
 
 use crate::spelled::{blocks_of, members_of};
@@ -544,53 +544,84 @@ fn key_of(block: &Value) -> String {
     format!("{kind} {}", id.map(str::to_owned).or_else(said).unwrap_or_else(|| block.to_string()))
 }
 
-/// What people wrote and the model answered is in the clone: all of it, or all on the way to its end.
+/// What people wrote and the model answered is in the clone, each path of it on one path: of all paths, or of
+/// the one that was chosen, to its end. What is condensed is told where it is condensed.
 pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
     let (log, clone, recipe) = (made.log, &made.fresh, made.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
-    let session = Session::read(log);
-    let reader = rethread_model::Reader::new(&session, log);
     let single = recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some();
-    let mut words: Vec<String> = Vec::new();
-    let paths = session.paths(Client::NEWEST);
-    for path in paths.iter().filter(|path| match recipe.path {
+    let chosen = |path: &Path| match recipe.path {
         Some(n) => path.n == n,
         None => !single || path.active,
-    }) {
-        let answers = recipe.compress.is_none();
+    };
+    let before = words(log, chosen, recipe.compress.is_none(), recipe.until);
+    if recipe.compress.is_some() {
+        let (mut now, mut whole) = (String::new(), BTreeSet::new());
+        for row in rows(clone) {
+            leaves(&row, &mut |text| {
+                now.push_str(text);
+                now.push('\n');
+                whole.insert(text.trim().to_owned());
+            });
+        }
+        // To look for a text in all texts takes long, and nearly all stand by themselves.
+        let heard = |text: &String| whole.contains(text) || now.contains(text.as_str());
+        return match before.iter().flatten().find(|text| !heard(text)) {
+            Some(lost) => Err(format!("somebody's words are lost: {}", cut(lost))),
+            None => Ok(()),
+        };
+    }
+    let after = words(clone, |_| true, true, None);
+    for path in before {
+        let mut best = 0;
+        for now in &after {
+            let mut now = now.iter();
+            best = best.max(path.iter().take_while(|text| now.any(|other| other == *text)).count());
+            if best == path.len() {
+                break;
+            }
+        }
+        if let Some(lost) = path.get(best) {
+            return Err(format!("somebody's words are lost: {}", cut(lost)));
+        }
+    }
+    Ok(())
+}
+
+/// What people wrote, and the model if that is asked for, on each of these paths to its end.
+fn words(
+    log: &[u8],
+    chosen: impl Fn(&Path) -> bool,
+    answers: bool,
+    until: Option<usize>,
+) -> Vec<Vec<String>> {
+    let session = Session::read(log);
+    let reader = rethread_model::Reader::new(&session, log);
+    let mut all = Vec::new();
+    for path in session.paths(Client::NEWEST).iter().filter(|path| chosen(path)) {
+        let mut words = Vec::new();
         for item in reader.items(path.step) {
             let Item::Message(message) = item else { continue };
             let said = match message.kind {
                 MessageKind::Prompt => !message.meta,
-                // What the model said stays too, unless it is condensed.
                 MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
                 _ => false,
             };
             if said {
                 let texts = message.blocks.iter().filter(|block| block.kind == Some(BlockKind::Text));
-                words.extend(texts.map(|block| block.text().into_owned()));
+                let texts = texts.map(|block| block.text().trim().to_owned());
+                // No client takes a text of nothing.
+                words.extend(texts.filter(|text| !["", "(no content)"].contains(&text.as_str())));
             }
-            if recipe.until == Some(message.n) {
+            if until == Some(message.n) {
                 break;
             }
         }
+        all.push(words);
     }
-    let (mut now, mut whole) = (String::new(), BTreeSet::new());
-    for row in rows(clone) {
-        leaves(&row, &mut |text| {
-            now.push_str(text);
-            now.push('\n');
-            whole.insert(text.trim().to_owned());
-        });
-    }
-    // To look for a text in all texts takes long, and nearly all stand by themselves.
-    let heard = |text: &str| whole.contains(text) || now.contains(text);
-    match words.iter().find(|text| !heard(text.trim())) {
-        Some(lost) => Err(format!("somebody's words are lost: {}", cut(lost))),
-        None => Ok(()),
-    }
+    all
 }
 
 /// A clone of a clone by the same recipe is the clone.

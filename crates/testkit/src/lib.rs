@@ -10,8 +10,10 @@ mod log;
 pub mod planted;
 mod shared;
 mod spelled;
+mod tries;
 
 pub use harms::harm_of;
 pub use home::Home;
 pub use log::{Call, Log, Mark};
 pub use shared::{logs_under, shared};
+pub use tries::tries;

@@ -204,7 +204,7 @@ pub fn clone<'a>(
     if !selection.way.is_empty() && plan.kept_way().is_empty() {
         return Err(CloneError::Empty);
     }
-    let (survivors, siblings) = (plan.survivors(), plan.siblings());
+    let stand_ins = plan.stand_ins();
     let facts = &source.session.facts;
     // Of several entries with one id one may be left.
     let kept: FxHashSet<Uid> = (0..facts.nodes.len())
@@ -213,10 +213,7 @@ pub fn clone<'a>(
         .collect();
     let gone = |node: usize| {
         let stays = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
-        // Where a part of a message was named, another part of it is, if one stays.
-        let same = |&above: &usize| facts.nodes[above].message() == facts.nodes[node].message();
-        let instead = survivors[node].filter(same).or(siblings.get(&node).copied()).or(survivors[node]);
-        instead.filter(|_| !stays)
+        stand_ins[node].filter(|_| !stays)
     };
     let keeps = cloned.names.keeps();
     let instead = |node: usize| Instead {
@@ -271,13 +268,19 @@ impl Making<'_, '_> {
         if !facts.nodes.iter().enumerate().any(left) {
             return;
         }
-        // Whether the nearest words above are gone, and whether anything stays below.
-        let (mut said_gone, mut stays_below) =
-            (vec![false; facts.nodes.len()], vec![false; facts.nodes.len()]);
+        // Whether what it was about is gone: the nearest words above, or a report of a failure where it would
+        // come to hang on the way without it. Whether it hangs on the way then; whether anything stays below.
+        let none = vec![false; facts.nodes.len()];
+        let (mut said_gone, mut to_way, mut stays_below) = (none.clone(), none.clone(), none);
         for node in 0..facts.nodes.len() {
             let Some(above) = facts.parent_of(node) else { continue };
-            let said = facts.nodes[above].is_conversation() && !facts.nodes[above].flags.is_failure_report();
-            said_gone[node] = if said { self.plan.is_dropped(above) } else { said_gone[above] };
+            let (fact, gone) = (&facts.nodes[above], self.plan.is_dropped(above));
+            to_way[node] = on_way[above] || gone && to_way[above];
+            said_gone[node] = match fact.is_conversation() {
+                true if fact.flags.is_failure_report() => said_gone[above] || to_way[node],
+                true => gone,
+                false => said_gone[above],
+            };
         }
         for node in (0..facts.nodes.len()).rev() {
             if said_gone[node] && !stays_below[node] && left((node, &facts.nodes[node])) {

@@ -24,8 +24,10 @@ use order::Laid;
 pub(crate) struct Plan<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) reader: Reader<'a>,
-    /// Entries whose link is broken, with what stands in for the lost parent.
+    /// Entries whose link is broken.
     breaks: Vec<BrokenLink>,
+    /// What stands in for the lost parent of each of them.
+    bridges: FxHashMap<usize, Option<usize>>,
     /// Which entries go, by node.
     gone: Vec<bool>,
     /// Parents other than those in the file, by node; `Some(None)` is none at all.
@@ -109,11 +111,14 @@ impl<'a> Plan<'a> {
                 by_uid.entry(fact.uid).or_insert(node);
             }
         }
+        let first = |node: usize| by_uid.get(&facts.nodes[node].uid).copied().unwrap_or(node);
+        let bridges = breaks.iter().map(|link| (first(link.node), link.parent.map(first))).collect();
         let n = facts.nodes.len();
         Self {
             facts,
             reader,
             breaks,
+            bridges,
             gone: vec![false; n],
             parents: vec![None; n],
             whys: vec![None; n],
@@ -146,9 +151,12 @@ impl<'a> Plan<'a> {
         self.facts.parent_of(node).filter(|&parent| in_tree(self.node(parent)))
     }
 
-    /// The entry that an entry hangs on, whatever it is.
+    /// The entry that an entry hangs on, whatever it is; where its link is broken, the one that stands in.
     fn above(&self, node: usize) -> Option<usize> {
-        self.parent_of(node).or_else(|| self.facts.parent_of(node))
+        match self.bridges.get(&node) {
+            Some(&bridge) => bridge,
+            None => self.parent_of(node).or_else(|| self.facts.parent_of(node)),
+        }
     }
 
     fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
@@ -392,24 +400,27 @@ impl<'a> Plan<'a> {
     }
 
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
-    /// on the one before it.
+    /// on what stands in for it.
     fn mend_links(&mut self) {
-        let survivors = self.survivors();
-        let survivor = |node: Option<usize>| node.and_then(|node| survivors[node]);
-        let mut broken: FxHashSet<usize> = FxHashSet::default();
+        let stand_ins = self.stand_ins();
+        let n = self.facts.nodes.len();
+        // What stands in for the rows of its message before it hangs on what they hung on.
+        let over = |plan: &Self, node: usize| {
+            let mut rows = std::iter::successors(plan.above(node), |&row| plan.above(row)).take(n);
+            let above = rows.find(|&row| stand_ins[row] != Some(node))?;
+            stand_ins[above].map(Item::Old)
+        };
         for link in self.breaks.clone() {
-            let parent = survivor(link.parent.map(|parent| self.first(parent))).map(Item::Old);
             let why = match link.why {
                 rethread_model::Break::Dangling => Kind::DanglingParent,
                 rethread_model::Break::NoParent => Kind::NoParent,
                 rethread_model::Break::Cycle => Kind::Cycle,
             };
             let node = self.first(link.node);
-            self.hang(node, parent, why);
-            broken.insert(node);
+            self.hang(node, over(self, node), why);
         }
-        for node in 0..self.facts.nodes.len() {
-            if broken.contains(&node) || self.is_dropped(node) {
+        for node in 0..n {
+            if self.bridges.contains_key(&node) || self.is_dropped(node) {
                 continue;
             }
             let Some(parent) = self.above(node).filter(|&parent| self.is_dropped(parent)) else {
@@ -419,15 +430,35 @@ impl<'a> Plan<'a> {
                 continue;
             }
             self.whys[node] = self.whys[node].or(self.whys[parent]);
-            self.parents[node] = Some(survivors[parent].map(Item::Old));
+            self.parents[node] = Some(over(self, node));
         }
         self.link_new();
     }
 
+    fn is_of_one_message(&self, one: usize, other: usize) -> bool {
+        self.node(one).message().is_some_and(|message| self.node(other).message() == Some(message))
+    }
+
+    /// What stands in for every entry: itself unless it is dropped, then another part of its message, then
+    /// what stands in for the one above it.
+    pub(crate) fn stand_ins(&self) -> Vec<Option<usize>> {
+        let (survivors, siblings) = (self.survivors(), self.siblings());
+        self.nearest(|node| {
+            let near = |&above: &usize| above == node || self.is_of_one_message(above, node);
+            let above = survivors[node].filter(near);
+            above.or(siblings.get(&node).copied())
+        })
+    }
+
     /// For every entry the nearest one at or above it that is not dropped.
-    pub(crate) fn survivors(&self) -> Vec<Option<usize>> {
+    fn survivors(&self) -> Vec<Option<usize>> {
+        self.nearest(|node| (!self.is_dropped(node)).then_some(node))
+    }
+
+    /// For every entry what is found first on the way up from it.
+    fn nearest(&self, find: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
         let n = self.facts.nodes.len();
-        let mut above: Vec<Option<usize>> = vec![None; n];
+        let mut nearest: Vec<Option<usize>> = vec![None; n];
         let mut done = vec![false; n];
         let mut trail = Vec::new();
         for node in 0..n {
@@ -435,26 +466,26 @@ impl<'a> Plan<'a> {
             let mut found = None;
             while let Some(node) = at {
                 if done[node] {
-                    found = above[node];
+                    found = nearest[node];
                     break;
                 }
                 done[node] = true;
                 trail.push(node);
-                if !self.is_dropped(node) {
-                    found = Some(node);
+                found = find(node);
+                if found.is_some() {
                     break;
                 }
                 at = self.above(node);
             }
             for node in trail.drain(..) {
-                above[node] = found;
+                nearest[node] = found;
             }
         }
-        above
+        nearest
     }
 
     /// For entries that are dropped while another of the same message hangs on them and stays: that one.
-    pub(crate) fn siblings(&self) -> FxHashMap<usize, usize> {
+    fn siblings(&self) -> FxHashMap<usize, usize> {
         let mut found = FxHashMap::default();
         for (kept, fact) in self.facts.nodes.iter().enumerate() {
             if fact.role != Role::Assistant || self.is_dropped(kept) {
@@ -463,7 +494,7 @@ impl<'a> Plan<'a> {
             let mut at = kept;
             while let Some(above) = self.above(at)
                 && self.is_dropped(above)
-                && self.node(above).message() == fact.message()
+                && self.is_of_one_message(above, kept)
                 && !found.contains_key(&above)
             {
                 found.insert(above, kept);
