@@ -46,13 +46,13 @@ fn ci() -> Result<()> {
     fuzz::run(60)
 }
 
-/// Tries the properties of edits on so many new sessions each.
+/// Tries every property on so many new cases.
 fn hunt(cases: u32) -> Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = now.subsec_nanos().to_string();
     println!("PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases}");
     let env = [("PROPTEST_RNG_SEED", seed.as_str()), ("PROPTEST_CASES", &cases.to_string())];
-    cargo(&["test", "--package", "rethread-edit"], &env)
+    cargo(&["test", "--workspace"], &env)
 }
 
 /// Runs cargo in the workspace and says what it runs.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rethread_edit::{Compress, Recipe, Repair, repair};
 use rethread_log::Json;
 use rethread_model::{Client, Reader, Session, Sort, What, harm, resume};
-use rethread_testkit::{Log, clones, harm_of, tries};
+use rethread_testkit::{DAMAGES, Log, clones, damaged, harm_of, tries};
 use serde_json::{Value, json};
 
 /// Prompts, answers with thinking, one call, parallel calls and a last answer.
@@ -257,57 +257,13 @@ fn of_two_entries_with_one_uuid_the_later_one_is_kept_in_the_place_of_the_first(
     holds_all_but(&mended(&lines), &[]);
 }
 
-/// Ways to damage a line.
-fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
-    let n = lines.len();
-    let at = at % n;
-    let last = lines[n - 1]["uuid"].clone();
-    let line = &mut lines[at];
-    let blocks = |line: &mut Value| line["message"]["content"].as_array().cloned().unwrap_or_default();
-    match how {
-        0 => drop(lines.remove(at)),
-        // A prompt without a parent is a beginning, as a rewind to the start leaves it.
-        1 if !line["message"]["content"].is_string() => line["parentUuid"] = Value::Null,
-        1 | 2 => line["parentUuid"] = json!("11111111-2222-4333-8444-555555555555"),
-        3 => line["parentUuid"] = last,
-        4 => {
-            let copy = line.clone();
-            lines.push(copy);
-        }
-        5 => drop(line.as_object_mut().map(|line| line.remove("timestamp"))),
-        6 => drop(line.as_object_mut().map(|line| line.remove("message"))),
-        7 => drop(line["message"].as_object_mut().map(|message| message.remove("id"))),
-        8 => drop(line["message"].as_object_mut().map(|message| message.remove("model"))),
-        9 => line["message"]["content"] = json!("plain"),
-        10 => line["message"]["content"] = json!([]),
-        11 => line["message"]["content"] = json!([{ "type": "text", "text": "  " }]),
-        12 => line["message"]["content"] = Value::Null,
-        13 => {
-            let mut content = blocks(line);
-            content.push(json!("bare"));
-            line["message"]["content"] = json!(content);
-        }
-        14 => drop(line.as_object_mut().map(|line| line.remove("uuid"))),
-        15 => line["isSidechain"] = json!(true),
-        16 => {
-            let content = json!([{ "type": "thinking", "thinking": "hm", "signature": "" }]);
-            line["message"]["content"] = content;
-        }
-        17 => {
-            let content = json!([{ "type": "tool_result", "tool_use_id": "nobody", "content": "x" }]);
-            line["message"]["content"] = content;
-        }
-        _ => line["type"] = json!("something-new"),
-    }
-}
-
 proptest! {
     #![proptest_config(tries(400))]
 
     #[test]
     fn what_is_known_at_once_is_what_checking_finds(
         compress in any::<bool>(),
-        damages in prop::collection::vec((0usize..40, 0u8..19), 0..3),
+        damages in prop::collection::vec((0usize..40, 0..DAMAGES), 0..3),
         nameless in prop::option::of(0usize..8),
         notes in prop::collection::vec(0u32..60, 0..5),
     ) {
@@ -339,7 +295,7 @@ proptest! {
 
     #[test]
     fn whatever_happened_to_it_every_client_resumes_it(
-        damages in prop::collection::vec((0usize..40, 0u8..19), 1..3),
+        damages in prop::collection::vec((0usize..40, 0..DAMAGES), 1..3),
     ) {
         let mut lines = lines(&healthy());
         for (at, how) in damages {

@@ -503,7 +503,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #![proptest_config(rethread_testkit::tries(2000))]
 
         #[test]
         fn what_is_left_out_is_all_in_what_is_kept(sessions in prop::collection::vec(any_session(), 1..6)) {

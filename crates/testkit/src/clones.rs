@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
 use rethread_log::{BlockKind, Scanner};
-use rethread_model::{Builder, Client, Finding, Item, MessageKind, Path, Session, Sort, What, check, resume};
+use rethread_model::{
+    Builder, Client, Finding, Item, MessageKind, MessageView, Path, Session, Sort, What, check, resume,
+};
 use serde_json::Value;
 
 use crate::spelled::{blocks_of, members_of};
@@ -466,6 +468,7 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
     let source = rows(log);
     let calls: BTreeSet<String> = source
         .iter()
+        .filter(|row| row["type"] == "assistant")
         .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
         .filter_map(|block| block["id"].as_str().map(str::to_owned))
         .collect();
@@ -483,10 +486,11 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
         let results_above =
             above.into_iter().flat_map(|above| above["message"]["content"].as_array()).flatten();
         let mut results_above = results_above.filter(|block| block["type"] == "tool_result").peekable();
-        // What a call gave beside its result goes with it.
+        // What a call gave beside its result goes with it; a result without a call becomes text.
+        let lone = |block: &Value| block["tool_use_id"].as_str().is_some_and(|id| !calls.contains(id));
         let attached = row["isMeta"] == true
             && results_above.peek().is_some()
-            && results_above.all(|block| !left.contains(&key_of(block)));
+            && results_above.all(|block| !left.contains(&key_of(block)) && !lone(block));
         if let Some(blocks) = rest["message"]["content"].as_array_mut() {
             let mut results_gone = false;
             let media = |block: &&Value| block["type"] == "document" || block["type"] == "image";
@@ -498,9 +502,7 @@ pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
             blocks.retain(|block| {
                 let kind = block["type"].as_str().unwrap_or_default();
                 let judged = ["tool_use", "tool_result", "thinking", "redacted_thinking"].contains(&kind);
-                // A result without a call becomes text.
-                let lone = block["tool_use_id"].as_str().is_some_and(|id| !calls.contains(id));
-                let stays = !judged || lone || left.contains(&key_of(block));
+                let stays = !judged || lone(block) || left.contains(&key_of(block));
                 if !stays {
                     results_gone |= kind == "tool_result";
                     let thought = kind.ends_with("thinking");
@@ -556,7 +558,13 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
         Some(n) => path.n == n,
         None => !single || path.active,
     };
-    let before = words(log, chosen, recipe.compress.is_none(), recipe.until);
+    let answers = recipe.compress.is_none();
+    let said = |message: &MessageView<'_>| match message.kind {
+        MessageKind::Prompt => !message.meta,
+        MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
+        _ => false,
+    };
+    let mut before = words(log, chosen, said, recipe.until);
     if recipe.compress.is_some() {
         let (mut now, mut whole) = (String::new(), BTreeSet::new());
         for row in rows(clone) {
@@ -573,7 +581,11 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
             None => Ok(()),
         };
     }
-    let after = words(clone, |_| true, true, None);
+    let mut after = words(clone, |path| !single || path.active, |_| true, None);
+    if Session::read(log).facts.has_duplicates() {
+        // What is written twice under one id has no certain place.
+        before.iter_mut().chain(&mut after).for_each(|words| words.sort_unstable());
+    }
     for path in before {
         let mut best = 0;
         for now in &after {
@@ -590,11 +602,11 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What people wrote, and the model if that is asked for, on each of these paths to its end.
+/// The texts of messages on each of these paths, to its end or to a message.
 fn words(
     log: &[u8],
     chosen: impl Fn(&Path) -> bool,
-    answers: bool,
+    said: impl Fn(&MessageView<'_>) -> bool,
     until: Option<usize>,
 ) -> Vec<Vec<String>> {
     let session = Session::read(log);
@@ -604,12 +616,7 @@ fn words(
         let mut words = Vec::new();
         for item in reader.items(path.step) {
             let Item::Message(message) = item else { continue };
-            let said = match message.kind {
-                MessageKind::Prompt => !message.meta,
-                MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
-                _ => false,
-            };
-            if said {
+            if said(&message) {
                 let texts = message.blocks.iter().filter(|block| block.kind == Some(BlockKind::Text));
                 let texts = texts.map(|block| block.text().trim().to_owned());
                 // No client takes a text of nothing.

@@ -2,6 +2,7 @@
 
 pub mod cleans;
 pub mod clones;
+mod damage;
 mod harms;
 pub mod hoard;
 mod home;
@@ -12,8 +13,9 @@ mod shared;
 mod spelled;
 mod tries;
 
+pub use damage::{DAMAGES, damaged};
 pub use harms::harm_of;
 pub use home::Home;
 pub use log::{Call, Log, Mark};
 pub use shared::{logs_under, shared};
-pub use tries::tries;
+pub use tries::{tries, tries_of};

@@ -216,9 +216,12 @@ pub fn clone<'a>(
         stand_ins[node].filter(|_| !stays)
     };
     let keeps = cloned.names.keeps();
-    let instead = |node: usize| Instead {
-        uid: facts.nodes[node].uid,
-        text: keeps.then(|| spelled_id(&plan.reader.uuid(node))),
+    let instead = |node: usize| match plan.edits.get(node).and_then(|edit| edit.uuid.as_deref()) {
+        // It had no id, and got one.
+        Some(uuid) => Instead { uid: Uid::new(uuid.as_bytes()), text: keeps.then(|| uuid.to_owned()) },
+        None => {
+            Instead { uid: facts.nodes[node].uid, text: keeps.then(|| spelled_id(&plan.reader.uuid(node))) }
+        }
     };
     let moved: FxHashMap<Uid, Instead> = (0..facts.nodes.len())
         .filter_map(|node| Some((facts.nodes[node].uid, instead(gone(node)?))))
@@ -244,11 +247,13 @@ struct Making<'m, 'a> {
 
 impl Making<'_, '_> {
     /// The progress of tools says nothing that is sent, and some clients stumble over it. Reports of
-    /// failures are sent by the oldest clients alone.
+    /// failures on the way are sent by the oldest clients alone.
     fn drop_reports(&mut self) {
-        for node in 0..self.plan.facts.nodes.len() {
+        let on_way = self.plan.on_way();
+        for (node, on_way) in on_way.into_iter().enumerate() {
             let fact = self.plan.node(node);
-            if fact.role == Role::Progress || fact.role == Role::Assistant && fact.flags.is_failure_report() {
+            let failure = fact.role == Role::Assistant && fact.flags.is_failure_report();
+            if fact.role == Role::Progress || failure && on_way {
                 self.plan.drop_asked(node);
             }
         }
@@ -268,25 +273,24 @@ impl Making<'_, '_> {
         if !facts.nodes.iter().enumerate().any(left) {
             return;
         }
-        // Whether what it was about is gone: the nearest words above, or a report of a failure where it would
-        // come to hang on the way without it. Whether it hangs on the way then; whether anything stays below.
         let none = vec![false; facts.nodes.len()];
-        let (mut said_gone, mut to_way, mut stays_below) = (none.clone(), none.clone(), none);
-        for node in 0..facts.nodes.len() {
-            let Some(above) = facts.parent_of(node) else { continue };
-            let (fact, gone) = (&facts.nodes[above], self.plan.is_dropped(above));
-            to_way[node] = on_way[above] || gone && to_way[above];
-            said_gone[node] = match fact.is_conversation() {
-                true if fact.flags.is_failure_report() => said_gone[above] || to_way[node],
-                true => gone,
-                false => said_gone[above],
-            };
+        let order = self.plan.top_down();
+        // Whether the nearest words above are gone.
+        let mut gone_above = none.clone();
+        for &node in &order {
+            let Some(above) = self.plan.above(node) else { continue };
+            let said = facts.nodes[above].is_conversation();
+            gone_above[node] = if said { self.plan.is_dropped(above) } else { gone_above[above] };
         }
-        for node in (0..facts.nodes.len()).rev() {
-            if said_gone[node] && !stays_below[node] && left((node, &facts.nodes[node])) {
+        // Whether something was said below, and whether anything stays there.
+        let (mut said_below, mut stays_below) = (none.clone(), none);
+        for &node in order.iter().rev() {
+            let alone = !stays_below[node] && (gone_above[node] || said_below[node]);
+            if alone && left((node, &facts.nodes[node])) {
                 self.plan.drop_asked(node);
             }
-            if let Some(above) = facts.parent_of(node) {
+            if let Some(above) = self.plan.above(node) {
+                said_below[above] |= said_below[node] || facts.nodes[node].is_conversation();
                 stays_below[above] |= stays_below[node] || !self.plan.is_dropped(node);
             }
         }
@@ -316,7 +320,7 @@ impl Making<'_, '_> {
     /// are kept with it alone.
     fn drop_copies(&mut self, selection: &Selection) {
         let facts = self.plan.facts;
-        if !selection.single || !facts.has_duplicates() {
+        if !facts.has_duplicates() {
             return;
         }
         let gone = selection.way.iter().filter(|&&node| self.plan.is_dropped(node));

@@ -24,10 +24,8 @@ use order::Laid;
 pub(crate) struct Plan<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) reader: Reader<'a>,
-    /// Entries whose link is broken.
-    breaks: Vec<BrokenLink>,
-    /// What stands in for the lost parent of each of them.
-    bridges: FxHashMap<usize, Option<usize>>,
+    /// Entries whose link is broken, by node, with what stands in for the lost parent.
+    breaks: FxHashMap<usize, BrokenLink>,
     /// Which entries go, by node.
     gone: Vec<bool>,
     /// Parents other than those in the file, by node; `Some(None)` is none at all.
@@ -112,13 +110,13 @@ impl<'a> Plan<'a> {
             }
         }
         let first = |node: usize| by_uid.get(&facts.nodes[node].uid).copied().unwrap_or(node);
-        let bridges = breaks.iter().map(|link| (first(link.node), link.parent.map(first))).collect();
+        let mended = |link: BrokenLink| BrokenLink { parent: link.parent.map(first), ..link };
+        let breaks = breaks.into_iter().map(|link| (first(link.node), mended(link))).collect();
         let n = facts.nodes.len();
         Self {
             facts,
             reader,
             breaks,
-            bridges,
             gone: vec![false; n],
             parents: vec![None; n],
             whys: vec![None; n],
@@ -152,11 +150,28 @@ impl<'a> Plan<'a> {
     }
 
     /// The entry that an entry hangs on, whatever it is; where its link is broken, the one that stands in.
-    fn above(&self, node: usize) -> Option<usize> {
-        match self.bridges.get(&node) {
-            Some(&bridge) => bridge,
-            None => self.parent_of(node).or_else(|| self.facts.parent_of(node)),
+    pub(crate) fn above(&self, node: usize) -> Option<usize> {
+        if let Some(link) = self.breaks.get(&node) {
+            return link.parent;
         }
+        let from = self.content_node(node);
+        self.parent_of(from).or_else(|| self.facts.parent_of(from))
+    }
+
+    /// All entries, each behind the one that it hangs on.
+    pub(crate) fn top_down(&self) -> Vec<usize> {
+        let n = self.facts.nodes.len();
+        let (mut order, mut seen) = (Vec::with_capacity(n), vec![false; n]);
+        for node in 0..n {
+            let begin = order.len();
+            let mut at = Some(node);
+            while let Some(node) = at.filter(|&node| !std::mem::replace(&mut seen[node], true)) {
+                order.push(node);
+                at = self.above(node);
+            }
+            order[begin..].reverse();
+        }
+        order
     }
 
     fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
@@ -290,8 +305,16 @@ impl<'a> Plan<'a> {
 
     /// Entries need an id, a message and a time; answers a message id and a model.
     fn mend_envelopes(&mut self) {
-        for node in 0..self.facts.nodes.len() {
-            let flags = self.node(self.content_node(node)).flags;
+        let mut before = self.facts.nodes.iter().map(|fact| fact.time).find(|time| !time.is_none());
+        for (node, on_way) in self.on_way().into_iter().enumerate() {
+            let fact = self.node(self.content_node(node));
+            let flags = fact.flags;
+            if !fact.time.is_none() {
+                before = Some(fact.time);
+            } else if fact.is_conversation() && !on_way && !self.is_dropped(node) {
+                // Some clients fail on an end without a time, whichever branch it is of.
+                self.edit(node, Kind::NoTime).time = before.and_then(|time| time.to_iso());
+            }
             if self.node(node).is_conversation() && flags.lacks_message() {
                 self.drop_entry(node, Kind::Incomplete);
             } else if self.node(node).is_conversation() && !flags.is_sidechain() && self.is_odd(node) {
@@ -302,7 +325,8 @@ impl<'a> Plan<'a> {
             }
         }
         let way = self.old_way();
-        let mut time = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
+        let timed = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
+        let mut time = timed.or_else(|| way.first().map(|&first| self.time_of(first)));
         let mut model: Option<&str> = None;
         let first_model = way.iter().find_map(|&node| self.model_of(node));
         for node in way {
@@ -365,13 +389,25 @@ impl<'a> Plan<'a> {
         on_way
     }
 
-    /// A conversation begins with a user.
+    /// A conversation begins with a user, and it begins at its last compaction.
     fn mend_beginning(&mut self) {
-        let first = self.way.iter().position(|item| match *item {
+        let boundary = |item: &Item| match *item {
+            Item::Old(node) => self.node(node).flags.is_boundary() && !self.is_dropped(node),
+            Item::New(new) => matches!(self.new[new].kind, NewKind::Boundary { .. }),
+        };
+        let begin = self.way.iter().rposition(boundary).map_or(0, |at| at + 1);
+        let first = self.way[begin..].iter().position(|item| match *item {
             Item::Old(node) => self.node(node).is_conversation() && !self.is_dropped(node),
             Item::New(_) => true,
         });
-        let Some(at) = first else { return };
+        let Some(at) = first.map(|at| begin + at) else {
+            // Behind a compaction nothing is left; clients would go on before it, each in its own way.
+            if let Some(&Item::Old(node)) = begin.checked_sub(1).and_then(|boundary| self.way.get(boundary)) {
+                let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, 1);
+                self.way.push(Item::New(new));
+            }
+            return;
+        };
         if let Item::Old(node) = self.way[at]
             && self.node(node).role == Role::Assistant
             && !self.node(node).flags.is_failure_report()
@@ -393,34 +429,47 @@ impl<'a> Plan<'a> {
         self.add(kind, Kind::Incomplete, like, millis)
     }
 
-    /// The time that an entry will have.
+    /// The time that an entry will have; of one that has none, that of the entry before it in the file.
     fn time_of(&self, node: usize) -> Time {
         let given = self.edits.get(node).and_then(|edit| edit.time.as_deref());
-        given.map_or(self.node(node).time, |time| Time::parse(time.as_bytes()))
+        if let Some(time) = given {
+            return Time::parse(time.as_bytes());
+        }
+        let before = self.facts.nodes[..=node].iter().rev();
+        let mut nearest = before.chain(&self.facts.nodes[node..]).map(|fact| fact.time);
+        nearest.find(|time| !time.is_none()).unwrap_or(self.node(node).time)
     }
 
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
     /// on what stands in for it.
     fn mend_links(&mut self) {
-        let stand_ins = self.stand_ins();
-        let n = self.facts.nodes.len();
-        // What stands in for the rows of its message before it hangs on what they hung on.
+        let (survivors, stand_ins) = (self.survivors(), self.stand_ins());
         let over = |plan: &Self, node: usize| {
-            let mut rows = std::iter::successors(plan.above(node), |&row| plan.above(row)).take(n);
-            let above = rows.find(|&row| stand_ins[row] != Some(node))?;
-            stand_ins[above].map(Item::Old)
+            let mut row = plan.above(node)?;
+            // On another call of its message a result would be taken for one of that.
+            if plan.node(node).flags.has_result() {
+                return survivors[row].map(Item::Old);
+            }
+            let mut seen = FxHashSet::default();
+            // An entry may stand in for rows above it; it hangs on what they hung on.
+            while stand_ins[row] == Some(node) {
+                row = plan.above(row).filter(|_| seen.insert(row))?;
+            }
+            stand_ins[row].map(Item::Old)
         };
-        for link in self.breaks.clone() {
-            let why = match link.why {
+        let mut broken: Vec<(usize, rethread_model::Break)> =
+            self.breaks.iter().map(|(&node, link)| (node, link.why)).collect();
+        broken.sort_unstable_by_key(|&(node, _)| node);
+        for (node, why) in broken {
+            let why = match why {
                 rethread_model::Break::Dangling => Kind::DanglingParent,
                 rethread_model::Break::NoParent => Kind::NoParent,
                 rethread_model::Break::Cycle => Kind::Cycle,
             };
-            let node = self.first(link.node);
             self.hang(node, over(self, node), why);
         }
-        for node in 0..n {
-            if self.bridges.contains_key(&node) || self.is_dropped(node) {
+        for node in 0..self.facts.nodes.len() {
+            if self.breaks.contains_key(&node) || self.is_dropped(node) {
                 continue;
             }
             let Some(parent) = self.above(node).filter(|&parent| self.is_dropped(parent)) else {
@@ -439,8 +488,8 @@ impl<'a> Plan<'a> {
         self.node(one).message().is_some_and(|message| self.node(other).message() == Some(message))
     }
 
-    /// What stands in for every entry: itself unless it is dropped, then another part of its message, then
-    /// what stands in for the one above it.
+    /// What stands in for every entry: itself unless it is dropped, then another part of its message above or
+    /// below it, then what stands in for the one above it.
     pub(crate) fn stand_ins(&self) -> Vec<Option<usize>> {
         let (survivors, siblings) = (self.survivors(), self.siblings());
         self.nearest(|node| {
@@ -484,21 +533,22 @@ impl<'a> Plan<'a> {
         nearest
     }
 
-    /// For entries that are dropped while another of the same message hangs on them and stays: that one.
+    /// For entries that are dropped while another of their message stays below them, with nothing that stays in
+    /// between: that one.
     fn siblings(&self) -> FxHashMap<usize, usize> {
         let mut found = FxHashMap::default();
+        let mut seen = vec![false; self.facts.nodes.len()];
         for (kept, fact) in self.facts.nodes.iter().enumerate() {
             if fact.role != Role::Assistant || self.is_dropped(kept) {
                 continue;
             }
-            let mut at = kept;
-            while let Some(above) = self.above(at)
-                && self.is_dropped(above)
-                && self.is_of_one_message(above, kept)
-                && !found.contains_key(&above)
-            {
-                found.insert(above, kept);
-                at = above;
+            let mut at = self.above(kept);
+            while let Some(above) = at.filter(|&above| self.is_dropped(above) && !seen[above]) {
+                seen[above] = true;
+                if self.is_of_one_message(above, kept) {
+                    found.insert(above, kept);
+                }
+                at = self.above(above);
             }
         }
         found
@@ -608,11 +658,11 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Tells whether the model said the last word.
+    /// Tells whether the model said the last word, and not to a subagent: there no client goes on.
     pub(crate) fn ends_with_answer(&self) -> bool {
         let said = |item: &Item| match *item {
             Item::Old(node) if self.node(node).is_conversation() => {
-                Some(self.node(node).role == Role::Assistant)
+                Some(self.node(node).role == Role::Assistant && !self.node(node).flags.is_sidechain())
             }
             Item::New(new) => match self.new[new].kind {
                 NewKind::Result { .. } | NewKind::Beginning | NewKind::Summary { .. } => Some(false),

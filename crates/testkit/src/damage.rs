@@ -1,0 +1,50 @@
+//! What can happen to a log.
+
+use serde_json::{Value, json};
+
+/// How many ways there are to damage a line.
+pub const DAMAGES: u8 = 19;
+
+/// Damages a line of a log, in one of so many ways.
+pub fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
+    let n = lines.len();
+    let at = at % n;
+    let last = lines[n - 1]["uuid"].clone();
+    let line = &mut lines[at];
+    let blocks = |line: &mut Value| line["message"]["content"].as_array().cloned().unwrap_or_default();
+    match how {
+        0 => drop(lines.remove(at)),
+        // A prompt without a parent is a beginning, as a rewind to the start leaves it.
+        1 if !line["message"]["content"].is_string() => line["parentUuid"] = Value::Null,
+        1 | 2 => line["parentUuid"] = json!("11111111-2222-4333-8444-555555555555"),
+        3 => line["parentUuid"] = last,
+        4 => {
+            let copy = line.clone();
+            lines.push(copy);
+        }
+        5 => drop(line.as_object_mut().map(|line| line.remove("timestamp"))),
+        6 => drop(line.as_object_mut().map(|line| line.remove("message"))),
+        7 => drop(line["message"].as_object_mut().map(|message| message.remove("id"))),
+        8 => drop(line["message"].as_object_mut().map(|message| message.remove("model"))),
+        9 => line["message"]["content"] = json!("plain"),
+        10 => line["message"]["content"] = json!([]),
+        11 => line["message"]["content"] = json!([{ "type": "text", "text": "  " }]),
+        12 => line["message"]["content"] = Value::Null,
+        13 => {
+            let mut content = blocks(line);
+            content.push(json!("bare"));
+            line["message"]["content"] = json!(content);
+        }
+        14 => drop(line.as_object_mut().map(|line| line.remove("uuid"))),
+        15 => line["isSidechain"] = json!(true),
+        16 => {
+            let content = json!([{ "type": "thinking", "thinking": "hm", "signature": "" }]);
+            line["message"]["content"] = content;
+        }
+        17 => {
+            let content = json!([{ "type": "tool_result", "tool_use_id": "nobody", "content": "x" }]);
+            line["message"]["content"] = content;
+        }
+        _ => line["type"] = json!("something-new"),
+    }
+}
