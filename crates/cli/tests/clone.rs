@@ -219,6 +219,20 @@ fn a_clone_goes_where_the_client_looks_for_it() {
     }
 }
 
+#[test]
+fn a_session_of_another_library_is_put_into_this_one() {
+    let ((home, _), (backup, path)) = (home(), home());
+    let to = home.path().to_string_lossy().into_owned();
+    let id = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    backup.write(&format!("file-history/{id}/0123@v1"), b"before");
+    let row = clone(&home, &[&path.to_string_lossy(), "--to", &to]);
+    assert!(path_of(&row).starts_with(home.path().join("projects")), "{row}");
+    let kept = home.path().join("file-history").join(row["id"].as_str().expect("an id")).join("0123@v1");
+    assert_eq!(fs::read(kept).expect("carried"), b"before");
+    let logs = |home: &Home| fs::read_dir(home.path().join("projects")).expect("projects").count();
+    assert_eq!((logs(&home), logs(&backup)), (2, 1));
+}
+
 /// The rule of the client, once more and in other words: UTF-16 units, and a hash beyond 200.
 fn rethread_store_name(cwd: &str) -> String {
     let units: Vec<u16> = cwd.encode_utf16().collect();

@@ -179,7 +179,7 @@ pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> 
         NewKind::Beginning => {
             let message = serde_json::json!({
                 "role": "user",
-                "content": "[The beginning of this conversation is not in the session.]",
+                "content": "[What was said before is not in this conversation.]",
             });
             member("type", b"\"user\"");
             member("isMeta", b"true");

@@ -51,6 +51,8 @@ pub(crate) struct Plan<'a> {
     call_names: FxHashSet<String>,
     /// A result stands before its call.
     pub(crate) misplaced: bool,
+    /// No entry has a time.
+    timeless: bool,
 }
 
 /// One entry of the conversation.
@@ -129,6 +131,7 @@ impl<'a> Plan<'a> {
             results_behind: Vec::new(),
             call_names: FxHashSet::default(),
             misplaced: false,
+            timeless: facts.nodes.iter().all(|fact| fact.time.is_none()),
         }
     }
 
@@ -313,7 +316,9 @@ impl<'a> Plan<'a> {
                 before = Some(fact.time);
             } else if fact.is_conversation() && !on_way && !self.is_dropped(node) {
                 // Some clients fail on an end without a time, whichever branch it is of.
-                self.edit(node, Kind::NoTime).time = before.and_then(|time| time.to_iso());
+                if let Some(iso) = before.and_then(|time| time.to_iso()) {
+                    self.edit(node, Kind::NoTime).time = Some(iso);
+                }
             }
             if self.node(node).is_conversation() && flags.lacks_message() {
                 self.drop_entry(node, Kind::Incomplete);
@@ -403,7 +408,7 @@ impl<'a> Plan<'a> {
         let Some(at) = first.map(|at| begin + at) else {
             // Behind a compaction nothing is left; clients would go on before it, each in its own way.
             if let Some(&Item::Old(node)) = begin.checked_sub(1).and_then(|boundary| self.way.get(boundary)) {
-                let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, 1);
+                let new = self.add(NewKind::Beginning, Kind::NoConversation, node, 1);
                 self.way.push(Item::New(new));
             }
             return;
@@ -429,15 +434,19 @@ impl<'a> Plan<'a> {
         self.add(kind, Kind::Incomplete, like, millis)
     }
 
-    /// The time that an entry will have; of one that has none, that of the entry before it in the file.
+    /// The time that an entry will have; of one that has none, that of the nearest before it in the file, else of
+    /// the first that has one.
     fn time_of(&self, node: usize) -> Time {
-        let given = self.edits.get(node).and_then(|edit| edit.time.as_deref());
-        if let Some(time) = given {
+        if let Some(time) = self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             return Time::parse(time.as_bytes());
         }
-        let before = self.facts.nodes[..=node].iter().rev();
-        let mut nearest = before.chain(&self.facts.nodes[node..]).map(|fact| fact.time);
-        nearest.find(|time| !time.is_none()).unwrap_or(self.node(node).time)
+        if self.timeless {
+            return self.node(node).time;
+        }
+        let own = self.node(self.content_node(node)).time;
+        let before = self.facts.nodes[..node].iter().rev();
+        let others = before.chain(&self.facts.nodes[node..]).map(|fact| fact.time);
+        std::iter::once(own).chain(others).find(|time| !time.is_none()).unwrap_or(own)
     }
 
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
@@ -506,47 +515,33 @@ impl<'a> Plan<'a> {
 
     /// For every entry what is found first on the way up from it.
     fn nearest(&self, find: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
-        let n = self.facts.nodes.len();
-        let mut nearest: Vec<Option<usize>> = vec![None; n];
-        let mut done = vec![false; n];
-        let mut trail = Vec::new();
-        for node in 0..n {
-            let mut at = Some(node);
-            let mut found = None;
-            while let Some(node) = at {
-                if done[node] {
-                    found = nearest[node];
-                    break;
-                }
-                done[node] = true;
-                trail.push(node);
-                found = find(node);
-                if found.is_some() {
-                    break;
-                }
-                at = self.above(node);
-            }
-            for node in trail.drain(..) {
-                nearest[node] = found;
-            }
+        let mut nearest: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
+        for node in self.top_down() {
+            nearest[node] = find(node).or_else(|| nearest[self.above(node)?]);
         }
         nearest
     }
 
-    /// For entries that are dropped while another of their message stays below them, with nothing that stays in
-    /// between: that one.
+    /// For entries that are dropped while another of their message stays below them, with nothing that stays and
+    /// no other message in between: that one.
     fn siblings(&self) -> FxHashMap<usize, usize> {
         let mut found = FxHashMap::default();
-        let mut seen = vec![false; self.facts.nodes.len()];
         for (kept, fact) in self.facts.nodes.iter().enumerate() {
             if fact.role != Role::Assistant || self.is_dropped(kept) {
                 continue;
             }
             let mut at = self.above(kept);
-            while let Some(above) = at.filter(|&above| self.is_dropped(above) && !seen[above]) {
-                seen[above] = true;
+            let mut between = 0;
+            while let Some(above) = at.filter(|&above| self.is_dropped(above) && between < MAX_BETWEEN) {
                 if self.is_of_one_message(above, kept) {
+                    if found.contains_key(&above) {
+                        break;
+                    }
                     found.insert(above, kept);
+                } else if self.node(above).role == Role::Assistant {
+                    break;
+                } else {
+                    between += 1;
                 }
                 at = self.above(above);
             }
@@ -658,7 +653,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Tells whether the model said the last word, and not to a subagent: there no client goes on.
+    /// Tells whether the model said the last word, and not as a subagent: behind that no client goes on.
     pub(crate) fn ends_with_answer(&self) -> bool {
         let said = |item: &Item| match *item {
             Item::Old(node) if self.node(node).is_conversation() => {
@@ -694,6 +689,9 @@ impl<'a> Plan<'a> {
         self.way.push(Item::New(new));
     }
 }
+
+/// So many results and notes are looked over between the parts of one message.
+const MAX_BETWEEN: usize = 100;
 
 /// Tells whether clients take an entry for a part of the tree.
 fn in_tree(fact: &Node) -> bool {

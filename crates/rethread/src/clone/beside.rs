@@ -2,6 +2,7 @@
 //! what the clone left out.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -130,11 +131,11 @@ impl Library {
             rethread_store::copy_private(&title, &side.join("custom-title.json"))?;
         }
         if (all || options.recipe.file_history)
-            && let Some(root) = root_of(&source.file.path)
+            && let (Some(from), Some(to)) = (root_of(&source.file.path), root_of(path))
         {
-            let id = path.file_stem().unwrap_or_default();
-            let (from, to) =
-                (root.join("file-history").join(&source.file.id), root.join("file-history").join(id));
+            let history = |root: PathBuf, id: &OsStr| root.join("file-history").join(id);
+            let from = history(from, source.file.id.as_ref());
+            let to = history(to, path.file_stem().unwrap_or_default());
             rethread_store::copy_files(&from, &to, &|_| true)?;
         }
         Ok(())

@@ -395,8 +395,12 @@ impl Library {
         if options.dry_run {
             return Ok(None);
         }
-        let root = root_of(&source.file.path).filter(|_| source.bytes.is_none());
-        let root = root.or_else(|| self.store.roots().first().cloned()).ok_or(CloneError::NoPlace)?;
+        // A session that lies elsewhere, as in a backup, becomes one of the library.
+        let roots = self.store.roots();
+        let real = |root: &Path| root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let is_ours = |root: &PathBuf| roots.iter().any(|own| real(own) == real(root));
+        let root = root_of(&source.file.path).filter(|root| source.bytes.is_none() && is_ours(root));
+        let root = root.or_else(|| roots.first().cloned()).ok_or(CloneError::NoPlace)?;
         Ok(Some(rethread_store::project_dir(&root, &cwd.to_string_lossy()).join(name)))
     }
 
