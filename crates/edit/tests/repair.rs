@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rethread_edit::{Compress, Recipe, Repair, repair};
 use rethread_log::Json;
 use rethread_model::{Client, Reader, Session, Sort, What, harm, resume};
-use rethread_testkit::{DAMAGES, Log, clones, damaged, harm_of, tries};
+use rethread_testkit::{DAMAGES, Log, clones, damaged, harm_of, lines_of, log_of, tries};
 use serde_json::{Value, json};
 
 /// Prompts, answers with thinking, one call, parallel calls and a last answer.
@@ -30,12 +30,7 @@ fn healthy() -> Log {
 }
 
 fn lines(log: &Log) -> Vec<Value> {
-    let text = String::from_utf8(log.bytes()).expect("UTF-8");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-fn spelled(lines: &[Value]) -> Vec<u8> {
-    lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
+    lines_of(&log.bytes())
 }
 
 /// All texts that a client sends, without the new prompt.
@@ -101,7 +96,7 @@ fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
 
 #[track_caller]
 fn mended(lines: &[Value]) -> Repair {
-    let bytes = spelled(lines);
+    let bytes = log_of(lines);
     let mended = repair(&bytes);
     assert!(!mended.changes.is_empty(), "nothing was mended");
     assert_eq!(hold(&bytes, &mended), Ok(()));
@@ -232,7 +227,7 @@ fn healthy_in_line(bytes: &[u8]) -> Vec<u8> {
 fn a_session_in_the_wrong_order_is_turned_round() {
     let mut lines = lines(&healthy());
     lines.reverse();
-    let bytes = spelled(&lines);
+    let bytes = log_of(&lines);
     let repair = repair(&bytes);
     assert!(repair.reordered);
     assert_eq!(hold(&bytes, &repair), Ok(()));
@@ -269,15 +264,9 @@ proptest! {
     ) {
         let compress = compress.then(|| Compress { keep: 2, ..Compress::default() });
         let recipe = Recipe { path: Some(1), compress, ..Recipe::default() };
-        let line = clones::clone_of(&spelled(&lines(&healthy())), clones::FROM, &recipe, false).expect("a clone");
+        let line = clones::clone_of(&log_of(&lines(&healthy())), clones::FROM, &recipe, false).expect("a clone");
         prop_assert!(harm(&Session::read(&line), &Client::ALL).is_empty());
-        let mut lines: Vec<Value> =
-            line.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-        for (at, how) in damages {
-            if lines.len() > 2 {
-                damaged(&mut lines, at, how);
-            }
-        }
+        let mut lines = damaged(lines_of(&line), &damages);
         let mut answers = lines.iter_mut().filter(|line| line["type"] == "assistant");
         let blocks = nameless.and_then(|n| answers.nth(n)?["message"]["content"].as_array_mut());
         if let Some(blocks) = blocks {
@@ -290,20 +279,15 @@ proptest! {
                 "parentUuid": parent, "isSidechain": false, "timestamp": format!("2027-01-05T00:{minute:02}:00.000Z") }));
             parent = Some(uuid);
         }
-        harm_of(&Session::read(&spelled(&lines)));
+        harm_of(&Session::read(&log_of(&lines)));
     }
 
     #[test]
     fn whatever_happened_to_it_every_client_resumes_it(
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 1..3),
     ) {
-        let mut lines = lines(&healthy());
-        for (at, how) in damages {
-            if lines.len() > 2 {
-                damaged(&mut lines, at, how);
-            }
-        }
-        let bytes = spelled(&lines);
+        let lines = damaged(lines(&healthy()), &damages);
+        let bytes = log_of(&lines);
         let mended = repair(&bytes);
         prop_assert_eq!(hold(&bytes, &mended), Ok(()));
         // Nothing that the newest client would have sent is lost; a subagent's entries are not part of it.

@@ -2,11 +2,35 @@
 
 use serde_json::{Value, json};
 
+/// The lines of a log, all of which are JSON.
+pub fn lines_of(log: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(log).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// A log of these lines.
+pub fn log_of(lines: &[Value]) -> Vec<u8> {
+    lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
+}
+
 /// How many ways there are to damage a line.
 pub const DAMAGES: u8 = 19;
 
-/// Damages a line of a log, in one of so many ways.
-pub fn damaged(lines: &mut Vec<Value>, at: usize, how: u8) {
+/// Ways that leave nobody sure of what was meant: circles, entries without a message, an answer or a failure in
+/// nobody's name, a subagent in the conversation, a user who thinks.
+pub const UNSURE: [u8; 5] = [3, 6, 8, 15, 16];
+
+/// Damages lines of a log, each in one of so many ways.
+pub fn damaged(mut lines: Vec<Value>, damages: &[(usize, u8)]) -> Vec<Value> {
+    for &(at, how) in damages {
+        if lines.len() > 2 {
+            damage(&mut lines, at, how);
+        }
+    }
+    lines
+}
+
+fn damage(lines: &mut Vec<Value>, at: usize, how: u8) {
     let n = lines.len();
     let at = at % n;
     let last = lines[n - 1]["uuid"].clone();

@@ -13,7 +13,7 @@ mod shared;
 mod spelled;
 mod tries;
 
-pub use damage::{DAMAGES, damaged};
+pub use damage::{DAMAGES, UNSURE, damaged, lines_of, log_of};
 pub use harms::harm_of;
 pub use home::Home;
 pub use log::{Call, Log, Mark};

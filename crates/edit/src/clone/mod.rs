@@ -204,7 +204,7 @@ pub fn clone<'a>(
     if !selection.way.is_empty() && plan.kept_way().is_empty() {
         return Err(CloneError::Empty);
     }
-    let stand_ins = plan.stand_ins();
+    let stand_ins = plan.stand_ins(&plan.survivors());
     let facts = &source.session.facts;
     // Of several entries with one id one may be left.
     let kept: FxHashSet<Uid> = (0..facts.nodes.len())

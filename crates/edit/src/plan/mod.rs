@@ -452,7 +452,8 @@ impl<'a> Plan<'a> {
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
     /// on what stands in for it.
     fn mend_links(&mut self) {
-        let (survivors, stand_ins) = (self.survivors(), self.stand_ins());
+        let survivors = self.survivors();
+        let stand_ins = self.stand_ins(&survivors);
         let over = |plan: &Self, node: usize| {
             let mut row = plan.above(node)?;
             // On another call of its message a result would be taken for one of that.
@@ -499,8 +500,8 @@ impl<'a> Plan<'a> {
 
     /// What stands in for every entry: itself unless it is dropped, then another part of its message above or
     /// below it, then what stands in for the one above it.
-    pub(crate) fn stand_ins(&self) -> Vec<Option<usize>> {
-        let (survivors, siblings) = (self.survivors(), self.siblings());
+    pub(crate) fn stand_ins(&self, survivors: &[Option<usize>]) -> Vec<Option<usize>> {
+        let siblings = self.siblings();
         self.nearest(|node| {
             let near = |&above: &usize| above == node || self.is_of_one_message(above, node);
             let above = survivors[node].filter(near);
@@ -509,7 +510,7 @@ impl<'a> Plan<'a> {
     }
 
     /// For every entry the nearest one at or above it that is not dropped.
-    fn survivors(&self) -> Vec<Option<usize>> {
+    pub(crate) fn survivors(&self) -> Vec<Option<usize>> {
         self.nearest(|node| (!self.is_dropped(node)).then_some(node))
     }
 

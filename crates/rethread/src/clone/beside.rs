@@ -2,7 +2,6 @@
 //! what the clone left out.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,11 @@ use rustc_hash::FxHashSet;
 use super::CloneOptions;
 use crate::library::{Library, Source, root_of};
 use crate::session::{Calls, REMOVED, RESULTS, Started};
+
+/// The directory with the backups of files that belong to a session.
+pub(super) fn history_of(log: &Path) -> Option<PathBuf> {
+    Some(root_of(log)?.join("file-history").join(log.file_stem()?))
+}
 
 /// Takes the ids of entries.
 #[derive(Default)]
@@ -131,11 +135,8 @@ impl Library {
             rethread_store::copy_private(&title, &side.join("custom-title.json"))?;
         }
         if (all || options.recipe.file_history)
-            && let (Some(from), Some(to)) = (root_of(&source.file.path), root_of(path))
+            && let (Some(from), Some(to)) = (history_of(&source.file.path), history_of(path))
         {
-            let history = |root: PathBuf, id: &OsStr| root.join("file-history").join(id);
-            let from = history(from, source.file.id.as_ref());
-            let to = history(to, path.file_stem().unwrap_or_default());
             rethread_store::copy_files(&from, &to, &|_| true)?;
         }
         Ok(())

@@ -235,9 +235,8 @@ impl Library {
         let written = self.write_beside(source, made, path, options, beside).and_then(|()| part.finish());
         written.map_err(|source| {
             let _ = std::fs::remove_dir_all(path.with_extension(""));
-            if let Some(root) = root_of(path) {
-                let id = path.file_stem().unwrap_or_default();
-                let _ = std::fs::remove_dir_all(root.join("file-history").join(id));
+            if let Some(history) = beside::history_of(path) {
+                let _ = std::fs::remove_dir_all(history);
             }
             CloneError::Write { path: path.to_owned(), source }
         })
