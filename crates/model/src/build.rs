@@ -22,7 +22,7 @@ use crate::facts::{
 };
 use crate::flags::Flags;
 use crate::id::{Time, Uid, fingerprint};
-use crate::prompt::{Author, author_of_entry, is_blank, trim};
+use crate::prompt::{Author, author_of_entry, author_of_queued, is_aside, is_blank, readable, trim};
 use crate::usage::Usage;
 
 /// How many defects are told one by one; a file full of junk is told by their number.
@@ -273,6 +273,9 @@ impl Builder {
                 let (attached, flags) = Attached::of(line, raw);
                 node.flags.set(flags);
                 self.facts.attachments.insert(index, attached);
+                if flags.is_queued_prompt() {
+                    self.queued_prompt(attachment, index, &mut node);
+                }
                 if let Some(id) = attachment.get("toolUseID").and_then(Json::inner)
                     && let Some(call) = self.call_of(&call_id(id))
                 {
@@ -342,33 +345,7 @@ impl Builder {
             node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
         }
 
-        let replayed = if node.time.is_none() {
-            None
-        } else {
-            // The ends of a long content tell it apart as well as the whole and are cheap to read.
-            let ends = content.len().min(256);
-            let side = [u8::from(node.flags.is_sidechain())];
-            let print = fingerprint(&[
-                &side,
-                &content[..ends],
-                &content[content.len() - ends..],
-                &content.len().to_le_bytes(),
-            ]);
-            let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
-            let seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
-            (seen != next).then_some(seen)
-        };
-        node.flags.set_if(replayed.is_some(), Flags::REPLAY);
-        node.message = replayed.unwrap_or_else(|| {
-            self.new_message(Message {
-                id: Uid::NONE,
-                first: index,
-                assistant: false,
-                side: false,
-                model: None,
-                usage: NONE,
-            })
-        });
+        let replayed = self.user_message(content, index, node);
 
         self.plain_block(message.content, raw);
         for block in &line.blocks {
@@ -380,7 +357,7 @@ impl Builder {
                 self.result(index, at, id, line, raw);
             }
         }
-        if replayed.is_none() {
+        if !replayed {
             if message.content.string_in(raw).is_some() {
                 self.block_kinds[0][BlockKind::Text as usize] += 1;
             }
@@ -397,24 +374,77 @@ impl Builder {
         let (author, words) = author_of_entry(line, raw);
         match author {
             Author::Summary => node.flags.set(Flags::SUMMARY),
-            Author::Command => node.flags.set(Flags::COMMAND),
+            Author::Command => {
+                node.flags.set(Flags::COMMAND);
+                node.flags.set_if(is_aside(words), Flags::ASIDE);
+            }
             Author::Interrupt => node.flags.set(Flags::INTERRUPT),
-            Author::Human | Author::Notice | Author::Nobody => {}
+            Author::Human | Author::Lead | Author::Notice | Author::Nobody => {}
         }
         let flags = node.flags;
         if flags.is_sidechain() && node.parent.is_none() {
             self.facts.side_roots.push((index, fingerprint(&[words])));
         }
-        let human = author == Author::Human
-            && !flags.is_meta()
-            && !flags.is_summary()
-            && !flags.is_sidechain()
-            && came_from_a_person(line, raw);
-        if human {
+        let asked = match author {
+            Author::Human => came_from_a_person(line, raw),
+            // The lead of a team gives tasks in a person's place.
+            Author::Lead => true,
+            _ => false,
+        };
+        if asked && !flags.is_meta() && !flags.is_summary() && !flags.is_sidechain() {
             node.flags.set(Flags::HUMAN);
-            if self.facts.first_prompt.is_none() && !words.is_empty() {
-                self.facts.first_prompt = Some(kept_text(words));
-            }
+            self.note_first_prompt(words);
+        }
+    }
+
+    /// Keeps the words of the first prompt that has any.
+    fn note_first_prompt(&mut self, words: &[u8]) {
+        if self.facts.first_prompt.is_none() {
+            let words = readable(&kept_text(words)).into_owned();
+            self.facts.first_prompt = Some(words).filter(|words| !words.is_empty());
+        }
+    }
+
+    /// Gives an entry that a person wrote its message; returns whether it is a copy of an earlier one.
+    fn user_message(&mut self, content: &[u8], index: u32, node: &mut Node) -> bool {
+        let copied = if node.time.is_none() {
+            None
+        } else {
+            // The ends of a long content tell it apart as well as the whole and are cheap to read.
+            let ends = content.len().min(256);
+            let side = [u8::from(node.flags.is_sidechain())];
+            let print = fingerprint(&[
+                &side,
+                &content[..ends],
+                &content[content.len() - ends..],
+                &content.len().to_le_bytes(),
+            ]);
+            let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
+            let seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            (seen != next).then_some(seen)
+        };
+        node.flags.set_if(copied.is_some(), Flags::REPLAY);
+        node.message = copied.unwrap_or_else(|| {
+            self.new_message(Message {
+                id: Uid::NONE,
+                first: index,
+                assistant: false,
+                side: false,
+                model: None,
+                usage: NONE,
+            })
+        });
+        copied.is_some()
+    }
+
+    /// Takes a command that was queued while the model was busy; only what a person typed is a message.
+    fn queued_prompt(&mut self, attachment: Json<'_>, index: u32, node: &mut Node) {
+        let Some(words) = author_of_queued(attachment) else { return };
+        let Some(prompt) = attachment.get("prompt") else { return };
+        self.user_message(prompt.raw(), index, node);
+        if !node.flags.is_sidechain() {
+            node.flags.set(Flags::TYPED);
+            self.note_first_prompt(words);
         }
     }
 

@@ -68,6 +68,10 @@ flags! {
     PARENT_KEY has_parent_key,
     /// A prompt that was typed while the model was busy.
     QUEUED is_queued_prompt,
+    /// Such a prompt that a person typed, not a background task.
+    TYPED is_typed_while_busy,
+    /// Words that a person typed for the client and not for the model: a memory, a shell command.
+    ASIDE is_aside,
     /// An assistant entry without `message.id`.
     NO_MESSAGE_ID lacks_message_id,
     /// An assistant entry without `message.model`.
@@ -137,6 +141,11 @@ flags! {
 }
 
 impl Flags {
+    /// Returns whether a person typed it, as a prompt of its own or while the model was busy.
+    pub fn is_prompt(self) -> bool {
+        self.is_human() || self.is_typed_while_busy()
+    }
+
     /// Tells whether it is the client's own report of a failure, which is never sent again.
     pub fn is_failure_report(self) -> bool {
         self.is_api_error() && self.is_synthetic()

@@ -14,7 +14,7 @@ use crate::view::Reader;
 /// Something that was said on a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Said {
-    /// The step on whose path it is shown.
+    /// The step that it is part of.
     pub step: u32,
     /// What it is known by.
     pub key: u64,
@@ -39,7 +39,7 @@ impl Reader<'_> {
         let mut spelled = Vec::new();
         let mut said = Vec::new();
         for (i, node) in facts.nodes.iter().enumerate() {
-            let step = self.session.tree.step(i).and_then(|step| self.session.home_of(step));
+            let step = self.session.tree.step(i);
             let (Some(step), Some(message)) = (step, node.message()) else { continue };
             let placeholder = node.flags.is_synthetic() && !node.flags.is_api_error();
             if node.flags.is_meta() || placeholder {
@@ -49,10 +49,7 @@ impl Reader<'_> {
             let raw = self.parse(i, &mut line);
             let fact = &facts.messages[message];
             if !fact.assistant || fact.id.is_none() {
-                // A replay has its own time; what it repeats is there already.
-                if !node.flags.is_replay() {
-                    said.push(Said { step, key: self.key_of_words(i, &line, raw, &mut spelled) });
-                }
+                said.push(Said { step, key: self.key_of_words(i, &line, raw, &mut spelled) });
                 continue;
             }
             let content = line.message.map(|m| m.content).unwrap_or_default();
@@ -112,7 +109,14 @@ impl Reader<'_> {
 
 fn words_key(line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
     spelled.clear();
-    spell(line.message.map(|m| m.content).unwrap_or_default().of(raw), spelled);
+    match line.message {
+        Some(message) => spell(message.content.of(raw), spelled),
+        None => {
+            // The prompt of a queued command; its copies can differ in other fields.
+            let prompt = Json::new(line.field(Key::Attachment).of(raw)).get("prompt");
+            spell(prompt.map_or(&[], Json::raw), spelled);
+        }
+    }
     xxh3_64(spelled)
 }
 

@@ -18,6 +18,7 @@ mod bytes;
 mod facts;
 mod flags;
 mod names;
+mod steps;
 mod tree;
 
 mod client;
@@ -45,13 +46,15 @@ pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
 pub use keys::{Restamped, Said};
 pub use names::Names;
+pub use prompt::readable;
 pub use resume::{
     Break, BrokenLink, Intended, Part, Refusal, Resume, Sent, What, intended, intended_at, resume,
 };
 pub use session::{Branching, Path, Session};
 pub use side::Inline;
-pub use title::{Title, TitleSource, one_line, title};
-pub use tree::{Groups, Link, Step, StepKind, Tree};
+pub use steps::{Step, StepKind};
+pub use title::{Title, TitleSource, heading, one_line, title};
+pub use tree::{Groups, Link, Tree};
 pub use usage::Usage;
 pub use view::{
     BlockView, Entries, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media, telling,

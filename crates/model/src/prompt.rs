@@ -1,15 +1,23 @@
-//! Who wrote a user entry: a person, or the client in a person's place.
+//! Who wrote a user entry: a person, or the client in a person's place; and what was typed.
 //!
 //! Clients write everything that is not from the model as a user entry. Only some of it was typed by
 //! somebody; the rest is tool results, commands and their output, notices and reminders in markup.
+//!
+//! A slash command is written in one of two forms. `<command-message>` first: a command or skill that
+//! the client expands into a prompt for the model. `<command-name>` first: a local command, such as
+//! `/clear`, which the client carries out itself. The first is a prompt, the second a note.
 
-use rethread_log::{BlockKind, Line};
+use std::borrow::Cow;
+
+use rethread_log::{BlockKind, Json, Key, Line, unescape};
 
 /// What a user entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
     /// Somebody typed or pasted it.
     Human,
+    /// The lead of a team of agents gave a task.
+    Lead,
     /// A slash command, a shell command or the output of one.
     Command,
     /// `[Request interrupted by user]`
@@ -25,6 +33,7 @@ pub(crate) enum Author {
 /// Markup that the client puts in a user's place, and what it means.
 const MARKUP: &[(&str, Author)] = &[
     ("<command-name>", Author::Command),
+    // Without a name behind it; see `author_of_markup`.
     ("<command-message>", Author::Command),
     ("<command-args>", Author::Command),
     ("<local-command-stdout>", Author::Command),
@@ -73,12 +82,166 @@ fn author_and_words(text: &[u8]) -> (Author, &[u8]) {
     if text.is_empty() {
         return (Author::Nobody, text);
     }
+    (author_of_markup(text), text)
+}
+
+/// Returns who wrote a text that begins with markup of the client; a person wrote any other.
+fn author_of_markup(text: &[u8]) -> Author {
+    if text.first().is_some_and(|&first| !matches!(first, b'<' | b'[' | b'C' | b'T' | b'(')) {
+        return Author::Human;
+    }
+    let beginning = &text[..text.len().min(2000)];
+    if text.starts_with(b"<command-message>") && find(beginning, b"<command-name>").is_some() {
+        return Author::Human;
+    }
+    if text.starts_with(LEAD.as_bytes()) {
+        return if is_protocol(beginning) { Author::Notice } else { Author::Lead };
+    }
+    if text.len() < 64 && unescape(text).trim_end() == NO_CONTENT {
+        return Author::Nobody;
+    }
     let markup = MARKUP.iter().find(|(mark, _)| text.starts_with(mark.as_bytes()));
-    (markup.map_or(Author::Human, |&(_, author)| author), text)
+    markup.map_or(Author::Human, |&(_, author)| author)
+}
+
+/// The beginning of a message of the lead of a team, as it is spelled in JSON.
+const LEAD: &str = r#"<teammate-message teammate_id=\"team-lead\""#;
+/// The client's placeholder for a message without text.
+const NO_CONTENT: &str = "(no content)";
+
+/// Returns whether a command is words that a person typed: a memory, or a shell command.
+pub(crate) fn is_aside(text: &[u8]) -> bool {
+    text.starts_with(b"<user-memory-input>") || text.starts_with(b"<bash-input>")
+}
+
+/// Returns whether a message between agents is of their protocol: JSON that is no assignment.
+fn is_protocol(message: &[u8]) -> bool {
+    let body = find(message, b">").map_or(&[][..], |end| trim(&message[end + 1..]));
+    body.starts_with(b"{") && find(body, br#"\"type\":\"task_assignment\""#).is_none()
+}
+
+/// Returns the words that a person queued while the model was busy, as they are spelled; nothing if a
+/// background task did.
+pub(crate) fn author_of_queued(attachment: Json<'_>) -> Option<&[u8]> {
+    let inner = |key: &str| attachment.get(key).and_then(Json::inner);
+    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Json::inner);
+    let typed = inner("commandMode").is_none_or(|mode| mode == b"prompt")
+        && origin.is_none_or(|kind| kind == b"human")
+        && attachment.get("isMeta").is_none_or(|meta| meta.raw() != b"true");
+    let prompt = attachment.get("prompt").filter(|_| typed)?;
+    if let Some(text) = prompt.inner() {
+        let (author, words) = author_and_words(text);
+        return (author == Author::Human).then_some(words);
+    }
+    let mut pictures = None;
+    for block in prompt.items() {
+        let text = block.get("text").and_then(Json::inner);
+        match text.map(author_and_words) {
+            Some((Author::Human, words)) => return Some(words),
+            None => pictures = Some(&b""[..]),
+            _ => {}
+        }
+    }
+    pictures
+}
+
+/// Returns the beginning of what a person typed in an entry, without the client's markup.
+pub(crate) fn words_of_entry(line: &Line, raw: &[u8]) -> String {
+    let attachment = line.field(Key::Attachment);
+    let words = if attachment.is_empty() {
+        author_of_entry(line, raw).1
+    } else {
+        author_of_queued(Json::new(attachment.of(raw))).unwrap_or_default()
+    };
+    readable(&crate::build::kept_text(words)).into_owned()
+}
+
+/// Returns a text of a user entry as its author typed it: a command as it is typed, output without its
+/// tags, words without what an editor or the client put around them.
+pub fn readable(text: &str) -> Cow<'_, str> {
+    let text = unwrapped(text);
+    if !text.starts_with(['<', '(', 'C']) {
+        return Cow::Borrowed(text);
+    }
+    if text == NO_CONTENT || text.starts_with(CAVEAT) {
+        return Cow::Borrowed("");
+    }
+    let command = || {
+        let name = element(text, "command-name").or_else(|| element(text, "command-message"))?;
+        let args = element(text, "command-args").unwrap_or_default();
+        Some(format!("/{} {args}", name.trim_start_matches('/')).trim_end().to_owned())
+    };
+    let around = |mark: &str, tag: &str| element(text, tag).map(|inner| format!("{mark}{inner}"));
+    let found = match tag_of(text) {
+        "command-name" | "command-message" => command(),
+        "bash-input" => around("! ", "bash-input"),
+        "user-memory-input" => around("# ", "user-memory-input"),
+        "teammate-message" => Some(messages_of_team(text)),
+        tag @ ("local-command-stdout" | "local-command-stderr") => element(text, tag).map(str::to_owned),
+        "bash-stdout" | "bash-stderr" => {
+            let outputs = ["bash-stdout", "bash-stderr"].into_iter().filter_map(|tag| element(text, tag));
+            Some(outputs.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"))
+        }
+        "local-command-caveat" => Some(String::new()),
+        "task-notification" | "agent-notification" => element(text, "summary").map(str::to_owned),
+        _ => None,
+    };
+    found.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+const CAVEAT: &str = "Caveat: The messages below were generated by the user while running local commands";
+
+/// Drops the elements that an editor or the client put before or behind what was typed.
+fn unwrapped(text: &str) -> &str {
+    let mut text = text.trim();
+    loop {
+        let before = WRAPPINGS.iter().find_map(|(open, close)| {
+            let rest = text.strip_prefix(open)?;
+            Some(rest[rest.find(close)? + close.len()..].trim_start())
+        });
+        let behind = || {
+            WRAPPINGS.iter().find_map(|(open, close)| {
+                let rest = text.strip_suffix(close)?;
+                Some(rest[..rest.rfind(open)?].trim_end())
+            })
+        };
+        match before.or_else(behind) {
+            Some(rest) => text = rest,
+            None => return text,
+        }
+    }
+}
+
+/// Returns the name of the element that a text begins with.
+fn tag_of(text: &str) -> &str {
+    let name = text.strip_prefix('<').unwrap_or_default();
+    name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or_default()
+}
+
+/// Returns the text inside the first element of this name; one that does not end goes to the end.
+fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let start = text.find(&format!("<{name}>"))? + name.len() + 2;
+    let rest = &text[start..];
+    Some(rest[..rest.find(&format!("</{name}>")).unwrap_or(rest.len())].trim())
+}
+
+/// Returns the texts of messages between agents; of an assignment, its subject and description.
+fn messages_of_team(text: &str) -> String {
+    let body = |part: &str| {
+        let inner = part.split_once('>').map_or("", |(_, rest)| rest);
+        let inner = inner.split("</teammate-message>").next().unwrap_or_default().trim();
+        let json = Json::new(inner.as_bytes());
+        let said = |key: &str| json.get(key).and_then(Json::as_str);
+        let assignment = said("subject").filter(|_| inner.starts_with('{'));
+        assignment.map_or(inner.to_owned(), |subject| {
+            format!("{subject}\n\n{}", said("description").unwrap_or_default()).trim_end().to_owned()
+        })
+    };
+    text.split("<teammate-message").skip(1).map(body).collect::<Vec<_>>().join("\n\n")
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    memchr::memmem::find(haystack, needle)
 }
 
 /// Drops white space, spelled plainly or as an escape.
@@ -145,6 +308,12 @@ mod tests {
             ("<div> is not closed, why?", Author::Human),
             ("<command-name>/clear</command-name>", Author::Command),
             (r"\n  <command-message>init</command-message>", Author::Command),
+            (r"<command-message>init is analyzing…</command-message>\n<command-name>/init</command-name>", Author::Human),
+            (r#"<teammate-message teammate_id=\"team-lead\">\nBuild it."#, Author::Lead),
+            (r#"<teammate-message teammate_id=\"team-lead\">\n{\"type\":\"shutdown_request\"}"#, Author::Notice),
+            (r#"<teammate-message teammate_id=\"team-lead\">\n{\"type\":\"task_assignment\"}"#, Author::Lead),
+            ("(no content)", Author::Nobody),
+            ("(no content) is what it says", Author::Human),
             ("<bash-stdout>ok</bash-stdout>", Author::Command),
             ("[Request interrupted by user for tool use]", Author::Interrupt),
             (r#"<teammate-message teammate_id=\"a\">hi"#, Author::Notice),
@@ -155,6 +324,34 @@ mod tests {
             (r" \n\t", Author::Nobody),
         ] {
             assert_eq!(author_and_words(text.as_bytes()).0, author, "{text}");
+        }
+    }
+    #[test]
+    fn commands_and_wrapped_words_are_readable() {
+        for (text, words) in [
+            ("fix it", "fix it"),
+            (
+                "<command-message>orchestrator</command-message>\n<command-name>/orchestrator</command-name>\n<command-args>create TODO app</command-args>",
+                "/orchestrator create TODO app",
+            ),
+            ("<command-message>init is running…</command-message>\n<command-name>init</command-name>", "/init"),
+            ("<command-name>/clear</command-name> <command-message>clear</command-message> <command-args></command-args>", "/clear"),
+            ("<ide_opened_file>a.rs</ide_opened_file>\nwhy?", "why?"),
+            ("why?\n<system-reminder>be kind</system-reminder>", "why?"),
+            ("<bash-input>ls</bash-input>", "! ls"),
+            ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", "a"),
+            ("<user-memory-input>use tabs</user-memory-input>", "# use tabs"),
+            ("(no content)", ""),
+            ("<local-command-caveat>Caveat: x</local-command-caveat>", ""),
+            ("<teammate-message teammate_id=\"team-lead\">\nBuild it.\n</teammate-message>", "Build it."),
+            (
+                r#"<teammate-message teammate_id="team-lead">{"type":"task_assignment","subject":"DOM-1","description":"do it"}</teammate-message>"#,
+                "DOM-1\n\ndo it",
+            ),
+            ("<div> is not closed", "<div> is not closed"),
+            ("<command-args>torn", "<command-args>torn"),
+        ] {
+            assert_eq!(readable(text), words, "{text}");
         }
     }
 }

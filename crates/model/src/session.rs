@@ -10,7 +10,8 @@ use crate::client::Client;
 use crate::facts::{Facts, NONE};
 use crate::id::{Time, Uid};
 use crate::resume::resume;
-use crate::tree::{Groups, StepKind, Tree};
+use crate::steps::StepKind;
+use crate::tree::Tree;
 
 /// A session without its texts.
 #[derive(Debug, Clone)]
@@ -19,25 +20,28 @@ pub struct Session {
     pub facts: Facts,
     /// How they hang together.
     pub tree: Tree,
-    /// The step on whose path each step is shown: itself, or for what makes no path the step beside.
-    home: Vec<u32>,
     /// Whether it is one line; asked for by several in turn.
     straight: OnceLock<Option<Straight>>,
 }
 
-/// A way through the conversation, from a root to an ending.
+/// A conversation from a root to one of its endings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
     /// Its number, from 1, in the order in which the endings stand in the file.
     pub n: usize,
     /// It is the one that the client would resume.
     pub active: bool,
-    /// The client would resume it here, though the conversation went on from here.
+    /// It is active, and the client would resume it before its end.
     pub inner: bool,
+    /// It is what a person would call the conversation: the active path, unless the client would resume
+    /// a local command beside the conversation.
+    pub main: bool,
     /// The step that it ends with.
     pub step: usize,
-    /// The last user or assistant entry, as an index of a node.
+    /// The last entry of a message, as an index of a node: of a user, the model, or a queued prompt.
     pub tip: usize,
+    /// On the active path, the last entry that the client would send.
+    pub resumes_at: Option<usize>,
     /// The last entry that it shares with another path.
     pub fork_point: Option<usize>,
     /// The fork point's step.
@@ -54,6 +58,13 @@ pub struct Path {
     pub time: Time,
 }
 
+impl Path {
+    /// Returns whether the client would resume it, or a person would say that it is the conversation.
+    pub fn is_current(&self) -> bool {
+        self.active || self.main
+    }
+}
+
 /// Where a path leaves another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branching {
@@ -67,7 +78,7 @@ pub struct Branching {
     pub messages_before: u32,
 }
 
-/// Sums along the way from the root to each step.
+/// Sums over the steps from the root to each step.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     messages: u32,
@@ -89,8 +100,7 @@ impl Session {
     /// Builds the tree of the facts.
     pub fn new(facts: Facts) -> Self {
         let tree = Tree::new(&facts);
-        let home = homes(&tree);
-        Self { facts, tree, home, straight: OnceLock::new() }
+        Self { facts, tree, straight: OnceLock::new() }
     }
 
     /// Tells whether it is one line that every client takes in the same way.
@@ -101,40 +111,52 @@ impl Session {
     /// Returns the paths, the active one by the rule of `client`.
     pub fn paths(&self, client: Client) -> Vec<Path> {
         let known = if client == Client::NEWEST { newest_tip(self) } else { None };
-        self.paths_with(known.or_else(|| resume(&self.facts, client).tip()))
+        let (leaf, sent) = known.map_or_else(
+            || {
+                let resumed = resume(&self.facts, client);
+                (resumed.leaf, resumed.tip())
+            },
+            |tip| (Some(tip), Some(tip)),
+        );
+        self.paths_with(leaf.filter(|_| sent.is_some()), sent)
     }
 
-    /// Returns the paths, with the one active that the entry `tip` is on.
-    fn paths_with(&self, tip: Option<usize>) -> Vec<Path> {
+    /// Returns the paths; the active one is that of the entry `leaf`, which a client takes for the last
+    /// one, and `resumes_at` is the last entry that it sends.
+    fn paths_with(&self, leaf: Option<usize>, resumes_at: Option<usize>) -> Vec<Path> {
         let sums = self.sums();
+        let mut ends: Vec<usize> = self.tree.ends();
+        let on_paths = self.tree.ancestors_of(&ends);
         let last = self.last_entries();
-        let tips = self.tree.tips();
-        let active = tip.and_then(|tip| self.tree.step(tip)).map(|step| self.home[step]);
-        let mut ends: Vec<(usize, bool)> = tips.iter().map(|&step| (step, false)).collect();
-        if let Some(step) = active.filter(|&step| step != NONE) {
-            let step = step as usize;
-            // Clients before 2.0 may even go on with a subagent's entries.
-            if tips.binary_search(&step).is_err() {
-                ends.push((step, true));
-            }
-        }
-        ends.sort_by_key(|&(step, inner)| (last[step], inner));
+        ends.sort_by_key(|&step| last[step]);
+        let at = leaf.and_then(|node| self.tree.step_on_chain(node));
+        let sent_at = resumes_at.and_then(|node| self.tree.step(node));
+        let beside = at.filter(|&step| !on_paths[step]);
+        let main = match (at, beside) {
+            (Some(at), None) => self.last_beyond(at, &ends),
+            (Some(at), Some(_)) => self.conversation_beside(at, &ends, &on_paths, &last),
+            (None, _) => ends.last().copied(),
+        };
+        // A branch of nothing but notes is a path if the client would resume it.
+        let added = beside.filter(|&step| !self.tree.steps[step].side).map(|step| self.tree.last_below(step));
+        ends.extend(added);
+        ends.sort_by_key(|&step| last[step]);
+        let active = if beside.is_some() { added } else { main.filter(|_| at.is_some()) };
         let mut said_above = self.said_above();
         ends.iter()
             .enumerate()
-            .map(|(i, &(step, inner))| {
+            .map(|(i, &step)| {
                 let sums = &sums[step];
-                let is_active = active.is_some_and(|a| a as usize == step);
-                let tip = match tip {
-                    Some(tip) if is_active => tip,
-                    _ => last[step].unwrap_or(self.tree.steps[step].head) as usize,
-                };
+                let resumes_at = resumes_at.filter(|_| active == Some(step));
+                let tip = last[step].unwrap_or(self.tree.steps[step].head) as usize;
                 Path {
                     n: i + 1,
-                    active: is_active,
-                    inner,
+                    active: active == Some(step),
+                    inner: resumes_at.is_some() && sent_at.is_some_and(|at| self.tree.says_more(at, step)),
+                    main: main == Some(step),
                     step,
                     tip,
+                    resumes_at,
                     fork_point: sums.fork.map(|(_, from)| said_above(from)),
                     fork_step: sums.fork.map(|(step, _)| step),
                     messages: sums.messages,
@@ -147,7 +169,34 @@ impl Session {
             .collect()
     }
 
-    /// Finds where each path leaves another, the active one being whole: a picture of the branches, in
+    /// Returns the last of the paths that a step is on; `ends` are sorted.
+    fn last_beyond(&self, step: usize, ends: &[usize]) -> Option<usize> {
+        let beyond = self.beyond(step);
+        ends.iter().copied().rfind(|&end| beyond[end])
+    }
+
+    /// Finds the path that a person would call the conversation when the client resumes a branch of
+    /// notes: the last of those that the branch leaves, or for one with a root of its own the last path
+    /// written before it.
+    fn conversation_beside(
+        &self,
+        step: usize,
+        ends: &[usize],
+        on_paths: &[bool],
+        last: &[Option<u32>],
+    ) -> Option<usize> {
+        let mut at = self.tree.parent_of(step);
+        while let Some(above) = at {
+            if on_paths[above] {
+                return self.last_beyond(above, ends);
+            }
+            at = self.tree.parent_of(above);
+        }
+        let before = |&end: &usize| last[end] < Some(self.tree.steps[step].head);
+        ends.iter().copied().rfind(before).or(ends.last().copied())
+    }
+
+    /// Finds where each path leaves another, the main one being whole: a picture of the branches, in
     /// which every step is drawn once.
     pub fn branchings(&self, paths: &[Path]) -> Vec<Option<Branching>> {
         let sums = self.sums();
@@ -155,7 +204,7 @@ impl Session {
         let mut drawn = vec![NONE; self.tree.steps.len()];
         let mut found = vec![None; paths.len()];
         let mut order: Vec<usize> = (0..paths.len()).collect();
-        order.sort_by_key(|&i| !paths[i].active);
+        order.sort_by_key(|&i| !paths[i].main);
         for i in order {
             let mut at = paths[i].step;
             let mut below = None;
@@ -187,18 +236,29 @@ impl Session {
         self.sums().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
-    /// Returns the steps that are shown on the way to `step`, with what hangs beside the way; if a step
-    /// of the way is given, those that come after it.
+    /// Returns the steps of the path that ends with `step`; if a step of the path is given, those that
+    /// come after it.
     pub fn steps_shown(&self, step: usize, after: Option<usize>) -> Vec<usize> {
-        let shown = Groups::new(self.home.len(), &self.home);
-        let path = self.tree.path_to(step);
+        let mut path = self.tree.path_to(step);
         let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
-        path[skip..].iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
+        path.split_off(skip)
     }
 
-    /// Returns the step on whose path a step is shown.
-    pub(crate) fn home_of(&self, step: usize) -> Option<usize> {
-        self.home.get(step).copied().filter(|&home| home != NONE).map(|home| home as usize)
+    /// Returns for each step whether it is on one of these paths.
+    pub fn on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<bool> {
+        self.tree.ancestors_of(&paths.map(|path| path.step).collect::<Vec<_>>())
+    }
+
+    /// Returns the user and assistant entries that are on no path: branches of nothing but commands and
+    /// notes.
+    pub fn beside_paths(&self) -> Vec<usize> {
+        let on_paths = self.tree.ancestors_of(&self.tree.ends());
+        let beside = |&node: &usize| {
+            let step = self.tree.step(node);
+            let main = step.is_some_and(|step| !self.tree.steps[step].side);
+            main && self.facts.nodes[node].is_conversation() && step.is_some_and(|step| !on_paths[step])
+        };
+        (0..self.facts.nodes.len()).filter(beside).collect()
     }
 
     /// Returns the id that a root names as what came before it.
@@ -219,13 +279,12 @@ impl Session {
         self.tree.step(message.first as usize)
     }
 
-    /// Returns for each step whether the way to it shows `step`.
+    /// Returns for each step whether a path that ends with it has `step`.
     pub fn beyond(&self, step: usize) -> Vec<bool> {
-        let shown_with = self.home[step];
         let mut beyond = vec![false; self.tree.steps.len()];
         for &at in &self.tree.order {
             let above = self.tree.parent_of(at as usize).is_some_and(|parent| beyond[parent]);
-            beyond[at as usize] = at == shown_with || above;
+            beyond[at as usize] = at as usize == step || above;
         }
         beyond
     }
@@ -234,17 +293,17 @@ impl Session {
     pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
         let mut prompts = vec![None; self.tree.steps.len()];
         for step in self.tree.in_order() {
-            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_human();
-            let asks = self.tree.steps[step].kind == StepKind::Prompt && human;
+            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_prompt();
+            let asks = self.tree.steps[step].kind.is_prompt() && human;
             let above = self.tree.parent_of(step).and_then(|parent| prompts[parent]);
             prompts[step] = if asks { Some(step) } else { above };
         }
         prompts
     }
 
-    /// Counts distinct prompts, replays once.
+    /// Counts distinct prompts, copies once.
     pub fn turns(&self) -> usize {
-        self.facts.messages.iter().filter(|m| self.facts.nodes[m.first as usize].flags.is_human()).count()
+        self.facts.messages.iter().filter(|m| self.facts.nodes[m.first as usize].flags.is_prompt()).count()
     }
 
     /// Counts compactions: boundaries, and summaries that stand without one.
@@ -274,15 +333,7 @@ impl Session {
     }
 
     fn sums(&self) -> Vec<Sums> {
-        let mut own = vec![0u32; self.tree.steps.len()];
-        for message in &self.facts.messages {
-            let step = self.tree.step_of[message.first as usize];
-            if let Some(&home) = self.home.get(step as usize)
-                && home != NONE
-            {
-                own[home as usize] += 1;
-            }
-        }
+        let own = self.messages_by_step();
         let mut sums = vec![Sums::default(); self.tree.steps.len()];
         for &i in &self.tree.order {
             let i = i as usize;
@@ -295,9 +346,10 @@ impl Session {
             }
             sum.messages += own[i];
             sum.compactions += u32::from(self.is_compaction(i));
-            if step.kind == StepKind::Prompt {
+            let head = &self.facts.nodes[step.head as usize];
+            if step.kind.is_prompt() && !self.tree.continues(i, head.message) {
                 // The prompt of a subagent is nobody's turn.
-                sum.turns += u32::from(self.facts.nodes[step.head as usize].flags.is_human());
+                sum.turns += u32::from(head.flags.is_prompt());
                 sum.last_prompt = Some(step.head as usize);
             }
             sums[i] = sum;
@@ -305,14 +357,41 @@ impl Session {
         sums
     }
 
-    /// Returns the last user or assistant entry shown with each step.
+    /// Counts the messages that begin on each step.
+    fn messages_by_step(&self) -> Vec<u32> {
+        let mut own = vec![0u32; self.tree.steps.len()];
+        let mut count = |step: u32, add: bool| match own.get_mut(step as usize) {
+            Some(n) if add => *n += 1,
+            Some(n) => *n -= 1,
+            None => {}
+        };
+        for message in &self.facts.messages {
+            count(self.tree.step_of[message.first as usize], true);
+        }
+        for part in &self.tree.spread {
+            let first = self.facts.messages[part.message as usize].first;
+            let counted = self.tree.step_of[first as usize] == part.step;
+            if counted == part.continued {
+                count(part.step, !counted);
+            }
+        }
+        own
+    }
+
+    /// Returns the last entry of a message in each step; of one without any, that of the step before.
     fn last_entries(&self) -> Vec<Option<u32>> {
         let mut last = vec![None; self.tree.steps.len()];
         for (i, node) in self.facts.nodes.iter().enumerate() {
-            let step = self.tree.step_of[i];
-            if node.is_conversation() && step != NONE && !node.flags.is_replay() {
-                last[step as usize] = u32::try_from(i).ok();
+            let index = u32::try_from(i).unwrap_or(NONE);
+            // An entry that was moved here is not on the chain of parents.
+            let own = node.message != NONE && self.tree.moved.binary_search(&index).is_err();
+            if let Some(step) = self.tree.step(i).filter(|_| own) {
+                last[step] = Some(index);
             }
+        }
+        for step in self.tree.in_order() {
+            let above = self.tree.parent_of(step).and_then(|parent| last[parent]);
+            last[step] = last[step].or(above);
         }
         last
     }
@@ -349,25 +428,4 @@ impl Session {
         }
         roots
     }
-}
-
-/// Finds for each step the one on whose path it is shown.
-fn homes(tree: &Tree) -> Vec<u32> {
-    let mut home = vec![NONE; tree.steps.len()];
-    for &i in &tree.order {
-        let step = &tree.steps[i as usize];
-        home[i as usize] =
-            if step.spoken { i } else { home.get(step.parent as usize).copied().unwrap_or(NONE) };
-    }
-    // What hangs on nothing is shown with what stands before it in the file, or with the first.
-    let first = (0..tree.steps.len()).find(|&i| tree.steps[i].spoken && !tree.steps[i].side);
-    let mut before = first.map_or(NONE, |i| u32::try_from(i).unwrap_or(NONE));
-    for (home, step) in home.iter_mut().zip(&tree.steps) {
-        if *home == NONE && !step.side {
-            *home = before;
-        } else if step.spoken && !step.side {
-            before = *home;
-        }
-    }
-    home
 }

@@ -41,7 +41,7 @@ pub fn title(facts: &Facts, elsewhere: Option<&str>) -> Title {
         facts.summaries.iter().rev().find(about_this).map(|(_, text)| text.as_str())
     };
     let found = |text: Option<&str>, source| {
-        let text = one_line(text?);
+        let text = heading(text?);
         (!text.is_empty()).then_some(Title { text, source })
     };
     found(facts.custom_title.as_deref(), TitleSource::Custom)
@@ -52,7 +52,107 @@ pub fn title(facts: &Facts, elsewhere: Option<&str>) -> Title {
         .unwrap_or_else(|| Title { text: String::new(), source: TitleSource::None })
 }
 
+/// The length of a title, in characters.
+const MAX_TITLE: usize = 80;
+
+/// Returns the first line of a text that has words, without Markdown, cut to the length of a title.
+pub fn heading(text: &str) -> String {
+    let lines = text.lines().map(|line| one_line(&without_markdown(line)));
+    let line = { lines }.find(|line| line.chars().any(char::is_alphanumeric));
+    let line = line.unwrap_or_else(|| one_line(text));
+    if line.chars().count() <= MAX_TITLE {
+        return line;
+    }
+    let cut: String = line.chars().take(MAX_TITLE - 1).collect();
+    // Not in the middle of a word, unless the word is most of the line.
+    let end = cut.rfind(' ').filter(|&end| end > cut.len() / 2).unwrap_or(cut.len());
+    format!("{}…", cut[..end].trim_end())
+}
+
+/// Drops the marks of Markdown from one line: of headings, lists, quotes, emphasis, code and links.
+fn without_markdown(line: &str) -> String {
+    let mut line = line.trim();
+    loop {
+        let rest = line.trim_start_matches(['#', '>']).trim_start();
+        let rest = ["- ", "* ", "+ "].iter().find_map(|mark| rest.strip_prefix(mark)).unwrap_or(rest);
+        if rest.len() == line.len() {
+            break;
+        }
+        line = rest.trim_start();
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['*', '_', '`', '[', '~']) {
+        out.push_str(&rest[..at]);
+        let marked = &rest[at..];
+        let mark = marked.as_bytes()[0];
+        let run = marked.bytes().take_while(|&b| b == mark).count();
+        // Within a word, an underscore or an asterisk is a character of its own.
+        let before = out.chars().next_back().is_some_and(char::is_alphanumeric);
+        let behind = marked[run..].chars().next().is_some_and(char::is_alphanumeric);
+        if mark == b'[' {
+            match link(marked) {
+                Some((words, len)) => {
+                    out.push_str(words);
+                    rest = &marked[len..];
+                }
+                None => {
+                    out.push('[');
+                    rest = &marked[1..];
+                }
+            }
+            continue;
+        }
+        let kept = match mark {
+            b'_' | b'*' => before == behind,
+            b'~' => run < 2,
+            _ => false,
+        };
+        if kept {
+            out.push_str(&marked[..run]);
+        }
+        rest = &marked[run..];
+    }
+    out + rest
+}
+
+/// Returns the words of a link `[words](address)` at the start of a text, and its length.
+fn link(text: &str) -> Option<(&str, usize)> {
+    let close = text.find("](")?;
+    let words = &text[1..close];
+    let end = text[close..].find(')')? + close + 1;
+    (!words.contains(['[', ']'])).then_some((words, end))
+}
+
 /// Joins the lines and blanks of a text by single spaces.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heading_is_one_plain_line() {
+        for (text, title) in [
+            ("fix the login", "fix the login"),
+            ("\n\n# Plan: **do** `this`\n\nmore", "Plan: do this"),
+            ("- [ ] see [the docs](https://example.org/a_b)", "[ ] see the docs"),
+            ("> ## _quoted_ snake_case 2*3", "quoted snake_case 2*3"),
+            ("```\nlet x = 1;\n```", "let x = 1;"),
+            ("---", "---"),
+            ("  two \t blanks ", "two blanks"),
+            ("", ""),
+        ] {
+            assert_eq!(heading(text), title, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_heading_is_cut_at_a_word() {
+        let cut = heading(&"eleven char ".repeat(20));
+        assert!(cut.chars().count() <= MAX_TITLE && cut.ends_with("char eleven…"), "{cut}");
+        assert_eq!(heading(&"漢".repeat(100)).chars().count(), MAX_TITLE);
+    }
 }

@@ -1,21 +1,21 @@
 //! The conversation as a tree, and the paths through it.
 //!
 //! The log's own tree has one node per entry and forks at every parallel tool call, hook and
-//! progress note. This one has a node per *step*: a prompt, or a message of the model together with
-//! the results of its calls, or a compaction. Entries of a step never fork it, and what is no message
-//! (attachments, progress, notes) belongs to the step it hangs on. What still forks was a choice: a
-//! rewind, a redo, a retry.
+//! progress entry. This one has a node per *step*: a prompt, a message of the model together with the
+//! results of its calls, or a compaction. Steps follow the chain of entries (see [`crate::steps`]), so
+//! a step forks only where a person or a client chose to: a rewind, a redo, a retry.
 //!
-//! A branch counts only if something was said on it by a person or the model; a branch of nothing
-//! but command records and notes hangs beside the path and makes no path of its own.
+//! A branch counts only if a person or the model said something on it; a branch of nothing but
+//! command records and notes makes no path.
 //!
 //! Everything here is linear in the number of entries and nothing recurses.
 
 use rethread_log::{Defect, DefectKind};
+use rustc_hash::FxHashMap;
 
 use crate::facts::{Facts, NONE, Role};
-use crate::flags::Flags;
 use crate::id::{Time, Uid};
+use crate::steps::{Step, StepKind, Steps};
 
 /// How an entry is joined to the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,51 +46,32 @@ impl Link {
     }
 }
 
-/// What a step is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKind {
-    /// Something a person wrote.
-    Prompt,
-    /// A message of the model, with the results of its calls.
-    Answer,
-    /// The boundary of a compaction, or the summary that stands for one.
-    Compaction,
-    /// Anything else in a user's or the model's place: commands, notices, interruptions, errors.
-    Note,
-}
-
-/// A node of the conversation.
-#[derive(Debug, Clone, Copy)]
-pub struct Step {
-    /// What it is.
-    pub kind: StepKind,
-    /// The step before it.
-    pub(crate) parent: u32,
-    /// The entry of the step before that it hangs on.
-    pub(crate) from: u32,
-    /// Its first entry.
-    pub(crate) head: u32,
-    /// It belongs to a subagent.
-    pub side: bool,
-    /// Something was said here or further on.
-    pub(crate) spoken: bool,
-    /// How many of the steps after it count.
-    pub(crate) branches: u32,
-}
-
 /// Links between entries, and the steps they make.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     /// How each node is joined.
     pub links: Vec<Link>,
-    /// The steps, in the order of their first entries.
+    /// The steps; nearly in the order of their first entries, for a parent comes before its children.
     pub steps: Vec<Step>,
-    /// The step of each node: its own, or the one it hangs on.
+    /// The step of each node: its own, or that of its nearest ancestor that has one.
     pub(crate) step_of: Vec<u32>,
+    /// Entries that were moved to a step that is not that of their parent, sorted.
+    pub(crate) moved: Vec<u32>,
+    /// Messages whose entries are in more than one step.
+    pub(crate) spread: Vec<Spread>,
     /// What is wrong with the links.
     pub defects: Vec<Defect>,
     /// The steps in an order in which every one comes after the step before it.
     pub(crate) order: Vec<u32>,
+}
+
+/// A part of a message whose entries are in more than one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spread {
+    pub(crate) message: u32,
+    pub(crate) step: u32,
+    /// An ancestor of the step has a part of the same message.
+    pub(crate) continued: bool,
 }
 
 /// Five seconds: how far back a client since 2.1.112 looks for a lost parent.
@@ -102,9 +83,11 @@ impl Tree {
         let mut tree = Self { links: links(facts), ..Self::default() };
         tree.report(facts);
         tree.break_cycles(facts);
-        tree.make_steps(facts);
-        tree.join_steps(facts);
-        tree.count_branches();
+        let Steps { steps, step_of } = Steps::new(facts, &tree.links);
+        (tree.steps, tree.step_of) = (steps, step_of);
+        tree.count_branches(facts);
+        tree.move_strays(facts);
+        tree.find_spread_messages(facts);
         tree
     }
 
@@ -112,6 +95,15 @@ impl Tree {
     pub fn step(&self, node: usize) -> Option<usize> {
         let step = *self.step_of.get(node)?;
         (step != NONE).then_some(step as usize)
+    }
+
+    /// Returns the step that an entry belongs to; of one that was moved, the step of its parent.
+    pub(crate) fn step_on_chain(&self, node: usize) -> Option<usize> {
+        let mut at = node;
+        while u32::try_from(at).is_ok_and(|at| self.moved.binary_search(&at).is_ok()) {
+            at = self.links[at].target()? as usize;
+        }
+        self.step(at)
     }
 
     /// Returns the steps from the root to `step`.
@@ -126,7 +118,7 @@ impl Tree {
         path
     }
 
-    /// Returns the nodes of each step: its own entries and what hangs on them, in the file's order.
+    /// Returns the nodes of each step: its own entries and their attachments, in the file's order.
     pub fn nodes_by_step(&self) -> Groups {
         Groups::new(self.steps.len(), &self.step_of)
     }
@@ -157,153 +149,16 @@ impl Tree {
         }
     }
 
-    /// Gives every message and boundary its step, and every tool result the step of its call.
-    fn make_steps(&mut self, facts: &Facts) {
-        let mut step_of_message = vec![NONE; facts.messages.len()];
-        let mut hosts: Vec<u32> = vec![NONE; facts.nodes.len()];
-        for &(result, call) in &facts.answers {
-            let call = &facts.calls[call as usize];
-            hosts[result as usize] = facts.nodes[call.node as usize].message;
-        }
-        self.step_of = vec![NONE; facts.nodes.len()];
-        let everything_side = facts.all_sidechain();
-        let mut make = |steps: &mut Vec<Step>, message: u32, head: u32, kind: StepKind, side: bool| {
-            let index = u32::try_from(steps.len()).unwrap_or(NONE);
-            steps.push(Step { kind, parent: NONE, from: NONE, head, side, spoken: false, branches: 0 });
-            if message != NONE {
-                step_of_message[message as usize] = index;
-            }
-            index
-        };
-        // Calls first: a result may stand before its call in the file.
-        for (i, node) in facts.nodes.iter().enumerate() {
-            if facts.first_of(i) != i {
-                continue;
-            }
-            let side = node.flags.is_sidechain() && !everything_side;
-            let index = u32::try_from(i).unwrap_or(NONE);
-            if node.flags.is_boundary() {
-                self.step_of[i] = make(&mut self.steps, NONE, index, StepKind::Compaction, side);
-            } else if node.message != NONE
-                && hosts[i] == NONE
-                && facts.messages[node.message as usize].first == index
-            {
-                make(&mut self.steps, node.message, index, kind_of(node.flags, node.role), side);
-            }
-        }
-        for (i, node) in facts.nodes.iter().enumerate() {
-            if node.message == NONE {
-                continue;
-            }
-            let message = if hosts[i] == NONE { node.message } else { hosts[i] };
-            self.step_of[i] = step_of_message[message as usize];
-        }
-        for i in 0..facts.nodes.len() {
-            let first = facts.first_of(i);
-            if first != i {
-                self.step_of[i] = self.step_of[first];
-            }
-        }
-        // An error becomes an answer when the model did speak in the same message after all.
-        for (i, node) in facts.nodes.iter().enumerate() {
-            let step = self.step_of[i];
-            if step != NONE
-                && node.role == Role::Assistant
-                && kind_of(node.flags, node.role) == StepKind::Answer
-            {
-                self.steps[step as usize].kind = StepKind::Answer;
-            }
-        }
-    }
-
-    /// Finds the step before each step.
-    fn join_steps(&mut self, facts: &Facts) {
-        let own = self.step_of.clone();
-        let replayed = self.hang_on(facts);
-        for (i, node) in facts.nodes.iter().enumerate() {
-            let step = own[i];
-            if step == NONE || node.flags.is_replay() && self.steps[step as usize].head as usize != i {
-                continue;
-            }
-            // A result is laid under its call wherever it hangs, so it joins nothing.
-            let is_result = node.flags.has_result() && self.steps[step as usize].head as usize != i;
-            if is_result || self.steps[step as usize].parent != NONE {
-                continue;
-            }
-            let Some(parent) = self.links[i].target() else { continue };
-            let before = replayed.get(parent as usize).copied().unwrap_or(NONE);
-            let before = if before == NONE { self.step_of[parent as usize] } else { before };
-            if before != NONE && before != step {
-                self.steps[step as usize].parent = before;
-                self.steps[step as usize].from = parent;
-            }
-        }
-        let parents: Vec<u32> = self.steps.iter().map(|step| step.parent).collect();
-        for step in cycles(&parents) {
-            self.steps[step as usize].parent = NONE;
-        }
-    }
-
-    /// Gives entries that are no message the step they hang on.
-    ///
-    /// Returns, for copies that a compaction laid behind its summary, the step of that summary: what
-    /// follows such a copy follows the compaction, not the original.
-    fn hang_on(&mut self, facts: &Facts) -> Vec<u32> {
-        let mut behind =
-            vec![NONE; if facts.nodes.iter().any(|n| n.flags.is_replay()) { facts.nodes.len() } else { 0 }];
-        let mut state = vec![false; facts.nodes.len()];
-        let mut stack: Vec<u32> = Vec::new();
-        for start in 0..facts.nodes.len() {
-            let mut at = u32::try_from(start).unwrap_or(NONE);
-            // Go up until something is known, then come down again.
-            while !state[at as usize] {
-                state[at as usize] = true;
-                stack.push(at);
-                match self.links[at as usize].target() {
-                    Some(parent) => at = parent,
-                    None => break,
-                }
-            }
-            while let Some(node) = stack.pop() {
-                let i = node as usize;
-                let parent = self.links[i].target();
-                let above = parent.map_or(NONE, |p| self.step_of[p as usize]);
-                if self.step_of[i] == NONE {
-                    self.step_of[i] = above;
-                }
-                if behind.is_empty() {
-                    continue;
-                }
-                let flags = facts.nodes[i].flags;
-                let from_above = parent.map_or(NONE, |p| {
-                    if behind[p as usize] != NONE {
-                        behind[p as usize]
-                    } else if above != NONE && self.steps[above as usize].kind == StepKind::Compaction {
-                        above
-                    } else {
-                        NONE
-                    }
-                });
-                if flags.is_replay()
-                    || facts.nodes[i].message == NONE && parent.is_some_and(|p| behind[p as usize] != NONE)
-                {
-                    behind[i] = from_above;
-                }
-            }
-        }
-        behind
-    }
-
-    /// Finds which steps anything was said on, and how many ways lead on from each.
-    fn count_branches(&mut self) {
+    /// Finds the steps on which something was said, there or further on, and counts the branches.
+    fn count_branches(&mut self, facts: &Facts) {
         self.order = topological(&self.steps);
-        let said = |kind: StepKind| matches!(kind, StepKind::Prompt | StepKind::Answer);
         // A session of nothing but commands and notes is shown as what it is.
-        let main = |step: &Step| !step.side;
-        let nothing_said = !self.steps.iter().any(|s| main(s) && said(s.kind));
+        let talk = |step: &Step| !step.side && facts.nodes[step.head as usize].is_conversation();
+        let said = |step: &Step| step.kind.is_said() || facts.nodes[step.head as usize].flags.is_aside();
+        let nothing_said = !self.steps.iter().any(|step| !step.side && said(step));
         for &i in self.order.iter().rev() {
             let step = self.steps[i as usize];
-            let spoken = step.spoken || said(step.kind) || nothing_said && main(&step);
+            let spoken = step.spoken || said(&step) || nothing_said && talk(&step);
             self.steps[i as usize].spoken = spoken;
             if let Some(parent) = self.steps.get_mut(step.parent as usize)
                 && spoken
@@ -313,6 +168,208 @@ impl Tree {
                 parent.branches += 1;
             }
         }
+    }
+
+    /// Moves results and queued prompts that no path has to a step that they belong to.
+    ///
+    /// Parallel results can be children of an entry before their call, or have no parent at all: they go
+    /// to the step of their call, as clients see it when they resume. A queued prompt beside the path goes
+    /// to the step that it was attached to.
+    fn move_strays(&mut self, facts: &Facts) {
+        let movable = |step: &Step| {
+            let result = step.kind == StepKind::Note && facts.nodes[step.head as usize].flags.has_result();
+            !step.spoken && !step.side && (result || step.kind == StepKind::Queued)
+        };
+        if !self.steps.iter().any(movable) {
+            return;
+        }
+        let on_paths = self.ancestors_of(&self.ends());
+        let mut children = vec![0u32; self.steps.len()];
+        for step in &self.steps {
+            if let Some(n) = children.get_mut(step.parent as usize) {
+                *n += 1;
+            }
+        }
+        let uses = self.uses_of_results(facts);
+        let mut hosts: FxHashMap<u32, u32> = FxHashMap::default();
+        for &i in self.order.iter().rev() {
+            let step = self.steps[i as usize];
+            if on_paths[i as usize] || children[i as usize] > 0 || !movable(&step) {
+                continue;
+            }
+            let host = match step.kind {
+                StepKind::Queued => self.first_above(step.parent, &on_paths),
+                _ => uses.get(&step.head).copied().filter(|&host| !self.steps[host as usize].side),
+            };
+            if let Some(host) = host {
+                hosts.insert(i, host);
+                self.steps[i as usize].dead = true;
+                if let Some(n) = children.get_mut(step.parent as usize) {
+                    *n -= 1;
+                }
+            }
+        }
+        for node in 0..self.step_of.len() {
+            if let Some(&host) = hosts.get(&self.step_of[node]) {
+                self.step_of[node] = host;
+                self.moved.push(u32::try_from(node).unwrap_or(NONE));
+            }
+        }
+    }
+
+    /// Returns the nearest step at or above `step` that is on a path.
+    fn first_above(&self, mut step: u32, on_paths: &[bool]) -> Option<u32> {
+        while let Some(at) = self.steps.get(step as usize) {
+            if on_paths[step as usize] {
+                return Some(step);
+            }
+            step = at.parent;
+        }
+        None
+    }
+
+    /// Finds for each entry with results the step of the nearest call before it that it answers, or else
+    /// of the first one.
+    fn uses_of_results(&self, facts: &Facts) -> FxHashMap<u32, u32> {
+        let mut uses: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for &(node, call) in &facts.uses {
+            uses.entry(call).or_default().push(node);
+        }
+        let mut found = FxHashMap::default();
+        for &(node, call) in &facts.answers {
+            let Some(uses) = uses.get(&call) else { continue };
+            let before = uses.partition_point(|&used| used < node);
+            if let Some(&used) = uses.get(before.saturating_sub(1)) {
+                let step = self.step_of[used as usize];
+                if step != NONE {
+                    found.entry(node).or_insert(step);
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the last steps of the main conversation's paths: for each tip the last note behind it.
+    pub fn ends(&self) -> Vec<usize> {
+        let last = self.last_notes();
+        self.tips().into_iter().map(|tip| last[tip] as usize).collect()
+    }
+
+    /// Returns for each step the last one in the file among it and the notes behind it.
+    fn last_notes(&self) -> Vec<u32> {
+        let mut last: Vec<u32> = (0..self.steps.len()).map(|i| u32::try_from(i).unwrap_or(NONE)).collect();
+        let head = |step: u32| self.steps[step as usize].head;
+        for &i in self.order.iter().rev() {
+            let step = &self.steps[i as usize];
+            let Some(parent) = self.steps.get(step.parent as usize) else { continue };
+            let known = last[step.parent as usize];
+            let later = known == step.parent || head(last[i as usize]) > head(known);
+            if !step.spoken && !step.dead && parent.side == step.side && later {
+                last[step.parent as usize] = last[i as usize];
+            }
+        }
+        last
+    }
+
+    /// Returns the last one in the file among a step and the notes behind it.
+    pub(crate) fn last_below(&self, step: usize) -> usize {
+        self.last_notes()[step] as usize
+    }
+
+    /// Returns for each step whether it is one of these or an ancestor of one.
+    pub(crate) fn ancestors_of(&self, steps: &[usize]) -> Vec<bool> {
+        let mut found = vec![false; self.steps.len()];
+        for &step in steps {
+            let mut at = Some(step);
+            while let Some(step) = at.filter(|&step| !found[step]) {
+                found[step] = true;
+                at = self.parent_of(step);
+            }
+        }
+        found
+    }
+
+    /// Returns whether something was said after `step` on the path that ends with `end`.
+    pub(crate) fn says_more(&self, step: usize, end: usize) -> bool {
+        let mut at = Some(end);
+        while let Some(here) = at.filter(|&here| here != step) {
+            if self.steps[here].kind.is_said() {
+                return true;
+            }
+            at = self.parent_of(here);
+        }
+        false
+    }
+
+    /// Finds the messages whose entries are in more than one step.
+    fn find_spread_messages(&mut self, facts: &Facts) {
+        let mut spread: Vec<Spread> = Vec::new();
+        let mut add = |message: u32, step: u32| spread.push(Spread { message, step, continued: false });
+        for (i, node) in facts.nodes.iter().enumerate() {
+            let step = self.step_of[i];
+            if node.message == NONE || step == NONE {
+                continue;
+            }
+            let first = self.step_of[facts.messages[node.message as usize].first as usize];
+            if first != step {
+                add(node.message, step);
+                add(node.message, first);
+            }
+        }
+        if spread.is_empty() {
+            return;
+        }
+        let visits = self.visits();
+        // Within a message, a step comes after its ancestors.
+        let start = |step: u32| visits.get(step as usize).map_or(0, |&(start, _)| start);
+        spread.sort_unstable_by_key(|part| (part.message, start(part.step)));
+        spread.dedup();
+        let mut within: Option<(u32, u32)> = None;
+        for part in &mut spread {
+            let at = start(part.step);
+            match within {
+                Some((message, end)) if message == part.message && at < end => part.continued = true,
+                _ => within = visits.get(part.step as usize).map(|&(_, end)| (part.message, end)),
+            }
+        }
+        spread.sort_unstable();
+        self.spread = spread;
+    }
+
+    /// Returns whether a step only continues a message that an ancestor of it has a part of.
+    pub(crate) fn continues(&self, step: usize, message: u32) -> bool {
+        let step = u32::try_from(step).unwrap_or(NONE);
+        let at = self.spread.partition_point(|part| (part.message, part.step) < (message, step));
+        self.spread.get(at).is_some_and(|part| (part.message, part.step) == (message, step) && part.continued)
+    }
+
+    /// Returns whether the entries of a message are in more than one step.
+    pub(crate) fn is_spread(&self, message: u32) -> bool {
+        let at = self.spread.partition_point(|part| part.message < message);
+        self.spread.get(at).is_some_and(|part| part.message == message)
+    }
+
+    /// Returns for each step its place in a walk that visits a step before its descendants, and the
+    /// place behind the last of them.
+    fn visits(&self) -> Vec<(u32, u32)> {
+        let mut size = vec![1u32; self.steps.len()];
+        for &i in self.order.iter().rev() {
+            if let Some(parent) = size.get(self.steps[i as usize].parent as usize).copied() {
+                size[self.steps[i as usize].parent as usize] = parent + size[i as usize];
+            }
+        }
+        let mut next = 0;
+        let mut free = vec![0u32; self.steps.len()];
+        let mut visits = vec![(0, 0); self.steps.len()];
+        for &i in &self.order {
+            let parent = self.steps[i as usize].parent;
+            let slot = free.get_mut(parent as usize).unwrap_or(&mut next);
+            let start = *slot;
+            *slot += size[i as usize];
+            free[i as usize] = start + 1;
+            visits[i as usize] = (start, start + size[i as usize]);
+        }
+        visits
     }
 
     /// Returns the step before a step.
@@ -353,21 +410,11 @@ impl Tree {
     }
 }
 
-fn kind_of(flags: Flags, role: Role) -> StepKind {
-    match role {
-        Role::User if flags.is_summary() => StepKind::Compaction,
-        Role::User if flags.is_human() => StepKind::Prompt,
-        // The first entry of a subagent is its prompt, though no person wrote it.
-        Role::User if flags.is_sidechain() && !flags.has_result() => StepKind::Prompt,
-        Role::Assistant if !flags.is_api_error() && !flags.is_synthetic() => StepKind::Answer,
-        _ => StepKind::Note,
-    }
-}
-
 /// Resolves the parent of every entry.
 fn links(facts: &Facts) -> Vec<Link> {
     let mut links = Vec::with_capacity(facts.nodes.len());
     let mut by_time: Option<Vec<(Time, u32)>> = None;
+    let first_of = |node: u32| u32::try_from(facts.first_of(node as usize)).unwrap_or(NONE);
     // The last entry of the conversation so far, for joining what no uuid links.
     let mut last_said = NONE;
     for (i, node) in facts.nodes.iter().enumerate() {
@@ -388,11 +435,11 @@ fn links(facts: &Facts) -> Vec<Link> {
             Link::Parent(parent)
         } else {
             let by_time = by_time.get_or_insert_with(|| sorted_by_time(facts));
-            bridge(facts, by_time, index).map_or(Link::Dangling, Link::Bridged)
+            bridge(facts, by_time, index).map_or(Link::Dangling, |other| Link::Bridged(first_of(other)))
         };
         links.push(link);
         if node.is_conversation() && !node.flags.is_sidechain() {
-            last_said = index;
+            last_said = first_of(index);
         }
     }
     links

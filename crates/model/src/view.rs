@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use rethread_log::{BlockKind, BlockSpans, Json, Key, Line};
+use rethread_log::{BlockKind, BlockSpans, Json, Key, Line, Span};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::facts::{Node, Place, Role};
 use crate::flags::Flags;
 use crate::id::Time;
 use crate::session::Session;
+use crate::tree::Groups;
 use crate::usage::Usage;
 
 /// What a message is to a reader.
@@ -73,7 +75,7 @@ pub struct MessageView<'a> {
 pub struct BlockView<'a> {
     /// What sort of block it is; `None` for one we do not know.
     pub kind: Option<BlockKind>,
-    /// The entry's bytes.
+    /// The bytes that the spans are places in: those of the entry, or of the block alone.
     raw: &'a [u8],
     /// Where its parts are.
     spans: BlockSpans,
@@ -83,9 +85,16 @@ pub struct BlockView<'a> {
     pub partner: Option<usize>,
     /// For a call, its index in the session's facts.
     pub call: Option<usize>,
+    /// For a call its place among the calls that are read together, for a result that of its call. An id
+    /// that several messages use is a call in each of them.
+    pub pair: Option<usize>,
 }
 
 impl<'a> BlockView<'a> {
+    fn new(kind: Option<BlockKind>, raw: &'a [u8], spans: BlockSpans) -> Self {
+        Self { kind, raw, spans, plain: false, partner: None, call: None, pair: None }
+    }
+
     /// Returns the block as it stands in the log.
     pub fn json(&self) -> Json<'a> {
         Json::new(self.spans.whole.of(self.raw))
@@ -101,6 +110,14 @@ impl<'a> BlockView<'a> {
         let whole = self.plain || self.spans.whole.string_in(self.raw).is_some();
         let text = if whole { self.spans.whole } else { self.spans.text };
         Json::new(text.of(self.raw)).as_str().unwrap_or_default()
+    }
+
+    /// Returns the text of a user's block as its author typed it, without the client's markup.
+    pub fn readable(&self) -> Cow<'a, str> {
+        match self.text() {
+            Cow::Borrowed(text) => crate::prompt::readable(text),
+            Cow::Owned(text) => Cow::Owned(crate::prompt::readable(&text).into_owned()),
+        }
     }
 
     /// Returns the id of a call, or the id of the call that a result answers.
@@ -285,12 +302,11 @@ impl<'a> Reader<'a> {
         raw
     }
 
-    /// Returns the beginning of the words of a user entry, without markup around them.
+    /// Returns the beginning of what a person typed in an entry, without the client's markup.
     pub fn words(&self, node: usize) -> String {
         let mut line = Line::default();
         let raw = self.parse(node, &mut line);
-        let (_, words) = crate::prompt::author_of_entry(&line, raw);
-        crate::build::kept_text(words)
+        crate::prompt::words_of_entry(&line, raw)
     }
 
     /// Returns the uuid of a node as it is spelled.
@@ -313,12 +329,17 @@ impl<'a> Reader<'a> {
     /// Returns what is shown on the way to `step` after the step `after`.
     pub fn items_after(&self, step: usize, after: Option<usize>) -> Vec<Item<'a>> {
         let by_step = self.session.tree.nodes_by_step();
-        let mut line = Line::default();
-        let mut items = Vec::new();
-        for step in self.session.steps_shown(step, after) {
-            self.step_items(by_step.of(step), &mut line, &mut items);
+        let steps = self.session.steps_shown(step, after);
+        let mut elsewhere = Elsewhere::new(self.session, &by_step, &steps);
+        let mut layout = Layout::default();
+        for step in steps {
+            let nodes = by_step.of(step);
+            match elsewhere.take(step) {
+                None => self.step_items(nodes, &mut layout),
+                Some(more) => self.step_items(&[nodes, &more].concat(), &mut layout),
+            }
         }
-        items
+        layout.finish()
     }
 
     /// Returns everything that a subagent said and did, in the order of its log: the subagent in this
@@ -328,22 +349,21 @@ impl<'a> Reader<'a> {
         let root = root.and_then(|node| tree.step(node)).and_then(|step| u32::try_from(step).ok());
         let roots = self.session.side_roots();
         let by_step = tree.nodes_by_step();
-        let mut line = Line::default();
-        let mut items = Vec::new();
+        let mut layout = Layout::default();
         for (step, &of) in roots.iter().enumerate() {
             if root.is_none() || of == root {
-                self.step_items(by_step.of(step), &mut line, &mut items);
+                self.step_items(by_step.of(step), &mut layout);
             }
         }
-        items
+        layout.finish()
     }
 
     /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
-    fn step_items(&self, nodes: &[u32], line: &mut Line, items: &mut Vec<Item<'a>>) {
+    fn step_items(&self, nodes: &[u32], layout: &mut Layout<'a>) {
         let facts = &self.session.facts;
         // Entries by message, in the order of their first sight.
         let mut order: Vec<usize> = Vec::new();
-        let mut members: rustc_hash::FxHashMap<usize, Vec<usize>> = rustc_hash::FxHashMap::default();
+        let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut notes = Vec::new();
         for &node in nodes {
             let node = node as usize;
@@ -369,11 +389,15 @@ impl<'a> Reader<'a> {
         };
         order.sort_by_key(call_order);
         for message in order {
-            items.push(Item::Message(self.message(message, &members[&message], line)));
+            let mut view = self.message(message, &members[&message], &mut layout.line);
+            let spread = u32::try_from(message).is_ok_and(|message| self.session.tree.is_spread(message));
+            if !spread || layout.leaves_new_blocks(message, &mut view) {
+                layout.items.push(Item::Message(view));
+            }
         }
         for node in notes {
-            if let Some(note) = self.note(node, line) {
-                items.push(Item::Note(note));
+            if let Some(note) = self.note(node, &mut layout.line) {
+                layout.items.push(Item::Note(note));
             }
         }
     }
@@ -411,11 +435,14 @@ impl<'a> Reader<'a> {
 
     fn blocks(&self, node: usize, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
         let facts = &self.session.facts;
+        if facts.nodes[node].role == Role::Attachment {
+            let prompt = Json::new(line.field(Key::Attachment).of(raw)).get("prompt");
+            return queued_blocks(prompt.unwrap_or(Json::new(b"")), blocks);
+        }
         let Some(message) = line.message else { return };
         if message.content.string_in(raw).is_some() {
             let spans = BlockSpans { whole: message.content, ..BlockSpans::default() };
-            let kind = Some(BlockKind::Text);
-            blocks.push(BlockView { kind, raw, spans, plain: true, partner: None, call: None });
+            blocks.push(BlockView { plain: true, ..BlockView::new(Some(BlockKind::Text), raw, spans) });
             return;
         }
         let index = u32::try_from(node).unwrap_or(u32::MAX);
@@ -423,8 +450,7 @@ impl<'a> Reader<'a> {
         let mut answers = crate::resume::places_of(&facts.answers, index);
         let message_of = |node: usize| facts.nodes[node].message().map(|m| m + 1);
         for &spans in &line.blocks {
-            let mut block =
-                BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
+            let mut block = BlockView::new(spans.kind, raw, spans);
             let has_id = spans.id.string_in(raw).is_some();
             match spans.kind {
                 Some(BlockKind::ToolUse) if has_id => {
@@ -457,7 +483,7 @@ impl<'a> Reader<'a> {
 
     fn note(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
         let fact = &self.session.facts.nodes[node];
-        if !matches!(fact.role, Role::System) && !fact.flags.has(Flags::QUEUED) {
+        if !matches!(fact.role, Role::System) && !fact.flags.is_queued_prompt() {
             return None;
         }
         let raw = self.parse(node, line);
@@ -476,6 +502,152 @@ impl<'a> Reader<'a> {
             .then(|| Json::new(raw).get("compactMetadata")?.get("preTokens")?.as_u64());
         let line = self.session.facts.place(node).line;
         Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text, tokens: tokens.flatten() })
+    }
+}
+
+/// Parts of the messages of a path, and results of their calls, that are only on other branches.
+///
+/// Clients copy messages to other branches. When they resume a copy they take the parts and results
+/// that it lacks from the original.
+struct Elsewhere {
+    by_step: FxHashMap<usize, Vec<u32>>,
+}
+
+impl Elsewhere {
+    fn new(session: &Session, by_step: &Groups, steps: &[usize]) -> Self {
+        let mut found = Self { by_step: FxHashMap::default() };
+        let (tree, facts) = (&session.tree, &session.facts);
+        if tree.spread.is_empty() {
+            return found;
+        }
+        let on_path: FxHashSet<usize> = steps.iter().copied().collect();
+        let calls_in = |node: u32| crate::resume::places_of(&facts.answers, node);
+        let mut answered: FxHashSet<(u32, u32)> = FxHashSet::default();
+        // The last step of each message, as clients put the others behind it.
+        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
+        for &step in steps {
+            let message = facts.nodes[tree.steps[step].head as usize].message;
+            if facts.messages.get(message as usize).is_some_and(|m| m.assistant) && tree.is_spread(message) {
+                let calls = by_step.of(step).iter().flat_map(|&node| calls_in(node));
+                answered.extend(calls.map(|call| (message, call)));
+                last.insert(message, step);
+            }
+        }
+        for part in tree.spread.iter().filter(|part| !on_path.contains(&(part.step as usize))) {
+            let Some(&step) = last.get(&part.message) else { continue };
+            for &node in by_step.of(part.step as usize) {
+                // Of two entries with one uuid the later one is shown.
+                if facts.duplicates.contains_key(&node) {
+                    continue;
+                }
+                let fact = &facts.nodes[node as usize];
+                let new = |call| !answered.contains(&(part.message, call));
+                if fact.message == part.message || fact.flags.has_result() && calls_in(node).any(new) {
+                    answered.extend(calls_in(node).map(|call| (part.message, call)));
+                    found.by_step.entry(step).or_default().push(node);
+                }
+            }
+        }
+        found
+    }
+
+    fn take(&mut self, step: usize) -> Option<Vec<u32>> {
+        self.by_step.remove(&step)
+    }
+}
+
+/// Items while they are laid out in the order of reading.
+#[derive(Default)]
+struct Layout<'a> {
+    line: Line,
+    items: Vec<Item<'a>>,
+    /// The blocks so far of messages that are in several steps.
+    shown: FxHashMap<usize, FxHashSet<&'a [u8]>>,
+}
+
+impl<'a> Layout<'a> {
+    /// Keeps the blocks of a message that were not shown before; returns whether there are any, or the
+    /// message is shown for the first time.
+    fn leaves_new_blocks(&mut self, message: usize, view: &mut MessageView<'a>) -> bool {
+        let first = !self.shown.contains_key(&message);
+        let shown = self.shown.entry(message).or_default();
+        view.blocks.retain(|block| shown.insert(block.json().raw()));
+        first || !view.blocks.is_empty()
+    }
+
+    /// Pairs the results with their calls and returns the items.
+    fn finish(mut self) -> Vec<Item<'a>> {
+        pair_results(&mut self.items);
+        self.items
+    }
+}
+
+/// Pairs each result with the nearest call of its id before it, or else with the first one after it.
+fn pair_results(items: &mut [Item<'_>]) {
+    let mut calls: FxHashMap<usize, (usize, usize)> = FxHashMap::default();
+    let mut n_calls = 0;
+    let mut early: FxHashMap<usize, Vec<(usize, usize)>> = FxHashMap::default();
+    // The message of the first result of each call.
+    let mut answered: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut found: Vec<(usize, usize, usize, usize)> = Vec::new();
+    for (i, item) in items.iter_mut().enumerate() {
+        let Item::Message(message) = item else { continue };
+        let n = message.n;
+        for (b, block) in message.blocks.iter_mut().enumerate() {
+            let Some(call) = block.call else { continue };
+            if block.kind == Some(BlockKind::ToolResult) {
+                match calls.get(&call) {
+                    Some(&(pair, caller)) => {
+                        (block.pair, block.partner) = (Some(pair), Some(caller));
+                        answered.entry(pair).or_insert(n);
+                    }
+                    None => early.entry(call).or_default().push((i, b)),
+                }
+            } else {
+                block.pair = Some(n_calls);
+                for (i, b) in early.remove(&call).unwrap_or_default() {
+                    found.push((i, b, n_calls, n));
+                }
+                calls.insert(call, (n_calls, n));
+                n_calls += 1;
+            }
+        }
+    }
+    for (i, b, pair, caller) in found {
+        let Item::Message(message) = &mut items[i] else { continue };
+        answered.entry(pair).or_insert(message.n);
+        (message.blocks[b].pair, message.blocks[b].partner) = (Some(pair), Some(caller));
+    }
+    for item in items {
+        let Item::Message(message) = item else { continue };
+        for block in &mut message.blocks {
+            if block.kind != Some(BlockKind::ToolResult)
+                && let Some(pair) = block.pair
+            {
+                block.partner = answered.get(&pair).copied().or(block.partner);
+            }
+        }
+    }
+}
+
+/// Takes the prompt of a queued command apart: a string, or blocks.
+fn queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
+    let span = |part: &[u8], of: &[u8]| {
+        Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len())
+    };
+    let view = |json: Json<'a>, kind| {
+        let raw = json.raw();
+        let text = json.get("text").map_or(Span::default(), |text| span(text.raw(), raw));
+        let spans = BlockSpans { kind, whole: span(raw, raw), text, ..BlockSpans::default() };
+        BlockView::new(kind, raw, spans)
+    };
+    if prompt.is_string() {
+        blocks.push(BlockView { plain: true, ..view(prompt, Some(BlockKind::Text)) });
+    } else {
+        for item in prompt.items() {
+            let kind = item.get("type").and_then(Json::inner).and_then(BlockKind::from_name);
+            blocks.push(view(item, kind));
+        }
     }
 }
 
@@ -511,7 +683,7 @@ fn message_kind(node: &Node) -> MessageKind {
         Role::Assistant => MessageKind::Answer,
         _ if flags.has_result() => MessageKind::Result,
         _ if flags.is_summary() => MessageKind::Summary,
-        _ if flags.is_human() => MessageKind::Prompt,
+        _ if flags.is_prompt() => MessageKind::Prompt,
         _ if flags.is_command() => MessageKind::Command,
         _ if flags.is_sidechain() && !flags.is_meta() => MessageKind::Prompt,
         _ => MessageKind::Note,

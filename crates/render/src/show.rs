@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, telling};
+use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, readable, telling};
 
 use crate::text::{Look, Style, fit, plural};
 
@@ -43,8 +43,8 @@ pub fn show(
     for item in items {
         let Item::Message(message) = item else { continue };
         for block in message.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
-            if let Some(call) = block.call {
-                results.entry(call).or_default().push(block);
+            if let Some(pair) = block.pair {
+                results.entry(pair).or_default().push(block);
             }
         }
     }
@@ -69,7 +69,7 @@ impl Page<'_, '_> {
         match message.kind {
             MessageKind::Prompt => {
                 self.head(out, message, Style::Human, "you")?;
-                self.words(out, message, "")
+                self.prompt(out, message)
             }
             MessageKind::Answer => self.answer(out, message),
             MessageKind::Result => self.orphan_results(out, message),
@@ -81,8 +81,8 @@ impl Page<'_, '_> {
                 if message.meta {
                     return Ok(());
                 }
-                let words: Vec<_> = message.blocks.iter().map(BlockView::text).collect();
-                let words = without_tags(&words.join(" "));
+                let words: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
+                let words = words.join(" ");
                 if words.trim().is_empty() {
                     return Ok(());
                 }
@@ -101,6 +101,20 @@ impl Page<'_, '_> {
     ) -> io::Result<()> {
         let facts = format!("#{} · {}", message.n, self.look.at(message.time));
         writeln!(out, "{} {}", self.look.paint(style, format!("▌ {who}")), self.look.paint(Style::Dim, facts))
+    }
+
+    /// Writes what a person typed, without what the client put around it.
+    fn prompt(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::Text) => match &*block.readable() {
+                    "" => {}
+                    text => self.text(out, text, "", Style::Plain)?,
+                },
+                _ => writeln!(out, "{}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
+            }
+        }
+        writeln!(out)
     }
 
     fn words(&self, out: &mut dyn Write, message: &MessageView<'_>, indent: &str) -> io::Result<()> {
@@ -160,7 +174,7 @@ impl Page<'_, '_> {
         let gist = look.line(&gist(block.input()));
         let room = look.width.unwrap_or(160).saturating_sub(6 + tool.chars().count());
         writeln!(out, "  {} {}", look.paint(Style::Tool, format!("⏺ {tool}")), fit(&gist, room))?;
-        let result = block.call.and_then(|call| self.results.get(&call));
+        let result = block.pair.and_then(|pair| self.results.get(&pair));
         if self.options.tools == Tools::Full {
             self.text(out, &pretty(block.input()), "      ", Style::Dim)?;
         }
@@ -196,7 +210,7 @@ impl Page<'_, '_> {
         let mut any = false;
         for block in &message.blocks {
             match block.kind {
-                Some(BlockKind::ToolResult) if block.call.is_none() && self.options.tools != Tools::None => {
+                Some(BlockKind::ToolResult) if block.pair.is_none() && self.options.tools != Tools::None => {
                     let id = self.look.line(&block.id());
                     writeln!(
                         out,
@@ -207,8 +221,7 @@ impl Page<'_, '_> {
                     any = true;
                 }
                 Some(BlockKind::Text) if !block.text().trim().is_empty() => {
-                    let text = without_tags(&block.text());
-                    self.text(out, &text, "  · ", Style::Dim)?;
+                    self.text(out, &block.readable(), "  · ", Style::Dim)?;
                     any = true;
                 }
                 _ => {}
@@ -225,19 +238,9 @@ impl Page<'_, '_> {
                 let fill = look.width.unwrap_or(72).saturating_sub(text.chars().count());
                 writeln!(out, "{}\n", look.paint(Style::Active, text + &"─".repeat(fill)))
             }
-            "queued" => {
-                writeln!(
-                    out,
-                    "{} {}",
-                    look.paint(Style::Human, "▌ you, while the model was busy"),
-                    look.paint(Style::Dim, look.at(note.time))
-                )?;
-                self.text(out, &note.text, "", Style::Plain)?;
-                writeln!(out)
-            }
             "turn_duration" | "stop_hook_summary" | "file_snapshot" => Ok(()),
             kind => {
-                let text = without_tags(&note.text);
+                let text = readable(&note.text);
                 if text.trim().is_empty() {
                     return Ok(());
                 }
@@ -246,26 +249,6 @@ impl Page<'_, '_> {
             }
         }
     }
-}
-
-/// Drops the tags of the client's own markup and keeps what they hold.
-pub(crate) fn without_tags(text: &str) -> String {
-    const TAGS: [&str; 9] = [
-        "command-name",
-        "command-message",
-        "command-args",
-        "local-command-stdout",
-        "local-command-stderr",
-        "local-command-caveat",
-        "bash-input",
-        "bash-stdout",
-        "bash-stderr",
-    ];
-    let mut text = text.to_owned();
-    for tag in TAGS {
-        text = text.replace(&format!("<{tag}>"), " ").replace(&format!("</{tag}>"), " ");
-    }
-    text
 }
 
 /// The part of a call's input that says what it is about.

@@ -43,6 +43,8 @@ struct Picture<'a> {
     ends: FxHashMap<usize, Vec<&'a PathRow>>,
     /// How much a step wants to be on the straight line: its newest ending, the active one above all.
     rank: Vec<(bool, u32)>,
+    /// The steps that are on a path.
+    on_paths: Vec<bool>,
 }
 
 impl<'a> Picture<'a> {
@@ -52,10 +54,11 @@ impl<'a> Picture<'a> {
         let mut rank = vec![(false, 0); session.tree.steps.len()];
         for path in paths {
             ends.entry(path.path.step).or_default().push(path);
-            rank[path.path.step] = rank[path.path.step].max((path.path.active, path.tip_line));
+            rank[path.path.step] = rank[path.path.step].max((path.path.main, path.tip_line));
         }
+        let on_paths = session.on_paths(paths.iter().map(|path| &path.path));
         for step in session.tree.from_the_tips() {
-            if let Some(parent) = session.tree.parent_of(step).filter(|_| session.tree.counts(step)) {
+            if let Some(parent) = session.tree.parent_of(step).filter(|_| on_paths[step]) {
                 children.entry(parent).or_default().push(step);
                 rank[parent] = rank[parent].max(rank[step]);
             }
@@ -63,11 +66,11 @@ impl<'a> Picture<'a> {
         for list in children.values_mut() {
             list.sort_by_key(|&step| rank[step]);
         }
-        Self { session, reader, look, children, ends, rank }
+        Self { session, reader, look, children, ends, rank, on_paths }
     }
 
     fn is_root(&self, step: usize) -> bool {
-        self.session.tree.counts(step) && self.session.tree.parent_of(step).is_none()
+        self.on_paths[step] && self.session.tree.parent_of(step).is_none()
     }
 
     fn draw(&self, out: &mut dyn Write, root: usize) -> io::Result<()> {
@@ -94,7 +97,7 @@ impl<'a> Picture<'a> {
         loop {
             let step = &self.session.tree.steps[at];
             match step.kind {
-                StepKind::Prompt => {
+                StepKind::Prompt | StepKind::Queued => {
                     stretch.turns += 1;
                     stretch.prompt = stretch.prompt.or(Some(at));
                 }
@@ -136,18 +139,22 @@ impl<'a> Picture<'a> {
         if stretch.compactions > 0 {
             facts.push(plural(stretch.compactions, "compaction").to_string());
         }
-        let mut tags = Vec::new();
+        let (mut tags, mut tag_width) = (Vec::new(), 0);
+        let paths_have_active = self.ends.values().flatten().any(|path| path.path.active);
         for path in paths.into_iter().flatten() {
             let mut tag = format!("path {} {}", path.n, path.status);
-            if path.inner {
-                tag += " (the client goes on here)";
+            if path.path.main && !path.path.active && paths_have_active {
+                tag += " (the conversation; the client would go on elsewhere)";
+            }
+            if let Some(line) = path.resumes_line.filter(|_| path.inner) {
+                tag += &format!(" (the client resumes at line {line})");
             }
             facts.push(look.ago(path.path.time));
+            tag_width += 2 + tag.chars().count();
             tags.push(look.paint(if path.path.active { Style::Active } else { Style::Abandoned }, tag));
         }
         let facts = facts.join(" · ");
-        let plain_tags: usize = paths.map_or(0, |p| p.iter().map(|p| 22 + 28 * usize::from(p.inner)).sum());
-        let used = shown * 2 + 2 + facts.chars().count() + 4 + plain_tags;
+        let used = shown * 2 + 4 + facts.chars().count() + tag_width;
         let words = look.fit(&words, used);
         let tags = if tags.is_empty() { String::new() } else { format!("  {}", tags.join("  ")) };
         writeln!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rethread_model::{Facts, Title, TitleSource, Uid, one_line, title};
+use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
 use rethread_store::uuids_in;
 use rustc_hash::FxHashMap;
 
@@ -46,7 +46,7 @@ pub(crate) fn from_elsewhere<'t>(titled: impl Iterator<Item = &'t mut Titled>) {
         let Some(summaries) = by_dir.get(&titled.dir()) else { return };
         let here = uuids_in(&titled.path, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
         if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
-            let text = one_line(text);
+            let text = heading(text);
             if !text.is_empty() {
                 titled.title = Title { text, source: TitleSource::Summary };
             }

@@ -239,7 +239,7 @@ fn the_active_tip_is_where_the_real_client_went_on() {
         let paths = loaded.tree(client);
         let active = paths.iter().find(|path| path.status == "active");
         let tip = active.map(|path| {
-            let node = path.path.tip;
+            let node = path.path.resumes_at.expect("an active path resumes somewhere");
             let entry: Value =
                 serde_json::from_slice(loaded.reader().entry(loaded.session.facts.nodes[node].entry))
                     .unwrap_or_default();
@@ -318,9 +318,11 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
                     }
                 }
             }
+            let beside = loaded.session.beside_paths();
             for (n, message) in facts.messages.iter().enumerate() {
                 let side = facts.nodes[message.first as usize].flags.is_sidechain() && !facts.all_sidechain();
-                assert!(shown[n] || side, "{}: message {} is on no path", path.display(), n + 1);
+                let beside = beside.contains(&(message.first as usize));
+                assert!(shown[n] || side || beside, "{}: message {} is on no path", path.display(), n + 1);
             }
             n_messages += facts.messages.len();
             n_paths += paths.len();
@@ -328,6 +330,22 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
         }
     }
     println!("{n_files} logs, {n_messages} messages, {n_paths} paths, {n_results} results at their calls");
+}
+
+/// Paths of real logs, and of those that were damaged on purpose, are chains of parents.
+#[test]
+fn paths_of_every_log_are_chains_of_parents() {
+    let (mut n_files, mut broken) = (0, Vec::new());
+    for name in ["corpus", "oracle"] {
+        let Some(dir) = shared(name) else { continue };
+        for path in logs_under(&dir) {
+            let laws = rethread_testkit::broken_path_laws(&std::fs::read(&path).expect("readable"));
+            broken.extend(laws.into_iter().map(|law| format!("{}: {law}", path.display())));
+            n_files += 1;
+        }
+    }
+    println!("{n_files} logs");
+    assert!(broken.is_empty(), "{} laws broken\n{}", broken.len(), broken.join("\n"));
 }
 
 /// Every broken case is mended so that every client resumes it and sends the same.

@@ -19,7 +19,7 @@ pub fn harm_of(session: &Session) -> Vec<Finding> {
         assert_eq!(meant, intended_at(&session.facts, end), "another conversation is meant at {end:?}");
     }
     if let Some(path) = session.paths(Client::NEWEST).iter().find(|path| path.active) {
-        assert_eq!(Some(path.tip), resumed.tip(), "the newest client goes on elsewhere");
+        assert_eq!(path.resumes_at, resumed.tip(), "the newest client goes on elsewhere");
     }
     found
 }

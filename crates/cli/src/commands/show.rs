@@ -99,6 +99,9 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         let start = call.and_then(place).filter(|&call| call < start).unwrap_or(start);
         items.drain(..start);
     }
+    if args.path.is_none() && args.at.is_none() {
+        say_where_it_resumes(path, &paths, terminal);
+    }
     let mut out = terminal.output();
     if global.json {
         for before in &earlier {
@@ -134,6 +137,15 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     out.finish()?;
     Ok(Done::Well)
+}
+
+/// Says that the client would go on elsewhere than at the end of what is shown.
+fn say_where_it_resumes(path: &PathRow, paths: &[PathRow], terminal: &Terminal) {
+    let Some(active) = paths.iter().find(|path| path.path.active) else { return };
+    let Some(line) = active.resumes_line.filter(|_| active.n != path.n || active.inner) else { return };
+    terminal.say(&format!(
+        "the client would not go on at the end of this conversation but at line {line} (`rethread check` says what it would leave behind)"
+    ));
 }
 
 /// Shows what a clone left out.
@@ -205,8 +217,7 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
                 .hint(format!("the session has {} (`rethread tree` draws them)", paths.len()))
         });
     }
-    // Without an active one the last ending in the file is what a reader means.
-    let usual = paths.iter().find(|path| path.path.active).or(paths.last());
+    let usual = paths.iter().find(|path| path.path.main).or(paths.last());
     let Some(n) = args.at else { return Ok(usual) };
     let holds = |path: &&PathRow| {
         let items = loaded.reader().items(path.path.step);
@@ -223,7 +234,7 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
     let found = paths.iter().rev().find(|path| beyond[path.path.step]);
     found.map(Some).ok_or_else(|| {
         Failure::new(format!("message {n} is on no path"))
-            .hint("it belongs to a subagent; `rethread info` counts them")
+            .hint("it belongs to a subagent, or to a branch of nothing but commands and notes")
     })
 }
 

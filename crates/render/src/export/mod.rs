@@ -239,39 +239,31 @@ fn is_first_result(message: &MessageView<'_>, block: &BlockView<'_>) -> bool {
 /// A result and the message that holds it.
 type Answer<'p, 'a> = (&'p MessageView<'a>, &'p BlockView<'a>);
 
-/// The results of a part, by call.
+/// The results of a part, by the pair that each makes with its call.
 struct Answers<'p, 'a>(FxHashMap<usize, Vec<Answer<'p, 'a>>>);
 
 impl<'p, 'a> Answers<'p, 'a> {
     fn new(items: &'p [Item<'a>]) -> Self {
-        let mut uses = rustc_hash::FxHashSet::default();
         let mut answers: FxHashMap<usize, Vec<Answer<'p, 'a>>> = FxHashMap::default();
         for item in items {
             let Item::Message(message) = item else { continue };
-            for block in &message.blocks {
-                match (block.kind, block.call) {
-                    (Some(BlockKind::ToolUse), Some(call)) => {
-                        uses.insert(call);
-                    }
-                    (Some(BlockKind::ToolResult), Some(call)) => {
-                        answers.entry(call).or_default().push((message, block));
-                    }
-                    _ => {}
+            for block in message.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult)) {
+                // A result whose call is on another path, or nowhere, is shown by itself.
+                if let Some(pair) = block.pair {
+                    answers.entry(pair).or_default().push((message, block));
                 }
             }
         }
-        // What is called on another path or not at all is shown where it stands.
-        answers.retain(|call, _| uses.contains(call));
         Self(answers)
     }
 
-    fn of(&self, call: Option<usize>) -> &[Answer<'p, 'a>] {
-        call.and_then(|call| self.0.get(&call)).map_or(&[], Vec::as_slice)
+    fn of(&self, pair: Option<usize>) -> &[Answer<'p, 'a>] {
+        pair.and_then(|pair| self.0.get(&pair)).map_or(&[], Vec::as_slice)
     }
 
     /// Tells whether a result is shown under its call.
     fn has(&self, block: &BlockView<'_>) -> bool {
-        block.kind == Some(BlockKind::ToolResult) && !self.of(block.call).is_empty()
+        block.kind == Some(BlockKind::ToolResult) && !self.of(block.pair).is_empty()
     }
 }
 

@@ -348,13 +348,12 @@ fn shorten_data(value: &mut serde_json::Value) {
     }
 }
 
-/// Drops the tags of the client's own markup and keeps what they hold.
+/// Returns a text of a user entry without the client's own markup and without control characters.
 pub(crate) fn words<'t>(text: &'t str) -> Cow<'t, str> {
-    if !text.contains('<') {
-        return clean(text);
+    match rethread_model::readable(text) {
+        Cow::Borrowed(text) => clean(text),
+        Cow::Owned(text) => Cow::Owned(clean(&text).into_owned()),
     }
-    let text = crate::show::without_tags(text);
-    Cow::Owned(clean(text.trim()).into_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a document says of its path above the conversation.
 
-use rethread_model::{Item, MessageKind, PathId, Time, Usage, one_line};
+use rethread_model::{Item, MessageKind, PathId, Time, Usage, heading, one_line};
 use rethread_render::{Agent, Head, Part, PathRow};
 
 use super::output::Row;
@@ -110,13 +110,13 @@ pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, plan: &Plan, index:
     let parent = plan.documents.iter().find(active).or(plan.documents.last());
     let first = agent.part.items.iter().find_map(|item| match item {
         Item::Message(message) if message.kind == MessageKind::Prompt => {
-            message.blocks.first().map(|block| one_line(&block.text().chars().take(400).collect::<String>()))
+            message.blocks.first().map(|block| heading(&block.readable()))
         }
         _ => None,
     });
     Head {
         session: survey.name.clone(),
-        title: first.unwrap_or_else(|| agent.name.clone()).chars().take(120).collect(),
+        title: first.unwrap_or_else(|| agent.name.clone()),
         project: survey.project.clone(),
         agent: Some(agent.name.clone()),
         parent: parent.map(|planned| planned.file.clone()),

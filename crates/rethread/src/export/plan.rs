@@ -165,7 +165,7 @@ fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: 
     let all = (0..survey.paths.len()).filter(kept);
     match options.paths {
         PathChoice::All => all.collect(),
-        PathChoice::Active => all.filter(|&i| survey.paths[i].path.active).collect(),
+        PathChoice::Active => all.filter(|&i| survey.paths[i].path.is_current()).collect(),
         PathChoice::Number(n) => {
             let found: Vec<usize> = all.filter(|&i| survey.paths[i].n == n).collect();
             if found.is_empty() {

@@ -251,7 +251,7 @@ impl Surveys {
         let only_active = options.paths == PathChoice::Active;
         let asked = |survey: &Survey| -> Vec<usize> {
             let all = 0..if survey.auxiliary { 0 } else { survey.paths.len() };
-            all.filter(|&i| !only_active || survey.paths[i].path.active).collect()
+            all.filter(|&i| !only_active || survey.paths[i].path.is_current()).collect()
         };
         let asked: Vec<Vec<usize>> = self.sessions.iter().map(asked).collect();
         let sketches: Vec<Sketch> =

@@ -115,7 +115,7 @@ impl Page<'_> {
             MessageKind::Prompt => {
                 let somebody = depth == 0 && self.document.head.agent.is_none();
                 self.open(part, message, "prompt", if somebody { "You" } else { "Prompt" });
-                self.words(message, false);
+                self.prompt(message);
                 self.text.push_str("</article>\n");
             }
             MessageKind::Answer => {
@@ -134,13 +134,13 @@ impl Page<'_> {
                 self.text.push_str(
                     "<details><summary>Summary of what came before, written by the client</summary>",
                 );
-                self.words(message, true);
+                self.words(message);
                 self.text.push_str("</details></article>\n");
             }
             MessageKind::Command | MessageKind::Note if message.meta => {}
             MessageKind::Command | MessageKind::Note => {
-                let said: Vec<_> = message.blocks.iter().map(BlockView::text).collect();
-                let said = words(&said.join("\n")).into_owned();
+                let said: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
+                let said = clean(&said.join("\n")).into_owned();
                 let id = format!("{}m{}", part.prefix, message.n);
                 let class = if message.kind == MessageKind::Command { "command" } else { "note" };
                 self.small(&said, class, Some(&id));
@@ -149,17 +149,28 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn words(&mut self, message: &MessageView<'_>, markdown: bool) {
+    /// Writes what a person typed, without what the client put around it.
+    fn prompt(&mut self, message: &MessageView<'_>) {
         for block in &message.blocks {
             match block.kind {
-                Some(BlockKind::Text) if markdown => self.markdown(&block.text()),
                 Some(BlockKind::Text) => {
-                    let said = block.text();
-                    let said = clean(said.trim_matches('\n'));
-                    self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-                    html(&mut self.text, &said);
-                    self.text.push_str("</div>");
+                    let typed = block.readable();
+                    let typed = clean(typed.trim_matches('\n'));
+                    if !typed.is_empty() {
+                        self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
+                        html(&mut self.text, &typed);
+                        self.text.push_str("</div>");
+                    }
                 }
+                _ => self.media(block.json()),
+            }
+        }
+    }
+
+    fn words(&mut self, message: &MessageView<'_>) {
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::Text) => self.markdown(&block.text()),
                 _ => self.media(block.json()),
             }
         }
@@ -231,7 +242,7 @@ impl Page<'_> {
     ) -> io::Result<()> {
         let tool = block.tool();
         let name = text(&tool);
-        let results = answers.of(block.call);
+        let results = answers.of(block.pair);
         let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
         let told = tell(&tool, block.input(), copy);
         let open = if told.open { " open" } else { "" };
@@ -433,14 +444,6 @@ impl Page<'_> {
                 let _ = write!(self.text, "<div class=\"compaction\"{id}><span>Compacted here{before} · ");
                 time(&mut self.text, note.time);
                 self.text.push_str("</span></div>\n");
-            }
-            "queued" => {
-                self.text
-                    .push_str("<article class=\"msg prompt\"><header><b>You</b>, while the model was busy ");
-                time(&mut self.text, note.time);
-                self.text.push_str("</header><div class=\"text plain\" dir=\"auto\">");
-                html(&mut self.text, &clean(&note.text));
-                self.text.push_str("</div></article>\n");
             }
             kind => {
                 let said = words(&note.text);

@@ -209,24 +209,26 @@ impl Page<'_> {
             }
             MessageKind::Command | MessageKind::Note => {
                 if !message.meta {
-                    let text: Vec<_> = message.blocks.iter().map(BlockView::text).collect();
+                    let text: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
                     let id = format!("{}m{}", part.prefix, message.n);
-                    self.small(&words(&text.join("\n")), Some(&id));
+                    self.small(&clean(&text.join("\n")), Some(&id));
                 }
                 Ok(())
             }
         }
     }
 
-    /// Words of a message that is not an answer.
+    /// Writes a message that is not an answer, without what the client put around it.
     fn words(&mut self, message: &MessageView<'_>) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => {
-                    let text = block.text();
+                    let text = block.readable();
                     let text = clean(text.trim_matches('\n'));
-                    quote(&mut self.text, &text);
-                    self.text.push('\n');
+                    if !text.is_empty() {
+                        quote(&mut self.text, &text);
+                        self.text.push('\n');
+                    }
                 }
                 _ => self.media(block.json())?,
             }
@@ -298,7 +300,7 @@ impl Page<'_> {
         depth: usize,
     ) -> io::Result<()> {
         let tool = block.tool();
-        let results = answers.of(block.call);
+        let results = answers.of(block.pair);
         let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
         let told = tell(&tool, block.input(), copy);
         let wholes: Vec<Vec<ResultPart<'_>>> =
@@ -466,12 +468,6 @@ impl Page<'_> {
                 let before =
                     note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
                 let _ = write!(self.text, "\n---\n\n**Compacted here**{before}{time}\n\n");
-            }
-            "queued" => {
-                let level = if depth == 0 { "###" } else { "####" };
-                let _ = write!(self.text, "\n{level} User, while the model was busy{time}\n\n");
-                quote(&mut self.text, &clean(&note.text));
-                self.text.push('\n');
             }
             kind => {
                 let text = words(&note.text);

@@ -1,0 +1,239 @@
+//! Steps: entries grouped into prompts, answers and compactions, along the chain of parents.
+//!
+//! An entry joins the step of its parent if it is another part of the same message, or the result of
+//! one of its calls. Everything else that was said begins a step of its own, which is a child of its
+//! parent's step. So a path through the steps has the messages of a chain of parents, in its order,
+//! and parallel calls with their results are one step.
+//!
+//! A message can be in several steps: a prompt that was queued while it was streamed is an entry
+//! between two of its parts. Clients also write history again under new uuids. Siblings that are parts
+//! or copies of one message are one step, so that a history written twice is one path.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::facts::{Facts, NONE, Node, Role};
+use crate::flags::Flags;
+use crate::tree::Link;
+
+/// What a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// Something a person wrote.
+    Prompt,
+    /// A prompt that was typed while the model was busy and attached to its turn.
+    Queued,
+    /// A message of the model, with the results of its calls.
+    Answer,
+    /// The boundary of a compaction, or the summary after one.
+    Compaction,
+    /// Anything else in a user's or the model's place: commands, notices, interruptions, errors.
+    Note,
+}
+
+impl StepKind {
+    /// Returns whether a branch with such a step makes a path.
+    ///
+    /// A queued prompt does not: until an answer follows it, it is part of the turn it was attached to.
+    pub(crate) fn is_said(self) -> bool {
+        matches!(self, Self::Prompt | Self::Answer)
+    }
+
+    /// Returns whether it begins a turn.
+    pub fn is_prompt(self) -> bool {
+        matches!(self, Self::Prompt | Self::Queued)
+    }
+
+    fn of(flags: Flags, role: Role) -> Self {
+        match role {
+            Role::Attachment => Self::Queued,
+            Role::User if flags.is_summary() => Self::Compaction,
+            Role::User if flags.is_human() => Self::Prompt,
+            // The first entry of a subagent is its prompt, though no person wrote it.
+            Role::User if flags.is_sidechain() && !flags.has_result() => Self::Prompt,
+            Role::Assistant if !flags.is_api_error() && !flags.is_synthetic() => Self::Answer,
+            _ => Self::Note,
+        }
+    }
+}
+
+/// A node of the conversation.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// What it is.
+    pub kind: StepKind,
+    /// The step before it.
+    pub(crate) parent: u32,
+    /// The entry of the step before that is its parent.
+    pub(crate) from: u32,
+    /// Its first entry.
+    pub(crate) head: u32,
+    /// The message that it is or that its results answer, or none for a boundary.
+    message: u32,
+    /// It belongs to a subagent.
+    pub side: bool,
+    /// Something was said here or further on.
+    pub(crate) spoken: bool,
+    /// Its only entry was moved to another step.
+    pub(crate) dead: bool,
+    /// How many of the steps after it count.
+    pub(crate) branches: u32,
+}
+
+/// The steps of a session, and the step of each node.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) step_of: Vec<u32>,
+}
+
+impl Steps {
+    /// Groups the entries of a log; `links` has no cycles.
+    pub(crate) fn new(facts: &Facts, links: &[Link]) -> Self {
+        let mut grouping = Grouping::new(facts);
+        let mut visited = vec![false; facts.nodes.len()];
+        let mut pending: Vec<usize> = Vec::new();
+        for start in 0..facts.nodes.len() {
+            // Go up to the first ancestor that is known, then come down again.
+            let mut at = start;
+            while !visited[at] {
+                visited[at] = true;
+                pending.push(at);
+                match links[at].target() {
+                    Some(parent) => at = parent as usize,
+                    None => break,
+                }
+            }
+            while let Some(node) = pending.pop() {
+                grouping.place(node, links[node].target());
+            }
+        }
+        grouping.place_duplicates();
+        grouping.found
+    }
+}
+
+struct Grouping<'f> {
+    facts: &'f Facts,
+    found: Steps,
+    all_side: bool,
+    /// The first step of each message.
+    first_step: Vec<u32>,
+    /// The other steps of messages, by message and parent step.
+    other_steps: FxHashMap<(u32, u32), u32>,
+    /// Calls whose id several messages use, with each message but the first.
+    reused: FxHashSet<(u32, u32)>,
+}
+
+impl<'f> Grouping<'f> {
+    fn new(facts: &'f Facts) -> Self {
+        let message_of = |node: u32| facts.nodes[node as usize].message;
+        let first_use = |call: u32| message_of(facts.calls[call as usize].node);
+        let reused = facts.uses.iter().map(|&(node, call)| (call, message_of(node)));
+        Self {
+            facts,
+            found: Steps { steps: Vec::new(), step_of: vec![NONE; facts.nodes.len()] },
+            all_side: facts.all_sidechain(),
+            first_step: vec![NONE; facts.messages.len()],
+            other_steps: FxHashMap::default(),
+            reused: reused.filter(|&(call, message)| first_use(call) != message).collect(),
+        }
+    }
+
+    /// Finds the step of an entry whose parent has one.
+    fn place(&mut self, index: usize, parent: Option<u32>) {
+        if self.facts.first_of(index) != index {
+            return;
+        }
+        let node = &self.facts.nodes[index];
+        let above = parent.map_or(NONE, |parent| self.found.step_of[parent as usize]);
+        let side = node.flags.is_sidechain() && !self.all_side;
+        let step = if node.flags.is_boundary() {
+            self.add(index, parent, above, side, StepKind::Compaction)
+        } else if node.message == NONE {
+            above
+        } else if self.joins(index, above, side) {
+            above
+        } else if let Some(sibling) = self.sibling(node.message, above, side) {
+            sibling
+        } else {
+            self.add(index, parent, above, side, StepKind::of(node.flags, node.role))
+        };
+        self.found.step_of[index] = step;
+        // An error becomes an answer when the model did speak in the same message after all.
+        if step != NONE && is_answer(node) {
+            self.found.steps[step as usize].kind = StepKind::Answer;
+        }
+    }
+
+    /// Returns whether an entry is a part of its parent's step: of the same message, or a result of it.
+    fn joins(&self, index: usize, above: u32, side: bool) -> bool {
+        let Some(step) = self.found.steps.get(above as usize).filter(|step| step.side == side) else {
+            return false;
+        };
+        let node = &self.facts.nodes[index];
+        let index = u32::try_from(index).unwrap_or(NONE);
+        step.message == node.message
+            || node.flags.has_result()
+                && node.role == Role::User
+                && crate::resume::places_of(&self.facts.answers, index).any(|call| self.uses(step.message, call))
+    }
+
+    fn uses(&self, message: u32, call: u32) -> bool {
+        let first = self.facts.calls[call as usize].node;
+        self.facts.nodes[first as usize].message == message || self.reused.contains(&(call, message))
+    }
+
+    /// Finds a child of the same step that is another part, or a copy, of the same message.
+    fn sibling(&self, message: u32, above: u32, side: bool) -> Option<u32> {
+        let first = self.first_step[message as usize];
+        let known = |&step: &u32| {
+            let step = &self.found.steps[step as usize];
+            step.parent == above && step.side == side
+        };
+        if first == NONE {
+            return None;
+        }
+        Some(first).filter(known).or_else(|| self.other_steps.get(&(message, above)).copied().filter(known))
+    }
+
+    fn add(&mut self, index: usize, parent: Option<u32>, above: u32, side: bool, kind: StepKind) -> u32 {
+        let step = u32::try_from(self.found.steps.len()).unwrap_or(NONE);
+        let head = u32::try_from(index).unwrap_or(NONE);
+        let message = self.facts.nodes[index].message;
+        let from = if above == NONE { NONE } else { parent.unwrap_or(NONE) };
+        self.found.steps.push(Step {
+            kind,
+            parent: above,
+            from,
+            head,
+            message,
+            side,
+            spoken: false,
+            dead: false,
+            branches: 0,
+        });
+        if let Some(first) = self.first_step.get_mut(message as usize) {
+            if *first == NONE {
+                *first = step;
+            } else {
+                self.other_steps.insert((message, above), step);
+            }
+        }
+        step
+    }
+
+    /// Gives an entry whose uuid an earlier one has the step of that one.
+    fn place_duplicates(&mut self) {
+        if !self.facts.has_duplicates() {
+            return;
+        }
+        for index in 0..self.facts.nodes.len() {
+            let first = self.facts.first_of(index);
+            self.found.step_of[index] = self.found.step_of[first];
+        }
+    }
+}
+
+fn is_answer(node: &Node) -> bool {
+    node.role == Role::Assistant && node.message != NONE && StepKind::of(node.flags, node.role) == StepKind::Answer
+}

@@ -1,0 +1,291 @@
+//! Paths are chains of parents, on generated logs of every shape that clients have written.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use rethread_testkit::{Log, broken_path_laws};
+use serde_json::{Value, json};
+
+/// Something that clients write.
+#[derive(Debug, Clone)]
+enum Event {
+    Prompt,
+    Answer,
+    /// A message of several parts, with a prompt or another message between two of them.
+    Interleaved { parts: u8, between: u8 },
+    /// Calls with their results: chained, or each a child of its call.
+    Calls { n: u8, fan_out: bool, reused_ids: bool },
+    /// A result that is a child of something else than its call, or of nothing.
+    StrayResult(Index, bool),
+    Queued,
+    Attachment,
+    Progress,
+    Notes,
+    Compact(bool),
+    /// Goes on from an earlier entry.
+    Back(Index),
+    Restart,
+    LostParent,
+    /// Writes entries again under new ids, behind an earlier entry or as a new root.
+    Copy { from: Index, n: u8, to: Option<Index> },
+    Duplicate(Index),
+    Side,
+    Failure,
+}
+
+#[derive(Default)]
+struct Writer {
+    marks: Vec<String>,
+    lines: Vec<Value>,
+    n: usize,
+}
+
+impl Writer {
+    fn add(&mut self, log: &mut Log, kind: &str, fields: Value) -> String {
+        let mark = log.entry(kind, fields);
+        self.marks.push(mark.clone());
+        let last = String::from_utf8(log.bytes()).expect("text");
+        self.lines.push(serde_json::from_str(last.lines().last().expect("a line")).expect("an entry"));
+        mark
+    }
+
+    fn part(&mut self, log: &mut Log, id: &str, block: &Value) -> String {
+        let message = json!({ "model": "claude-opus-5", "id": id, "type": "message", "role": "assistant",
+            "content": [block], "usage": { "input_tokens": 1, "output_tokens": 1 } });
+        self.add(log, "assistant", json!({ "message": message }))
+    }
+
+    fn text(&mut self, log: &mut Log, id: &str) -> String {
+        self.n += 1;
+        self.part(log, id, &json!({ "type": "text", "text": format!("t{}", self.n) }))
+    }
+
+    fn prompt(&mut self, log: &mut Log) -> String {
+        self.n += 1;
+        self.add(log, "user", json!({ "message": { "role": "user", "content": format!("p{}", self.n) } }))
+    }
+
+    fn result(&mut self, log: &mut Log, id: &str) -> String {
+        let block = json!({ "type": "tool_result", "tool_use_id": id, "content": "r" });
+        self.add(log, "user", json!({ "message": { "role": "user", "content": [block] } }))
+    }
+
+    fn id(&mut self) -> String {
+        self.n += 1;
+        format!("msg_{}", self.n)
+    }
+
+    fn write(&mut self, log: &mut Log, event: &Event) {
+        match event {
+            Event::Prompt => drop(self.prompt(log)),
+            Event::Answer => {
+                let id = self.id();
+                self.text(log, &id);
+            }
+            Event::Interleaved { parts, between } => {
+                let (one, other) = (self.id(), self.id());
+                for part in 0..=parts % 3 {
+                    self.text(log, &one);
+                    match between.wrapping_add(part) % 4 {
+                        0 => drop(self.prompt(log)),
+                        1 => drop(self.text(log, &other)),
+                        2 => drop(self.add(log, "system", json!({ "subtype": "x" }))),
+                        _ => {}
+                    }
+                }
+            }
+            Event::Calls { n, fan_out, reused_ids } => {
+                let id = self.id();
+                let n = n % 4 + 1;
+                let call_id = |i: u8| if *reused_ids { format!("call_{i}") } else { format!("toolu_{id}_{i}") };
+                let calls: Vec<(String, String)> = (0..n)
+                    .map(|i| {
+                        let block = json!({ "type": "tool_use", "id": call_id(i), "name": "T", "input": {} });
+                        (call_id(i), self.part(log, &id, &block))
+                    })
+                    .collect();
+                for (call, mark) in &calls {
+                    if *fan_out {
+                        log.back_to(mark);
+                    }
+                    self.result(log, call);
+                }
+            }
+            Event::StrayResult(parent, rooted) => {
+                let Some(call) = self.lines.iter().rev().find_map(|line| {
+                    let block = &line["message"]["content"][0];
+                    (block["type"] == "tool_use").then(|| block["id"].as_str().unwrap_or_default().to_owned())
+                }) else {
+                    return;
+                };
+                let tip = log.tip();
+                if *rooted {
+                    log.restart();
+                } else if !self.marks.is_empty() {
+                    log.back_to(&self.marks[parent.index(self.marks.len())]);
+                }
+                self.result(log, &call);
+                if let Some(tip) = tip {
+                    log.back_to(&tip);
+                }
+            }
+            Event::Queued => {
+                self.n += 1;
+                let prompt = format!("q{}", self.n);
+                let attachment = json!({ "type": "queued_command", "prompt": prompt, "commandMode": "prompt" });
+                self.add(log, "attachment", json!({ "attachment": attachment }));
+            }
+            Event::Attachment => {
+                self.add(log, "attachment", json!({ "attachment": { "type": "file", "content": {} } }));
+            }
+            Event::Progress => {
+                self.add(log, "progress", json!({ "data": { "type": "hook_progress" } }));
+            }
+            Event::Notes => {
+                for text in ["<command-name>/cost</command-name>", "<local-command-stdout>0</local-command-stdout>"] {
+                    self.add(log, "user", json!({ "message": { "role": "user", "content": text } }));
+                }
+            }
+            Event::Compact(linked) => {
+                let parent = if *linked { log.tip() } else { None };
+                log.restart();
+                self.add(log, "system", json!({ "subtype": "compact_boundary", "logicalParentUuid": parent }));
+                let summary = "This session is being continued from a previous conversation";
+                self.add(
+                    log,
+                    "user",
+                    json!({ "isCompactSummary": true, "message": { "role": "user", "content": summary } }),
+                );
+            }
+            Event::Back(to) if !self.marks.is_empty() => drop(log.back_to(&self.marks[to.index(self.marks.len())])),
+            Event::Back(_) | Event::Restart => drop(log.restart()),
+            Event::LostParent => drop(log.wait(60).back_to("gone")),
+            Event::Copy { from, n, to } => self.copy(log, from, usize::from(n % 6) + 1, to.as_ref()),
+            Event::Duplicate(of) if !self.lines.is_empty() => {
+                log.raw(&of.get(&self.lines).to_string());
+            }
+            Event::Duplicate(_) => {}
+            Event::Side => {
+                let tip = log.tip();
+                log.sidechain(Some("s")).restart();
+                log.prompt("side");
+                log.answer("SIDE");
+                log.sidechain(None).restart();
+                if let Some(tip) = tip {
+                    log.back_to(&tip);
+                }
+            }
+            Event::Failure => {
+                let message = json!({ "model": "<synthetic>", "id": "x", "role": "assistant",
+                    "content": [{ "type": "text", "text": "API Error" }] });
+                self.add(log, "assistant", json!({ "isApiErrorMessage": true, "message": message }));
+            }
+        }
+    }
+
+    /// Writes a stretch of entries again, each the child of the one before.
+    fn copy(&mut self, log: &mut Log, from: &Index, n: usize, to: Option<&Index>) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let start = from.index(self.lines.len());
+        let copied: Vec<Value> = self.lines[start..].iter().take(n).cloned().collect();
+        match to {
+            Some(to) => log.back_to(&self.marks[to.index(self.marks.len())]),
+            None => log.restart(),
+        };
+        for mut line in copied {
+            self.n += 1;
+            let uuid = format!("cccccccc-0000-4000-8000-{:012x}", self.n);
+            line["parentUuid"] = json!(log.tip());
+            line["uuid"] = json!(uuid);
+            line["sessionId"] = json!("99999999-0000-4000-8000-000000000000");
+            log.raw(&line.to_string()).back_to(&uuid);
+            self.marks.push(uuid);
+            self.lines.push(line);
+        }
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        5 => Just(Event::Prompt),
+        5 => Just(Event::Answer),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| Event::Interleaved { parts, between }),
+        4 => (any::<u8>(), any::<bool>(), any::<bool>())
+            .prop_map(|(n, fan_out, reused_ids)| Event::Calls { n, fan_out, reused_ids }),
+        1 => (any::<Index>(), any::<bool>()).prop_map(|(parent, rooted)| Event::StrayResult(parent, rooted)),
+        2 => Just(Event::Queued),
+        1 => Just(Event::Attachment),
+        1 => Just(Event::Progress),
+        2 => Just(Event::Notes),
+        1 => any::<bool>().prop_map(Event::Compact),
+        3 => any::<Index>().prop_map(Event::Back),
+        1 => Just(Event::Restart),
+        1 => Just(Event::LostParent),
+        2 => (any::<Index>(), any::<u8>(), prop::option::of(any::<Index>()))
+            .prop_map(|(from, n, to)| Event::Copy { from, n, to }),
+        1 => any::<Index>().prop_map(Event::Duplicate),
+        1 => Just(Event::Side),
+        1 => Just(Event::Failure),
+    ]
+}
+
+fn linear_event() -> impl Strategy<Value = Event> {
+    event().prop_filter("no fork and no second root", |event| {
+        matches!(
+            event,
+            Event::Prompt
+                | Event::Answer
+                | Event::Interleaved { .. }
+                | Event::Calls { fan_out: false, .. }
+                | Event::Queued
+                | Event::Attachment
+                | Event::Progress
+                | Event::Notes
+                | Event::Failure
+        )
+    })
+}
+
+fn written(events: &[Event]) -> Vec<u8> {
+    let mut log = Log::new(7);
+    let mut writer = Writer::default();
+    for event in events {
+        writer.write(&mut log, event);
+    }
+    log.bytes()
+}
+
+/// The entries of a log, one short line each.
+fn outline(bytes: &[u8]) -> String {
+    let short = |value: &Value| {
+        let text = value.as_str().unwrap_or("-");
+        text[text.len().saturating_sub(5)..].to_owned()
+    };
+    let lines = bytes.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let told = |(i, entry): (usize, Value)| {
+        let content = entry["message"]["content"].to_string();
+        let content: String = content.chars().take(70).collect();
+        let (uuid, parent, id) = (&entry["uuid"], &entry["parentUuid"], &entry["message"]["id"]);
+        format!("{} {} {} < {} {} {content}\n", i + 1, entry["type"], short(uuid), short(parent), short(id))
+    };
+    lines.enumerate().map(told).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn paths_are_chains_of_parents(events in prop::collection::vec(event(), 1..40)) {
+        let bytes = written(&events);
+        let broken = broken_path_laws(&bytes);
+        prop_assert!(broken.is_empty(), "{broken:#?}\n{}", outline(&bytes));
+    }
+
+    #[test]
+    fn linear_log_has_one_path(events in prop::collection::vec(linear_event(), 1..40)) {
+        let bytes = written(&events);
+        let broken = broken_path_laws(&bytes);
+        prop_assert!(broken.is_empty(), "{broken:#?}\n{}", outline(&bytes));
+    }
+}

@@ -1,0 +1,304 @@
+//! Laws of paths: what they have is what the chain of parents has.
+//!
+//! The laws are checked against the log itself, parsed with `serde_json`. Only where an entry names no
+//! parent that is in the file is the model's link taken, for a compaction or a lost parent.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use rethread_model::{BlockView, Client, Item, MessageKind, Reader, Session, resume};
+use serde_json::Value;
+
+/// An entry of the tree, as far as the laws ask.
+struct Entry {
+    /// The index of its node in the model.
+    node: usize,
+    conversation: bool,
+    side: bool,
+    message_id: Option<String>,
+    calls: Vec<String>,
+    results: Vec<String>,
+    parent: Option<usize>,
+}
+
+/// Checks the paths of a log against its chains of parents; returns what does not hold.
+pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
+    let session = Session::read(bytes);
+    let reader = Reader::new(&session, bytes);
+    let graph = Graph::new(&session, bytes);
+    let mut broken = Vec::new();
+    let paths = session.paths(Client::NEWEST);
+    let leaves = graph.leaves();
+    if paths.len() > leaves {
+        broken.push(format!("{} paths, but only {leaves} entries without descendants", paths.len()));
+    }
+    if graph.is_linear() && graph.entries.iter().any(|entry| entry.conversation) {
+        if paths.len() != 1 {
+            broken.push(format!("{} paths in a log without a fork", paths.len()));
+        }
+        let shown: usize = paths.iter().map(|path| path.messages as usize).sum();
+        if shown != session.facts.messages.len() {
+            let all = session.facts.messages.len();
+            broken.push(format!("{shown} of {all} messages on the path of a log without a fork"));
+        }
+    }
+    for path in &paths {
+        let items = reader.items(path.step);
+        broken.extend(graph.differences(&session, &items, path.tip).map(|what| format!("path {}: {what}", path.n)));
+        // What is taken from another branch for a copied message is not counted.
+        let steps: HashSet<usize> = session.tree.path_to(path.step).into_iter().collect();
+        let own: HashSet<usize> = session
+            .facts
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|&(node, _)| session.tree.step(node).is_some_and(|step| steps.contains(&step)))
+            .filter_map(|(_, node)| Some(node.message()? + 1))
+            .collect();
+        let distinct: BTreeSet<usize> =
+            items.iter().filter_map(number).filter(|n| own.contains(n)).collect();
+        if distinct.len() != path.messages as usize {
+            broken.push(format!("path {}: {} messages shown, {} counted", path.n, distinct.len(), path.messages));
+        }
+    }
+    broken.extend(graph.lost(&session, &reader));
+    broken.extend(unsent(&session, &reader));
+    broken
+}
+
+fn number(item: &Item<'_>) -> Option<usize> {
+    match item {
+        Item::Message(message) => Some(message.n),
+        Item::Note(_) => None,
+    }
+}
+
+/// Everything that the newest client sends is on the active path.
+///
+/// Where a parent is lost or a cycle was cut, the client looks for another one among all entries near in time, the tree only
+/// among those before it in the file (docs/limits.md).
+fn unsent(session: &Session, reader: &Reader<'_>) -> Option<String> {
+    if !session.tree.defects.is_empty() {
+        return None;
+    }
+    let resumed = resume(&session.facts, Client::NEWEST);
+    let paths = session.paths(Client::NEWEST);
+    let path = paths.iter().find(|path| path.active)?;
+    let items = reader.items(path.step);
+    let shown: HashSet<usize> = items.iter().filter_map(number).collect();
+    // Of two results of one call, either one is shown.
+    let mut results: HashSet<(usize, String)> = HashSet::new();
+    for item in &items {
+        let Item::Message(message) = item else { continue };
+        let of_call = |block: &BlockView<'_>| Some((block.call?, block.result_text().into_owned()));
+        results.extend(message.blocks.iter().filter_map(of_call));
+    }
+    let is_shown_result = |node: usize| {
+        let entry = reader.entry(session.facts.nodes[node].entry);
+        let Ok(entry) = serde_json::from_slice::<Value>(entry) else { return false };
+        let blocks = entry["message"]["content"].as_array().cloned().unwrap_or_default();
+        let calls = session.facts.blocks_of(node).iter().map(rethread_model::Block::call);
+        blocks.iter().zip(calls).any(|(block, call)| {
+            let text = block["content"].as_str().unwrap_or_default();
+            call.is_some_and(|call| results.contains(&(call, text.to_owned())))
+        })
+    };
+    let sent = resumed.messages.iter().flat_map(|sent| &sent.parts).filter_map(|part| part.what.node());
+    let missing = { sent }.find(|&node| {
+        let fact = &session.facts.nodes[node];
+        let main = !fact.flags.is_sidechain() || session.facts.all_sidechain();
+        main && fact.message().is_some_and(|message| !shown.contains(&(message + 1))) && !is_shown_result(node)
+    })?;
+    let line = session.facts.place(missing).line;
+    Some(format!("line {line} is sent, and is not on the active path {}", path.n))
+}
+
+struct Graph {
+    entries: Vec<Entry>,
+    by_node: HashMap<usize, usize>,
+    n_children: Vec<usize>,
+}
+
+impl Graph {
+    fn new(session: &Session, bytes: &[u8]) -> Self {
+        let facts = &session.facts;
+        let reader = Reader::new(session, bytes);
+        let all_side = facts.all_sidechain();
+        let mut by_uuid: HashMap<String, usize> = HashMap::new();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut parents: Vec<Option<String>> = Vec::new();
+        let mut duplicates: Vec<(usize, usize)> = Vec::new();
+        for (node, fact) in facts.nodes.iter().enumerate() {
+            let raw = String::from_utf8_lossy(reader.entry(fact.entry)).into_owned();
+            let start = raw.find('{').unwrap_or(0);
+            let value = serde_json::Deserializer::from_str(&raw[start..]).into_iter::<Value>().next();
+            let Some(Ok(value)) = value else { continue };
+            let text = |key: &str| value[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            let blocks = value["message"]["content"].as_array().cloned().unwrap_or_default();
+            let ids = |kind: &str, key: &str| -> Vec<String> {
+                let of_kind = blocks.iter().filter(|block| block["type"] == kind);
+                of_kind.filter_map(|block| Some(block[key].as_str()?.to_owned())).collect()
+            };
+            let role = value["type"].as_str().unwrap_or_default();
+            let entry = Entry {
+                node,
+                conversation: matches!(role, "user" | "assistant"),
+                side: value["isSidechain"] == true && !all_side,
+                message_id: value["message"]["id"].as_str().filter(|_| role == "assistant").map(str::to_owned),
+                calls: if role == "assistant" { ids("tool_use", "id") } else { Vec::new() },
+                results: if role == "user" { ids("tool_result", "tool_use_id") } else { Vec::new() },
+                parent: None,
+            };
+            let parent = text("parentUuid").filter(|_| value["subtype"] != "compact_boundary" || role != "system");
+            match text("uuid").and_then(|uuid| by_uuid.get(&uuid).copied()) {
+                // Of two entries with one uuid the later one counts, at the place of the first.
+                Some(first) => {
+                    duplicates.push((node, first));
+                    let node = entries[first].node;
+                    entries[first] = Entry { node, ..entry };
+                    parents[first] = parent;
+                }
+                None => {
+                    if let Some(uuid) = text("uuid") {
+                        by_uuid.insert(uuid, entries.len());
+                    }
+                    entries.push(entry);
+                    parents.push(parent);
+                }
+            }
+        }
+        let mut by_node: HashMap<usize, usize> = entries.iter().enumerate().map(|(i, e)| (e.node, i)).collect();
+        by_node.extend(duplicates);
+        for i in 0..entries.len() {
+            let link = session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
+            let named = parents[i].as_ref().and_then(|parent| by_uuid.get(parent));
+            // A cycle is cut by the model.
+            entries[i].parent = named.filter(|_| link.is_some()).or(link).copied();
+        }
+        let mut n_children = vec![0; entries.len()];
+        for parent in entries.iter().filter_map(|entry| entry.parent) {
+            n_children[parent] += 1;
+        }
+        Self { entries, by_node, n_children }
+    }
+
+    /// Counts the user and assistant entries without user and assistant descendants.
+    fn leaves(&self) -> usize {
+        let mut above = vec![false; self.entries.len()];
+        for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
+            let mut at = entry.parent;
+            while let Some(parent) = at.filter(|&parent| !above[parent]) {
+                above[parent] = true;
+                at = self.entries[parent].parent;
+            }
+        }
+        let leaf = |(i, entry): &(usize, &Entry)| entry.conversation && !entry.side && !above[*i];
+        self.entries.iter().enumerate().filter(leaf).count()
+    }
+
+    fn is_linear(&self) -> bool {
+        let roots = self.entries.iter().filter(|entry| entry.parent.is_none()).count();
+        roots == 1 && self.n_children.iter().all(|&n| n <= 1) && !self.entries.iter().any(|entry| entry.side)
+    }
+
+    fn is_below(&self, entry: usize, is_on_chain: &dyn Fn(usize) -> bool) -> bool {
+        let mut at = self.entries[entry].parent;
+        while let Some(parent) = at.filter(|&parent| !is_on_chain(parent)) {
+            at = self.entries[parent].parent;
+        }
+        at.is_some()
+    }
+
+    /// Compares what a path shows with the chain of its tip.
+    fn differences<'g>(
+        &'g self,
+        session: &'g Session,
+        items: &[Item<'_>],
+        tip: usize,
+    ) -> impl Iterator<Item = String> + use<'g> {
+        let mut broken = Vec::new();
+        let line = |entry: usize| session.facts.place(self.entries[entry].node).line;
+        let mut chain = Vec::new();
+        let mut at = self.by_node.get(&tip).copied();
+        while let Some(entry) = at {
+            chain.push(entry);
+            at = self.entries[entry].parent;
+        }
+        chain.reverse();
+        let message_of = |entry: usize| session.facts.nodes[self.entries[entry].node].message().map(|m| m + 1);
+        let place: HashMap<usize, usize> = items
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(at, item)| Some((number(item)?, at)))
+            .collect();
+        let on_chain: HashSet<usize> = chain.iter().copied().collect();
+        // Everything on the chain is shown, in its order.
+        let mut last = 0;
+        let mut seen = HashSet::new();
+        for &entry in chain.iter().filter(|&&entry| self.entries[entry].conversation && !self.entries[entry].side) {
+            let Some(message) = message_of(entry) else { continue };
+            let Some(&at) = place.get(&message) else {
+                broken.push(format!("line {} is on the chain and not shown", line(entry)));
+                continue;
+            };
+            if self.entries[entry].results.is_empty() && seen.insert(message) {
+                if at < last {
+                    broken.push(format!("line {} is shown before its ancestor", line(entry)));
+                }
+                last = at;
+            }
+        }
+        // Everything shown is on the chain, or a part or a result of what is.
+        let ids: HashSet<&str> = chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
+        let messages: HashSet<usize> = chain.iter().filter_map(|&e| message_of(e)).collect();
+        let calls: HashSet<&str> = self
+            .entries
+            .iter()
+            .filter(|entry| entry.message_id.as_deref().is_some_and(|id| ids.contains(id)) || on_chain.contains(&self.by_node[&entry.node]))
+            .flat_map(|entry| entry.calls.iter().map(String::as_str))
+            .collect();
+        let by_number: HashMap<u32, usize> =
+            self.by_node.iter().map(|(&node, &i)| (session.facts.nodes[node].entry, i)).collect();
+        for item in items {
+            let Item::Message(message) = item else { continue };
+            for entry in message.entries.iter().filter_map(|number| by_number.get(number)).copied() {
+                let fact = &self.entries[entry];
+                let part = fact.message_id.as_deref().is_some_and(|id| ids.contains(id))
+                    || fact.results.iter().any(|id| calls.contains(id.as_str()))
+                    || message_of(entry).is_some_and(|message| messages.contains(&message))
+                    // A queued prompt beside the chain belongs to the turn that it was attached to.
+                    || !fact.conversation && self.is_below(entry, &|above| {
+                        on_chain.contains(&above) || message_of(above).is_some_and(|m| messages.contains(&m))
+                    });
+                if !on_chain.contains(&entry) && !part {
+                    broken.push(format!("line {} is shown and not on the chain", line(entry)));
+                }
+            }
+        }
+        broken.into_iter()
+    }
+
+    /// Finds messages that are on no path although something was said on their branch.
+    fn lost(&self, session: &Session, reader: &Reader<'_>) -> Vec<String> {
+        let mut kinds: BTreeMap<usize, MessageKind> = BTreeMap::new();
+        for path in session.paths(Client::NEWEST) {
+            for item in reader.items(path.step) {
+                if let Item::Message(message) = item {
+                    kinds.insert(message.n, message.kind);
+                }
+            }
+        }
+        let beside: HashSet<usize> = session.beside_paths().into_iter().collect();
+        let mut broken = Vec::new();
+        for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
+            let Some(message) = session.facts.nodes[entry.node].message() else { continue };
+            let said = entry.message_id.is_some() && !session.facts.nodes[entry.node].flags.is_synthetic()
+                || session.facts.nodes[entry.node].flags.is_prompt();
+            let line = session.facts.place(entry.node).line;
+            if !kinds.contains_key(&(message + 1)) && (said || !beside.contains(&entry.node)) {
+                broken.push(format!("line {line} is on no path"));
+            }
+        }
+        broken
+    }
+}
