@@ -1,5 +1,6 @@
 //! `check`: will it resume.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
@@ -26,7 +27,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 
     /// Take all projects, also where this directory is one
     #[arg(long, short)]
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let mut sources = Vec::new();
     let mut failed = None;
     if args.sessions.is_empty() {
-        sources = library.select(&[], here)?;
+        sources = library.select::<OsString>(&[], here)?;
     }
     for wanted in &args.sessions {
         match library.select(std::slice::from_ref(wanted), None) {

@@ -1,5 +1,6 @@
 //! `info`: what is in a session.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
@@ -20,7 +21,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, or directories of them
     #[arg(value_name = "SESSION", required = true)]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 }
 
 /// With more sessions than these, each gets a line and the total gets the details.
