@@ -135,8 +135,12 @@ impl Library {
 
     /// Finds what a user names: an id or its beginning, a path to a log or to a directory of logs,
     /// `-` for standard input, `last` for the newest session of the current directory's project.
-    pub fn find(&self, wanted: impl AsRef<OsStr>) -> Result<Vec<Source>, Error> {
-        let wanted = wanted.as_ref();
+    pub fn find(&self, wanted: &str) -> Result<Vec<Source>, Error> {
+        self.find_os(OsStr::new(wanted))
+    }
+
+    /// Finds what a user names as [`Library::find`] does; a path may hold any bytes.
+    pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<Source>, Error> {
         match wanted.to_str() {
             Some("-") => {
                 let mut bytes = Vec::new();
@@ -187,7 +191,7 @@ impl Library {
             return Ok(source);
         }
         // The row has the path as text, which is not all of it if it is not UTF-8.
-        let mut sources = self.select::<&OsStr>(&[], Some(cwd.clone()))?;
+        let mut sources = self.select(&[], Some(cwd.clone()))?;
         let at = sources.iter().position(|source| source.file.path.to_string_lossy() == newest.path);
         at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLast { cwd })
     }

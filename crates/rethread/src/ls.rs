@@ -175,25 +175,20 @@ impl Library {
 
     /// Finds what a command for many sessions is given: sessions, files, directories, projects. Nothing
     /// given means the project of `cwd`, or without one the whole library.
-    pub fn select<S: AsRef<OsStr>>(
-        &self,
-        wanted: &[S],
-        cwd: Option<PathBuf>,
-    ) -> Result<Vec<Source>, crate::Error> {
+    pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<Source>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
             return Ok(self.scope(&options, &mut Listing::default()));
         }
         let mut sources = Vec::new();
         for wanted in wanted {
-            let wanted = wanted.as_ref();
             let text = wanted.to_string_lossy();
             // A name that was never set means nothing, not everything.
             if text.trim().is_empty() {
                 let roots = self.store.roots().to_vec();
                 return Err(FindError::NoMatch { wanted: text.into_owned(), roots }.into());
             }
-            match self.find(wanted) {
+            match self.find_os(wanted) {
                 Ok(found) => sources.extend(found),
                 Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {
                     return Err(error);
@@ -223,7 +218,7 @@ impl Library {
             if !found.is_empty() {
                 return found;
             }
-            if let Ok(found) = self.find(wanted) {
+            if let Ok(found) = self.find_os(wanted) {
                 return found;
             }
         }

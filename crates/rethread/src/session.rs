@@ -252,15 +252,14 @@ impl Loaded {
             .ok()
     }
 
-    /// Returns where large results of this log can lie: in the session's own directory, or in that of the session that
-    /// `named` is, if this log is a copy of it or belongs to a subagent of it. A copy of a session still names the
-    /// directory of the original.
+    /// Returns where large results of this log can lie: beside it, or beside the session of the same project that `named`
+    /// is. A copy of a session still names the directory of the original, and a subagent that of its session.
     fn result_dirs_of(&self, named: Option<&str>) -> Vec<ConfinedPath> {
         let file = &self.source.file;
         let mut dirs = vec![file.side().join(RESULTS)];
-        if let Some(named) = named.filter(|named| self.originals().any(|id| id == *named)) {
-            dirs.push(ConfinedPath::new(&file.base, self.project().join(named).join(RESULTS)));
-        }
+        dirs.extend(
+            named.map(|named| ConfinedPath::new(&file.base, self.project().join(named).join(RESULTS))),
+        );
         dirs
     }
 
@@ -273,24 +272,20 @@ impl Loaded {
         names[..side.unwrap_or(names.len().saturating_sub(1))].iter().collect()
     }
 
-    /// Returns the sessions that this log says it belongs to or was copied from.
-    fn originals(&self) -> impl Iterator<Item = &str> {
-        // A sane log has a few; what a hostile one names is bounded.
-        const MAX_NAMED: usize = 1000;
-        let facts = &self.session.facts;
-        let named = facts.session_ids.iter().map(|(id, _)| id).take(MAX_NAMED);
-        named.chain(facts.forked_from.as_deref())
-    }
-
     /// Returns all directories that hold large results of this log.
     pub(crate) fn result_dirs(&self) -> Vec<ConfinedPath> {
         if self.source.bytes.is_some() {
             return Vec::new();
         }
         let mut dirs = self.result_dirs_of(None);
-        for name in self.originals().filter(|name| last_name(name) == Some(name)) {
-            let dir = ConfinedPath::new(&self.source.file.base, self.project().join(name).join(RESULTS));
-            dirs.extend(dir.is_dir().then_some(dir));
+        let mut names = rustc_hash::FxHashSet::default();
+        for at in memchr::memmem::find_iter(&self.bytes[..], RESULTS) {
+            let before = String::from_utf8_lossy(&self.bytes[at.saturating_sub(100)..at]);
+            if let Some(name) = last_name(&before)
+                && names.insert(name.to_owned())
+            {
+                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(ConfinedPath::is_dir));
+            }
         }
         dirs.sort();
         dirs.dedup();

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let mut sources = Vec::new();
     let mut failed = None;
     if args.sessions.is_empty() {
-        sources = library.select::<OsString>(&[], here)?;
+        sources = library.select(&[], here)?;
     }
     for wanted in &args.sessions {
         match library.select(std::slice::from_ref(wanted), None) {

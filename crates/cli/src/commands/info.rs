@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let library = library(global);
     let mut sources: Vec<Source> = Vec::new();
     for wanted in &args.sessions {
-        sources.extend(library.find(wanted)?);
+        sources.extend(library.find_os(wanted)?);
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is spelled where the session is read, so that only writing it is left.

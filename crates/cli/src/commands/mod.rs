@@ -74,7 +74,7 @@ fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
 
 /// Finds the one session that an argument names.
 pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<Source, Failure> {
-    let mut sources = library.find(wanted)?;
+    let mut sources = library.find_os(wanted)?;
     if sources.len() != 1 {
         return Err(Failure::new(format!("`{}` holds {} sessions", wanted.display(), sources.len()))
             .hint("name one of them; `rethread ls` with this directory lists them"));
