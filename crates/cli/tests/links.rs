@@ -116,7 +116,7 @@ fn session(number: usize) -> Log {
     log.result_with(&task, &json!(stub), &json!({ "agentId": "abc" }));
     log.entry("file-history-snapshot", json!({ "snapshot": { "trackedFileBackups": {} } }));
     log.answer("Done.");
-    log.prompt("LOST").clone();
+    log.prompt("LOST");
     log.answer("Again.");
     log
 }

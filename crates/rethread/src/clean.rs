@@ -202,6 +202,10 @@ impl Library {
             self.store.holder(&source.file).map_or(Ok(()), Err)?;
         }
         let parts = self.parts_of(source, base);
+        if matches!(options.to, CleanTo::InPlace) {
+            // All or nothing of a session: what lies beside it is replaced before the log is.
+            rethread_store::writer_of(parts.iter().map(|part| &part.place)).map_or(Ok(()), Err)?;
+        }
         let mut warnings = Vec::new();
         let redaction = options.redact.any().then(|| redaction_for(&parts, options));
         let redaction = redaction.as_ref();

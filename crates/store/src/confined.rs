@@ -14,7 +14,7 @@ use crate::dir::{Dir, Kind};
 use crate::skip::Skips;
 
 /// How many directories are looked into below one another.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The reason why something on disk is neither read nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -231,4 +231,76 @@ pub(crate) fn read_all(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn reason(read: &io::Result<Vec<u8>>) -> Option<NotRegular> {
+        read.as_ref().err().and_then(NotRegular::of)
+    }
+
+    #[test]
+    fn links_lead_to_the_base_and_no_further() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("real/a/b")).expect("made");
+        fs::write(at("real/a/b/f"), "x").expect("written");
+        fs::write(at("outside"), "secret").expect("written");
+        symlink(at("real"), at("base")).expect("linked");
+        symlink(at("real/a"), at("real/l")).expect("linked");
+        symlink(at("outside"), at("real/a/g")).expect("linked");
+        let read = |below: &str| ConfinedPath::new(at("base"), below).read();
+        assert_eq!(read("a/b/f").expect("read"), b"x");
+        assert_eq!(read("./a/b/f").expect("read"), b"x");
+        for below in ["l/b/f", "a/g"] {
+            assert_eq!(reason(&read(below)), Some(NotRegular::Link), "{below}");
+        }
+        let absolute = at("outside");
+        for below in ["../outside", "a/../../outside", "a/..", "", "/", &absolute.to_string_lossy()] {
+            assert_eq!(reason(&read(below)), Some(NotRegular::Outside), "{below}");
+        }
+        assert_eq!(reason(&read("a")), Some(NotRegular::Directory));
+        assert_eq!(read("a/none").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        let skips = Skips::default();
+        let files = ConfinedPath::new(at("base"), "").files(&skips);
+        assert_eq!(files, [ConfinedPath::new(at("base"), "a/b/f")]);
+        let skipped: Vec<PathBuf> = skips.all().into_iter().map(|skipped| skipped.path).collect();
+        assert_eq!(skipped, [at("base/a/g"), at("base/l")]);
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_in_leads_nowhere() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("base/side")).expect("made");
+        fs::create_dir_all(at("outside")).expect("made");
+        fs::write(at("base/side/f"), "own").expect("written");
+        fs::write(at("outside/f"), "secret").expect("written");
+        let held = Dir::open(&at("base")).and_then(|dir| dir.below(Path::new("side"))).expect("opened");
+        fs::rename(at("base/side"), at("base/moved")).expect("moved");
+        symlink(at("outside"), at("base/side")).expect("linked");
+        let mut own = String::new();
+        held.file(OsStr::new("f")).expect("opened").read_to_string(&mut own).expect("read");
+        assert_eq!(own, "own");
+        let mut part = held.part(0o600).expect("begun");
+        part.persist(OsStr::new("f")).expect("named");
+        assert_eq!(fs::read_to_string(at("outside/f")).expect("read"), "secret");
+        assert_eq!(fs::read(at("base/moved/f")).expect("read"), b"");
+    }
+
+    #[test]
+    fn directories_are_not_followed_for_ever() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 5).collect();
+        fs::create_dir_all(dir.path().join(&deep)).expect("made");
+        fs::write(dir.path().join(&deep).join("f"), "x").expect("written");
+        let skips = Skips::default();
+        assert_eq!(ConfinedPath::new(dir.path(), "").files(&skips), []);
+        assert_eq!(skips.all()[0].reason, NotRegular::TooDeep);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use crate::confined::{ConfinedPath, NotRegular};
+use crate::confined::{ConfinedPath, MAX_DEPTH, NotRegular};
 use crate::dir::Kind;
 use crate::live::{Holder, Live, holder_in, ids_on, live_sessions, owner_named_in, roots_of};
 use crate::project::same_project;
@@ -239,7 +239,7 @@ impl Store {
 
     /// Returns the clients that run, by the session that they have open.
     pub fn live(&self) -> BTreeMap<String, Live> {
-        let all = self.roots.iter().flat_map(|root| live_sessions(root));
+        let all = self.roots.iter().flat_map(|root| live_sessions(root, &self.skips));
         all.map(|live| (live.session_id.clone(), live)).collect()
     }
 
@@ -316,12 +316,13 @@ impl Store {
     /// Returns all logs under a directory, at any depth; links to directories are not followed.
     fn logs_under(&self, dir: &Path) -> Vec<SessionFile> {
         let mut found = Vec::new();
-        let mut waiting = vec![ConfinedPath::new(dir, "")];
-        while let Some(at) = waiting.pop() {
+        let mut waiting = vec![(ConfinedPath::new(dir, ""), 0)];
+        while let Some((at, depth)) = waiting.pop() {
             for (name, kind) in at.entries(&self.skips) {
                 let item = at.join(&name);
                 match kind {
-                    Kind::Dir => waiting.push(item),
+                    Kind::Dir if depth == MAX_DEPTH => self.skips.note(item.path(), NotRegular::TooDeep),
+                    Kind::Dir => waiting.push((item, depth + 1)),
                     _ if is_log(&name) => found.extend(log_at(&item, kind, false, &self.skips)),
                     Kind::Other(NotRegular::Link) if item.path().is_dir() => {
                         self.skips.note(item.path(), NotRegular::Link);

@@ -22,7 +22,7 @@ mod write;
 pub use confined::{ConfinedPath, NotRegular, open_regular};
 pub use find::{Agents, FindError, Found, SessionFile, Store};
 pub use index::{Listed, add_to_index};
-pub use live::{Holder, Live};
+pub use live::{Holder, Live, writer_of};
 pub use pipeline::scan_for_two;
 pub use project::{project_dir, project_dir_name, same_project};
 pub use read::{read_at, read_facts, read_facts_from, read_whole, scan_file, uuids_in};

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::confined::{ConfinedPath, read_all};
 use crate::dir::{Dir, Kind};
+use crate::skip::Skips;
 
 /// A file in `sessions` is a few hundred bytes; anything large is something else.
 const MAX_BYTES: u64 = 1 << 20;
@@ -64,10 +65,16 @@ enum Said {
 }
 
 /// Reads which sessions are open under a config root. A file whose process is gone is ignored.
-pub(crate) fn live_sessions(root: &Path) -> Vec<Live> {
+pub(crate) fn live_sessions(root: &Path, skips: &Skips) -> Vec<Live> {
     let open = |said| match said {
         Said::Open(live) => Some(live),
-        Said::Unclear(_) => None,
+        Said::Unclear(path) => {
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            if let Ok(Kind::Other(reason)) = ConfinedPath::new(root, below).kind() {
+                skips.note(path, reason);
+            }
+            None
+        }
     };
     said_in(root).into_iter().filter_map(open).collect()
 }
@@ -156,32 +163,43 @@ fn is_signalled(pid: u32) -> Option<bool> {
     }
 }
 
-/// Finds a process that has a file open for writing, by whatever name.
+/// Finds a process that has one of these files open for writing, by whatever name. What cannot be opened is passed over.
 ///
 /// On Linux `/proc/<pid>/fd` tells, for the processes of this user. Elsewhere nothing is found.
-pub(crate) fn writer_of(file: &File, path: &Path) -> Option<Holder> {
+pub fn writer_of<'p>(paths: impl IntoIterator<Item = &'p ConfinedPath>) -> Option<Holder> {
+    let open = paths.into_iter().filter_map(|path| Some((path.open().ok()?, path.path())));
+    writer_of_open(&open.collect::<Vec<_>>())
+}
+
+/// Finds a process that has one of these files open for writing.
+pub(crate) fn writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
     #[cfg(target_os = "linux")]
     {
+        use std::collections::HashMap;
         use std::os::unix::fs::MetadataExt;
-        let own = file.metadata().ok()?;
+        let known = |(file, path): &(File, PathBuf)| {
+            let metadata = file.metadata().ok()?;
+            Some(((metadata.dev(), metadata.ino()), path.clone()))
+        };
+        let known: HashMap<(u64, u64), PathBuf> = files.iter().filter_map(known).collect();
         let numbered = |entry: io::Result<std::fs::DirEntry>| -> Option<(u32, PathBuf)> {
             let entry = entry.ok()?;
             Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))
         };
-        let writes = |(_, fd): &(u32, PathBuf)| {
+        let written = |fd: &Path| {
             // The link itself tells how the file was opened.
-            std::fs::symlink_metadata(fd).is_ok_and(|link| link.mode() & 0o200 != 0)
-                && std::fs::metadata(fd).is_ok_and(|open| (open.dev(), open.ino()) == (own.dev(), own.ino()))
+            let writes = std::fs::symlink_metadata(fd).is_ok_and(|link| link.mode() & 0o200 != 0);
+            let open = if writes { std::fs::metadata(fd).ok()? } else { return None };
+            known.get(&(open.dev(), open.ino())).cloned()
         };
-        let (pid, _) = std::fs::read_dir("/proc").ok()?.filter_map(numbered).find(|(_, process)| {
-            let open = std::fs::read_dir(process.join("fd"));
-            open.into_iter().flatten().filter_map(numbered).any(|fd| writes(&fd))
-        })?;
-        Some(Holder::Writer { path: path.to_owned(), pid })
+        std::fs::read_dir("/proc").ok()?.filter_map(numbered).find_map(|(pid, process)| {
+            let mut open = std::fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(numbered);
+            open.find_map(|(_, fd)| written(&fd)).map(|path| Holder::Writer { path, pid })
+        })
     }
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = (file, path);
+        let _ = files;
         None
     }
 }
@@ -228,7 +246,7 @@ mod tests {
         write("4294967294.json", r#"{"pid":4294967294,"sessionId":"b"}"#);
         write("4294967293.json", "torn {");
         write("4.key", "x");
-        assert_eq!(live_sessions(root.path()), [Live { pid, session_id: "a".into() }]);
+        assert_eq!(live_sessions(root.path(), &Skips::default()), [Live { pid, session_id: "a".into() }]);
         let held = Holder::Client { session: "a".into(), pid };
         assert_eq!(holder_in(root.path(), &["b".into(), "a".into()]), Some(held));
         assert_eq!(holder_in(root.path(), &["b".into()]), None);
@@ -269,12 +287,13 @@ mod tests {
         let (one, two) = (dir.path().join("a"), dir.path().join("b"));
         fs::write(&one, "x").expect("written");
         fs::hard_link(&one, &two).expect("linked");
-        let read = File::open(&one).expect("opened");
-        assert_eq!(writer_of(&read, &one), None, "whoever reads does no harm");
+        let _read = File::open(&one).expect("opened");
+        let file = [ConfinedPath::of_file(&one)];
+        assert_eq!(writer_of(&file), None, "whoever reads does no harm");
         let open = File::options().append(true).open(&two).expect("opened");
         let pid = std::process::id();
-        assert_eq!(writer_of(&read, &one), Some(Holder::Writer { path: one.clone(), pid }));
+        assert_eq!(writer_of(&file), Some(Holder::Writer { path: one.clone(), pid }));
         drop(open);
-        assert_eq!(writer_of(&read, &one), None);
+        assert_eq!(writer_of(&file), None);
     }
 }

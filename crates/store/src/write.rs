@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::confined::{ConfinedPath, NotRegular, is_absent, read_all};
 use crate::dir::{Dir, Kind, PART, Part};
-use crate::live::{Holder, writer_of};
+use crate::live::{Holder, writer_of_open};
 use crate::skip::Skips;
 
 /// The age of a part that a killed run left behind.
@@ -186,9 +186,10 @@ pub fn replace_session(
     if old.metadata()?.permissions().readonly() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only").into());
     }
-    let held = || holder().or_else(|| writer_of(&old, &shown));
-    // Whoever has it open is told before anything is written.
-    held().map_or(Ok(()), Err)?;
+    // Nothing is written for what a client has open.
+    holder().map_or(Ok(()), Err)?;
+    let open = [(old.try_clone()?, shown.clone())];
+    let held = || holder().or_else(|| writer_of_open(&open));
     let mut part = session_part(dir, bytes)?;
     let backup = backup_of(&part.dir, name)?;
     let is_before = || -> Result<(), ReplaceError> {
@@ -432,5 +433,107 @@ mod tests {
         assert_eq!(fs::read(&path).expect("read"), b"one");
         let left: Vec<_> = fs::read_dir(dir.path()).expect("listed").collect();
         assert_eq!(left.len(), 1, "no part is left: {left:?}");
+    }
+
+    /// Replaces `one` by `two`; `step` is called each time a client is asked for.
+    fn replaced(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
+        let asked = std::cell::Cell::new(0);
+        let holder = || {
+            asked.set(asked.get() + 1);
+            step(asked.get())
+        };
+        replace_session(&ConfinedPath::of_file(path), b"one\n", b"two\n", &holder).map_err(|e| e.to_string())
+    }
+
+    fn client() -> Option<Holder> {
+        Some(Holder::Client { session: "a".into(), pid: 1 })
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_added_while_a_session_is_replaced_is_not_lost() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.jsonl");
+        let add = |text: &str| {
+            let mut file = File::options().append(true).open(&path).expect("opened");
+            file.write_all(text.as_bytes()).expect("written");
+        };
+        let names = || fs::read_dir(dir.path()).expect("listed").count();
+        let text = || fs::read_to_string(&path).expect("read");
+        // Added between the last look and the rename: it goes to the new file.
+        fs::write(&path, "one\n").expect("written");
+        let backup = replaced(&path, |asked| {
+            if asked == 2 {
+                add("more\n");
+            }
+            None
+        });
+        let backup = backup.expect("replaced");
+        assert_eq!(
+            (text(), fs::read_to_string(&backup).expect("read")),
+            ("two\nmore\n".into(), "one\nmore\n".into())
+        );
+        fs::remove_file(backup).expect("removed");
+        // A client that comes in between gets its file back, with what was added to the new one.
+        fs::write(&path, "one\n").expect("written");
+        let inode = || fs::metadata(&path).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).expect("there");
+        let before = inode();
+        let refused = replaced(&path, |asked| {
+            (asked == 3).then(|| add("more\n"))?;
+            client()
+        });
+        assert!(refused.is_err_and(|error| error.contains("open in a client")));
+        assert_eq!(inode(), before);
+        assert_eq!((text(), names()), ("one\nmore\n".into(), 1));
+        // A client that is there before is left alone.
+        for when in [1, 2] {
+            fs::write(&path, "one\n").expect("written");
+            let refused = replaced(&path, |asked| (asked == when).then(client)?);
+            assert!(refused.is_err());
+            assert_eq!((text(), names()), ("one\n".into(), 1));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_session_that_is_open_for_writing_is_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.jsonl");
+        fs::write(&path, "one\n").expect("written");
+        let mut writer = File::options().append(true).open(&path).expect("opened");
+        let refused = replaced(&path, |_| None);
+        assert!(refused.is_err_and(|error| error.contains("open for writing")));
+        writer.write_all(b"more\n").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "one\nmore\n");
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_neither_replaced_nor_written_through() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("real")).expect("made");
+        fs::write(at("real/f"), "one\n").expect("written");
+        std::os::unix::fs::symlink(at("real"), at("dir")).expect("linked");
+        std::os::unix::fs::symlink(at("real/f"), at("file")).expect("linked");
+        for below in ["dir/f", "file", "../x", "dir/new"] {
+            let path = ConfinedPath::new(dir.path(), below);
+            assert!(write_whole(&path, |out| out.write_all(b"two")).is_err(), "{below}");
+            assert!(replace_session(&path, b"one\n", b"two\n", &|| None).is_err(), "{below}");
+            let new = NewSession::begin(&path).and_then(|new| new.finish_soon(true));
+            assert!(new.is_err(), "{below}");
+            assert!(
+                copy_private(&ConfinedPath::new(dir.path(), "real/f"), &path, &Skips::default()).is_err()
+            );
+        }
+        assert_eq!(fs::read(at("real/f")).expect("read"), b"one\n");
+        assert_eq!(
+            (
+                fs::read_dir(at("real")).expect("listed").count(),
+                fs::read_dir(dir.path()).expect("listed").count()
+            ),
+            (1, 3)
+        );
     }
 }
