@@ -113,6 +113,11 @@ impl Library {
         Self { store: self.store.with_skips(skips), agents, ..self }
     }
 
+    /// Asks the clients of these config directories too before a session is changed.
+    pub fn guarded_by(self, roots: Vec<PathBuf>) -> Self {
+        Self { store: self.store.guarded_by(roots), ..self }
+    }
+
     /// Returns which links and other things that are not regular files were passed over so far.
     pub fn skips(&self) -> &Skips {
         self.store.skips()

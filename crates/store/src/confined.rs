@@ -228,7 +228,10 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
 /// Reads an open file to the length that it has now.
 pub(crate) fn read_all(file: &File) -> io::Result<Vec<u8>> {
     let len = file.metadata()?.len();
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    let mut bytes = Vec::new();
+    // A file can say that it is larger than any memory.
+    let wanted = usize::try_from(len).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(wanted).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     file.take(len).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -17,6 +17,28 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind that metadata tell.
+    pub(crate) fn of_metadata(metadata: &std::fs::Metadata) -> Self {
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return Self::File;
+        }
+        if kind.is_dir() {
+            return Self::Dir;
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::FileTypeExt;
+            if kind.is_fifo() {
+                return Self::Other(NotRegular::Pipe);
+            }
+            if kind.is_socket() {
+                return Self::Other(NotRegular::Socket);
+            }
+        }
+        Self::Other(if kind.is_symlink() { NotRegular::Link } else { NotRegular::Device })
+    }
+
     /// Fails unless it is a regular file.
     pub(crate) fn regular(self) -> io::Result<()> {
         match self {
@@ -308,13 +330,7 @@ mod other {
         }
 
         pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
-            let kind = fs::symlink_metadata(self.path.join(name))?.file_type();
-            Ok(match kind {
-                kind if kind.is_symlink() => Kind::Other(NotRegular::Link),
-                kind if kind.is_dir() => Kind::Dir,
-                kind if kind.is_file() => Kind::File,
-                _ => Kind::Other(NotRegular::Device),
-            })
+            Ok(Kind::of_metadata(&fs::symlink_metadata(self.path.join(name))?))
         }
 
         pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {

@@ -40,6 +40,8 @@ impl SessionFile {
         let named = ConfinedPath::of_file(path);
         match named.kind()? {
             Kind::Other(NotRegular::Link) => {
+                // A link such as /dev/stdin leads to what has no path.
+                Kind::of_metadata(&fs::metadata(path)?).regular()?;
                 let real = path.canonicalize()?;
                 // What it leads to is named by nobody.
                 let file = match in_side_dir(&real) {
@@ -108,13 +110,18 @@ fn id_of(path: &Path) -> String {
 /// Takes a path that leads into the directory of a session apart: links may lead to that directory, not on from it.
 fn in_side_dir(path: &Path) -> Option<ConfinedPath> {
     let names: Vec<&OsStr> = path.iter().collect();
-    let is_side = |pair: &[&OsStr]| {
-        let id = pair[0].to_string_lossy();
-        let is_uuid = id.len() == 36 && id.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
-        is_uuid && (pair[1] == SUBAGENTS || pair[1] == "tool-results")
-    };
-    let at = names.windows(2).position(is_side)?;
     let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
+    let is_side = |&at: &usize| {
+        let id = names[at].to_string_lossy();
+        let is_uuid = id.len() == 36 && id.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+        let has_log = || {
+            let mut log = join(&names[..=at]).into_os_string();
+            log.push(".jsonl");
+            Path::new(&log).symlink_metadata().is_ok()
+        };
+        (names[at + 1] == SUBAGENTS || names[at + 1] == "tool-results") && (is_uuid || has_log())
+    };
+    let at = (0..names.len().saturating_sub(1)).find(is_side)?;
     Some(ConfinedPath::new(join(&names[..at]), join(&names[at..])))
 }
 
@@ -167,18 +174,25 @@ pub enum Found {
 #[derive(Debug, Clone)]
 pub struct Store {
     roots: Vec<PathBuf>,
+    /// Config directories of clients whose sessions are not looked for, but must not be changed.
+    guards: Vec<PathBuf>,
     skips: Skips,
 }
 
 impl Store {
     /// Takes config directories, such as `~/.claude`. They need not exist.
     pub fn new(roots: Vec<PathBuf>) -> Self {
-        Self { roots, skips: Skips::default() }
+        Self { roots, guards: Vec::new(), skips: Skips::default() }
     }
 
     /// Takes note of what is passed over.
     pub fn with_skips(self, skips: Skips) -> Self {
         Self { skips, ..self }
+    }
+
+    /// Takes config directories whose clients are asked too before a session is changed.
+    pub fn guarded_by(self, guards: Vec<PathBuf>) -> Self {
+        Self { guards, ..self }
     }
 
     /// Returns the config directories.
@@ -259,7 +273,12 @@ impl Store {
         let mut roots: Vec<PathBuf> = self.roots.iter().cloned().chain(own).collect();
         roots.sort();
         roots.dedup();
-        roots.iter().find_map(|root| holder_in(root, &ids))
+        let guards = || {
+            let open = self.guards.iter().flat_map(|root| live_sessions(root, &Skips::default()));
+            let mut open = open.filter(|live| ids.contains(&live.session_id));
+            open.next().map(|live| Holder::Client { session: live.session_id, pid: live.pid })
+        };
+        roots.iter().find_map(|root| holder_in(root, &ids)).or_else(guards)
     }
 
     /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.

@@ -7,9 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::NotRegular;
 
-/// How many are reported one by one.
-const MAX_TOLD: usize = 100;
-
 /// A file or directory that was passed over.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Skipped {
@@ -29,6 +26,9 @@ pub struct Skips {
 }
 
 impl Skips {
+    /// The number of paths that are reported one by one.
+    pub const MAX_TOLD: usize = 100;
+
     /// Begins with an observer that is told of each path once, up to a bound.
     pub fn observed(observer: impl Fn(&Skipped) + Send + Sync + 'static) -> Self {
         Self { seen: Arc::default(), observer: Some(Arc::new(observer)) }
@@ -39,7 +39,7 @@ impl Skips {
         let skipped = Skipped { path, reason };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // What a hostile directory holds is not listed without end.
-        if seen.len() < MAX_TOLD && seen.insert(skipped.clone()) {
+        if seen.len() < Self::MAX_TOLD && seen.insert(skipped.clone()) {
             drop(seen);
             if let Some(observer) = &self.observer {
                 observer(&skipped);

@@ -17,6 +17,7 @@ pub(crate) mod util;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rethread::store::Skips;
 use rethread::{Client, Library, Loaded, Source};
@@ -47,14 +48,22 @@ pub(crate) fn library(global: &Global) -> Library {
     };
     // Each thing that is passed over is a line on stderr, and the work goes on.
     let terminal = Terminal::new(global);
-    let skips = Skips::observed(move |skipped| terminal.warn(&skipped.into()));
-    if let Some(dir) = &global.config_dir {
-        return Library::open(roots(dir.as_os_str())).noting(skips);
-    }
+    let n_told = AtomicUsize::new(0);
+    let skips = Skips::observed(move |skipped| {
+        terminal.warn(&skipped.into());
+        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == Skips::MAX_TOLD {
+            terminal.warn(&Failure::new("what else is skipped is not listed"));
+        }
+    });
     let named =
         std::env::var_os("CLAUDE_CONFIG_DIR").map(|dirs| roots(&dirs)).filter(|dirs| !dirs.is_empty());
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();
-    Library::open(named.unwrap_or_else(home)).noting(skips)
+    let usual = named.unwrap_or_else(home);
+    match &global.config_dir {
+        // A session may belong to a client of the usual directory, wherever it was looked for.
+        Some(dir) => Library::open(roots(dir.as_os_str())).guarded_by(usual).noting(skips),
+        None => Library::open(usual).noting(skips),
+    }
 }
 
 /// Splits a list of directories. Their names may be any bytes but a comma.
