@@ -234,14 +234,14 @@ fn all_commands(home: &Home, out: &Path) -> Vec<(Vec<String>, Output)> {
     for number in 1..=PLACES.len() {
         let id = Log::new(u32::try_from(number).expect("small")).session();
         run(&["tree", &id]);
-        run(&["info", &id, "--json"]);
         run(&["show", &id, "--tools", "full", "--thinking", "--no-pager"]);
         run(&["show", &id, "--removed", "--json"]);
         run(&["preview", &id, "--json"]);
-        run(&["check", &id]);
     }
     let to = |name: &str| out.join(name).to_string_lossy().into_owned();
     run(&["ls", "--all", "--agents"]);
+    run(&["check", "--all"]);
+    run(&["info", &home.path().join("projects").to_string_lossy(), "--json"]);
     run(&["export", "--all", "-o", &to("export"), "-f", "md"]);
     run(&["secrets", "--all"]);
     run(&["clean", "--all", "-o", &to("clean"), "--redact", "-l", "light"]);
@@ -343,6 +343,37 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
         }
         assert_eq!(snapshot(out.path()), before, "{trap:?}");
         assert!(!snapshot(results.path()).values().any(|bytes| holds_secret(bytes)), "{trap:?}");
+    }
+}
+
+#[test]
+fn sidecars_that_are_links_are_refused_when_they_are_named() {
+    for id in [Log::new(1).session(), "conversation".to_owned()] {
+        let home = Home::default();
+        home.write(&format!("projects/-a/{id}.jsonl"), &bytes_of(&session(1)));
+        let out = outside();
+        let before = snapshot(out.path());
+        let side = home.path().join(format!("projects/-a/{id}"));
+        Trap::Link.set(&side.join("subagents/agent-abc.jsonl"), &out.path().join("logs/secret.jsonl"));
+        Trap::Link.set(&side.join("subagents/dir"), &out.path().join("side/subagents"));
+        for name in ["subagents/agent-abc.jsonl", "subagents/dir/agent-abc.jsonl"] {
+            let path = side.join(name).to_string_lossy().into_owned();
+            for args in [
+                &["show", &path][..],
+                &["repair", &path],
+                &["repair", &path, "--in-place"],
+                &["clean", &path, "--in-place", "-l", "max"],
+                &["clone", &path],
+            ] {
+                let output = ended(home.path(), args);
+                let told = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
+                assert!(told.contains("symbolic link") && told.contains("hint:"), "{args:?}: {told}");
+                assert!(!holds_secret(&output.stdout), "{args:?}");
+            }
+        }
+        assert_eq!(snapshot(out.path()), before);
+        assert!(!snapshot(home.path()).values().any(|bytes| holds_secret(bytes)));
     }
 }
 
@@ -576,5 +607,33 @@ impl<const N: usize> ConcatOs for [&OsStr; N] {
         let mut all = std::ffi::OsString::new();
         self.into_iter().for_each(|part| all.push(part));
         all
+    }
+}
+
+#[test]
+fn files_are_opened_in_the_store_alone() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a directory of crates");
+    let opens = [
+        "File::open",
+        "File::create",
+        "File::options",
+        "OpenOptions",
+        "fs::read",
+        "fs::write",
+        "fs::copy",
+        "fs::rename",
+        "fs::hard_link",
+        "fs::remove_file",
+    ];
+    for name in ["log", "model", "edit", "render", "rethread", "cli"] {
+        let sources = snapshot(&crates.join(name).join("src"));
+        assert!(!sources.is_empty(), "{name}");
+        for (path, bytes) in sources {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let found: Vec<&str> =
+                code.lines().filter(|line| opens.iter().any(|open| line.contains(open))).collect();
+            assert!(found.is_empty(), "{}: {found:?}", path.display());
+        }
     }
 }

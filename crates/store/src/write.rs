@@ -172,8 +172,8 @@ pub enum ReplaceError {
 /// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
 ///
 /// Fails if the file is not `before` any more, if a process has it open for writing, or if `holder` finds a client that
-/// has it open; `holder` is asked immediately before the new file gets the name, and once more after it. See the
-/// [module](self) for what happens to a process that opens the file meanwhile.
+/// has it open; `holder` is asked immediately before the new file gets the name, and once more after it. If it has been
+/// opened in between, the old file gets its name back. What a writer added to it in that moment is added to the new one.
 pub fn replace_session(
     path: &ConfinedPath,
     before: &[u8],
