@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::dir::{Dir, Kind};
+use crate::dir::{Dir, Kind, open_file, size_of};
 use crate::skip::Skips;
 
 /// How many directories are looked into below one another.
@@ -122,14 +122,19 @@ impl ConfinedPath {
 
     /// Opens a regular file to read it.
     pub fn open(&self) -> io::Result<File> {
-        let (dir, name) = self.parent()?;
-        dir.file(name)
+        // What lies in the base itself needs no handle of it: only the last component must not be a link.
+        match self.split()? {
+            (above, name) if above.as_os_str().is_empty() => open_file(&self.base.join(name)),
+            (above, name) => Dir::open(&self.base)?.below(above)?.file(name),
+        }
     }
 
     /// Returns the size of a regular file, and when it was last written.
     pub fn size(&self) -> io::Result<(u64, Option<SystemTime>)> {
-        let (dir, name) = self.parent()?;
-        dir.size(name)
+        match self.split()? {
+            (above, name) if above.as_os_str().is_empty() => size_of(&self.base.join(name)),
+            (above, name) => Dir::open(&self.base)?.below(above)?.size(name),
+        }
     }
 
     /// Reads a regular file.

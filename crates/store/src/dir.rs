@@ -141,8 +141,14 @@ impl Drop for Part {
     }
 }
 
+#[cfg(not(unix))]
+pub(crate) use other::{open_file, size_of};
+#[cfg(unix)]
+pub(crate) use unix::{open_file, size_of};
+
 #[cfg(unix)]
 mod unix {
+    use std::os::fd::AsFd;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::time::Duration;
 
@@ -166,6 +172,51 @@ mod unix {
         }
     }
 
+    /// Opens a regular file whose directory may be reached through links.
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        open_at(CWD, path, OFlags::RDONLY)
+    }
+
+    /// Returns the size of a regular file whose directory may be reached through links.
+    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        size_at(CWD, path)
+    }
+
+    /// Opens a regular file; the last component of its path is no link. Nothing blocks: what turns out to be something
+    /// else is closed again.
+    fn open_at(dir: impl AsFd + Copy, path: &Path, how: OFlags) -> io::Result<File> {
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match rustix::fs::openat(dir, path, flags, Mode::empty()) {
+            Ok(fd) => {
+                kind_of(&rustix::fs::fstat(&fd)?).regular()?;
+                Ok(File::from(fd))
+            }
+            Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
+            // Links and sockets cannot be opened so.
+            Err(error) => match kind_at(dir, path) {
+                Ok(Kind::Other(reason)) => Err(reason.into()),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn kind_of(stat: &rustix::fs::Stat) -> Kind {
+        Kind::of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::Other(NotRegular::Device))
+    }
+
+    fn kind_at(dir: impl AsFd, path: &Path) -> io::Result<Kind> {
+        Ok(kind_of(&rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn size_at(dir: impl AsFd, path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        kind_of(&stat).regular()?;
+        let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        let since = u64::try_from(stat.st_mtime).ok().map(|secs| Duration::new(secs, nanos));
+        let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        Ok((u64::try_from(stat.st_size).unwrap_or(0), modified))
+    }
+
     impl Dir {
         /// Opens a directory; its path may lead through links.
         pub(crate) fn open(path: &Path) -> io::Result<Self> {
@@ -177,6 +228,7 @@ mod unix {
         pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
             match rustix::fs::openat(&self.fd, name, DIR | OFlags::NOFOLLOW, Mode::empty()) {
                 Ok(fd) => Ok(Self { fd, path: self.path.join(name) }),
+                Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
                 Err(error) => match self.kind(name) {
                     Ok(Kind::Other(reason)) => Err(reason.into()),
                     _ => Err(error.into()),
@@ -193,27 +245,15 @@ mod unix {
 
         /// Returns what has a name, links not followed.
         pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
-            let stat = self.stat(name)?;
-            let kind = Kind::of(FileType::from_raw_mode(stat.st_mode));
-            Ok(kind.unwrap_or(Kind::Other(NotRegular::Device)))
+            kind_at(&self.fd, Path::new(name))
         }
 
         /// Returns the size of a regular file, and when it was last written.
         pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
-            let stat = self.stat(name)?;
-            let kind = Kind::of(FileType::from_raw_mode(stat.st_mode));
-            kind.unwrap_or(Kind::Other(NotRegular::Device)).regular()?;
-            let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
-            let since = u64::try_from(stat.st_mtime).ok().map(|secs| Duration::new(secs, nanos));
-            let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-            Ok((u64::try_from(stat.st_size).unwrap_or(0), modified))
+            size_at(&self.fd, Path::new(name))
         }
 
-        fn stat(&self, name: &OsStr) -> io::Result<rustix::fs::Stat> {
-            Ok(rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
-        }
-
-        /// Opens a regular file to read it. Nothing else is opened, for that could block.
+        /// Opens a regular file to read it. Nothing else is read, for that could block.
         pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
             self.opened(name, OFlags::RDONLY)
         }
@@ -224,19 +264,7 @@ mod unix {
         }
 
         fn opened(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
-            self.kind(name)?.regular()?;
-            let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let fd =
-                rustix::fs::openat(&self.fd, name, flags, Mode::empty()).map_err(|error| match error {
-                    rustix::io::Errno::LOOP => io::Error::from(NotRegular::Link),
-                    error => error.into(),
-                })?;
-            // Something else may have got the name between the look and the opening.
-            let stat = rustix::fs::fstat(&fd)?;
-            Kind::of(FileType::from_raw_mode(stat.st_mode))
-                .unwrap_or(Kind::Other(NotRegular::Device))
-                .regular()?;
-            Ok(File::from(fd))
+            open_at(&self.fd, Path::new(name), how)
         }
 
         /// Lists the directory, sorted by name.
@@ -307,6 +335,17 @@ mod other {
     use std::fs;
 
     use super::*;
+
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        Kind::of_metadata(&fs::symlink_metadata(path)?).regular()?;
+        File::open(path)
+    }
+
+    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        let metadata = fs::symlink_metadata(path)?;
+        Kind::of_metadata(&metadata).regular()?;
+        Ok((metadata.len(), metadata.modified().ok()))
+    }
 
     impl Dir {
         pub(crate) fn open(path: &Path) -> io::Result<Self> {

@@ -398,6 +398,10 @@ fn log_at(item: &ConfinedPath, kind: Kind, named: bool, skips: &Skips) -> Option
 
 /// Returns the logs of a session's subagents in its side directory.
 pub(crate) fn subagent_files(session: &SessionFile, skips: &Skips) -> Vec<SessionFile> {
+    // Most sessions have nothing beside them.
+    if session.side_dir().symlink_metadata().is_err() {
+        return Vec::new();
+    }
     let files = session.side().join(SUBAGENTS).files(skips);
     let logs = files.iter().filter(|file| file.below().file_name().is_some_and(is_log));
     let agent = |file| Some(SessionFile { agent: true, ..SessionFile::confined_at(file).ok()? });
