@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rethread::store::FindError;
+use rethread::store::{FindError, Holder, NotRegular, Skipped};
 use rethread::{CleanError, CloneError, ExportError, RepairError};
 
 /// Something went wrong; printed once, in `main`.
@@ -55,6 +55,34 @@ fn told(file: &rethread::store::SessionFile) -> String {
     if title.is_empty() { file.id.clone() } else { format!("{} is \"{title}\"{when}", file.id) }
 }
 
+/// Says what to do about a process that has a session open.
+fn hint_for(holder: &Holder, instead: &str) -> String {
+    match holder {
+        Holder::Unknown { path } => {
+            format!("end the client, or remove {} if none runs; or {instead}", path.display())
+        }
+        Holder::Writer { pid, .. } => format!("end process {pid}, or {instead}"),
+        _ => format!("close it there, or {instead}"),
+    }
+}
+
+/// Says what to do about something that is not a regular file.
+fn hint_for_reason(reason: NotRegular) -> &'static str {
+    match reason {
+        NotRegular::Link => "in a session's own directories no link is followed; name the file it leads to",
+        NotRegular::Pipe | NotRegular::Device | NotRegular::Socket => {
+            "a session is a regular file; `-` reads standard input"
+        }
+        _ => "a session is a regular file",
+    }
+}
+
+impl From<&Skipped> for Failure {
+    fn from(skipped: &Skipped) -> Self {
+        Self::new(format!("skipped {}: {}", skipped.path.display(), skipped.reason))
+    }
+}
+
 /// Tells an error with everything that caused it.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -94,8 +122,8 @@ impl From<RepairError> for Failure {
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            RepairError::Held { .. } => {
-                failure.hint("close it there, or repair into a new session without --in-place")
+            RepairError::Held(holder) => {
+                failure.hint(hint_for(holder, "repair into a new session without --in-place"))
             }
             RepairError::NoPlace => failure.hint("name a file for the result with -o"),
             RepairError::Write { source, .. } => match source.kind() {
@@ -116,7 +144,7 @@ impl From<CleanError> for Failure {
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            CleanError::Held { .. } => failure.hint("close it there, or write a copy with -o DIR"),
+            CleanError::Held(holder) => failure.hint(hint_for(holder, "write a copy with -o DIR")),
             CleanError::NoPlace => failure.hint("write a copy with -o DIR"),
             CleanError::OverItself(_) => {
                 failure.hint("choose another directory; --in-place cleans it there, with a backup")
@@ -193,6 +221,11 @@ impl From<rethread::Error> for Failure {
                 .hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display())),
             rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 failure.hint("something writes to it; close it and try again")
+            }
+            rethread::Error::Read { source, .. } | rethread::Error::Find(FindError::Read { source, .. })
+                if NotRegular::of(source).is_some() =>
+            {
+                failure.hint(NotRegular::of(source).map_or("", hint_for_reason))
             }
             rethread::Error::NotASession { .. } => {
                 failure.hint("a session is a .jsonl file with one JSON object per line")

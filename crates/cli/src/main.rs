@@ -45,9 +45,14 @@ fn main() -> ExitCode {
 /// Tells what is wrong with the arguments, or the help that was asked for.
 #[expect(clippy::print_stderr, reason = "what clap says comes first, and it is printed so")]
 fn usage(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        eprintln!("error: an argument that must be text is not UTF-8");
+        eprintln!("hint: only names of sessions, files and directories may hold other bytes");
+        return ExitCode::from(2);
+    }
     let _ = error.print();
     // Options whose value may be left out take it behind `=`.
-    let args: Vec<String> = std::env::args().collect();
+    let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let slip = args.windows(2).find(|pair| {
         let wrong = error.get(ContextKind::InvalidArg).is_some_and(|wrong| wrong.to_string() == pair[1]);
         matches!(pair[0].as_str(), "--compress" | "--strip-tools") && wrong

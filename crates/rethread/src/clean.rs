@@ -1,6 +1,6 @@
 //! Small copies of sessions that can be shared, and what in them must not be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rethread_edit::{Bridges, Cleaned, Cleaner, Redact, Redaction, Rules, place_in};
 use rethread_log::{Content, Defect, Entry, Line, Scanner, Sink};
 use rethread_render::{CleanedRow, SecretRow};
-use rethread_store::NewSession;
+use rethread_store::{ConfinedPath, Holder, NewSession, ReplaceError};
 
 use crate::library::{Library, Source, root_of};
 
@@ -51,14 +51,9 @@ pub enum CleanError {
     /// It could not be found or read.
     #[error(transparent)]
     Read(#[from] crate::Error),
-    /// A client has it open.
-    #[error("session {session} is open in a client (process {pid})")]
-    Held {
-        /// Which session.
-        session: String,
-        /// The client's process.
-        pid: u32,
-    },
+    /// A process has it open, or may have.
+    #[error(transparent)]
+    Held(#[from] Holder),
     /// It is no file, so it cannot be cleaned in place.
     #[error("there is no file to clean in place")]
     NoPlace,
@@ -87,6 +82,8 @@ pub struct Secrets {
 /// A file of a session.
 struct Part {
     path: PathBuf,
+    /// The same, to be opened.
+    place: ConfinedPath,
     /// Where it goes below the directory that is written to.
     below: PathBuf,
     /// Its entries are cleaned; all other files are texts.
@@ -99,7 +96,7 @@ impl Part {
     fn to_read(&self) -> Log<'_> {
         match &self.bytes {
             Some(bytes) => Log::Bytes(bytes),
-            None => Log::File(&self.path),
+            None => Log::File(&self.place),
         }
     }
 }
@@ -172,30 +169,22 @@ impl Library {
             None => path.file_name().map(PathBuf::from).unwrap_or_default(),
         };
         let bytes = source.bytes.clone();
-        let mut parts = vec![Part { path: path.clone(), below: project.join(name), log: true, bytes }];
+        let place = source.file.confined();
+        let mut parts = vec![Part { path: path.clone(), place, below: project.join(name), log: true, bytes }];
         if source.bytes.is_some() || source.file.agent {
             return parts;
         }
-        let mut paths: BTreeSet<PathBuf> = self.agents_of(source).into_iter().map(|file| file.path).collect();
-        let mut dirs = vec![source.file.side_dir()];
-        while let Some(dir) = dirs.pop() {
-            for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-                // A link may lead anywhere.
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
-                    Ok(kind) if kind.is_file() && !is_ours(&entry.path()) => {
-                        paths.insert(entry.path());
-                    }
-                    _ => {}
-                }
-            }
-        }
-        parts.extend(paths.into_iter().filter_map(|path| {
+        let agents = self.agents_of(source).into_iter().map(|file| file.confined());
+        let beside = source.file.side().files(self.skips()).into_iter();
+        let beside = beside.filter(|file| !is_ours(file.below()));
+        let files: BTreeMap<PathBuf, ConfinedPath> =
+            agents.chain(beside).map(|file| (file.path(), file)).collect();
+        parts.extend(files.into_iter().filter_map(|(path, place)| {
             let below = project.join(path.strip_prefix(dir).ok()?);
             // Other files with lines of JSON hold what somebody else wrote.
             let log = path.extension().is_some_and(|ending| ending == "jsonl")
                 && (path.iter().any(|name| name == "subagents") || path.parent() == Some(dir));
-            Some(Part { path, below, log, bytes: None })
+            Some(Part { path, place, below, log, bytes: None })
         }));
         parts
     }
@@ -210,13 +199,13 @@ impl Library {
             if source.bytes.is_some() {
                 return Err(CleanError::NoPlace);
             }
-            for file in [Some(source.file.clone()), session_of_agent(source)].into_iter().flatten() {
-                if let Some(live) = self.store.holder(&file) {
-                    return Err(CleanError::Held { session: file.id, pid: live.pid });
-                }
-            }
+            self.store.holder(&source.file).map_or(Ok(()), Err)?;
         }
         let parts = self.parts_of(source, base);
+        if matches!(options.to, CleanTo::InPlace) {
+            // All or nothing of a session: what lies beside it is replaced before the log is.
+            rethread_store::writer_of(parts.iter().map(|part| &part.place)).map_or(Ok(()), Err)?;
+        }
         let mut warnings = Vec::new();
         let redaction = options.redact.any().then(|| redaction_for(&parts, options));
         let redaction = redaction.as_ref();
@@ -241,13 +230,13 @@ impl Library {
             let mut target = Target::new(part, options, redaction, &mut names)?;
             // What is written in place is what was read, and nothing that came later is lost.
             let before = match &options.to {
-                CleanTo::InPlace => Some(std::fs::read(&part.path).map_err(|e| source.error(e))?),
+                CleanTo::InPlace => Some(part.place.read().map_err(|e| source.error(e))?),
                 _ => None,
             };
             let log = before.as_deref().map_or_else(|| part.to_read(), Log::Bytes);
             let cleaned = match part.log {
                 true => clean_log(&log, options, redaction, &mut target),
-                false => clean_text(&part.path, before.as_deref(), redaction, &mut target),
+                false => clean_text(&part.place, before.as_deref(), redaction, &mut target),
             };
             match cleaned {
                 Ok(Some(cleaned)) if at == 0 && cleaned.entries == 0 && cleaned.raw > 0 => {
@@ -268,8 +257,13 @@ impl Library {
                 Err(Fault::Write(source)) => return Err(CleanError::Write { path: target.path, source }),
             }
             let path = target.path.clone();
-            let backup = target.finish(&part.path, before.as_deref());
-            let backup = backup.map_err(|source| CleanError::Write { path: path.clone(), source })?;
+            let holder = || self.store.holder(&source.file);
+            let backup = target.finish(&part.place, before.as_deref(), &holder);
+            let backup = backup.map_err(|error| match error {
+                ReplaceError::Held(holder) => holder.into(),
+                ReplaceError::Write(source) => CleanError::Write { path: path.clone(), source },
+                _ => CleanError::Write { path: path.clone(), source: io::Error::other(error) },
+            })?;
             if at == 0 && !matches!(options.to, CleanTo::Nowhere) {
                 row.file = Some(path.to_string_lossy().into_owned());
                 row.backup = backup.map(|backup| backup.to_string_lossy().into_owned());
@@ -297,7 +291,7 @@ impl Library {
                     }
                 }
             } else {
-                match std::fs::read(&part.path) {
+                match part.place.read() {
                     Ok(bytes) => {
                         let hits = redaction.find_in_text(&String::from_utf8_lossy(&bytes));
                         let json = hits.is_empty() && is_json(&bytes);
@@ -333,7 +327,7 @@ fn redaction_for(parts: &[Part], options: &CleanOptions) -> Redaction {
         // What cannot be read is not written either, and that is told then.
         if part.log {
             let _ = part.to_read().scan(&mut noting);
-        } else if let Ok(bytes) = std::fs::read(&part.path) {
+        } else if let Ok(bytes) = part.place.read() {
             noting.0.note_text(&String::from_utf8_lossy(&bytes));
             if is_json(&bytes) {
                 noting.0.note_entry(&bytes);
@@ -343,13 +337,6 @@ fn redaction_for(parts: &[Part], options: &CleanOptions) -> Redaction {
     }
     noting.0.settle();
     noting.0
-}
-
-/// The session whose subagent a log is of.
-fn session_of_agent(source: &Source) -> Option<rethread_store::SessionFile> {
-    let mut dirs = source.file.path.ancestors();
-    let agents = dirs.find(|dir| dir.file_name().is_some_and(|name| name == "subagents"))?;
-    rethread_store::SessionFile::at(&agents.parent()?.with_extension("jsonl")).ok()
 }
 
 /// Tells whether a file is a backup, or half of a file that is being written.
@@ -374,7 +361,7 @@ fn common_dir(sources: &[&Source]) -> PathBuf {
 /// A log to read.
 enum Log<'l> {
     Bytes(&'l [u8]),
-    File(&'l Path),
+    File(&'l ConfinedPath),
 }
 
 impl Log<'_> {
@@ -382,8 +369,8 @@ impl Log<'_> {
         match self {
             Self::Bytes(bytes) => Scanner::default().scan_all(bytes, sink),
             Self::File(path) => {
-                let limit = std::fs::metadata(path)?.len();
-                rethread_store::scan_file(path, limit, sink)?;
+                let file = rethread_store::SessionFile::confined_at(path)?;
+                rethread_store::scan_file(&file, file.bytes, sink)?;
             }
         }
         Ok(())
@@ -433,6 +420,7 @@ enum Fault {
 /// Where the bytes of a cleaned file go.
 struct Target {
     path: PathBuf,
+    place: ConfinedPath,
     to: To,
 }
 
@@ -452,36 +440,40 @@ impl Target {
         let CleanTo::Dir { dir, over } = &options.to else {
             let to =
                 if matches!(options.to, CleanTo::InPlace) { To::Memory(Vec::new()) } else { To::Nowhere };
-            return Ok(Self { path: part.path.clone(), to });
+            return Ok(Self { path: part.path.clone(), place: part.place.clone(), to });
         };
         // The name of a project is a path, with the user's name in it.
-        let below = match redaction {
+        let below: PathBuf = match redaction {
             Some(redaction) => {
                 let names = part.below.iter().map(|name| redaction.rewrite_name(&name.to_string_lossy()));
                 names.collect()
             }
             None => part.below.clone(),
         };
-        let mut path = dir.join(below);
+        let mut below = below;
         // Different names may have become one.
         for n in 2.. {
-            if names.insert(path.clone()) {
+            if names.insert(below.clone()) {
                 break;
             }
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            path = path.with_file_name(format!("{n}-{name}"));
+            let name = below.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            below = below.with_file_name(format!("{n}-{name}"));
         }
+        // Below the directory no link is followed.
+        let place = ConfinedPath::new(dir, below);
+        let path = place.path();
         let failed = |source| CleanError::Write { path: path.clone(), source };
         if let (Ok(there), Ok(own)) = (path.canonicalize(), part.path.canonicalize())
             && there == own
         {
             return Err(CleanError::OverItself(path));
         }
-        if !over && path.exists() {
+        if !over && path.symlink_metadata().is_ok() {
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "it is there already")));
         }
-        let file = NewSession::begin(&path).map_err(failed)?;
-        Ok(Self { path, to: To::File(file, *over) })
+        place.check().map_err(failed)?;
+        let file = NewSession::begin(&place).map_err(failed)?;
+        Ok(Self { path, place, to: To::File(file, *over) })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -498,7 +490,7 @@ impl Target {
     /// Forgets what was written.
     fn restart(&mut self) -> io::Result<()> {
         match &mut self.to {
-            To::File(file, _) => *file = NewSession::begin(&self.path)?,
+            To::File(file, _) => *file = NewSession::begin(&self.place)?,
             To::Memory(all) => all.clear(),
             To::Nowhere => {}
         }
@@ -506,15 +498,20 @@ impl Target {
     }
 
     /// Puts it in its place; returns where the old file is kept.
-    fn finish(self, old: &Path, before: Option<&[u8]>) -> io::Result<Option<PathBuf>> {
+    fn finish(
+        self,
+        old: &ConfinedPath,
+        before: Option<&[u8]>,
+        holder: &dyn Fn() -> Option<Holder>,
+    ) -> Result<Option<PathBuf>, ReplaceError> {
         match self.to {
-            To::File(file, over) => file.finish_soon(over).map(|()| None),
+            To::File(file, over) => Ok(file.finish_soon(over).map(|()| None)?),
             To::Memory(bytes) => {
                 let before = before.unwrap_or_default();
                 if before == bytes {
                     return Ok(None);
                 }
-                rethread_store::replace_session(&old.canonicalize()?, before, &bytes).map(Some)
+                rethread_store::replace_session(old, before, &bytes, holder).map(Some)
             }
             To::Nowhere => Ok(None),
         }
@@ -544,13 +541,12 @@ fn clean_log(
 
 /// Cleans a file that is no log; nothing if it may hold what cannot be looked for.
 fn clean_text(
-    path: &Path,
+    path: &ConfinedPath,
     before: Option<&[u8]>,
     redaction: Option<&Redaction>,
     target: &mut Target,
 ) -> Result<Option<Cleaned>, Fault> {
-    let bytes =
-        before.map_or_else(|| std::fs::read(path), |bytes| Ok(bytes.to_vec())).map_err(Fault::Read)?;
+    let bytes = before.map_or_else(|| path.read(), |bytes| Ok(bytes.to_vec())).map_err(Fault::Read)?;
     let mut cleaned = Cleaned { raw: bytes.len() as u64, ..Cleaned::default() };
     let out = match (std::str::from_utf8(&bytes), redaction) {
         (_, None) => None,

@@ -1,12 +1,14 @@
 //! The sessions at hand, and how they are named.
 
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rayon::prelude::*;
 use rethread_model::{Facts, Session};
-use rethread_store::{Agents, FindError, Found, SessionFile, Store, read_facts, read_facts_from, read_whole};
+use rethread_store::{
+    Agents, FindError, Found, SessionFile, Skips, Store, read_facts, read_facts_from, read_whole,
+};
 
 use crate::demo;
 use crate::session::Loaded;
@@ -61,6 +63,7 @@ impl Source {
         let file = SessionFile {
             id: id.to_owned(),
             path: path.to_owned(),
+            base: path.parent().unwrap_or(Path::new("")).to_owned(),
             bytes: bytes.len() as u64,
             modified: None,
             agent: id.starts_with("agent-"),
@@ -83,7 +86,7 @@ impl Source {
     pub fn facts(&self) -> Result<(Facts, u64), Error> {
         match &self.bytes {
             Some(bytes) => read_facts_from(&mut &bytes[..], u64::MAX),
-            None => read_facts(&self.file.path),
+            None => read_facts(&self.file),
         }
         .map_err(|source| self.error(source))
     }
@@ -101,7 +104,23 @@ pub struct Library {
 impl Library {
     /// Opens config directories, such as `~/.claude`. They need not exist.
     pub fn open(roots: Vec<PathBuf>) -> Self {
-        Self { store: Store::new(roots), demo: None, agents: Arc::default() }
+        Self { store: Store::new(roots), demo: None, agents: Arc::default() }.noting(Skips::default())
+    }
+
+    /// Notes in `skips` which links and other things that are not regular files are passed over.
+    pub fn noting(self, skips: Skips) -> Self {
+        let agents = Arc::new(Agents::with_skips(skips.clone()));
+        Self { store: self.store.with_skips(skips), agents, ..self }
+    }
+
+    /// Asks the clients of these config directories too before a session is changed.
+    pub fn guarded_by(self, roots: Vec<PathBuf>) -> Self {
+        Self { store: self.store.guarded_by(roots), ..self }
+    }
+
+    /// Returns which links and other things that are not regular files were passed over so far.
+    pub fn skips(&self) -> &Skips {
+        self.store.skips()
     }
 
     /// Opens a small sample that is built into the program.
@@ -122,8 +141,13 @@ impl Library {
     /// Finds what a user names: an id or its beginning, a path to a log or to a directory of logs,
     /// `-` for standard input, `last` for the newest session of the current directory's project.
     pub fn find(&self, wanted: &str) -> Result<Vec<Source>, Error> {
-        match wanted {
-            "-" => {
+        self.find_os(OsStr::new(wanted))
+    }
+
+    /// Finds what a user names as [`Library::find`] does; a path may hold any bytes.
+    pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<Source>, Error> {
+        match wanted.to_str() {
+            Some("-") => {
                 let mut bytes = Vec::new();
                 let path = PathBuf::from("-");
                 io::stdin()
@@ -131,18 +155,19 @@ impl Library {
                     .map_err(|source| Error::Read { path: path.clone(), source })?;
                 Ok(vec![Source::from_bytes("stdin", &path, &bytes)])
             }
-            "last" => self.last().map(|source| vec![source]),
-            _ => match (self.find_demo(wanted)?, self.is_demo() && !Path::new(wanted).exists()) {
+            Some("last") => self.last().map(|source| vec![source]),
+            text => match (
+                self.find_demo(text.unwrap_or_default())?,
+                self.is_demo() && !Path::new(wanted).exists(),
+            ) {
                 (Some(source), _) => Ok(vec![source]),
                 (None, true) => {
-                    Err(FindError::NoMatch { wanted: wanted.to_owned(), roots: Vec::new() }.into())
+                    let wanted = wanted.to_string_lossy().into_owned();
+                    Err(FindError::NoMatch { wanted, roots: Vec::new() }.into())
                 }
                 (None, false) => Ok(match self.store.find(wanted)? {
                     Found::One(file) => vec![file.into()],
-                    Found::Many(paths) => {
-                        let look = |path: &PathBuf| Some(Source::from(SessionFile::at(path).ok()?));
-                        paths.par_iter().filter_map(look).collect()
-                    }
+                    Found::Many(files) => files.into_iter().map(Source::from).collect(),
                 }),
             },
         }
@@ -166,13 +191,14 @@ impl Library {
     fn last(&self) -> Result<Source, Error> {
         let cwd = std::env::current_dir().unwrap_or_default();
         let listing = self.ls(&crate::LsOptions { cwd: Some(cwd.clone()), ..Default::default() }, &|_| {});
-        let newest = listing.sessions.into_iter().next().ok_or(Error::NoLast { cwd })?;
+        let newest = listing.sessions.into_iter().next().ok_or_else(|| Error::NoLast { cwd: cwd.clone() })?;
         if let Some(source) = self.find_demo(&newest.id)? {
             return Ok(source);
         }
-        let path = PathBuf::from(&newest.path);
-        let file = SessionFile::at(&path).map_err(|source| Error::Read { path, source })?;
-        Ok(file.into())
+        // The row has the path as text, which is not all of it if it is not UTF-8.
+        let mut sources = self.select(&[], Some(cwd.clone()))?;
+        let at = sources.iter().position(|source| source.file.path.to_string_lossy() == newest.path);
+        at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLast { cwd })
     }
 
     /// Reads a session with its texts.
@@ -195,7 +221,7 @@ impl Library {
     pub(crate) fn bytes_of(&self, source: &Source) -> Result<Arc<Vec<u8>>, Error> {
         match &source.bytes {
             Some(bytes) => Ok(Arc::clone(bytes)),
-            None => read_whole(&source.file.path).map(Arc::new).map_err(|e| source.error(e)),
+            None => read_whole(&source.file).map(Arc::new).map_err(|e| source.error(e)),
         }
     }
 

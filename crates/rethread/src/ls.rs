@@ -1,12 +1,13 @@
 //! Which sessions there are.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
 use rethread_model::{Client, Facts, Session, Time, TitleSource};
 use rethread_render::{SessionKind, SessionRow};
-use rethread_store::{FindError, SessionFile, Store, project_dir_name};
+use rethread_store::{FindError, SessionFile, project_dir_name};
 
 use crate::library::{Library, Source};
 use crate::titles::{self, Titled};
@@ -18,7 +19,7 @@ pub struct LsOptions {
     pub cwd: Option<PathBuf>,
     /// Only these projects: directories, or parts of their names. Files and directories of logs
     /// outside any config directory can be named too.
-    pub projects: Vec<String>,
+    pub projects: Vec<OsString>,
     /// Show subagents, headless runs and files without a conversation too.
     pub agents: bool,
     /// Only sessions with something written since then.
@@ -131,7 +132,7 @@ impl Library {
             return self.demo_scope(demo, options, listing);
         }
         let sessions_in = |dirs: Vec<PathBuf>| -> Vec<Source> {
-            dirs.iter().flat_map(|dir| Store::sessions_in(dir, true)).map(Source::from).collect()
+            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(Source::from).collect()
         };
         if let Some(cwd) = &options.cwd {
             return sessions_in(self.store.projects_of(cwd));
@@ -143,7 +144,7 @@ impl Library {
         for wanted in &options.projects {
             let found = self.project(wanted);
             if found.is_empty() {
-                listing.missing.push(wanted.clone());
+                listing.missing.push(wanted.to_string_lossy().into_owned());
             }
             sources.extend(found);
         }
@@ -159,13 +160,13 @@ impl Library {
         let mut sources = Vec::new();
         for wanted in &options.projects {
             let in_project = |source: &&Source| {
-                source
-                    .facts()
-                    .is_ok_and(|(facts, _)| facts.cwds.first().is_some_and(|cwd| cwd.contains(wanted)))
+                source.facts().is_ok_and(|(facts, _)| {
+                    facts.cwds.first().is_some_and(|cwd| cwd.contains(&*wanted.to_string_lossy()))
+                })
             };
             let found: Vec<Source> = demo.iter().filter(in_project).cloned().collect();
             if found.is_empty() {
-                listing.missing.push(wanted.clone());
+                listing.missing.push(wanted.to_string_lossy().into_owned());
             }
             sources.extend(found);
         }
@@ -174,25 +175,26 @@ impl Library {
 
     /// Finds what a command for many sessions is given: sessions, files, directories, projects. Nothing
     /// given means the project of `cwd`, or without one the whole library.
-    pub fn select(&self, wanted: &[String], cwd: Option<PathBuf>) -> Result<Vec<Source>, crate::Error> {
+    pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<Source>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
             return Ok(self.scope(&options, &mut Listing::default()));
         }
         let mut sources = Vec::new();
         for wanted in wanted {
+            let text = wanted.to_string_lossy();
             // A name that was never set means nothing, not everything.
-            if wanted.trim().is_empty() {
+            if text.trim().is_empty() {
                 let roots = self.store.roots().to_vec();
-                return Err(FindError::NoMatch { wanted: wanted.clone(), roots }.into());
+                return Err(FindError::NoMatch { wanted: text.into_owned(), roots }.into());
             }
-            match self.find(wanted) {
+            match self.find_os(wanted) {
                 Ok(found) => sources.extend(found),
                 Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {
                     return Err(error);
                 }
                 Err(error) => {
-                    let options = LsOptions { projects: vec![wanted.clone()], ..LsOptions::default() };
+                    let options = LsOptions { projects: vec![wanted.to_owned()], ..LsOptions::default() };
                     let found = self.scope(&options, &mut Listing::default());
                     if found.is_empty() {
                         return Err(error);
@@ -206,9 +208,9 @@ impl Library {
 
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
     /// any other directory.
-    fn project(&self, wanted: &str) -> Vec<Source> {
+    fn project(&self, wanted: &OsStr) -> Vec<Source> {
         let in_dirs = |dirs: Vec<PathBuf>| -> Vec<Source> {
-            dirs.iter().flat_map(|dir| Store::sessions_in(dir, true)).map(Source::from).collect()
+            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(Source::from).collect()
         };
         let path = Path::new(wanted);
         if let Ok(real) = path.canonicalize() {
@@ -216,7 +218,7 @@ impl Library {
             if !found.is_empty() {
                 return found;
             }
-            if let Ok(found) = self.find(wanted) {
+            if let Ok(found) = self.find_os(wanted) {
                 return found;
             }
         }
@@ -225,7 +227,7 @@ impl Library {
         if !gone.is_empty() {
             return gone;
         }
-        let part = project_dir_name(wanted).to_lowercase();
+        let part = project_dir_name(&wanted.to_string_lossy()).to_lowercase();
         let mut dirs = self.store.projects();
         dirs.retain(|dir| {
             dir.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part))
@@ -251,7 +253,7 @@ fn scan(
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
     let session = Session::new(facts);
-    let titled = Titled::new(&session.facts, &file.path);
+    let titled = Titled::new(&session.facts, &file);
     let facts = &session.facts;
     let kind = kind_of(facts, &file);
     let written =

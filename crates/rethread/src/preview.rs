@@ -1,6 +1,5 @@
 //! What a client would send on resume.
 
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -106,14 +105,14 @@ impl Previewed {
         }
         let failed = |error: io::Error| self.source.error(error);
         if range.end == u64::MAX {
-            let bytes = rethread_store::read_whole(&self.source.file.path).map_err(failed)?;
+            let bytes = rethread_store::read_whole(&self.source.file).map_err(failed)?;
             let bytes = self.whole.get_or_init(|| bytes);
             return Ok(read(Reader::new(&self.session, bytes)));
         }
         let len = range.end.saturating_sub(range.start);
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
         if len > 0 {
-            let mut file = File::open(&self.source.file.path).map_err(failed)?;
+            let mut file = self.source.file.open().map_err(failed)?;
             file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
             file.take(len).read_to_end(&mut bytes).map_err(failed)?;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_edit::{Change, Repair};
 use rethread_render::{FindingRow, RepairRow};
+use rethread_store::{ConfinedPath, Holder, ReplaceError};
 
 use crate::library::{Library, Source};
 
@@ -29,14 +30,9 @@ pub enum RepairError {
     /// It could not be found or read.
     #[error(transparent)]
     Read(#[from] crate::Error),
-    /// A client has it open.
-    #[error("session {session} is open in a client (process {pid})")]
-    Held {
-        /// Which session.
-        session: String,
-        /// The client's process.
-        pid: u32,
-    },
+    /// A process has it open, or may have.
+    #[error(transparent)]
+    Held(#[from] Holder),
     /// It is no file, so there is no place for the result.
     #[error("there is no place to write the repaired session to")]
     NoPlace,
@@ -82,7 +78,9 @@ impl Library {
                 let id = uuid::Uuid::new_v4().to_string();
                 let output = path.with_file_name(format!("{id}.jsonl"));
                 // What lies beside it comes first: a session is there when its log is.
-                rethread_store::copy_beside(path, &output).map_err(|e| failed(&output, e))?;
+                let beside = ConfinedPath::of_file(&output).with_extension("");
+                rethread_store::copy_beside(&source.file.side(), &beside, self.skips())
+                    .map_err(|e| failed(&output, e))?;
                 rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
                     let _ = std::fs::remove_dir_all(output.with_extension(""));
                     failed(&output, e)
@@ -91,14 +89,15 @@ impl Library {
                 row.id = Some(id);
             }
             RepairTo::InPlace if file => {
-                // A link is followed: the session is what it leads to.
-                let path = &path.canonicalize().map_err(|e| failed(path, e))?;
-                let real = rethread_store::SessionFile::at(path).map_err(|e| failed(path, e))?;
-                if let Some(live) = self.store.holder(&real) {
-                    return Err(RepairError::Held { session: real.id, pid: live.pid });
-                }
-                let backup = rethread_store::replace_session(path, before, &repair.bytes);
-                let backup = backup.map_err(|e| failed(path, e))?;
+                // A link was resolved when the session was found; this is the path that is checked and written.
+                let holder = || self.store.holder(&source.file);
+                let place = source.file.confined();
+                let backup = rethread_store::replace_session(&place, before, &repair.bytes, &holder);
+                let backup = backup.map_err(|error| match error {
+                    ReplaceError::Held(holder) => holder.into(),
+                    ReplaceError::Write(error) => failed(path, error),
+                    _ => failed(path, io::Error::other(error)),
+                })?;
                 row.output = Some(path.to_string_lossy().into_owned());
                 row.id = Some(source.file.id.clone());
                 row.backup = Some(backup.to_string_lossy().into_owned());

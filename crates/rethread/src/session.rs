@@ -1,11 +1,13 @@
 //! One session: its inventory, its tree, its messages.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{Client, Inventory, Item, Path, Reader, Session, Uid, Usage, one_line};
 use rethread_render::{Continues, InventoryRow, PathRow, Row};
+use rethread_store::{ConfinedPath, NotRegular, SessionFile, Skips};
 use rustc_hash::FxHashMap;
 
 use crate::library::{Library, Source};
@@ -29,6 +31,8 @@ pub struct Subagent {
     pub call: Option<usize>,
     /// Its log, if it has one of its own.
     pub path: Option<PathBuf>,
+    /// The same, to be opened.
+    pub file: Option<SessionFile>,
     /// Its first entry in the session's own log.
     pub root: Option<usize>,
 }
@@ -90,11 +94,10 @@ impl Library {
     /// Finds the session of the same project that holds an entry.
     fn holder_of(&self, uid: Uid, source: &Source, visited: &[PathBuf]) -> Option<Earlier> {
         let dir = source.file.path.parent().filter(|_| source.bytes.is_none())?;
-        let files = rethread_store::Store::sessions_in(dir, false);
+        let files = self.store.sessions_in(dir, false);
         let holds = |file: &&rethread_store::SessionFile| {
             !visited.contains(&file.path)
-                && rethread_store::uuids_in(&file.path, &|found| found == uid)
-                    .is_ok_and(|found| !found.is_empty())
+                && rethread_store::uuids_in(file, &|found| found == uid).is_ok_and(|found| !found.is_empty())
         };
         let file = files.par_iter().find_first(holds)?;
         let loaded = self.load(&file.clone().into()).ok()?;
@@ -205,14 +208,14 @@ impl Loaded {
             .session
             .subagents()
             .into_iter()
-            .map(|inline| Subagent { call: inline.call, path: None, root: Some(inline.root) })
+            .map(|inline| Subagent { call: inline.call, path: None, file: None, root: Some(inline.root) })
             .collect();
         if self.source.bytes.is_none() {
             let files = self.agents.of(&self.source.file);
             let calls = if files.is_empty() { Calls::default() } else { Calls::new(&self.session) };
             for file in files {
-                let call = calls.that_started(&Started::new(&file.path));
-                found.push(Subagent { call, path: Some(file.path), root: None });
+                let call = calls.that_started(&Started::new(&file, self.agents.skips()));
+                found.push(Subagent { call, path: Some(file.path.clone()), file: Some(file), root: None });
             }
         }
         found
@@ -236,25 +239,44 @@ impl Loaded {
             return None;
         }
         let named = last_name(&line[..start]);
-        let bytes =
-            self.result_dirs_of(named).into_iter().find_map(|dir| std::fs::read(dir.join(name)).ok())?;
+        let read = |dir: ConfinedPath| self.read_beside(&dir.join(name));
+        let bytes = self.result_dirs_of(named).into_iter().find_map(read)?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns where large results of this log can lie: beside it, or where `named` lies beside it. A
-    /// copy of a session still names the directory of the original, and a subagent that of its session.
-    fn result_dirs_of(&self, named: Option<&str>) -> Vec<PathBuf> {
+    /// Reads a file beside the log. What is not a regular file, or is reached through a link, is noted as skipped.
+    fn read_beside(&self, file: &ConfinedPath) -> Option<Vec<u8>> {
+        file.read()
+            .inspect_err(|error| {
+                if let Some(reason) = NotRegular::of(error) {
+                    self.agents.skips().note(file.path(), reason);
+                }
+            })
+            .ok()
+    }
+
+    /// Returns where large results of this log can lie: beside it, or beside the session of the same project that `named`
+    /// is. A copy of a session still names the directory of the original, and a subagent that of its session.
+    fn result_dirs_of(&self, named: Option<&str>) -> Vec<ConfinedPath> {
         let file = &self.source.file;
-        let mut dirs = vec![file.side_dir().join(RESULTS)];
-        if let Some(named) = named {
-            let above = file.path.ancestors().skip(1).take(5);
-            dirs.extend(above.map(|dir| dir.join(named).join(RESULTS)));
-        }
+        let mut dirs = vec![file.side().join(RESULTS)];
+        dirs.extend(
+            named.map(|named| ConfinedPath::new(&file.base, self.project().join(named).join(RESULTS))),
+        );
         dirs
     }
 
+    /// Returns the project's directory, below the directory that may be reached through links.
+    fn project(&self) -> PathBuf {
+        let below = self.source.file.confined().below().to_owned();
+        // A subagent's log lies in the directory of its session.
+        let names: Vec<&OsStr> = below.iter().collect();
+        let side = names.windows(2).position(|pair| pair[1] == "subagents");
+        names[..side.unwrap_or(names.len().saturating_sub(1))].iter().collect()
+    }
+
     /// Returns all directories that hold large results of this log.
-    pub(crate) fn result_dirs(&self) -> Vec<PathBuf> {
+    pub(crate) fn result_dirs(&self) -> Vec<ConfinedPath> {
         if self.source.bytes.is_some() {
             return Vec::new();
         }
@@ -265,7 +287,7 @@ impl Loaded {
             if let Some(name) = last_name(&before)
                 && names.insert(name.to_owned())
             {
-                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(|dir| dir.is_dir()));
+                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(ConfinedPath::is_dir));
             }
         }
         dirs.sort();
@@ -303,12 +325,11 @@ impl RemovedLog {
 impl Loaded {
     /// Reads what this session left out, if it is a clone that kept it.
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
-        let path = self.source.file.side_dir().join(REMOVED);
-        if self.source.bytes.is_some() || !path.is_file() {
+        let kept = self.source.file.side().join(REMOVED);
+        if self.source.bytes.is_some() {
             return Ok(None);
         }
-        let read = |source| crate::Error::Read { path: path.clone(), source };
-        let file = std::fs::read(&path).map_err(read)?;
+        let Some(file) = self.read_beside(&kept) else { return Ok(None) };
         let lines: Vec<rethread_edit::Removed> =
             file.split(|&b| b == b'\n').filter_map(rethread_edit::Removed::from_line).collect();
         let mut log = Vec::new();
@@ -379,10 +400,20 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    pub(crate) fn new(log: &std::path::Path) -> Self {
-        let name = log.file_stem().unwrap_or_default().to_string_lossy();
-        let meta = std::fs::read(log.with_extension("meta.json")).ok().filter(|m| m.len() < 1 << 20);
-        let meta = meta.unwrap_or_default();
+    pub(crate) fn new(log: &SessionFile, skips: &Skips) -> Self {
+        const MAX_BYTES: u64 = 1 << 20;
+        let name = log.path.file_stem().unwrap_or_default().to_string_lossy();
+        let file = log.confined().with_extension("meta.json");
+        let meta = match file.size() {
+            Ok((bytes, _)) if bytes < MAX_BYTES => file.read().unwrap_or_default(),
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                if let Some(reason) = NotRegular::of(&error) {
+                    skips.note(file.path(), reason);
+                }
+                Vec::new()
+            }
+        };
         let said = |key: &str| Some(rethread_log::Json::new(&meta).get(key)?.as_str()?.into_owned());
         let id = name.strip_prefix("agent-").unwrap_or(&name).to_owned();
         Self { id, call_id: said("toolUseId"), parent: said("parentAgentId") }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
-use rethread_store::uuids_in;
+use rethread_store::{SessionFile, uuids_in};
 use rustc_hash::FxHashMap;
 
 /// What a session is called, as far as its own file tells.
 #[derive(Debug, Clone)]
 pub(crate) struct Titled {
-    path: PathBuf,
+    file: SessionFile,
     pub(crate) title: Title,
     /// What the file says of other sessions.
     summaries: Vec<(Uid, String)>,
@@ -20,14 +20,14 @@ pub(crate) struct Titled {
 
 impl Titled {
     /// Takes the title that a log has itself.
-    pub(crate) fn new(facts: &Facts, path: &Path) -> Self {
+    pub(crate) fn new(facts: &Facts, file: &SessionFile) -> Self {
         let title = title(facts, None);
         let open = title.source >= TitleSource::FirstPrompt && !facts.places.is_empty();
-        Self { path: path.to_owned(), title, summaries: facts.summaries.clone(), open }
+        Self { file: file.clone(), title, summaries: facts.summaries.clone(), open }
     }
 
     fn dir(&self) -> PathBuf {
-        self.path.parent().map(Path::to_owned).unwrap_or_default()
+        self.file.path.parent().map(Path::to_owned).unwrap_or_default()
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn from_elsewhere<'t>(titled: impl Iterator<Item = &'t mut Titled>) {
     }
     titled.par_iter_mut().filter(|titled| titled.open).for_each(|titled| {
         let Some(summaries) = by_dir.get(&titled.dir()) else { return };
-        let here = uuids_in(&titled.path, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
+        let here = uuids_in(&titled.file, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
         if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
             let text = heading(text);
             if !text.is_empty() {

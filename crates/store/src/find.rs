@@ -1,24 +1,28 @@
 //! Finding sessions: by id, by prefix, by path, by project.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use rethread_log::Json;
-
-use crate::live::{Live, live_sessions};
+use crate::confined::{ConfinedPath, MAX_DEPTH, NotRegular};
+use crate::dir::Kind;
+use crate::live::{Holder, Live, holder_in, ids_on, live_sessions, owner_named_in, roots_of};
 use crate::project::same_project;
+use crate::skip::Skips;
 
 /// A session's log on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFile {
-    /// The file's name without its ending.
+    /// The file's name without its ending; of a log that was named through a link, the name of the link.
     pub id: String,
-    /// Where it is.
+    /// Where it is; of a log that was named through a link, where that leads.
     pub path: PathBuf,
+    /// The directory that may be reached through links. From there to the file none is followed.
+    pub base: PathBuf,
     /// Its size.
     pub bytes: u64,
     /// When it was last written.
@@ -28,17 +32,55 @@ pub struct SessionFile {
 }
 
 impl SessionFile {
-    /// Looks at a file.
+    /// Looks at a file that a user names. A link is resolved; in a session's own directory it is an error.
     pub fn at(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some(confined) = in_side_dir(path) {
+            return Self::confined_at(&confined);
+        }
+        let named = ConfinedPath::of_file(path);
+        match named.kind()? {
+            Kind::Other(NotRegular::Link) => {
+                // A link such as /dev/stdin leads to what has no path.
+                Kind::of_metadata(&fs::metadata(path)?).regular()?;
+                let real = path.canonicalize()?;
+                // What it leads to is named by nobody.
+                let file = match in_side_dir(&real) {
+                    Some(confined) => Self::confined_at(&confined)?,
+                    None => Self::confined_at(&ConfinedPath::of_file(&real))?,
+                };
+                let id = id_of(path);
+                Ok(Self { agent: file.agent || id.starts_with("agent-"), id, ..file })
+            }
+            _ => Self::confined_at(&named),
+        }
+    }
+
+    /// Looks at a regular file.
+    pub fn confined_at(place: &ConfinedPath) -> io::Result<Self> {
+        let (bytes, modified) = place.size()?;
+        let path = place.path();
+        let id = id_of(&path);
         Ok(Self {
-            agent: id.starts_with("agent-"),
+            agent: id.starts_with("agent-") || place.below().iter().any(|name| name == SUBAGENTS),
             id,
-            path: path.to_owned(),
-            bytes: metadata.len(),
-            modified: metadata.modified().ok(),
+            base: place.base().to_owned(),
+            path,
+            bytes,
+            modified,
         })
+    }
+
+    /// Returns the file as a path that no link leads away from.
+    pub fn confined(&self) -> ConfinedPath {
+        match self.path.strip_prefix(&self.base) {
+            Ok(below) => ConfinedPath::new(&self.base, below),
+            Err(_) => ConfinedPath::of_file(&self.path),
+        }
+    }
+
+    /// Opens the log.
+    pub fn open(&self) -> io::Result<File> {
+        self.confined().open()
     }
 
     /// Returns the directory of what lies beside the log: subagents, large results.
@@ -46,11 +88,41 @@ impl SessionFile {
         self.path.with_extension("")
     }
 
+    /// Returns the directory of what lies beside the log, to be looked into.
+    pub fn side(&self) -> ConfinedPath {
+        self.confined().with_extension("")
+    }
+
     /// Returns the name of the directory that it lies in.
     pub fn dir_name(&self) -> String {
         let parent = self.path.parent().and_then(Path::file_name);
         parent.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
+}
+
+/// The directory of subagents' logs.
+const SUBAGENTS: &str = "subagents";
+
+fn id_of(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Takes a path that leads into the directory of a session apart: links may lead to that directory, not on from it.
+fn in_side_dir(path: &Path) -> Option<ConfinedPath> {
+    let names: Vec<&OsStr> = path.iter().collect();
+    let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
+    let is_side = |&at: &usize| {
+        let id = names[at].to_string_lossy();
+        let is_uuid = id.len() == 36 && id.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+        let has_log = || {
+            let mut log = join(&names[..=at]).into_os_string();
+            log.push(".jsonl");
+            Path::new(&log).symlink_metadata().is_ok()
+        };
+        (names[at + 1] == SUBAGENTS || names[at + 1] == "tool-results") && (is_uuid || has_log())
+    };
+    let at = (0..names.len().saturating_sub(1)).find(is_side)?;
+    Some(ConfinedPath::new(join(&names[..at]), join(&names[at..])))
 }
 
 /// Why a session was not found.
@@ -95,19 +167,32 @@ pub enum Found {
     /// One session.
     One(SessionFile),
     /// The logs under a directory.
-    Many(Vec<PathBuf>),
+    Many(Vec<SessionFile>),
 }
 
 /// The config roots and the sessions under them.
 #[derive(Debug, Clone)]
 pub struct Store {
     roots: Vec<PathBuf>,
+    /// Config directories of clients whose sessions are not looked for, but must not be changed.
+    guards: Vec<PathBuf>,
+    skips: Skips,
 }
 
 impl Store {
     /// Takes config directories, such as `~/.claude`. They need not exist.
     pub fn new(roots: Vec<PathBuf>) -> Self {
-        Self { roots }
+        Self { roots, guards: Vec::new(), skips: Skips::default() }
+    }
+
+    /// Takes note of what is passed over.
+    pub fn with_skips(self, skips: Skips) -> Self {
+        Self { skips, ..self }
+    }
+
+    /// Takes config directories whose clients are asked too before a session is changed.
+    pub fn guarded_by(self, guards: Vec<PathBuf>) -> Self {
+        Self { guards, ..self }
     }
 
     /// Returns the config directories.
@@ -115,7 +200,12 @@ impl Store {
         &self.roots
     }
 
-    /// Returns the directories of all projects, sorted.
+    /// Returns what was passed over so far, and takes more of it.
+    pub fn skips(&self) -> &Skips {
+        &self.skips
+    }
+
+    /// Returns the directories of all projects, sorted. A project may be a link.
     pub fn projects(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for root in &self.roots {
@@ -135,10 +225,21 @@ impl Store {
 
     /// Returns the sessions of a project: the logs in its directory, and with `agents` those of
     /// subagents too.
-    pub fn sessions_in(dir: &Path, agents: bool) -> Vec<SessionFile> {
-        let mut found: Vec<SessionFile> = list(dir).iter().filter_map(|path| log_at(path)).collect();
+    pub fn sessions_in(&self, dir: &Path, agents: bool) -> Vec<SessionFile> {
+        self.logs_in(dir, agents, false)
+    }
+
+    fn logs_in(&self, dir: &Path, agents: bool, named: bool) -> Vec<SessionFile> {
+        let project = ConfinedPath::new(dir, "");
+        let mut found: Vec<SessionFile> = Vec::new();
+        for (name, kind) in project.entries(&self.skips) {
+            if is_log(&name) {
+                found.extend(log_at(&project.join(&name), kind, named, &self.skips));
+            }
+        }
         if agents {
-            let beside: Vec<_> = found.iter().flat_map(subagent_files).collect();
+            let beside: Vec<_> =
+                found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
             found.extend(beside);
         }
         found.retain(|file| agents || !file.agent);
@@ -147,41 +248,60 @@ impl Store {
 
     /// Returns the sessions of all projects.
     pub fn sessions(&self, agents: bool) -> Vec<SessionFile> {
-        self.projects().iter().flat_map(|dir| Self::sessions_in(dir, agents)).collect()
+        self.projects().iter().flat_map(|dir| self.sessions_in(dir, agents)).collect()
     }
 
     /// Returns the clients that run, by the session that they have open.
     pub fn live(&self) -> BTreeMap<String, Live> {
-        let all = self.roots.iter().flat_map(|root| live_sessions(root));
+        let all = self.roots.iter().flat_map(|root| live_sessions(root, &self.skips));
         all.map(|live| (live.session_id.clone(), live)).collect()
     }
 
-    /// Returns the client that has a session file open.
-    pub fn holder(&self, file: &SessionFile) -> Option<Live> {
-        // A file that was named by its path may lie under a root that nobody named.
-        let own = file.path.canonicalize().ok();
-        let own = own.as_deref().and_then(|path| path.ancestors().nth(3)).map(Path::to_owned);
-        let roots = self.roots.iter().cloned().chain(own);
-        roots.flat_map(|root| live_sessions(&root)).find(|live| live.session_id == file.id)
+    /// Returns a client that has a session file open, or may have.
+    ///
+    /// All config directories are asked that the file may belong to: those of the store, and those that its path leads
+    /// through, as it was named and as it is. The file belongs to every session whose id stands on that path.
+    pub fn holder(&self, file: &SessionFile) -> Option<Holder> {
+        let mut paths = vec![std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone())];
+        paths.extend(file.path.canonicalize().ok());
+        let mut ids = vec![file.id.clone()];
+        ids.extend(paths.iter().flat_map(|path| ids_on(path)));
+        if file.agent {
+            ids.extend(owner_named_in(&file.confined()));
+        }
+        let own = paths.iter().flat_map(|path| roots_of(path));
+        let mut roots: Vec<PathBuf> = self.roots.iter().cloned().chain(own).collect();
+        roots.sort();
+        roots.dedup();
+        let guards = || {
+            let open = self.guards.iter().flat_map(|root| live_sessions(root, &Skips::default()));
+            let mut open = open.filter(|live| ids.contains(&live.session_id));
+            open.next().map(|live| Holder::Client { session: live.session_id, pid: live.pid })
+        };
+        roots.iter().find_map(|root| holder_in(root, &ids)).or_else(guards)
     }
 
     /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.
-    pub fn find(&self, wanted: &str) -> Result<Found, FindError> {
+    pub fn find(&self, wanted: impl AsRef<OsStr>) -> Result<Found, FindError> {
+        let wanted = wanted.as_ref();
         let path = Path::new(wanted);
-        let looks_like_path = wanted.contains(['/', std::path::MAIN_SEPARATOR]) || wanted.ends_with(".jsonl");
+        let looks_like_path = path.components().count() > 1
+            || wanted.as_encoded_bytes().contains(&b'/')
+            || path.extension().is_some_and(|ending| ending == "jsonl");
         if path.is_dir() {
-            let found = logs_under(path);
+            let found = self.logs_under(path);
             if found.is_empty() {
                 return Err(FindError::Nothing { path: path.to_owned() });
             }
             return Ok(Found::Many(found));
         }
-        if looks_like_path || path.is_file() {
+        // A pipe of this name is no session, but it was meant.
+        if looks_like_path || path.metadata().is_ok() {
             return SessionFile::at(path)
                 .map(Found::One)
                 .map_err(|source| FindError::Read { path: path.to_owned(), source });
         }
-        self.find_id(wanted).map(Found::One)
+        self.find_id(&wanted.to_string_lossy()).map(Found::One)
     }
 
     fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
@@ -189,14 +309,14 @@ impl Store {
             file.id.starts_with(wanted)
                 || file.id.strip_prefix("agent-").is_some_and(|id| id.starts_with(wanted))
         };
-        let mut candidates: Vec<SessionFile> = if wanted.is_empty() {
-            Vec::new()
-        } else {
-            self.sessions(false).into_iter().filter(matches).collect()
+        let sessions = |agents: bool| -> Vec<SessionFile> {
+            let dirs = self.projects();
+            dirs.iter().flat_map(|dir| self.logs_in(dir, agents, true)).filter(matches).collect()
         };
+        let mut candidates: Vec<SessionFile> = if wanted.is_empty() { Vec::new() } else { sessions(false) };
         // A subagent is meant only if no session is.
         if candidates.is_empty() && !wanted.is_empty() {
-            candidates = self.sessions(true).into_iter().filter(matches).collect();
+            candidates = sessions(true);
         }
         if let Some(exact) = candidates.iter().position(|file| file.id == wanted) {
             // The same id in two roots is a copy; the one written last is meant.
@@ -211,6 +331,28 @@ impl Store {
             _ => Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates }),
         }
     }
+
+    /// Returns all logs under a directory, at any depth; links to directories are not followed.
+    fn logs_under(&self, dir: &Path) -> Vec<SessionFile> {
+        let mut found = Vec::new();
+        let mut waiting = vec![(ConfinedPath::new(dir, ""), 0)];
+        while let Some((at, depth)) = waiting.pop() {
+            for (name, kind) in at.entries(&self.skips) {
+                let item = at.join(&name);
+                match kind {
+                    Kind::Dir if depth == MAX_DEPTH => self.skips.note(item.path(), NotRegular::TooDeep),
+                    Kind::Dir => waiting.push((item, depth + 1)),
+                    _ if is_log(&name) => found.extend(log_at(&item, kind, false, &self.skips)),
+                    Kind::Other(NotRegular::Link) if item.path().is_dir() => {
+                        self.skips.note(item.path(), NotRegular::Link);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        found
+    }
 }
 
 /// Lists a directory, sorted; what cannot be read is empty.
@@ -221,44 +363,49 @@ fn list(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn is_log(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "jsonl")
+fn is_log(name: &OsStr) -> bool {
+    Path::new(name).extension().is_some_and(|ending| ending == "jsonl")
 }
 
-fn log_at(path: &Path) -> Option<SessionFile> {
-    // `is_file` follows links but leaves out pipes and devices, which could block.
-    (is_log(path) && path.is_file()).then(|| SessionFile::at(path).ok()).flatten()
-}
-
-/// Returns all logs under a directory, at any depth; links to directories are not followed.
-fn logs_under(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut left = vec![dir.to_owned()];
-    while let Some(dir) = left.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
-        for entry in entries.filter_map(Result::ok) {
-            // What a directory says of its entries costs nothing; only links need a look.
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                Ok(kind) => {
-                    let path = entry.path();
-                    if is_log(&path) && (kind.is_file() || path.is_file()) {
-                        found.push(path);
-                    }
-                }
-                Err(_) => {}
+/// Looks at a log that a directory lists. A link to one is followed if it leads to a session of some project, or, if it
+/// is `named`, to any log; never from a session's own directory, and never to the log of a subagent.
+fn log_at(item: &ConfinedPath, kind: Kind, named: bool, skips: &Skips) -> Option<SessionFile> {
+    let path = item.path();
+    let reason = match kind {
+        Kind::File => return SessionFile::confined_at(item).ok(),
+        Kind::Dir => NotRegular::Directory,
+        Kind::Other(NotRegular::Link) => {
+            let real = path.canonicalize().ok();
+            let fits = |real: &Path| {
+                let in_project = real.ancestors().nth(2).and_then(Path::file_name);
+                is_log(real.file_name().unwrap_or_default())
+                    && (named || in_project.is_some_and(|name| name == "projects"))
+            };
+            let is_agent = id_of(&path).starts_with("agent-") || in_side_dir(&path).is_some();
+            let resolved = (!is_agent && real.is_some_and(|real| fits(&real)))
+                .then(|| SessionFile::at(&path).ok())
+                .flatten();
+            match resolved {
+                Some(file) => return Some(file),
+                None => NotRegular::Link,
             }
         }
-    }
-    found.sort();
-    found
+        Kind::Other(reason) => reason,
+    };
+    skips.note(path, reason);
+    None
 }
 
 /// Returns the logs of a session's subagents in its side directory.
-pub(crate) fn subagent_files(session: &SessionFile) -> Vec<SessionFile> {
-    let logs = logs_under(&session.side_dir().join("subagents"));
-    let agent = |path: &PathBuf| Some(SessionFile { agent: true, ..SessionFile::at(path).ok()? });
-    logs.iter().filter_map(agent).collect()
+pub(crate) fn subagent_files(session: &SessionFile, skips: &Skips) -> Vec<SessionFile> {
+    // Most sessions have nothing beside them.
+    if session.side_dir().symlink_metadata().is_err() {
+        return Vec::new();
+    }
+    let files = session.side().join(SUBAGENTS).files(skips);
+    let logs = files.iter().filter(|file| file.below().file_name().is_some_and(is_log));
+    let agent = |file| Some(SessionFile { agent: true, ..SessionFile::confined_at(file).ok()? });
+    logs.filter_map(agent).collect()
 }
 
 /// Which subagents lie beside which session, looked up once for each directory.
@@ -268,15 +415,26 @@ pub(crate) fn subagent_files(session: &SessionFile) -> Vec<SessionFile> {
 #[derive(Debug, Default)]
 pub struct Agents {
     by_dir: Mutex<HashMap<PathBuf, Arc<Owners>>>,
+    skips: Skips,
 }
 
 /// Logs by the session that they belong to.
 type Owners = HashMap<String, Vec<SessionFile>>;
 
 impl Agents {
+    /// Takes note of what is passed over.
+    pub fn with_skips(skips: Skips) -> Self {
+        Self { by_dir: Mutex::default(), skips }
+    }
+
+    /// Returns what was passed over so far, and takes more of it.
+    pub fn skips(&self) -> &Skips {
+        &self.skips
+    }
+
     /// Returns the logs of a session's subagents: in its side directory, and beside it.
     pub fn of(&self, session: &SessionFile) -> Vec<SessionFile> {
-        let mut files = subagent_files(session);
+        let mut files = subagent_files(session, &self.skips);
         if !session.agent {
             files.extend(self.beside(session).get(&session.id).into_iter().flatten().cloned());
         }
@@ -291,11 +449,14 @@ impl Agents {
             return Arc::clone(owners);
         }
         let mut owners = Owners::new();
-        for file in list(&dir).iter().filter_map(|path| named_agent(path)) {
-            let head = crate::read::head(&file.path, 64 * 1024).unwrap_or_default();
-            let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
-            if let Some(owner) = Json::new(line).get("sessionId").and_then(Json::as_str) {
-                owners.entry(owner.into_owned()).or_default().push(file);
+        let project = ConfinedPath::new(&dir, "");
+        let named = |(name, kind): (OsString, Kind)| {
+            let is_agent = is_log(&name) && name.to_string_lossy().starts_with("agent-");
+            is_agent.then(|| log_at(&project.join(&name), kind, false, &self.skips)).flatten()
+        };
+        for file in project.entries(&self.skips).into_iter().filter_map(named) {
+            if let Some(owner) = owner_named_in(&file.confined()) {
+                owners.entry(owner).or_default().push(file);
             }
         }
         let owners = Arc::new(owners);
@@ -304,11 +465,6 @@ impl Agents {
         }
         owners
     }
-}
-
-fn named_agent(path: &Path) -> Option<SessionFile> {
-    let named = path.file_name()?.to_str()?.starts_with("agent-");
-    named.then(|| log_at(path)).flatten()
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! `sessions-index.json`: the list of sessions that clients of the 2.1.20 era keep in a project.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+
+use crate::confined::ConfinedPath;
 
 /// What a client lists of a session.
 #[derive(Debug, Clone)]
@@ -28,14 +29,15 @@ pub struct Listed {
 /// Adds a session to the list of its project. Where there is no list, or one that we do not
 /// understand, nothing is done; tells whether it was added.
 pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
-    let Some(index) = log.parent().map(|dir| dir.join("sessions-index.json")) else { return Ok(false) };
-    let text = match fs::read(&index) {
+    let Some(dir) = log.parent() else { return Ok(false) };
+    let index = ConfinedPath::new(dir, "sessions-index.json");
+    let text = match index.read() {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
     let Ok(mut list) = serde_json::from_slice::<Value>(&text) else { return Ok(false) };
-    let modified = fs::metadata(log)?.modified()?;
+    let modified = ConfinedPath::of_file(log).open()?.metadata()?.modified()?;
     let millis = modified.duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_millis());
     let known = list.get("version").is_some_and(|version| version == 1);
     let entries = list.get_mut("entries").and_then(Value::as_array_mut).filter(|_| known);
@@ -59,18 +61,21 @@ pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
     let pretty = text.contains(&b'\n');
     let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
     // A client may have written it in the meantime; then its list counts.
-    let mut part = crate::write::part_of(&index)?;
-    part.write_all(&new)?;
-    part.as_file().sync_all()?;
-    if fs::read(&index)? != text {
+    let (dir, name) = index.parent()?;
+    let mut part = dir.part(0o600)?;
+    part.file.write_all(&new)?;
+    part.file.sync_all()?;
+    if index.read()? != text {
         return Ok(false);
     }
-    part.persist(&index).map_err(|error| error.error)?;
+    part.persist(name)?;
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn listed() -> Listed {

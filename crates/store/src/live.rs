@@ -1,9 +1,22 @@
-//! Sessions that a client has open: `sessions/<pid>.json`.
+//! Processes that may write to a session: clients that say so in `sessions/<pid>.json`, and whoever has the file open.
+//!
+//! A session that a client has open is never changed. A file in `sessions` that cannot be understood, because the client
+//! is writing it or because it is something else, counts as a client that may have any session of its config root open, as
+//! long as the process that its name tells runs.
 
-use std::fs;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use crate::confined::{ConfinedPath, read_all};
+use crate::dir::{Dir, Kind};
+use crate::skip::Skips;
+
+/// A file in `sessions` is a few hundred bytes; anything large is something else.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A client that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -15,29 +28,211 @@ pub struct Live {
     pub session_id: String,
 }
 
-/// Reads which sessions are open under a config root. A file whose process is gone is ignored.
-pub(crate) fn live_sessions(root: &Path) -> Vec<Live> {
-    let Ok(files) = fs::read_dir(root.join("sessions")) else { return Vec::new() };
-    files
-        .filter_map(|file| {
-            let path = file.ok()?.path();
-            (path.extension()? == "json").then_some(())?;
-            // A file of this sort is a few hundred bytes; anything large is something else.
-            (fs::metadata(&path).ok()?.len() < 1 << 20).then_some(())?;
-            let live: Live = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-            runs(live.pid).then_some(live)
-        })
-        .collect()
+/// A process that has a session open, or may have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Holder {
+    /// A client says that it has the session open.
+    #[error("session {session} is open in a client (process {pid})")]
+    Client {
+        /// The session.
+        session: String,
+        /// The client's process.
+        pid: u32,
+    },
+    /// A client runs that may have the session open.
+    #[error("the session may be open in a client: {} cannot be understood", .path.display())]
+    Unknown {
+        /// The file that should tell.
+        path: PathBuf,
+    },
+    /// A process has the file open for writing.
+    #[error("process {pid} has {} open for writing", .path.display())]
+    Writer {
+        /// The file.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+    },
 }
 
-/// Where processes cannot be looked up, a client that left its file is taken to be running.
+/// What a file in `sessions` says.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Open(Live),
+    /// Nothing that can be understood, of a client that may run.
+    Unclear(PathBuf),
+}
+
+/// Reads which sessions are open under a config root. A file whose process is gone is ignored.
+pub(crate) fn live_sessions(root: &Path, skips: &Skips) -> Vec<Live> {
+    let open = |said| match said {
+        Said::Open(live) => Some(live),
+        Said::Unclear(path) => {
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            if let Ok(Kind::Other(reason)) = ConfinedPath::new(root, below).kind() {
+                skips.note(path, reason);
+            }
+            None
+        }
+    };
+    said_in(root).into_iter().filter_map(open).collect()
+}
+
+/// Finds a client under a config root that has one of these sessions open, or may have.
+pub(crate) fn holder_in(root: &Path, ids: &[String]) -> Option<Holder> {
+    let holder = |said| match said {
+        Said::Open(live) if ids.contains(&live.session_id) => {
+            Some(Holder::Client { session: live.session_id, pid: live.pid })
+        }
+        Said::Open(_) => None,
+        Said::Unclear(path) => Some(Holder::Unknown { path }),
+    };
+    said_in(root).into_iter().find_map(holder)
+}
+
+fn said_in(root: &Path) -> Vec<Said> {
+    let sessions = ConfinedPath::new(root, "sessions");
+    match sessions.kind() {
+        Ok(Kind::Dir) => {}
+        // A link may lead to where clients say what they have open; it is not followed, so nothing is known.
+        Ok(Kind::Other(_)) => return vec![Said::Unclear(sessions.path())],
+        _ => return Vec::new(),
+    }
+    let entries = match Dir::open(root).and_then(|dir| dir.below(Path::new("sessions"))?.entries()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(_) => return vec![Said::Unclear(sessions.path())],
+    };
+    entries.into_iter().filter_map(|(name, kind)| said(&sessions.join(&name), &name, kind)).collect()
+}
+
+fn said(file: &ConfinedPath, name: &OsStr, kind: Kind) -> Option<Said> {
+    let name = name.to_string_lossy();
+    let stem = name.strip_suffix(".json")?;
+    let named: Option<u32> = stem.parse().ok();
+    let text = match kind {
+        Kind::File => match read_small(file) {
+            Ok(text) => text,
+            // It vanishes when the client ends.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(_) => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    let live: Option<Live> = serde_json::from_slice(&text).ok();
+    match live {
+        Some(live) => (runs(live.pid) || named.is_some_and(runs)).then_some(Said::Open(live)),
+        // A name that is no number tells of no process that could be asked for.
+        None => named.is_none_or(runs).then(|| Said::Unclear(file.path())),
+    }
+}
+
+fn read_small(file: &ConfinedPath) -> io::Result<Vec<u8>> {
+    let file = file.open()?;
+    if file.metadata()?.len() > MAX_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    read_all(&file)
+}
+
+/// Returns whether a process runs. Where that cannot be found out, a client that left its file is taken to run.
 fn runs(pid: u32) -> bool {
     let processes = Path::new("/proc");
-    !processes.join("self").exists() || processes.join(pid.to_string()).exists()
+    if !processes.join("self").exists() {
+        return is_signalled(pid).unwrap_or(true);
+    }
+    // Some systems hide processes there.
+    processes.join(pid.to_string()).exists() || is_signalled(pid).unwrap_or(false)
+}
+
+/// Asks the system whether a signal could reach a process.
+fn is_signalled(pid: u32) -> Option<bool> {
+    #[cfg(unix)]
+    {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+        match rustix::process::test_kill_process(pid) {
+            Ok(()) | Err(rustix::io::Errno::PERM) => Some(true),
+            Err(_) => Some(false),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = pid;
+        None
+    }
+}
+
+/// Finds a process that has one of these files open for writing, by whatever name. What cannot be opened is passed over.
+///
+/// On Linux `/proc/<pid>/fd` tells, for the processes of this user. Elsewhere nothing is found.
+pub fn writer_of<'p>(paths: impl IntoIterator<Item = &'p ConfinedPath>) -> Option<Holder> {
+    let open = paths.into_iter().filter_map(|path| Some((path.open().ok()?, path.path())));
+    writer_of_open(&open.collect::<Vec<_>>())
+}
+
+/// Finds a process that has one of these files open for writing.
+pub(crate) fn writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::collections::HashMap;
+        use std::os::unix::fs::MetadataExt;
+        let known = |(file, path): &(File, PathBuf)| {
+            let metadata = file.metadata().ok()?;
+            Some(((metadata.dev(), metadata.ino()), path.clone()))
+        };
+        let known: HashMap<(u64, u64), PathBuf> = files.iter().filter_map(known).collect();
+        let numbered = |entry: io::Result<std::fs::DirEntry>| -> Option<(u32, PathBuf)> {
+            let entry = entry.ok()?;
+            Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))
+        };
+        let written = |fd: &Path| {
+            // The link itself tells how the file was opened.
+            let writes = std::fs::symlink_metadata(fd).is_ok_and(|link| link.mode() & 0o200 != 0);
+            let open = if writes { std::fs::metadata(fd).ok()? } else { return None };
+            known.get(&(open.dev(), open.ino())).cloned()
+        };
+        std::fs::read_dir("/proc").ok()?.filter_map(numbered).find_map(|(pid, process)| {
+            let mut open = std::fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(numbered);
+            open.find_map(|(_, fd)| written(&fd)).map(|path| Holder::Writer { path, pid })
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = files;
+        None
+    }
+}
+
+/// Returns the sessions that a path belongs to by the names on it: a log, or what lies in a session's directory.
+pub(crate) fn ids_on(path: &Path) -> Vec<String> {
+    let id = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        name.strip_suffix(".jsonl").unwrap_or(&name).to_owned()
+    };
+    path.iter().map(id).collect()
+}
+
+/// Returns the config directories that a path may lie in: `<root>/projects/…`.
+pub(crate) fn roots_of(path: &Path) -> Vec<PathBuf> {
+    let is_projects = |dir: &&Path| dir.file_name().is_some_and(|name| name == "projects");
+    let above = path.ancestors().filter(is_projects).filter_map(Path::parent);
+    above.chain(path.ancestors().nth(3)).map(Path::to_owned).collect()
+}
+
+/// Returns the session that the log of a subagent of an older client names in its first entry.
+pub(crate) fn owner_named_in(log: &ConfinedPath) -> Option<String> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    log.open().ok()?.take(64 * 1024).read_to_end(&mut head).ok()?;
+    let line = head.split(|&b| b == b'\n').next().unwrap_or_default();
+    Some(rethread_log::Json::new(line).get("sessionId")?.as_str()?.into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -48,9 +243,57 @@ mod tests {
         let pid = std::process::id();
         let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("written");
         write("1.json", &format!(r#"{{"pid":{pid},"sessionId":"a","cwd":"/x"}}"#));
-        write("2.json", r#"{"pid":4294967294,"sessionId":"b"}"#);
-        write("3.json", "torn {");
+        write("4294967294.json", r#"{"pid":4294967294,"sessionId":"b"}"#);
+        write("4294967293.json", "torn {");
         write("4.key", "x");
-        assert_eq!(live_sessions(root.path()), [Live { pid, session_id: "a".into() }]);
+        assert_eq!(live_sessions(root.path(), &Skips::default()), [Live { pid, session_id: "a".into() }]);
+        let held = Holder::Client { session: "a".into(), pid };
+        assert_eq!(holder_in(root.path(), &["b".into(), "a".into()]), Some(held));
+        assert_eq!(holder_in(root.path(), &["b".into()]), None);
+    }
+
+    #[test]
+    fn unclear_files_of_running_clients_hold_every_session() {
+        let pid = std::process::id();
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().join("sessions");
+        fs::create_dir(&dir).expect("created");
+        let file = dir.join(format!("{pid}.json"));
+        let holds = || matches!(holder_in(root.path(), &["x".into()]), Some(Holder::Unknown { .. }));
+        let torn = format!(r#"{{"pid":{pid},"sessionId":"a"#);
+        for text in ["", "{", "{}", "[]", &torn, &format!(r#"{{"pid":{pid}}}"#)] {
+            fs::write(&file, text).expect("written");
+            assert!(holds(), "{text}");
+        }
+        fs::remove_file(&file).expect("removed");
+        assert!(!holds());
+        fs::create_dir(&file).expect("created");
+        assert!(holds(), "a directory in place of the file");
+        #[cfg(unix)]
+        {
+            fs::remove_dir(&file).expect("removed");
+            std::os::unix::fs::symlink("/nonexistent", &file).expect("linked");
+            assert!(holds(), "a link in place of the file");
+            fs::remove_dir_all(&dir).expect("removed");
+            std::os::unix::fs::symlink(root.path(), &dir).expect("linked");
+            assert!(holds(), "a link in place of the directory");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn processes_that_can_write_are_found_by_any_name_of_the_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, two) = (dir.path().join("a"), dir.path().join("b"));
+        fs::write(&one, "x").expect("written");
+        fs::hard_link(&one, &two).expect("linked");
+        let _read = File::open(&one).expect("opened");
+        let file = [ConfinedPath::of_file(&one)];
+        assert_eq!(writer_of(&file), None, "whoever reads does no harm");
+        let open = File::options().append(true).open(&two).expect("opened");
+        let pid = std::process::id();
+        assert_eq!(writer_of(&file), Some(Holder::Writer { path: one.clone(), pid }));
+        drop(open);
+        assert_eq!(writer_of(&file), None);
     }
 }

@@ -8,10 +8,12 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::Path;
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
 use rethread_model::{Builder, Facts, Uid};
+
+use crate::confined::read_all;
+use crate::find::SessionFile;
 
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
@@ -141,19 +143,14 @@ fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<
 }
 
 /// Reads a log piece by piece, `limit` bytes at most; returns the scanner and how much was read.
-pub fn scan_file(path: &Path, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
-    scan(&mut File::open(path)?, limit, sink)
+pub fn scan_file(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
+    scan(&mut file.open()?, limit, sink)
 }
 
 /// Reads the facts of a log and its size, to the length that it has now.
-pub fn read_facts(path: &Path) -> io::Result<(Facts, u64)> {
-    let mut file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory));
-    }
-    // A pipe has no length; it is read to its end.
-    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
+pub fn read_facts(file: &SessionFile) -> io::Result<(Facts, u64)> {
+    let mut file = file.open()?;
+    let limit = file.metadata()?.len();
     read_facts_from(&mut file, limit)
 }
 
@@ -165,24 +162,12 @@ pub fn read_facts_from(source: &mut impl Read, limit: u64) -> io::Result<(Facts,
 }
 
 /// Reads a whole log into memory, to the length that it has now.
-pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    let limit = if metadata.is_file() { metadata.len() } else { u64::MAX };
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Reads the beginning of a file, `limit` bytes at most.
-pub(crate) fn head(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
+pub fn read_whole(file: &SessionFile) -> io::Result<Vec<u8>> {
+    read_all(&file.open()?)
 }
 
 /// Finds which of `wanted` are uuids of entries in a log, without keeping anything of it.
-pub fn uuids_in(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
+pub fn uuids_in(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
     struct Uuids<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
     impl Sink for Uuids<'_> {
         fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
@@ -196,20 +181,20 @@ pub fn uuids_in(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid
     }
     // Most logs hold none; a search for anything that looks like one tells that quickly. What is
     // found may be quoted in some tool's output, so then the entries themselves are asked.
-    if !mentions(path, wanted)? {
+    if !mentions(file, wanted)? {
         return Ok(Vec::new());
     }
-    let mut file = File::open(path)?;
+    let mut file = file.open()?;
     let limit = file.metadata()?.len();
     let mut uuids = Uuids(wanted, Vec::new());
     scan(&mut file, limit, &mut uuids)?;
     Ok(uuids.1)
 }
 
-fn mentions(path: &Path, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
+fn mentions(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
     let finder = memchr::memmem::Finder::new(b"\"uuid\":");
     let mut found = false;
-    let mut file = File::open(path)?;
+    let mut file = file.open()?;
     let limit = file.metadata()?.len();
     each_piece(&mut file, limit, |piece| {
         found = found

@@ -1,16 +1,35 @@
 //! Writing a file whole or not at all.
+//!
+//! # Replacing a session in place
+//!
+//! The new bytes are written beside the session and renamed over it, so that a reader sees one or the other. The old file
+//! stays under the name of the backup. A process that still had it open for writing would go on writing to the backup and
+//! nowhere else; so `/proc` is asked before the rename, and a session that is open for writing is refused. It is asked
+//! again after the rename: whoever opened the file in between gets it back under its name. Clients open the log for each
+//! entry and close it; what such a one added to the old file in that moment is added to the new one.
+//!
+//! Writing over the bytes of the old file was rejected: a descriptor would stay valid, but a crash would leave half a
+//! session, and a writer that does not append would write into the middle of it.
 
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// What the names of files begin and end with while they are written.
-const PART: (&str, &str) = (".rethread-", ".part");
-/// A part that is older than this is what a killed run left behind.
+use crate::confined::{ConfinedPath, NotRegular, is_absent, read_all};
+use crate::dir::{Dir, Kind, PART, Part};
+use crate::live::{Holder, writer_of_open};
+use crate::skip::Skips;
+
+/// The age of a part that a killed run left behind.
 const STALE: Duration = Duration::from_secs(24 * 3600);
+/// Files with what was said are readable by their owner alone.
+const PRIVATE: u32 = 0o600;
+/// Like any file that a program writes; the user's mask takes away what it shall not allow.
+const USUAL: u32 = 0o666;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,28 +41,34 @@ pub struct Written {
 }
 
 /// Writes a file beside its place and moves it there when it is whole. If `write` fails, the disk is
-/// full or the process is killed, what was there before is still there.
+/// full or the process is killed, what was there before is still there. The directory is made if need be.
 ///
 /// The file is not synced: what is made again at will need not outlive a power cut.
-pub fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Written> {
-    let dir = dir_of(path);
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(PART.0).suffix(PART.1);
-    #[cfg(unix)]
-    {
-        // Like any file that a program writes; the user's mask takes away what it shall not allow.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let part = builder.tempfile_in(dir)?;
-    let mut counted = Counted { file: part.as_file(), hash: Xxh3Default::new(), bytes: 0 };
+pub fn write_whole(
+    path: &ConfinedPath,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<Written> {
+    let (dir, name) = path.made_parent()?;
+    let mut part = dir.part(USUAL)?;
+    let mut counted = Counted { file: &part.file, hash: Xxh3Default::new(), bytes: 0 };
     let mut out = BufWriter::with_capacity(1 << 17, &mut counted);
     write(&mut out)?;
     out.flush()?;
     drop(out);
     let written = Written { bytes: counted.bytes, hash: counted.hash.digest() };
-    part.persist(path).map_err(|error| error.error)?;
+    replaceable(&part.dir, name)?;
+    part.persist(name)?;
     Ok(written)
+}
+
+/// Fails if a name is taken by something that is not a regular file. A link would be replaced, not followed, but it is
+/// not ours to replace.
+fn replaceable(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    match dir.kind(name) {
+        Ok(kind) => kind.regular(),
+        Err(error) if is_absent(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 struct Counted<'f> {
@@ -66,150 +91,206 @@ impl Write for Counted<'_> {
 }
 
 /// Writes a session where none is yet, whole or not at all: readable by its owner alone, on the disk
-/// before it has its name. A file that is already there is an error.
+/// before it has its name. A file that is already there is an error, and so is a directory that is not.
 pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let part = session_part(path, bytes)?;
-    part.persist_noclobber(path).map_err(|error| error.error)?;
-    sync_dir(path);
+    let path = ConfinedPath::of_file(path);
+    let (dir, name) = path.parent()?;
+    let mut part = session_part(dir, bytes)?;
+    part.persist_new(name)?;
+    part.dir.sync();
     Ok(())
 }
 
 /// A session that is being written where none is yet.
 #[derive(Debug)]
 pub struct NewSession {
-    part: tempfile::NamedTempFile,
-    path: PathBuf,
+    part: Part,
+    name: OsString,
 }
 
 impl NewSession {
     /// Begins a session; its directory is made if need be. Nothing has its name until it is whole.
-    pub fn begin(path: &Path) -> io::Result<Self> {
-        make_dir(dir_of(path))?;
-        Ok(Self { part: part_of(path)?, path: path.to_owned() })
+    pub fn begin(path: &ConfinedPath) -> io::Result<Self> {
+        let (dir, name) = path.made_parent()?;
+        Ok(Self { part: dir.part(PRIVATE)?, name: name.to_owned() })
     }
 
     /// Adds bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.part.write_all(bytes)
+        self.part.file.write_all(bytes)
     }
 
     /// A second hold on the file, to put what was written on the disk while more is written.
     pub fn handle(&self) -> io::Result<File> {
-        self.part.as_file().try_clone()
+        self.part.file.try_clone()
     }
 
     /// Writes over bytes that were written.
     pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         use std::io::Seek;
-        self.part.seek(io::SeekFrom::Start(offset))?;
-        self.part.write_all(bytes)
+        self.part.file.seek(io::SeekFrom::Start(offset))?;
+        self.part.file.write_all(bytes)
     }
 
     /// Puts what was written on the disk.
     pub fn sync(&self) -> io::Result<()> {
-        self.part.as_file().sync_all()
+        self.part.file.sync_all()
     }
 
-    /// Gives it its name without waiting for the disk: it can be made again. A file that is already there
-    /// is an error, unless it is to be written `over`.
-    pub fn finish_soon(self, over: bool) -> io::Result<()> {
-        match over {
-            true => self.part.persist(&self.path),
-            false => self.part.persist_noclobber(&self.path),
+    /// Gives it its name without waiting for the disk: it can be made again. Anything that is already there
+    /// is an error, unless it is a regular file and to be written `over`.
+    pub fn finish_soon(mut self, over: bool) -> io::Result<()> {
+        if over {
+            replaceable(&self.part.dir, &self.name)?;
+            self.part.persist(&self.name)
+        } else {
+            self.part.persist_new(&self.name)
         }
-        .map(drop)
-        .map_err(|error| error.error)
     }
 
     /// Gives it its name. A file that is already there is an error.
-    pub fn finish(self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
-        self.part.persist_noclobber(&self.path).map_err(|error| error.error)?;
-        sync_dir(&self.path);
+        self.part.persist_new(&self.name)?;
+        self.part.dir.sync();
         Ok(())
     }
 }
 
-/// Makes a directory, and those above it, that only its owner can look into.
-pub fn make_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(dir)
+/// The reason why a session was not replaced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplaceError {
+    /// A process has it open, or may have.
+    #[error(transparent)]
+    Held(#[from] Holder),
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
 }
 
 /// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
-/// Fails if the file is not `before` any more.
-pub fn replace_session(path: &Path, before: &[u8], bytes: &[u8]) -> io::Result<PathBuf> {
-    if fs::metadata(path)?.permissions().readonly() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+///
+/// Fails if the file is not `before` any more, if a process has it open for writing, or if `holder` finds a client that
+/// has it open; `holder` is asked immediately before the new file gets the name, and once more after it. If it has been
+/// opened in between, the old file gets its name back. What a writer added to it in that moment is added to the new one.
+pub fn replace_session(
+    path: &ConfinedPath,
+    before: &[u8],
+    bytes: &[u8],
+    holder: &dyn Fn() -> Option<Holder>,
+) -> Result<PathBuf, ReplaceError> {
+    let shown = path.path();
+    let (dir, name) = path.parent()?;
+    let old = dir.file(name)?;
+    if old.metadata()?.permissions().readonly() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only").into());
     }
-    let part = session_part(path, bytes)?;
-    if fs::read(path)? != before {
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read"));
+    // Nothing is written for what a client has open.
+    holder().map_or(Ok(()), Err)?;
+    let open = [(old.try_clone()?, shown.clone())];
+    let held = || holder().or_else(|| writer_of_open(&open));
+    let mut part = session_part(dir, bytes)?;
+    let backup = backup_of(&part.dir, name)?;
+    let is_before = || -> Result<(), ReplaceError> {
+        // The name may have gone to another file, and so may the backup.
+        let changed = !is_same(&part.dir.file(name)?, &old)? || read_all(&part.dir.file(name)?)? != before;
+        if changed || !is_backup(&part.dir, &backup, &old, before)? {
+            let error = io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read");
+            return Err(error.into());
+        }
+        held().map_or(Ok(()), |holder| Err(holder.into()))
+    };
+    if let Err(error) = is_before().and_then(|()| Ok(part.persist(name)?)) {
+        let _ = part.dir.remove(&backup);
+        return Err(error);
     }
-    let backup = backup_of(path)?;
-    if let Err(error) = part.persist(path) {
-        let _ = fs::remove_file(&backup);
-        return Err(error.error);
+    let dir = &part.dir;
+    let new = dir.file(name)?;
+    if let Some(holder) = held() {
+        // Somebody opened it in this very moment and would write to the backup alone: it gets its name back, with what
+        // was added to the new one.
+        let added = tail(&new, bytes)?;
+        restore(dir, &backup, name, &old)?;
+        append(dir, name, &added)?;
+        return Err(holder.into());
     }
     // What was written to the old file in this very moment belongs to the new one.
-    let kept = fs::read(&backup)?;
-    if let Some(tail) = kept.strip_prefix(before).filter(|tail| !tail.is_empty()) {
-        File::options().append(true).open(path)?.write_all(tail)?;
+    append(dir, name, &tail(&old, before)?)?;
+    dir.sync();
+    Ok(shown.with_file_name(backup))
+}
+
+/// Returns what stands in a file behind what was known of it.
+fn tail(file: &File, known: &[u8]) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek};
+    let mut file = file;
+    file.seek(io::SeekFrom::Start(known.len() as u64))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+fn append(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
     }
-    sync_dir(path);
-    Ok(backup)
+    let mut file = dir.file_to_append(name)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
-/// The directory that a file is in.
-fn dir_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// Gives the old file its name back.
+fn restore(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Result<()> {
+    if is_same(&dir.file(backup)?, old)? {
+        return dir.rename(backup, name);
+    }
+    // The backup is a copy, where files have one name only; the old file is gone, its bytes are not.
+    dir.rename(backup, name)?;
+    append(dir, name, &tail(old, &read_all(&dir.file(name)?)?)?)
 }
 
-/// Begins what is to be a file, beside it. Temporary files are readable by their owner alone, and stay so.
-pub(crate) fn part_of(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let part = tempfile::Builder::new().prefix(PART.0).suffix(PART.1).tempfile_in(dir_of(path));
-    // The name of the part is nothing that anybody knows.
-    part.map_err(|error| io::Error::from(error.kind()))
+#[cfg(unix)]
+fn is_same(one: &File, other: &File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (one, other) = (one.metadata()?, other.metadata()?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-fn session_part(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-    let mut part = part_of(path)?;
-    part.write_all(bytes)?;
-    part.as_file().sync_all()?;
+#[cfg(not(unix))]
+fn is_same(_: &File, _: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// Returns whether a backup is the old file, or a copy of it.
+fn is_backup(dir: &Dir, backup: &OsStr, old: &File, before: &[u8]) -> io::Result<bool> {
+    let file = dir.file(backup)?;
+    Ok(is_same(&file, old)? || read_all(&file)? == before)
+}
+
+fn session_part(dir: Dir, bytes: &[u8]) -> io::Result<Part> {
+    let mut part = dir.part(PRIVATE)?;
+    part.file.write_all(bytes)?;
+    part.file.sync_all()?;
     Ok(part)
 }
 
-/// Makes a new name durable, where the system can.
-fn sync_dir(path: &Path) {
-    let dir = dir_of(path);
-    if let Ok(dir) = File::open(dir) {
-        let _ = dir.sync_all();
-    }
-}
-
 /// Gives the bytes of a file a second name that no client takes for a session.
-fn backup_of(path: &Path) -> io::Result<PathBuf> {
+fn backup_of(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
     for n in 1..1000 {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(if n == 1 { ".bak".to_owned() } else { format!(".bak{n}") });
-        let backup = path.with_file_name(name);
-        match fs::hard_link(path, &backup) {
+        let mut backup = name.to_owned();
+        backup.push(if n == 1 { ".bak".to_owned() } else { format!(".bak{n}") });
+        match dir.link(name, &backup) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // Some file systems have no second names.
             Err(_) => {
-                let mut copy = match File::create_new(&backup) {
+                let mut copy = match dir.create(&backup, PRIVATE) {
                     Ok(copy) => copy,
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                     Err(error) => return Err(error),
                 };
-                io::copy(&mut File::open(path)?, &mut copy)?;
+                io::copy(&mut dir.file(name)?, &mut copy)?;
                 copy.sync_all()?;
                 return Ok(backup);
             }
@@ -218,103 +299,98 @@ fn backup_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many backups"))
 }
 
-/// Copies the files under a directory that are wanted, by their paths below it; returns how many. A
-/// directory that is not there holds nothing.
-pub fn copy_files(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
-    copy_below(from, to, vec![PathBuf::new()], wanted)
-}
-
-/// Copies what lies beside a session to what lies beside another: subagents and large results. If that
-/// fails, nothing of it stays.
-pub fn copy_beside(from: &Path, to: &Path) -> io::Result<u64> {
-    let (from, to) = (from.with_extension(""), to.with_extension(""));
-    // Whatever else has the session's name is not its own.
-    let own = vec![PathBuf::from("subagents"), PathBuf::from("tool-results")];
-    copy_below(&from, &to, own, &|_| true).inspect_err(|_| {
-        let _ = fs::remove_dir_all(&to);
-    })
-}
-
-fn copy_below(
-    from: &Path,
-    to: &Path,
-    mut waiting: Vec<PathBuf>,
+/// Copies the regular files under a directory that are wanted, by their paths below it; returns how many. A
+/// directory that is not there holds nothing; what is not a regular file is noted as skipped.
+pub fn copy_files(
+    from: &ConfinedPath,
+    to: &ConfinedPath,
     wanted: &dyn Fn(&Path) -> bool,
+    skips: &Skips,
 ) -> io::Result<u64> {
     let mut n_files = 0;
-    while let Some(below) = waiting.pop() {
-        let entries = match fs::read_dir(from.join(&below)) {
-            Ok(entries) => entries,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let entry = entry?;
-            let below = below.join(entry.file_name());
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                waiting.push(below);
-            } else if kind.is_file() && wanted(&below) {
-                let target = to.join(&below);
-                make_dir(target.parent().unwrap_or(to))?;
-                copy_private(&entry.path(), &target)?;
-                n_files += 1;
-            }
+    for file in from.files(skips) {
+        let below = file.below().strip_prefix(from.below()).unwrap_or(file.below());
+        if wanted(below) && copy_private(&file, &to.join(below), skips)? {
+            n_files += 1;
         }
     }
     Ok(n_files)
 }
 
-/// Copies a file so that only its owner can read the copy.
-pub fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(to, fs::Permissions::from_mode(0o600))?;
-    }
-    Ok(())
+/// Copies what lies beside a session to what lies beside another: subagents and large results. If that
+/// fails, nothing of it stays.
+pub fn copy_beside(from: &ConfinedPath, to: &ConfinedPath, skips: &Skips) -> io::Result<u64> {
+    // Whatever else has the session's name is not its own.
+    let own = ["subagents", "tool-results"].into_iter();
+    let copied: io::Result<u64> =
+        own.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
+    copied.inspect_err(|_| {
+        let _ = std::fs::remove_dir_all(to.path());
+    })
+}
+
+/// Copies a regular file so that only its owner can read the copy; returns whether it was one. Anything else is noted as
+/// skipped; what is not there is not copied.
+pub fn copy_private(from: &ConfinedPath, to: &ConfinedPath, skips: &Skips) -> io::Result<bool> {
+    let mut file = match from.open() {
+        Ok(file) => file,
+        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) => match NotRegular::of(&error) {
+            Some(reason) => {
+                skips.note(from.path(), reason);
+                return Ok(false);
+            }
+            None => return Err(error),
+        },
+    };
+    let (dir, name) = to.made_parent()?;
+    let mut part = dir.part(PRIVATE)?;
+    io::copy(&mut file, &mut part.file)?;
+    part.persist_new(name)?;
+    Ok(true)
 }
 
 /// Removes what a killed run left behind in a directory.
 pub fn remove_stale_parts(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let is_part = name.starts_with(PART.0) && name.ends_with(PART.1);
-        let age = entry.metadata().and_then(|m| m.modified()).ok().and_then(|time| time.elapsed().ok());
-        if is_part && age.is_some_and(|age| age > STALE) {
-            let _ = fs::remove_file(entry.path());
+    let Ok(dir) = Dir::open(dir) else { return };
+    for (name, kind) in dir.entries().unwrap_or_default() {
+        let text = name.to_string_lossy();
+        let is_part = text.starts_with(PART.0) && text.ends_with(PART.1) && kind == Kind::File;
+        let age = || dir.file(&name).ok()?.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_part && age().is_some_and(|age| age > STALE) {
+            let _ = dir.remove(&name);
         }
     }
 }
 
-/// Tells whether a directory holds anything but parts and hidden files.
+/// Returns something in a directory that is neither a part nor a hidden file.
 pub fn holds_files(dir: &Path) -> io::Result<Option<PathBuf>> {
-    match fs::read_dir(dir) {
-        Ok(entries) => {
-            let mut names: Vec<PathBuf> = entries.map(|e| e.map(|e| e.path())).collect::<io::Result<_>>()?;
-            names
-                .retain(|path| path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.')));
-            names.sort();
-            Ok(names.into_iter().next())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    let entries = match Dir::open(dir) {
+        Ok(open) => open.entries()?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut names = entries.into_iter().map(|(name, _)| name);
+    Ok(names.find(|name| !name.to_string_lossy().starts_with('.')).map(|name| dir.join(name)))
 }
 
 /// Hashes a file as [`write_whole`] does.
-pub fn hash_of(path: &Path) -> io::Result<Written> {
-    let bytes = fs::read(path)?;
+pub fn hash_of(path: &ConfinedPath) -> io::Result<Written> {
+    let bytes = path.read()?;
     Ok(Written { bytes: bytes.len() as u64, hash: xxhash_rust::xxh3::xxh3_64(&bytes) })
+}
+
+/// Removes a regular file.
+pub fn remove_file(path: &ConfinedPath) -> io::Result<()> {
+    let (dir, name) = path.parent()?;
+    dir.kind(name)?.regular()?;
+    dir.remove(name)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -324,10 +400,13 @@ mod tests {
         write_session(&path, b"one").expect("written");
         let again = write_session(&path, b"two").map_err(|e| e.kind());
         assert_eq!(again, Err(io::ErrorKind::AlreadyExists));
-        let changed = replace_session(&path, b"other", b"two").map_err(|e| e.kind());
-        assert_eq!(changed, Err(io::ErrorKind::ResourceBusy));
-        let backup = replace_session(&path, b"one", b"two").expect("replaced");
-        let second = replace_session(&path, b"two", b"three").expect("replaced");
+        let replace = |before: &[u8], after: &[u8]| {
+            replace_session(&ConfinedPath::of_file(&path), before, after, &|| None)
+        };
+        let changed = replace(b"other", b"two").map_err(|e| e.to_string());
+        assert_eq!(changed, Err("the file has changed since it was read".to_owned()));
+        let backup = replace(b"one", b"two").expect("replaced");
+        let second = replace(b"two", b"three").expect("replaced");
         let text = |path: &Path| fs::read_to_string(path).expect("read");
         assert_eq!((text(&backup), text(&second), text(&path)), ("one".into(), "two".into(), "three".into()));
         #[cfg(unix)]
@@ -343,9 +422,10 @@ mod tests {
     fn a_file_is_written_whole_or_not_at_all() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.md");
-        let written = write_whole(&path, |out| out.write_all(b"one")).expect("written");
-        assert_eq!(written, hash_of(&path).expect("read"));
-        let failed = write_whole(&path, |out| {
+        let confined = ConfinedPath::of_file(&path);
+        let written = write_whole(&confined, |out| out.write_all(b"one")).expect("written");
+        assert_eq!(written, hash_of(&confined).expect("read"));
+        let failed = write_whole(&confined, |out| {
             out.write_all(&vec![b'x'; 1 << 20])?;
             Err(io::Error::from(io::ErrorKind::StorageFull))
         });
@@ -353,5 +433,107 @@ mod tests {
         assert_eq!(fs::read(&path).expect("read"), b"one");
         let left: Vec<_> = fs::read_dir(dir.path()).expect("listed").collect();
         assert_eq!(left.len(), 1, "no part is left: {left:?}");
+    }
+
+    /// Replaces `one` by `two`; `step` is called each time a client is asked for.
+    fn replaced(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
+        let asked = std::cell::Cell::new(0);
+        let holder = || {
+            asked.set(asked.get() + 1);
+            step(asked.get())
+        };
+        replace_session(&ConfinedPath::of_file(path), b"one\n", b"two\n", &holder).map_err(|e| e.to_string())
+    }
+
+    fn client() -> Option<Holder> {
+        Some(Holder::Client { session: "a".into(), pid: 1 })
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_added_while_a_session_is_replaced_is_not_lost() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.jsonl");
+        let add = |text: &str| {
+            let mut file = File::options().append(true).open(&path).expect("opened");
+            file.write_all(text.as_bytes()).expect("written");
+        };
+        let names = || fs::read_dir(dir.path()).expect("listed").count();
+        let text = || fs::read_to_string(&path).expect("read");
+        // Added between the last look and the rename: it goes to the new file.
+        fs::write(&path, "one\n").expect("written");
+        let backup = replaced(&path, |asked| {
+            if asked == 2 {
+                add("more\n");
+            }
+            None
+        });
+        let backup = backup.expect("replaced");
+        assert_eq!(
+            (text(), fs::read_to_string(&backup).expect("read")),
+            ("two\nmore\n".into(), "one\nmore\n".into())
+        );
+        fs::remove_file(backup).expect("removed");
+        // A client that comes in between gets its file back, with what was added to the new one.
+        fs::write(&path, "one\n").expect("written");
+        let inode = || fs::metadata(&path).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).expect("there");
+        let before = inode();
+        let refused = replaced(&path, |asked| {
+            (asked == 3).then(|| add("more\n"))?;
+            client()
+        });
+        assert!(refused.is_err_and(|error| error.contains("open in a client")));
+        assert_eq!(inode(), before);
+        assert_eq!((text(), names()), ("one\nmore\n".into(), 1));
+        // A client that is there before is left alone.
+        for when in [1, 2] {
+            fs::write(&path, "one\n").expect("written");
+            let refused = replaced(&path, |asked| (asked == when).then(client)?);
+            assert!(refused.is_err());
+            assert_eq!((text(), names()), ("one\n".into(), 1));
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_session_that_is_open_for_writing_is_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.jsonl");
+        fs::write(&path, "one\n").expect("written");
+        let mut writer = File::options().append(true).open(&path).expect("opened");
+        let refused = replaced(&path, |_| None);
+        assert!(refused.is_err_and(|error| error.contains("open for writing")));
+        writer.write_all(b"more\n").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "one\nmore\n");
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_neither_replaced_nor_written_through() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("real")).expect("made");
+        fs::write(at("real/f"), "one\n").expect("written");
+        std::os::unix::fs::symlink(at("real"), at("dir")).expect("linked");
+        std::os::unix::fs::symlink(at("real/f"), at("file")).expect("linked");
+        for below in ["dir/f", "file", "../x", "dir/new"] {
+            let path = ConfinedPath::new(dir.path(), below);
+            assert!(write_whole(&path, |out| out.write_all(b"two")).is_err(), "{below}");
+            assert!(replace_session(&path, b"one\n", b"two\n", &|| None).is_err(), "{below}");
+            let new = NewSession::begin(&path).and_then(|new| new.finish_soon(true));
+            assert!(new.is_err(), "{below}");
+            assert!(
+                copy_private(&ConfinedPath::new(dir.path(), "real/f"), &path, &Skips::default()).is_err()
+            );
+        }
+        assert_eq!(fs::read(at("real/f")).expect("read"), b"one\n");
+        assert_eq!(
+            (
+                fs::read_dir(at("real")).expect("listed").count(),
+                fs::read_dir(dir.path()).expect("listed").count()
+            ),
+            (1, 3)
+        );
     }
 }

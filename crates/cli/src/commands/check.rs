@@ -1,5 +1,6 @@
 //! `check`: will it resume.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
@@ -26,7 +27,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 
     /// Take all projects, also where this directory is one
     #[arg(long, short)]

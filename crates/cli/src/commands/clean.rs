@@ -1,5 +1,6 @@
 //! `clean`: small copies of sessions that can be shared.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ use crate::terminal::{Output, Terminal};
 pub(crate) struct Args {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 
     /// The directory to write to
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]

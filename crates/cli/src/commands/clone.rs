@@ -1,5 +1,6 @@
 //! `clone`: a session made into another.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
-    session: String,
+    session: OsString,
 
     /// Only path N of `rethread tree`: the undo for a rewind
     #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Which part")]

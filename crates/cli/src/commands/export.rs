@@ -1,5 +1,6 @@
 //! `export`: conversations as documents.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -26,7 +27,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 
     /// The directory to write to
     #[arg(short, long, value_name = "DIR")]

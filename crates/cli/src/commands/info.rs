@@ -1,5 +1,6 @@
 //! `info`: what is in a session.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
@@ -20,7 +21,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, or directories of them
     #[arg(value_name = "SESSION", required = true)]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 }
 
 /// With more sessions than these, each gets a line and the total gets the details.
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     let library = library(global);
     let mut sources: Vec<Source> = Vec::new();
     for wanted in &args.sessions {
-        sources.extend(library.find(wanted)?);
+        sources.extend(library.find_os(wanted)?);
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is spelled where the session is read, so that only writing it is left.

@@ -1,5 +1,7 @@
 //! `ls`: which sessions there are.
 
+use std::ffi::OsString;
+
 use rethread::render;
 use rethread::{Library, Listing, LsOptions, SessionKind, Sort};
 
@@ -19,7 +21,7 @@ use crate::{Done, when};
 pub(crate) struct Args {
     /// Projects: a directory, a part of its name, or a directory of .jsonl files
     #[arg(value_name = "PROJECT")]
-    projects: Vec<String>,
+    projects: Vec<OsString>,
 
     /// List the sessions of all projects
     #[arg(long, short)]

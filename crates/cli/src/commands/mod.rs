@@ -14,14 +14,18 @@ pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;
 
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rethread::store::Skips;
 use rethread::{Client, Library, Loaded, Source};
 use serde::Serialize;
 
 use crate::args::Global;
 use crate::failure::Failure;
+use crate::terminal::Terminal;
 
 /// Opens the library that the options name.
 pub(crate) fn library(global: &Global) -> Library {
@@ -29,41 +33,66 @@ pub(crate) fn library(global: &Global) -> Library {
         return Library::demo();
     }
     // A directory whose name holds a comma is one directory; one that is named twice is meant once.
-    let roots = |text: &str| -> Vec<PathBuf> {
-        if std::path::Path::new(text).is_dir() {
+    let roots = |text: &OsStr| -> Vec<PathBuf> {
+        if Path::new(text).is_dir() {
             return vec![PathBuf::from(text)];
         }
         let mut roots: Vec<PathBuf> = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        for root in split_at_commas(text) {
             let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-            let root = PathBuf::from(part);
             if !roots.iter().any(|known| real(known) == real(&root)) {
                 roots.push(root);
             }
         }
         roots
     };
-    if let Some(dir) = &global.config_dir {
-        return Library::open(roots(&dir.to_string_lossy()));
-    }
+    // Each thing that is passed over is a line on stderr, and the work goes on.
+    let terminal = Terminal::new(global);
+    let n_told = AtomicUsize::new(0);
+    let skips = Skips::observed(move |skipped| {
+        terminal.warn(&skipped.into());
+        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == Skips::MAX_TOLD {
+            terminal.warn(&Failure::new("what else is skipped is not listed"));
+        }
+    });
     let named =
-        std::env::var("CLAUDE_CONFIG_DIR").ok().map(|dirs| roots(&dirs)).filter(|dirs| !dirs.is_empty());
+        std::env::var_os("CLAUDE_CONFIG_DIR").map(|dirs| roots(&dirs)).filter(|dirs| !dirs.is_empty());
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();
-    Library::open(named.unwrap_or_else(home))
+    let usual = named.unwrap_or_else(home);
+    match &global.config_dir {
+        // A session may belong to a client of the usual directory, wherever it was looked for.
+        Some(dir) => Library::open(roots(dir.as_os_str())).guarded_by(usual).noting(skips),
+        None => Library::open(usual).noting(skips),
+    }
+}
+
+/// Splits a list of directories. Their names may be any bytes but a comma.
+fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let parts = text.as_bytes().split(|&b| b == b',').map(<[u8]>::trim_ascii);
+        parts.filter(|part| !part.is_empty()).map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+    }
+    #[cfg(not(unix))]
+    {
+        let Some(text) = text.to_str() else { return vec![PathBuf::from(text)] };
+        text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(PathBuf::from).collect()
+    }
 }
 
 /// Finds the one session that an argument names.
-pub(crate) fn find_one(library: &Library, wanted: &str) -> Result<Source, Failure> {
-    let mut sources = library.find(wanted)?;
+pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<Source, Failure> {
+    let mut sources = library.find_os(wanted)?;
     if sources.len() != 1 {
-        return Err(Failure::new(format!("`{wanted}` holds {} sessions", sources.len()))
+        return Err(Failure::new(format!("`{}` holds {} sessions", wanted.display(), sources.len()))
             .hint("name one of them; `rethread ls` with this directory lists them"));
     }
     Ok(sources.remove(0))
 }
 
 /// Finds and reads the one session that an argument names.
-pub(crate) fn load_one(library: &Library, wanted: &str) -> Result<Loaded, Failure> {
+pub(crate) fn load_one(library: &Library, wanted: &OsStr) -> Result<Loaded, Failure> {
     Ok(library.load(&find_one(library, wanted)?)?)
 }
 

@@ -1,5 +1,6 @@
 //! `preview`: what a client would send on resume.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::Previewed;
@@ -25,7 +26,7 @@ use crate::terminal::{Output, Terminal};
 pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
-    session: String,
+    session: OsString,
 
     /// By the rules of this version of the client, instead of the newest known one
     #[arg(long, value_name = "VERSION")]

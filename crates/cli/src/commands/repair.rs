@@ -1,5 +1,6 @@
 //! `repair`: mend a session.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ use crate::terminal::{Output, Terminal};
 pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
-    session: String,
+    session: OsString,
 
     /// Show what would be changed, line by line, and write nothing
     #[arg(long, short = 'n')]

@@ -1,5 +1,7 @@
 //! `secrets`: where credentials stand.
 
+use std::ffi::OsString;
+
 use rethread::render;
 
 use crate::Done;
@@ -19,7 +21,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
-    sessions: Vec<String>,
+    sessions: Vec<OsString>,
 
     #[command(flatten)]
     redaction: Redaction,
@@ -86,7 +88,8 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         return Ok(Done::Well);
     }
     if !global.json {
-        let what = if args.sessions.is_empty() { String::new() } else { args.sessions.join(" ") + " " };
+        let names = args.sessions.iter().map(|name| format!("{} ", name.display()));
+        let what: String = names.collect();
         terminal.say(&format!("`rethread clean {what}--redact -o DIR` makes copies without them"));
     }
     Ok(Done::Nothing)

@@ -1,6 +1,7 @@
 //! `show`: a conversation, in the terminal.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::model::MessageKind;
@@ -22,7 +23,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
-    session: String,
+    session: OsString,
 
     /// Show path N of `rethread tree`
     #[arg(long, value_name = "N")]

@@ -1,5 +1,6 @@
 //! `tree`: the branches of a conversation.
 
+use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::model::{self, Title};
@@ -21,7 +22,7 @@ use crate::terminal::Terminal;
 pub(crate) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
-    session: String,
+    session: OsString,
 
     /// Mark what this version of the client would go on with, instead of the newest known one
     #[arg(long, value_name = "VERSION")]

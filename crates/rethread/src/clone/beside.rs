@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_edit::{self as edit, Names};
 use rethread_model::{Session, Uid};
-use rethread_store::NewSession;
+use rethread_store::{ConfinedPath, NewSession, SessionFile, Skips};
 use rustc_hash::FxHashSet;
 
 use super::CloneOptions;
@@ -15,8 +15,8 @@ use crate::library::{Library, Source, root_of};
 use crate::session::{Calls, REMOVED, RESULTS, Started};
 
 /// The directory with the backups of files that belong to a session.
-pub(super) fn history_of(log: &Path) -> Option<PathBuf> {
-    Some(root_of(log)?.join("file-history").join(log.file_stem()?))
+pub(super) fn history_of(log: &Path) -> Option<ConfinedPath> {
+    Some(ConfinedPath::new(root_of(log)?, Path::new("file-history").join(log.file_stem()?)))
 }
 
 /// Takes the ids of entries.
@@ -54,7 +54,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Begins with nothing found.
     pub(super) fn of(source: &Source) -> Self {
-        let any = source.bytes.is_none() && source.file.side_dir().join(RESULTS).is_dir();
+        let any = source.bytes.is_none() && source.file.side().join(RESULTS).is_dir();
         Self { results: any.then(BTreeSet::new), ..Self::default() }
     }
 
@@ -93,7 +93,7 @@ impl Library {
         options: &CloneOptions,
         beside: &mut Beside,
     ) -> io::Result<()> {
-        let side = path.with_extension("");
+        let side = ConfinedPath::of_file(path).with_extension("");
         if options.keep_removed {
             let file = side.join(REMOVED);
             let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed()).peekable();
@@ -108,7 +108,7 @@ impl Library {
                     return Err(error);
                 }
                 part.finish()?;
-                beside.removed = Some(file);
+                beside.removed = Some(file.path());
             } else {
                 beside.warnings.push("nothing is left out, so there is nothing to keep".into());
             }
@@ -117,27 +117,24 @@ impl Library {
             return Ok(());
         }
         self.write_subagents(source, made, &side, options, beside)?;
-        let from = source.file.side_dir();
+        let from = source.file.side();
+        let skips = self.skips();
         let all = made.cloned.is_none();
-        let results = rethread_store::copy_files(&from.join(RESULTS), &side.join(RESULTS), &|below| {
-            all || beside.refers_to(below)
-        })?;
-        beside.tool_results = results;
+        let wanted = |below: &Path| all || beside.refers_to(below);
+        beside.tool_results =
+            rethread_store::copy_files(&from.join(RESULTS), &side.join(RESULTS), &wanted, skips)?;
         // What an earlier clone left out is still not there.
-        let removed = from.join(REMOVED);
-        if all && beside.removed.is_none() && removed.is_file() {
-            rethread_store::make_dir(&side)?;
-            rethread_store::copy_private(&removed, &side.join(REMOVED))?;
+        if all && beside.removed.is_none() {
+            rethread_store::copy_private(&from.join(REMOVED), &side.join(REMOVED), skips)?;
         }
-        let title = from.join("custom-title.json");
-        if options.recipe.title.is_none() && title.is_file() {
-            rethread_store::make_dir(&side)?;
-            rethread_store::copy_private(&title, &side.join("custom-title.json"))?;
+        const TITLE: &str = "custom-title.json";
+        if options.recipe.title.is_none() {
+            rethread_store::copy_private(&from.join(TITLE), &side.join(TITLE), skips)?;
         }
         if (all || options.recipe.file_history)
             && let (Some(from), Some(to)) = (history_of(&source.file.path), history_of(path))
         {
-            rethread_store::copy_files(&from, &to, &|_| true)?;
+            rethread_store::copy_files(&from, &to, &|_| true, skips)?;
         }
         Ok(())
     }
@@ -147,7 +144,7 @@ impl Library {
         let mut found = Uuids::default();
         for file in self.agents_of(source) {
             // What cannot be read now cannot be carried either, and that is told then.
-            let _ = rethread_store::scan_file(&file.path, file.bytes, &mut found);
+            let _ = rethread_store::scan_file(&file, file.bytes, &mut found);
         }
         found.0
     }
@@ -157,7 +154,7 @@ impl Library {
         &self,
         source: &Source,
         made: &Made<'_>,
-        side: &Path,
+        side: &ConfinedPath,
         options: &CloneOptions,
         beside: &mut Beside,
     ) -> io::Result<()> {
@@ -169,7 +166,8 @@ impl Library {
         let own = source.file.side_dir();
         let mut carried: FxHashSet<String> = FxHashSet::default();
         // Subagents of subagents follow those that started them, which are listed in no order.
-        let mut waiting: Vec<_> = files.into_iter().map(|file| (Started::new(&file.path), file)).collect();
+        let started = |file: SessionFile| (Started::new(&file, self.skips()), file);
+        let mut waiting: Vec<_> = files.into_iter().map(started).collect();
         loop {
             let n_waiting = waiting.len();
             let mut later = Vec::new();
@@ -193,7 +191,7 @@ impl Library {
                     // Before 2.1 they lie beside the session.
                     Err(_) => side.join("subagents").join(file.path.file_name().unwrap_or_default()),
                 };
-                write_subagent(&file.path, &name, made, options, whole, beside)?;
+                write_subagent(&file, &name, made, options, whole, beside, self.skips())?;
                 beside.subagents += 1;
                 carried.insert(started.id);
             }
@@ -208,12 +206,13 @@ impl Library {
 
 /// Clones the log of one subagent.
 fn write_subagent(
-    from: &Path,
-    to: &Path,
+    from: &SessionFile,
+    to: &ConfinedPath,
     made: &Made<'_>,
     options: &CloneOptions,
     whole: bool,
     beside: &mut Beside,
+    skips: &Skips,
 ) -> io::Result<()> {
     let log = rethread_store::read_whole(from)?;
     let agent = edit::Source::read(&log);
@@ -235,9 +234,7 @@ fn write_subagent(
         Ok(piece)
     })?;
     part.finish()?;
-    let meta = from.with_extension("meta.json");
-    if meta.is_file() {
-        rethread_store::copy_private(&meta, &to.with_extension("meta.json"))?;
-    }
+    let meta = from.confined().with_extension("meta.json");
+    rethread_store::copy_private(&meta, &to.with_extension("meta.json"), skips)?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Gist, Names, Reading, Recipe};
 use rethread_model::{Builder, Client, Finding, Session};
 use rethread_render::{BytesBy, CloneRow, TokensBy};
-use rethread_store::NewSession;
+use rethread_store::{ConfinedPath, Holder, NewSession};
 
 use crate::library::{Library, Source, root_of};
 use beside::Beside;
@@ -130,10 +130,11 @@ impl Library {
         };
         let Made { gist, before, after, bytes, bytes_before, counts } = made;
         if let Some(live) = self.store.holder(&source.file).filter(|_| source.bytes.is_none()) {
-            beside.warnings.push(format!(
-                "the session is open in a client (process {}): the clone is what was written so far",
-                live.pid
-            ));
+            let open = match live {
+                Holder::Client { pid, .. } => format!("is open in a client (process {pid})"),
+                _ => "may be open in a client".to_owned(),
+            };
+            beside.warnings.push(format!("the session {open}: the clone is what was written so far"));
         }
         if target.as_deref().is_some_and(|path| root_of(path).is_none()) {
             beside.warnings.push(
@@ -175,16 +176,11 @@ impl Library {
         options: &CloneOptions,
         beside: &mut Beside,
     ) -> Result<Option<Made>, CloneError> {
-        let from = &source.file.path;
         let read = |error: io::Error| CloneError::from(source.error(error));
         let written = |error: io::Error| CloneError::Write { path: path.to_owned(), source: error };
-        let file = File::open(from).map_err(read)?;
-        let metadata = file.metadata().map_err(read)?;
-        if !metadata.is_file() {
-            return Ok(None);
-        }
-        let limit = metadata.len();
-        let mut part = NewSession::begin(path).map_err(written)?;
+        let file = source.file.open().map_err(read)?;
+        let limit = file.metadata().map_err(read)?.len();
+        let mut part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(written)?;
         let tail = options.recipe.title_line(names);
         let (renamed, facts) = rename(&file, limit, names, &tail, &mut part).map_err(written)?;
         let facts = facts.map_err(read)?;
@@ -236,7 +232,7 @@ impl Library {
         written.map_err(|source| {
             let _ = std::fs::remove_dir_all(path.with_extension(""));
             if let Some(history) = beside::history_of(path) {
-                let _ = std::fs::remove_dir_all(history);
+                let _ = std::fs::remove_dir_all(history.path());
             }
             CloneError::Write { path: path.to_owned(), source }
         })
@@ -245,12 +241,9 @@ impl Library {
     /// Opens a log that is to be edited.
     fn log_of(&self, source: &Source) -> Result<Log, CloneError> {
         if source.bytes.is_none() {
-            let file = File::open(&source.file.path).map_err(|error| source.error(error))?;
-            let metadata = file.metadata().map_err(|error| source.error(error))?;
-            // A pipe can be read but once.
-            if metadata.is_file() {
-                return Ok(Log::File(file, metadata.len()));
-            }
+            let file = source.file.open().map_err(|error| source.error(error))?;
+            let len = file.metadata().map_err(|error| source.error(error))?.len();
+            return Ok(Log::File(file, len));
         }
         Ok(Log::Given(self.bytes_of(source)?))
     }
@@ -322,7 +315,7 @@ impl Library {
             }
             Some(path) => {
                 let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
-                let mut part = NewSession::begin(path).map_err(failed)?;
+                let mut part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                 let written = write_to(&cloned, &mut part, beside);
                 unchanged(&read, source)?;
                 let edit::Outcome { mut bytes, reading, .. } = written.map_err(failed)?;
@@ -339,7 +332,7 @@ impl Library {
                     let made = cloned.bytes();
                     unchanged(&read, source)?;
                     let repaired = edit::repair(&made.map_err(failed)?);
-                    part = NewSession::begin(path).map_err(failed)?;
+                    part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());
                     let (repaired_gist, harm) = look_at(&Session::read(&repaired.bytes), &Client::ALL);

@@ -54,7 +54,7 @@ impl Cast {
         for session in std::iter::once(own).chain(others) {
             cast.add(library, surveys, files, session, session == own);
         }
-        cast.find_nested();
+        cast.find_nested(library.skips());
         cast
     }
 
@@ -71,12 +71,9 @@ impl Cast {
         };
         for (index, agent) in survey.agents.iter().enumerate() {
             let Some(file) = files.agents.get(&(session, index)) else { continue };
-            let log = match &agent.path {
-                Some(path) => {
-                    let found = rethread_store::SessionFile::at(path).ok();
-                    let Some(loaded) = found.and_then(|file| library.load(&file.into()).ok()) else {
-                        continue;
-                    };
+            let log = match &agent.file {
+                Some(file) => {
+                    let Ok(loaded) = library.load(&file.clone().into()) else { continue };
                     self.logs.push(loaded);
                     Some(self.logs.len() - 1)
                 }
@@ -101,7 +98,7 @@ impl Cast {
     }
 
     /// What no call of a session started was started by another subagent.
-    fn find_nested(&mut self) {
+    fn find_nested(&mut self, skips: &rethread_store::Skips) {
         if !self.members.iter().any(|member| member.lost && member.root.is_none()) {
             return;
         }
@@ -115,7 +112,7 @@ impl Cast {
         let mut found = Vec::new();
         for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.lost) {
             let Some(log) = member.log.filter(|_| member.root.is_none()) else { continue };
-            let started = Started::new(&self.logs[log].source.file.path);
+            let started = Started::new(&self.logs[log].source.file, skips);
             let by = calls
                 .iter()
                 .filter(|(other, _)| *other != n)

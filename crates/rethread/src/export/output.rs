@@ -11,7 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rethread_render::IndexRow;
-use rethread_store::{Written, hash_of, holds_files, remove_stale_parts, write_whole};
+use rethread_store::{
+    ConfinedPath, NotRegular, Written, hash_of, holds_files, remove_stale_parts, write_whole,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +80,7 @@ impl Output {
         if dir.exists() && !dir.is_dir() {
             return Err(ExportError::write(&dir, io::ErrorKind::NotADirectory.into()));
         }
-        let files = match fs::read(dir.join(NOTE)) {
+        let files = match ConfinedPath::new(&dir, NOTE).read() {
             Ok(bytes) => match serde_json::from_slice::<Note>(&bytes) {
                 Ok(note) if note.r#type == "export" && note.version == VERSION => note.files,
                 _ => return Err(ExportError::BrokenNote { path: dir.join(NOTE) }),
@@ -109,6 +111,11 @@ impl Output {
         self.dir.join(file)
     }
 
+    /// Returns a file to be opened: no link is followed below the directory.
+    fn place(&self, file: &str) -> ConfinedPath {
+        ConfinedPath::new(&self.dir, file)
+    }
+
     /// Returns the names that are taken.
     pub(crate) fn names(&self) -> Names {
         let mut names = Names::default();
@@ -124,10 +131,10 @@ impl Output {
     /// Tells whether a document is there as it would be written.
     pub(crate) fn is_current(&self, file: &str, made_of: &str) -> bool {
         let Some(record) = self.files.get(file) else { return false };
-        let is_there = |picture: &String| self.path(picture).is_file();
+        let is_there = |picture: &String| self.place(picture).is_file();
         record.made_of.as_deref() == Some(made_of)
             && record.pictures.iter().all(is_there)
-            && hash_of(&self.path(file)).is_ok_and(|found| record.hash == Some(spell(found)))
+            && hash_of(&self.place(file)).is_ok_and(|found| record.hash == Some(spell(found)))
     }
 
     /// Returns what is known of a document.
@@ -137,7 +144,7 @@ impl Output {
 
     /// Tells whether a picture is there already. Fails if its name is taken by something else.
     pub(crate) fn is_picture(&self, file: &str, bytes: &[u8]) -> io::Result<bool> {
-        match fs::read(self.path(file)) {
+        match self.place(file).read() {
             Ok(found) if found == bytes => Ok(true),
             Ok(_) if self.files.contains_key(file) => Ok(false),
             Ok(_) => Err(io::Error::other(format!("{} is not ours", self.path(file).display()))),
@@ -167,15 +174,18 @@ impl Output {
     /// Fails if a foreign file has this name, or somebody changed ours.
     pub(crate) fn check(&self, file: &str) -> Result<(), ExportError> {
         let path = self.path(file);
-        let found = match path.symlink_metadata() {
-            Ok(found) => found,
+        let hash = match hash_of(&self.place(file)) {
+            Ok(hash) => hash,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // Neither a link nor anything else that is not a regular file was made by us.
+            Err(error) if NotRegular::of(&error).is_some() => {
+                return Err(ExportError::ForeignFile { path });
+            }
             Err(error) => return Err(ExportError::write(&path, error)),
         };
-        let Some(record) = self.files.get(file).filter(|_| found.is_file()) else {
+        let Some(record) = self.files.get(file) else {
             return Err(ExportError::ForeignFile { path });
         };
-        let hash = hash_of(&path).map_err(|e| ExportError::write(&path, e))?;
         match &record.hash {
             Some(known) if *known != spell(hash) && !self.force => Err(ExportError::Changed { path }),
             _ => Ok(()),
@@ -189,14 +199,11 @@ impl Output {
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<String, ExportError> {
         let path = self.path(file);
-        if let Some(dir) = path.parent().filter(|dir| *dir != self.dir) {
-            fs::create_dir_all(dir).map_err(|e| ExportError::write(dir, e))?;
+        write_whole(&self.place(file), write).map(spell).map_err(|error| match NotRegular::of(&error) {
             // A link would lead out of the directory.
-            if dir.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-                return Err(ExportError::ForeignFile { path: dir.to_owned() });
-            }
-        }
-        write_whole(&path, write).map(spell).map_err(|e| ExportError::write(&path, e))
+            Some(_) => ExportError::ForeignFile { path },
+            None => ExportError::write(&path, error),
+        })
     }
 
     /// Notes that documents were written.
@@ -231,9 +238,9 @@ impl Output {
 
     /// Removes a file of ours; one that somebody changed stays, and is still known as ours.
     pub(crate) fn remove(&mut self, file: &str) -> bool {
-        let path = self.path(file);
+        let place = self.place(file);
         let Some(record) = self.files.get_mut(file) else { return false };
-        match hash_of(&path) {
+        match hash_of(&place) {
             Ok(found) if record.hash.as_ref().is_some_and(|hash| *hash != spell(found)) => {
                 record.row = None;
                 record.made_of = None;
@@ -241,7 +248,7 @@ impl Output {
             }
             found => {
                 self.files.remove(file);
-                found.is_ok() && fs::remove_file(&path).is_ok()
+                found.is_ok() && rethread_store::remove_file(&place).is_ok()
             }
         }
     }

@@ -8,7 +8,7 @@ use rethread_model::{
     Branching, Client, Ending, Facts, Joint, PathId, Restamped, Sketch, Time, Uid, holders,
 };
 use rethread_render::PathRow;
-use rethread_store::{SessionFile, Store, uuids_in};
+use rethread_store::{ConfinedPath, SessionFile, uuids_in};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -169,9 +169,10 @@ impl Surveys {
         dir: &Path,
         wanted: &FxHashMap<Uid, Vec<(usize, usize)>>,
     ) {
-        let holds =
-            |file: &SessionFile| uuids_in(&file.path, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
-        let found: Vec<(SessionFile, Vec<Uid>)> = Store::sessions_in(dir, false)
+        let holds = |file: &SessionFile| uuids_in(file, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
+        let found: Vec<(SessionFile, Vec<Uid>)> = library
+            .store
+            .sessions_in(dir, false)
             .into_par_iter()
             .map(|file| {
                 let uids = holds(&file);
@@ -325,7 +326,7 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
     let wanted = |root: usize| Some((root, loaded.root_elsewhere(root)?));
     let wanted: Vec<(usize, Uid)> = distinct.into_iter().filter_map(wanted).collect();
     let agents = loaded.subagents();
-    let titled = Titled::new(&session.facts, &loaded.source.file.path);
+    let titled = Titled::new(&session.facts, &loaded.source.file);
     let facts = &session.facts;
     let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
     let calls = facts.calls.iter().map(|call| hash_of_id(facts.call_id(call))).collect();
@@ -392,28 +393,24 @@ fn defects_of(loaded: &Loaded) -> Vec<String> {
 /// Hashes a session with everything beside it that a document shows.
 fn hash_all(library: &Library, loaded: &Loaded, log_hash: u128) -> u128 {
     let mut hashes: Vec<u8> = log_hash.to_le_bytes().to_vec();
-    let mut look = |path: &Path, whole: bool| {
-        hashes.extend_from_slice(
-            &xxh3_64(path.file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes(),
-        );
+    let mut look = |path: &ConfinedPath, whole: bool| {
+        let name = path.below().file_name().unwrap_or_default();
+        hashes.extend_from_slice(&xxh3_64(name.as_encoded_bytes()).to_le_bytes());
         if whole {
-            hashes.extend_from_slice(&xxh3_128(&std::fs::read(path).unwrap_or_default()).to_le_bytes());
-        } else if let Ok(meta) = path.metadata() {
-            let time = meta.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-            hashes.extend_from_slice(&meta.len().to_le_bytes());
+            hashes.extend_from_slice(&xxh3_128(&path.read().unwrap_or_default()).to_le_bytes());
+        } else if let Ok((size, modified)) = path.size() {
+            let time = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+            hashes.extend_from_slice(&size.to_le_bytes());
             hashes.extend_from_slice(&time.map_or(0, |t| t.as_nanos()).to_le_bytes());
         }
     };
     for file in library.agents_of(&loaded.source) {
-        look(&file.path, true);
-        look(&file.path.with_extension("meta.json"), false);
+        let log = file.confined();
+        look(&log, true);
+        look(&log.with_extension("meta.json"), false);
     }
     for dir in loaded.result_dirs() {
-        let results = std::fs::read_dir(dir);
-        let mut results: Vec<PathBuf> =
-            results.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
-        results.sort();
-        results.iter().for_each(|path| look(path, false));
+        dir.files(library.skips()).iter().for_each(|path| look(path, false));
     }
     xxh3_128(&hashes)
 }

@@ -1,0 +1,425 @@
+//! A directory that is held open.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::confined::NotRegular;
+
+/// The kind of an entry of a directory, links not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Dir,
+    Other(NotRegular),
+}
+
+impl Kind {
+    /// Returns the kind that metadata tell.
+    pub(crate) fn of_metadata(metadata: &std::fs::Metadata) -> Self {
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return Self::File;
+        }
+        if kind.is_dir() {
+            return Self::Dir;
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::FileTypeExt;
+            if kind.is_fifo() {
+                return Self::Other(NotRegular::Pipe);
+            }
+            if kind.is_socket() {
+                return Self::Other(NotRegular::Socket);
+            }
+        }
+        Self::Other(if kind.is_symlink() { NotRegular::Link } else { NotRegular::Device })
+    }
+
+    /// Fails unless it is a regular file.
+    pub(crate) fn regular(self) -> io::Result<()> {
+        match self {
+            Self::File => Ok(()),
+            Self::Dir => Err(NotRegular::Directory.into()),
+            Self::Other(reason) => Err(reason.into()),
+        }
+    }
+}
+
+/// A directory that is held open: what lies in it is reached from its handle, never through a link.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    #[cfg(unix)]
+    fd: std::os::fd::OwnedFd,
+    path: PathBuf,
+}
+
+/// A file while it is written, under a name that nothing else has; removed if it does not get its own.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) dir: Dir,
+    pub(crate) file: File,
+    name: OsString,
+    kept: bool,
+}
+
+/// Begins and ends the names of files while they are written.
+pub(crate) const PART: (&str, &str) = (".rethread-", ".part");
+
+impl Dir {
+    /// Opens a directory below, no component of which is a link or leads up.
+    pub(crate) fn below(self, below: &Path) -> io::Result<Self> {
+        self.walk(below, |dir, name| dir.child(name))
+    }
+
+    /// Opens a directory below as [`Dir::below`] does; those that are not there are made, for their owner alone.
+    pub(crate) fn made_below(self, below: &Path) -> io::Result<Self> {
+        self.walk(below, |dir, name| match dir.child(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                dir.make(name)?;
+                dir.child(name)
+            }
+            opened => opened,
+        })
+    }
+
+    fn walk(self, below: &Path, step: impl Fn(&Self, &OsStr) -> io::Result<Self>) -> io::Result<Self> {
+        let mut dir = self;
+        for component in below.components() {
+            dir = match component {
+                Component::Normal(name) => step(&dir, name)?,
+                Component::CurDir => dir,
+                _ => return Err(NotRegular::Outside.into()),
+            };
+        }
+        Ok(dir)
+    }
+
+    /// Begins a file that is to be in this directory.
+    pub(crate) fn part(self, mode: u32) -> io::Result<Part> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let time = time.map_or(0, |time| time.as_nanos());
+            let name = OsString::from(format!("{}{:x}-{n}-{time:x}{}", PART.0, std::process::id(), PART.1));
+            match self.create(&name, mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // The name of the part is nothing that anybody knows.
+                Err(error) => return Err(io::Error::from(error.kind())),
+                Ok(file) => return Ok(Part { dir: self, file, name, kept: false }),
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Gives the file its name. A file of that name is replaced; a link of that name is too, not what it leads to.
+    pub(crate) fn persist(&mut self, name: &OsStr) -> io::Result<()> {
+        self.dir.rename(&self.name, name)?;
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Gives the file its name. Anything that has that name is an error.
+    pub(crate) fn persist_new(&mut self, name: &OsStr) -> io::Result<()> {
+        self.dir.rename_new(&self.name, name)?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = self.dir.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) use other::{open_file, size_of};
+#[cfg(unix)]
+pub(crate) use unix::{open_file, size_of};
+
+#[cfg(unix)]
+mod unix {
+    use std::os::fd::AsFd;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::time::Duration;
+
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+
+    use super::*;
+
+    const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+    impl Kind {
+        fn of(kind: FileType) -> Option<Self> {
+            Some(match kind {
+                FileType::RegularFile => Self::File,
+                FileType::Directory => Self::Dir,
+                FileType::Symlink => Self::Other(NotRegular::Link),
+                FileType::Fifo => Self::Other(NotRegular::Pipe),
+                FileType::Socket => Self::Other(NotRegular::Socket),
+                FileType::Unknown => return None,
+                _ => Self::Other(NotRegular::Device),
+            })
+        }
+    }
+
+    /// Opens a regular file whose directory may be reached through links.
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        open_at(CWD, path, OFlags::RDONLY)
+    }
+
+    /// Returns the size of a regular file whose directory may be reached through links.
+    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        size_at(CWD, path)
+    }
+
+    /// Opens a regular file; the last component of its path is no link. Nothing blocks: what turns out to be something
+    /// else is closed again.
+    fn open_at(dir: impl AsFd + Copy, path: &Path, how: OFlags) -> io::Result<File> {
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match rustix::fs::openat(dir, path, flags, Mode::empty()) {
+            Ok(fd) => {
+                kind_of(&rustix::fs::fstat(&fd)?).regular()?;
+                Ok(File::from(fd))
+            }
+            Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
+            // Links and sockets cannot be opened so.
+            Err(error) => match kind_at(dir, path) {
+                Ok(Kind::Other(reason)) => Err(reason.into()),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    fn kind_of(stat: &rustix::fs::Stat) -> Kind {
+        Kind::of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::Other(NotRegular::Device))
+    }
+
+    fn kind_at(dir: impl AsFd, path: &Path) -> io::Result<Kind> {
+        Ok(kind_of(&rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn size_at(dir: impl AsFd, path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        kind_of(&stat).regular()?;
+        let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        let since = u64::try_from(stat.st_mtime).ok().map(|secs| Duration::new(secs, nanos));
+        let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        Ok((u64::try_from(stat.st_size).unwrap_or(0), modified))
+    }
+
+    impl Dir {
+        /// Opens a directory; its path may lead through links.
+        pub(crate) fn open(path: &Path) -> io::Result<Self> {
+            let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            let fd = rustix::fs::openat(CWD, named, DIR, Mode::empty())?;
+            Ok(Self { fd, path: path.to_owned() })
+        }
+
+        pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
+            match rustix::fs::openat(&self.fd, name, DIR | OFlags::NOFOLLOW, Mode::empty()) {
+                Ok(fd) => Ok(Self { fd, path: self.path.join(name) }),
+                Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
+                Err(error) => match self.kind(name) {
+                    Ok(Kind::Other(reason)) => Err(reason.into()),
+                    _ => Err(error.into()),
+                },
+            }
+        }
+
+        pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+            match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        }
+
+        /// Returns what has a name, links not followed.
+        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+            kind_at(&self.fd, Path::new(name))
+        }
+
+        /// Returns the size of a regular file, and when it was last written.
+        pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+            size_at(&self.fd, Path::new(name))
+        }
+
+        /// Opens a regular file to read it. Nothing else is read, for that could block.
+        pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
+            self.opened(name, OFlags::RDONLY)
+        }
+
+        /// Opens a regular file to write to its end.
+        pub(crate) fn file_to_append(&self, name: &OsStr) -> io::Result<File> {
+            self.opened(name, OFlags::WRONLY | OFlags::APPEND)
+        }
+
+        fn opened(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
+            open_at(&self.fd, Path::new(name), how)
+        }
+
+        /// Lists the directory, sorted by name.
+        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+            let mut found = Vec::new();
+            for entry in rustix::fs::Dir::read_from(&self.fd)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                if name == b"." || name == b".." {
+                    continue;
+                }
+                let name = OsStr::from_bytes(name);
+                // Some file systems do not say; what is gone meanwhile is not listed.
+                let kind = Kind::of(entry.file_type()).map_or_else(|| self.kind(name), Ok);
+                if let Ok(kind) = kind {
+                    found.push((OsString::from_vec(name.as_bytes().to_vec()), kind));
+                }
+            }
+            found.sort_by(|a, b| a.0.cmp(&b.0));
+            Ok(found)
+        }
+
+        /// Makes a file that is not there yet.
+        pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
+            Ok(File::from(rustix::fs::openat(&self.fd, name, flags, mode)?))
+        }
+
+        pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+        }
+
+        pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
+            {
+                use rustix::io::Errno;
+                let flags = rustix::fs::RenameFlags::NOREPLACE;
+                match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, flags) {
+                    Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+                    done => return Ok(done?),
+                }
+            }
+            // Some file systems cannot do it at once.
+            self.link(from, to)?;
+            self.remove(from)
+        }
+
+        /// Gives a file a second name.
+        pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            Ok(rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?)
+        }
+
+        pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+            Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+        }
+
+        /// Makes new names durable, where the system can.
+        pub(crate) fn sync(&self) {
+            let _ = rustix::fs::fsync(&self.fd);
+        }
+    }
+}
+
+/// Where there are no handles of directories, a link is looked for before each step.
+#[cfg(not(unix))]
+mod other {
+    use std::fs;
+
+    use super::*;
+
+    pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+        Kind::of_metadata(&fs::symlink_metadata(path)?).regular()?;
+        File::open(path)
+    }
+
+    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        let metadata = fs::symlink_metadata(path)?;
+        Kind::of_metadata(&metadata).regular()?;
+        Ok((metadata.len(), metadata.modified().ok()))
+    }
+
+    impl Dir {
+        pub(crate) fn open(path: &Path) -> io::Result<Self> {
+            let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+            match fs::metadata(named)?.is_dir() {
+                true => Ok(Self { path: path.to_owned() }),
+                false => Err(io::ErrorKind::NotADirectory.into()),
+            }
+        }
+
+        pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
+            match self.kind(name)? {
+                Kind::Dir => Ok(Self { path: self.path.join(name) }),
+                Kind::File => Err(io::ErrorKind::NotADirectory.into()),
+                Kind::Other(reason) => Err(reason.into()),
+            }
+        }
+
+        pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+            fs::create_dir(self.path.join(name))
+        }
+
+        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+            Ok(Kind::of_metadata(&fs::symlink_metadata(self.path.join(name))?))
+        }
+
+        pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+            let metadata = self.file(name)?.metadata()?;
+            Ok((metadata.len(), metadata.modified().ok()))
+        }
+
+        pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
+            self.kind(name)?.regular()?;
+            File::open(self.path.join(name))
+        }
+
+        pub(crate) fn file_to_append(&self, name: &OsStr) -> io::Result<File> {
+            self.kind(name)?.regular()?;
+            File::options().append(true).open(self.path.join(name))
+        }
+
+        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+            let mut found = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let name = entry?.file_name();
+                if let Ok(kind) = self.kind(&name) {
+                    found.push((name, kind));
+                }
+            }
+            found.sort_by(|a, b| a.0.cmp(&b.0));
+            Ok(found)
+        }
+
+        pub(crate) fn create(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
+            File::options().read(true).write(true).create_new(true).open(self.path.join(name))
+        }
+
+        pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            fs::rename(self.path.join(from), self.path.join(to))
+        }
+
+        pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            self.link(from, to)?;
+            self.remove(from)
+        }
+
+        pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+            fs::hard_link(self.path.join(from), self.path.join(to))
+        }
+
+        pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+            fs::remove_file(self.path.join(name))
+        }
+
+        pub(crate) fn sync(&self) {}
+    }
+}
