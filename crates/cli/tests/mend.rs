@@ -137,7 +137,10 @@ fn check_finds_the_broken_ones_of_a_library() {
     let rows = run(&home, &["check", "--all", "--json"]);
     let first: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
     let keys: Vec<&String> = first.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["type", "session", "line", "kind", "severity", "detail", "hint", "clients"]);
+    assert_eq!(
+        keys,
+        ["type", "session", "line", "kind", "severity", "detail", "hint", "clients", "lost_lines"]
+    );
 }
 
 #[test]

@@ -178,7 +178,7 @@ impl Straight {
         }
         let (kind, severity) = (Kind::ContextTooLong, Severity::Refuses);
         let (detail, clients) = (too_long(self.n_bytes), clients.to_vec());
-        Some(vec![Finding { line: None, kind, severity, detail, clients }])
+        Some(vec![Finding { line: None, kind, severity, detail, clients, lost: Vec::new() }])
     }
 
     fn take(&mut self, blocks: impl Iterator<Item = Block>, role: Role) -> Option<()> {
