@@ -344,11 +344,11 @@ impl Making<'_, '_> {
         let time = plan.settled_time(leaf);
         let mut agreed = !time.is_none();
         let on_way = plan.on_way();
-        for node in 0..plan.facts.nodes.len() {
+        for (node, &on_way) in on_way.iter().enumerate() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
             }
-            let late = node > leaf && !(selection.single && on_way[node]);
+            let late = node > leaf && !(selection.single && on_way);
             // Some clients even go on with a subagent's entry.
             agreed &= plan.settled_time(node) < time && !late;
         }
