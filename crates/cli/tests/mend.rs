@@ -61,7 +61,7 @@ fn preview_shows_what_would_be_sent() {
     assistant  Still 81 degrees.
     user       And tomorrow?
     "#);
-    assert_snapshot!(demo(&["preview", "0000d004", "--client", "2.1.90"]), @r##"
+    assert_snapshot!(demo(&["preview", "0000d004", "--client", "2.1.79"]), @r##"
     2.1.76 sends 5 messages, the new prompt included
     user       Rename the chapter on winds.
     assistant  Edit {"file_path":"/home/ada/almanac/winds.md","old_string":"# Winds","new_string":"# Winds and weather"}
@@ -70,7 +70,7 @@ fn preview_shows_what_would_be_sent() {
     assistant  No response requested.
     user       (the next prompt)
     ----- stderr
-    the rules of 2.1.90 are taken to be those of 2.1.76, the nearest older version known
+    the rules of 2.1.79 are taken to be those of 2.1.76, the closest version known
     "##);
 }
 
@@ -137,7 +137,10 @@ fn check_finds_the_broken_ones_of_a_library() {
     let rows = run(&home, &["check", "--all", "--json"]);
     let first: Value = serde_json::from_str(rows.lines().next().expect("a row")).expect("JSON");
     let keys: Vec<&String> = first.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["type", "session", "line", "kind", "severity", "detail", "hint", "clients"]);
+    assert_eq!(
+        keys,
+        ["type", "session", "line", "kind", "severity", "detail", "hint", "clients", "lost_lines"]
+    );
 }
 
 #[test]

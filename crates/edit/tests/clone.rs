@@ -31,6 +31,8 @@ enum Act {
     Uneven,
     Slip,
     Paper,
+    /// A prompt that was queued, behind so many other attachments, on the path or beside it.
+    Queued(usize, bool),
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -54,6 +56,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Uneven),
         1 => Just(Act::Slip),
         1 => Just(Act::Paper),
+        2 => (0usize..3, any::<bool>()).prop_map(|(behind, beside)| Act::Queued(behind, beside)),
     ]
 }
 
@@ -155,6 +158,17 @@ fn session(acts: &[Act]) -> Log {
                 log.back_to(&marks[0]);
                 marks[0].clone()
             }
+            Act::Queued(behind, beside) => {
+                let at = log.tip();
+                for _ in 0..*behind {
+                    log.entry("attachment", json!({ "attachment": { "type": "critical_system_reminder", "content": "x" } }));
+                }
+                let mark = log.entry("attachment", json!({ "attachment": { "type": "queued_command", "prompt": format!("Queued {n}") } }));
+                if *beside && let Some(at) = at {
+                    log.back_to(&at);
+                }
+                mark
+            }
             // The rows of one message do not agree on what it cost, and one of them is a failure.
             Act::Uneven => {
                 let row = |text: &str, usage: Option<u64>| {
@@ -232,14 +246,17 @@ laws! {
     what_is_kept_is_kept_byte_for_byte
     nothing_removed_remains
     people_are_heard
+    every_prompt_is_sent
     twice_is_once
 }
 
 /// Sessions of which a law did not hold once.
 #[test]
 fn what_went_wrong_once_stays_right() {
-    use Act::{Agent, Aside, Call, Compact, Fail, Note, Progress, Prompt, Rewind, Slip, Think};
-    let sessions: [&[Act]; 10] = [
+    use Act::{
+        Agent, Answer, Aside, Call, Compact, Fail, Note, Progress, Prompt, Queued, Rewind, Slip, Think,
+    };
+    let sessions: [&[Act]; 15] = [
         // A note was all that was left of a branch.
         &[Call(2), Call(0), Note, Rewind(13)],
         // So was one behind a failure, on a branch and on the way, or one before it.
@@ -255,6 +272,14 @@ fn what_went_wrong_once_stays_right() {
         // What hung on a thought that goes left its words, before a compaction and on a branch.
         &[Slip, Prompt, Compact, Prompt],
         &[Slip, Prompt, Rewind(0)],
+        // What followed a queued prompt goes.
+        &[Answer, Queued(1, false), Call(0)],
+        &[Call(0), Queued(1, false), Call(1), Call(2)],
+        &[Prompt, Aside, Queued(1, true), Call(0)],
+        // A queued prompt came beside a result, with the note that it was attached behind.
+        &[Call(0), Fail, Queued(1, true), Prompt],
+        // Words beside a result that goes hung on a thought that goes.
+        &[Slip, Aside, Rewind(0)],
     ];
     let broken = |(acts, (name, law)): (&[Act], (&str, Law))| {
         holds(acts, law).err().map(|error| format!("{name} of {acts:?}: {error}"))

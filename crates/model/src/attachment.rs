@@ -12,6 +12,8 @@ pub(crate) struct Attached {
     sort: Option<u8>,
     /// There is nothing in it to say.
     empty: bool,
+    /// It tells of a change that is none, which 2.1.112 tells nevertheless.
+    hollow: bool,
     /// It holds pictures.
     pictures: bool,
     /// How the newest client wrote down what it said of it, if it did.
@@ -211,6 +213,7 @@ impl Attached {
         let attached = Self {
             sort: sort.and_then(|sort| u8::try_from(sort).ok()),
             empty: is_empty(attachment, kind),
+            hollow: kind == b"deferred_tools_delta",
             pictures: has_pictures(attachment, kind),
             rendered: if never { None } else { rendered(line, raw) },
         };
@@ -234,7 +237,8 @@ impl Attached {
             return (!rendered.empty).then_some(Saying { voice, pictures: rendered.pictures, apart: false });
         }
         let &(_, since, until, _) = sort.filter(|_| client > V1_0_128)?;
-        if self.empty || client < since || client > until {
+        let empty = self.empty && !(self.hollow && client == V2_1_112);
+        if empty || client < since || client > until {
             return None;
         }
         let pictures = self.pictures && client >= V2_0_77;

@@ -622,6 +622,7 @@ impl Builder {
                 call: NONE,
                 len,
                 media: 0,
+                print: short_print(&[text]),
                 plain: false,
                 references: References::default(),
                 caller: false,
@@ -907,6 +908,7 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
         call,
         len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
         media,
+        print: block_print(sort, block, raw),
         plain: sort == Sort::Result && block.content.string_in(raw).is_some(),
         references: if sort == Sort::Result {
             references_in(block.content.of(raw))
@@ -916,6 +918,27 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
         caller: sort == Sort::Call && says_caller(block, raw),
         sort,
     }
+}
+
+/// Hashes the content of a block: what makes two blocks of one message or call the same.
+fn block_print(sort: Sort, block: &BlockSpans, raw: &[u8]) -> u32 {
+    match sort {
+        Sort::Call => short_print(&[block.name.of(raw), block.input.of(raw)]),
+        // A result without its call is known by the id that it names.
+        Sort::Result => short_print(&[block.id.of(raw), block.content.of(raw)]),
+        sort if sort.is_text() => short_print(&[block.text.string_in(raw).unwrap_or_default()]),
+        // Pictures are long, and their ends tell them apart.
+        _ => {
+            let whole = block.whole.of(raw);
+            let ends = whole.len().min(256);
+            short_print(&[&whole[..ends], &whole[whole.len() - ends..]])
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a hash")]
+fn short_print(parts: &[&[u8]]) -> u32 {
+    fingerprint(parts) as u32
 }
 
 fn references_in(content: &[u8]) -> References {

@@ -36,6 +36,8 @@ pub struct Finding {
     pub detail: String,
     /// The clients that it concerns, oldest first; none if it does nothing to any of them.
     pub clients: Vec<Client>,
+    /// The lines of the entries of which any of these clients does not send something, ascending.
+    pub lost: Vec<u32>,
 }
 
 impl Finding {
@@ -88,7 +90,14 @@ impl Findings {
         let next = self.all.len();
         let at = *self.at.entry((line, kind, severity)).or_insert(next);
         if at == next {
-            self.all.push(Finding { line, kind, severity, detail: detail(), clients: Vec::new() });
+            self.all.push(Finding {
+                line,
+                kind,
+                severity,
+                detail: detail(),
+                clients: Vec::new(),
+                lost: Vec::new(),
+            });
         }
         &mut self.all[at]
     }
@@ -100,17 +109,24 @@ impl Findings {
         kind: Kind,
         severity: Severity,
         detail: &dyn Fn() -> String,
-    ) {
+    ) -> &mut Finding {
         let finding = self.add(line, kind, severity, detail);
         if finding.clients.last() != Some(&client) {
             finding.clients.push(client);
         }
+        finding
     }
 
     /// Adds what was found for another client.
     fn join(&mut self, other: Self) {
-        for Finding { line, kind, severity, detail, clients } in other.all {
-            self.add(line, kind, severity, &|| detail.clone()).clients.extend(clients);
+        for Finding { line, kind, severity, detail, clients, lost } in other.all {
+            let finding = self.add(line, kind, severity, &|| detail.clone());
+            finding.clients.extend(clients);
+            if finding.lost != lost {
+                finding.lost.extend(lost);
+                finding.lost.sort_unstable();
+                finding.lost.dedup();
+            }
         }
     }
 
@@ -269,7 +285,8 @@ impl Findings {
             // A file without any conversation is no broken session.
             Refusal::NoConversation if facts.nodes.is_empty() => {
                 let detail = || "there is nothing to resume in it".to_owned();
-                return self.add_for(client, None, Kind::NoConversation, Severity::Odd, &detail);
+                self.add_for(client, None, Kind::NoConversation, Severity::Odd, &detail);
+                return;
             }
             Refusal::NoConversation if facts.all_sidechain() => {
                 (None, Kind::AllSidechain, "every entry is a subagent's, and clients resume none of those")
@@ -301,18 +318,6 @@ impl Findings {
         };
         self.add_for(client, at, kind, Severity::Refuses, &|| detail.to_owned());
     }
-}
-
-/// What of a node's blocks says anything: words, calls, results, pictures.
-fn says_something(facts: &Facts, node: usize) -> bool {
-    let fact = &facts.nodes[node];
-    let flags = fact.flags;
-    fact.is_conversation()
-        && !flags.is_virtual()
-        && !(fact.role == Role::Assistant && flags.is_synthetic())
-        && facts.blocks_of(node).iter().any(|block| {
-            matches!(block.sort, Sort::Text | Sort::Call | Sort::Result | Sort::Media | Sort::Other)
-        })
 }
 
 fn index(node: usize) -> u32 {

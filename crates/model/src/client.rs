@@ -58,11 +58,24 @@ impl Client {
         }
     }
 
-    /// Finds the client that a version behaves like: the nearest known one that is not newer, or
-    /// the oldest. Returns nothing for what is no version.
+    /// The first version that is taken to follow its rules. Where it is older than the version that was run, runs
+    /// of versions in between showed which set they are closest to; `docs/format.md` lists them.
+    fn since(self) -> &'static str {
+        match self {
+            // Parallel calls are found again; 2.1.90 and 2.1.100 were run.
+            Self::V2_1_112 => "2.1.80",
+            // The checkpoint decides; 2.1.150, 2.1.175 and 2.1.205 were run.
+            Self::V2_1_200 => "2.1.120",
+            // Another model is asked; 2.1.225 and 2.1.321 were run.
+            Self::V2_1_325 => "2.1.219",
+            _ => self.version(),
+        }
+    }
+
+    /// Finds the client that a version behaves like, or the oldest. Returns nothing for what is no version.
     pub fn for_version(version: &str) -> Option<Self> {
         let wanted = parse_version(version.strip_prefix('v').unwrap_or(version))?;
-        let known = |client: &Self| parse_version(client.version()).is_some_and(|v| v <= wanted);
+        let known = |client: &Self| parse_version(client.since()).is_some_and(|v| v <= wanted);
         Some(Self::ALL.into_iter().rev().find(known).unwrap_or(Self::V1_0_128))
     }
 
@@ -130,13 +143,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_takes_the_nearest_known_one_below() {
+    fn a_known_version_follows_its_own_rules() {
+        for client in Client::ALL {
+            assert_eq!(Client::for_version(client.version()), Some(client));
+        }
+    }
+
+    #[test]
+    fn a_version_in_between_follows_the_rules_it_was_measured_to() {
         for (version, client) in [
-            ("2.1.325", Client::V2_1_325),
             ("9.0.0", Client::V2_1_325),
-            ("2.1.324", Client::V2_1_200),
-            ("2.1.199", Client::V2_1_112),
-            ("2.1.90", Client::V2_1_76),
+            ("2.1.321", Client::V2_1_325),
+            ("2.1.219", Client::V2_1_325),
+            ("2.1.218", Client::V2_1_200),
+            ("2.1.120", Client::V2_1_200),
+            ("2.1.119", Client::V2_1_112),
+            ("2.1.80", Client::V2_1_112),
+            ("2.1.79", Client::V2_1_76),
+            ("2.1.75", Client::V2_1_20),
             ("v2.1.325", Client::V2_1_325),
             ("2.0.42", Client::V2_0_36),
             ("0.2.9", Client::V1_0_128),

@@ -181,6 +181,8 @@ pub struct Block {
     pub len: u32,
     /// How much of that are pictures and documents.
     pub media: u32,
+    /// A hash of its content: of a text, of a call's name and input, of what a result holds.
+    pub(crate) print: u32,
     /// A result whose content is a string.
     pub(crate) plain: bool,
     /// How a result refers to tools.

@@ -9,7 +9,7 @@ use rethread_log::{Json, Key, Line};
 
 use crate::attachment;
 use crate::client::Client;
-use crate::facts::Sort;
+use crate::facts::{NONE, Sort};
 use crate::prompt::is_space;
 use crate::resume::{Part, Resume, Sent, What};
 use crate::view::Reader;
@@ -173,6 +173,9 @@ impl<'a> Wire<'a, '_> {
             "Edit" if client >= Client::V2_1_76 && input.is_some_and(|i| i.get("edits").is_some()) => {
                 &["old_string", "new_string", "replace_all"]
             }
+            "SendMessage" if client >= Client::V2_1_325 && input.is_some_and(is_sent_twice) => {
+                &["type", "recipient", "content"]
+            }
             _ => &[],
         };
         let mut object = Object::new();
@@ -201,9 +204,11 @@ impl<'a> Wire<'a, '_> {
         let content = block.get("content");
         let mut changed = content.and_then(|content| self.result_content(block, content));
         let notes: Vec<String> = part.notes.iter().flat_map(|&node| self.note(node)).collect();
-        if !notes.is_empty() {
+        // The reminders of the new prompt are left out, but not what they do to the text before them.
+        let more = part.notes.contains(&NONE);
+        if !notes.is_empty() || more {
             changed = Some(match content.filter(|content| content.is_array()) {
-                Some(content) => with_text_blocks(changed.as_deref().unwrap_or(content.raw()), &notes),
+                Some(content) => with_text_blocks(changed.as_deref().unwrap_or(content.raw()), &notes, more),
                 None => {
                     let text = content.and_then(Json::as_str).unwrap_or_default();
                     let mut texts = vec![text.trim_matches(is_space)];
@@ -282,6 +287,11 @@ impl<'a> Wire<'a, '_> {
     }
 }
 
+/// Returns whether the input of `SendMessage` has the fields of today, beside which those of before are dropped.
+fn is_sent_twice(input: Json<'_>) -> bool {
+    input.get("to").is_some() && input.get("message").is_some()
+}
+
 /// The name that a client knows a tool by.
 fn renamed(client: Client, name: &str) -> &str {
     let old = client < Client::V2_1_325;
@@ -307,10 +317,10 @@ fn kind_of(item: Json<'_>) -> &[u8] {
     item.get("type").and_then(Json::inner).unwrap_or_default()
 }
 
-/// Adds texts to the list that a result holds.
-fn with_text_blocks(list: &[u8], texts: &[String]) -> Vec<u8> {
+/// Adds texts to the list that a result holds; `more` says that another one follows.
+fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
     let mut items: Vec<Vec<u8>> = Json::new(list).items().map(|item| item.raw().to_vec()).collect();
-    for text in texts {
+    let end_line = |items: &mut Vec<Vec<u8>>| {
         if let Some(last) = items.last_mut()
             && kind_of(Json::new(last)) == b"text"
         {
@@ -321,10 +331,16 @@ fn with_text_blocks(list: &[u8], texts: &[String]) -> Vec<u8> {
             let joined = object.finish().into_owned();
             *last = joined;
         }
+    };
+    for text in texts {
+        end_line(&mut items);
         let mut object = Object::new();
         object.text("type", "text");
         object.text("text", text);
         items.push(object.finish().into_owned());
+    }
+    if more {
+        end_line(&mut items);
     }
     let mut out = vec![b'['];
     out.extend(items.join(&b","[..]));

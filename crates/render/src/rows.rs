@@ -114,6 +114,7 @@ pub struct FindingRow {
     pub detail: String,
     pub hint: &'static str,
     pub clients: Vec<&'static str>,
+    pub lost_lines: Vec<u32>,
     #[serde(skip)]
     pub finding: Finding,
 }
@@ -130,6 +131,7 @@ impl FindingRow {
             detail: finding.detail.clone(),
             hint: finding.kind.hint(),
             clients: finding.clients.iter().map(|client| client.version()).collect(),
+            lost_lines: finding.lost.clone(),
             finding,
         }
     }

@@ -69,5 +69,6 @@ fn stale(source: &Source, now: SystemTime) -> Option<Finding> {
             age.as_secs() / (24 * 3600)
         ),
         clients: Vec::new(),
+        lost: Vec::new(),
     })
 }

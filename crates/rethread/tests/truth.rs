@@ -348,6 +348,22 @@ fn paths_of_every_log_are_chains_of_parents() {
     assert!(broken.is_empty(), "{} laws broken\n{}", broken.len(), broken.join("\n"));
 }
 
+/// Every loss that `check` reports of a real log is one, and every loss is reported.
+#[test]
+fn losses_of_every_real_log_are_reported_and_real() {
+    let mut wrong = Vec::new();
+    for name in ["corpus", "oracle/sessions", "oracle/cases"] {
+        let Some(dir) = shared(name) else { continue };
+        for path in logs_under(&dir) {
+            let log = std::fs::read(&path).expect("readable");
+            if let Err(error) = rethread_testkit::check_losses(&log) {
+                wrong.push(format!("{}: {error}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// Every broken case is mended so that every client resumes it and sends the same.
 #[test]
 fn what_is_repaired_resumes_everywhere() {

@@ -56,7 +56,7 @@ macro_rules! named {
 }
 
 /// All that must hold of every clone, by name.
-pub const LAWS: [(&str, Law); 8] = named![
+pub const LAWS: [(&str, Law); 9] = named![
     it_is_as_foreseen,
     no_id_of_the_source_remains,
     it_is_the_source_but_for_ids,
@@ -64,6 +64,7 @@ pub const LAWS: [(&str, Law); 8] = named![
     what_is_kept_is_kept_byte_for_byte,
     nothing_removed_remains,
     people_are_heard,
+    every_prompt_is_sent,
     twice_is_once,
 ];
 
@@ -600,6 +601,43 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Every prompt, queued ones included, that the newest client sends of the source, each current client sends of
+/// the clone: the prompts that are left out on purpose are those of other paths and of turns that are condensed.
+/// Of a plain clone each client sends the prompts that it sends of the source.
+pub fn every_prompt_is_sent(made: &Made<'_>) -> Result<(), String> {
+    let Made { log, recipe, fresh, .. } = made;
+    if recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some() {
+        return Ok(());
+    }
+    for client in Client::IN_USE {
+        let before = prompts(log, if recipe.is_plain() { client } else { Client::NEWEST });
+        let after = prompts(fresh, client);
+        if let Some(lost) = before.difference(&after).next() {
+            return Err(format!("{} does not send the prompt {}", client.version(), cut(lost)));
+        }
+    }
+    Ok(())
+}
+
+/// The prompts that a client sends: what people typed, and what they queued while the model worked.
+fn prompts(log: &[u8], client: Client) -> BTreeSet<String> {
+    let session = Session::read(log);
+    let reader = rethread_model::Reader::new(&session, log);
+    let resumed = resume(&session.facts, client);
+    let typed = resumed.messages.iter().flat_map(|message| &message.parts).filter_map(|p| p.what.node());
+    let typed = typed.filter(|&node| session.facts.nodes[node].flags.is_human());
+    let mut found: BTreeSet<String> = typed.map(|node| reader.words(node).trim().to_owned()).collect();
+    let boundary = |node: &usize| session.facts.nodes[*node].flags.is_boundary();
+    let start = resumed.chain.iter().rposition(boundary).unwrap_or(0);
+    let chain = if resumed.refusal.is_none() { &resumed.chain[start..] } else { &[] };
+    for &node in chain.iter().filter(|&&node| session.facts.nodes[node].flags.is_queued_prompt()) {
+        let entry: Value =
+            serde_json::from_slice(reader.entry(session.facts.nodes[node].entry)).unwrap_or_default();
+        found.insert(format!("(queued) {}", entry["attachment"]["prompt"]));
+    }
+    found
 }
 
 /// The texts of messages on each of these paths, to its end or to a message.

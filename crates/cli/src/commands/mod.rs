@@ -106,7 +106,7 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
     })?;
     let note = (client.version() != version).then(|| {
         format!(
-            "the rules of {version} are taken to be those of {}, the nearest older version known",
+            "the rules of {version} are taken to be those of {}, the closest version known",
             client.version()
         )
     });

@@ -194,6 +194,7 @@ pub fn clone<'a>(
     making.drop_copies(&selection);
     let asked: Vec<Touched> = (0..making.plan.facts.nodes.len()).map(|n| making.plan.touched(n)).collect();
     making.plan.mend();
+    making.plan.place_queued_prompts();
     making.plan.lay_in_line();
     making.settle_kept();
     making.settle_usage(&selection);
@@ -340,16 +341,16 @@ impl Making<'_, '_> {
             }
             return;
         };
-        let time = plan.node(leaf).time;
+        let time = plan.settled_time(leaf);
         let mut agreed = !time.is_none();
         let on_way = plan.on_way();
-        for (node, fact) in plan.facts.nodes.iter().enumerate() {
+        for (node, &on_way) in on_way.iter().enumerate() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
             }
-            let late = node > leaf && !(selection.single && on_way[node]);
+            let late = node > leaf && !(selection.single && on_way);
             // Some clients even go on with a subagent's entry.
-            agreed &= fact.time < time && !late;
+            agreed &= plan.settled_time(node) < time && !late;
         }
         agreed &= plan.new.iter().all(|new| new.time < time);
         // What clients put behind a prompt or a result without an answer, they do not agree on either.

@@ -8,6 +8,7 @@ mod content;
 mod edit;
 mod lines;
 mod order;
+mod queued;
 
 use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -434,6 +435,14 @@ impl<'a> Plan<'a> {
         self.add(kind, Kind::Incomplete, like, millis)
     }
 
+    /// The time that an entry has, or gets because it has none.
+    pub(crate) fn settled_time(&self, node: usize) -> Time {
+        match self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
+            Some(time) => Time::parse(time.as_bytes()),
+            None => self.node(node).time,
+        }
+    }
+
     /// The time that an entry will have; of one that has none, that of the nearest before it in the file, else of
     /// the first that has one.
     fn time_of(&self, node: usize) -> Time {
@@ -457,7 +466,7 @@ impl<'a> Plan<'a> {
         let over = |plan: &Self, node: usize| {
             let mut row = plan.above(node)?;
             // On another call of its message a result would be taken for one of that.
-            if plan.node(node).flags.has_result() {
+            if plan.calls_answered(node).next().is_some() {
                 return survivors[row].map(Item::Old);
             }
             let mut seen = FxHashSet::default();
@@ -654,9 +663,11 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Tells whether the model said the last word, and not as a subagent: behind that no client goes on.
+    /// Returns whether the model said the last word, and not as a subagent: behind that no client goes on. A
+    /// queued prompt behind it is one without an answer; 2.1.112 does not find it unless something follows.
     pub(crate) fn ends_with_answer(&self) -> bool {
         let said = |item: &Item| match *item {
+            Item::Old(node) if self.node(node).flags.is_queued_prompt() => Some(false),
             Item::Old(node) if self.node(node).is_conversation() => {
                 Some(self.node(node).role == Role::Assistant && !self.node(node).flags.is_sidechain())
             }

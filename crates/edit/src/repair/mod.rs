@@ -89,7 +89,8 @@ pub fn repair(bytes: &[u8]) -> Repair {
         n => {
             let detail = format!("to mend it would lose {n} texts that the newest client sends now");
             let (line, kind, severity) = (None, Kind::WouldLose, Severity::Loses);
-            let finding = Finding { line, kind, severity, detail, clients: vec![Client::NEWEST] };
+            let (clients, lost) = (vec![Client::NEWEST], Vec::new());
+            let finding = Finding { line, kind, severity, detail, clients, lost };
             let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
             let (changes, reordered) = (Vec::new(), false);
             Repair { found: repair.found, changes, reordered, left, bytes: bytes.to_vec() }

@@ -126,6 +126,8 @@ kinds! {
     SeveralResults "several_results" Mended "`rethread repair` keeps the first, as clients do",
     /// Two messages make the same call.
     RepeatedCall "repeated_call" Mended "`rethread repair` gives the second an id of its own",
+    /// A queued prompt stands beside the path.
+    QueuedPrompt "queued_prompt" Mended "`rethread repair` lays it on the path",
     /// A result does not stand behind its call.
     MisplacedResult "misplaced_result" Mended "`rethread repair` lays it behind its call",
 

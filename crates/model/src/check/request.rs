@@ -24,14 +24,12 @@ pub(super) fn too_long(n_bytes: u64) -> String {
 
 impl Findings {
     pub(super) fn request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
-        let told = |part: &Part| !matches!(part.what, What::Note(_));
-        let first = resumed.messages.iter().find(|message| message.parts.iter().any(told));
-        if let Some(part) = first.filter(|m| m.assistant).and_then(|m| m.parts.first()) {
-            // Whether the API takes it depends on what the client puts before it.
+        // Clients before 2.1.325 put a reminder before it, which is a user's message.
+        if let Some(part) = resumed.messages.first().filter(|m| m.assistant).and_then(|m| m.parts.first()) {
             let line = part.what.node().map(|node| facts.place(node).line);
             let detail =
                 || "what was said before it is missing, and the API asks for a user first".to_owned();
-            self.add_for(client, line, Kind::BeginsWithAnswer, Severity::Loses, &detail);
+            self.add_for(client, line, Kind::BeginsWithAnswer, Severity::Refuses, &detail);
         }
         self.pairing(facts, client, &resumed.messages);
         let mut n_images = 0;

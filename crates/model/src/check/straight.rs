@@ -148,8 +148,11 @@ impl Straight {
             in_time: false,
             above: None,
         };
+        // A prompt that was queued behind the last words is not found by every client.
+        let mut queued_last = false;
         for (place, at) in rows.enumerate() {
             let node = &facts.nodes[at];
+            queued_last = !node.is_conversation() && (queued_last || node.flags.is_queued_prompt());
             let hangs = hangs(at, before.above.filter(|_| !node.flags.is_boundary()));
             let in_time = !node.time.is_none() && (node.time < newest || at == last);
             if !hangs || !in_time || !is_usual(node) {
@@ -165,7 +168,7 @@ impl Straight {
             }
             before.above = Some(at);
         }
-        (before.n_open == 0 && before.begun && before.in_time).then_some(line)
+        (before.n_open == 0 && before.begun && before.in_time && !queued_last).then_some(line)
     }
 
     /// What clients would be refused of it; nothing if that is not known at once.
@@ -178,7 +181,7 @@ impl Straight {
         }
         let (kind, severity) = (Kind::ContextTooLong, Severity::Refuses);
         let (detail, clients) = (too_long(self.n_bytes), clients.to_vec());
-        Some(vec![Finding { line: None, kind, severity, detail, clients }])
+        Some(vec![Finding { line: None, kind, severity, detail, clients, lost: Vec::new() }])
     }
 
     fn take(&mut self, blocks: impl Iterator<Item = Block>, role: Role) -> Option<()> {

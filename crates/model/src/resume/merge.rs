@@ -23,7 +23,7 @@ pub(super) fn messages(
         settle(client, &mut rows);
     }
     let rows = move_attachments_up(client, rows);
-    let mut out = Out::new(client, rows.len());
+    let mut out = Out::new(client, turns, rows.len());
     let mut turn_waits = false;
     for mut row in rows {
         match row.kind {
@@ -72,9 +72,11 @@ pub(super) fn messages(
                 if saying.pictures && !saying.apart {
                     parts.push(Part::pictures(row.node));
                 }
-                out.add_note(parts);
+                // What is told anew in the user's voice stays with the new prompt.
+                let folds = row.node != NONE || saying.voice == Voice::System;
+                out.add_note(parts, folds);
                 if saying.pictures && saying.apart {
-                    out.add_note(vec![Part::pictures(row.node)]);
+                    out.add_note(vec![Part::pictures(row.node)], folds);
                 }
             }
             RowKind::Turn => {}
@@ -172,6 +174,8 @@ fn move_attachments_up(client: Client, rows: Vec<Row>) -> Vec<Row> {
 /// The messages so far, with what is needed to find the one that a row belongs to.
 struct Out {
     client: Client,
+    /// The model takes messages of the client between two turns.
+    turns: bool,
     rows: Vec<Row>,
     /// The last message with each id.
     by_id: FxHashMap<MessageId, usize>,
@@ -181,9 +185,9 @@ struct Out {
 }
 
 impl Out {
-    fn new(client: Client, n: usize) -> Self {
+    fn new(client: Client, turns: bool, n: usize) -> Self {
         let rows = Vec::with_capacity(n);
-        Self { client, rows, by_id: FxHashMap::default(), fences: Vec::new(), last_answer: None }
+        Self { client, turns, rows, by_id: FxHashMap::default(), fences: Vec::new(), last_answer: None }
     }
 
     /// Finds the message that a row of an answer belongs to: 1.0.128 and 2.0.36 look at the one before,
@@ -225,11 +229,16 @@ impl Out {
         }
     }
 
-    fn add_note(&mut self, parts: Vec<Part>) {
+    /// Adds what is said about an attachment; if it `folds`, it may become part of the result before it.
+    fn add_note(&mut self, parts: Vec<Part>, folds: bool) {
         let mut note = Row::hidden();
         note.parts = parts;
         match self.rows.last_mut().filter(|last| last.is_user()) {
-            Some(last) => join_note(self.client, last, note),
+            Some(last) if folds => join_note(self.client, self.turns, last, note),
+            Some(last) => {
+                last.plain = false;
+                append_results_first(self.client, &mut last.parts, &mut note.parts);
+            }
             None => self.push(note),
         }
     }
@@ -270,12 +279,13 @@ fn append_results_first(client: Client, into: &mut Vec<Part>, parts: &mut Vec<Pa
     }
 }
 
-/// Joins what is said about an attachment: into the result before it, if that is plain text.
-fn join_note(client: Client, into: &mut Row, mut row: Row) {
+/// Joins what is said about an attachment: into the result before it, if that is plain text. 2.1.325 also puts it
+/// into lists, unless they refer to a tool that is still there.
+fn join_note(client: Client, turns: bool, into: &mut Row, mut row: Row) {
     into.plain = false;
     if let Some(last) = into.parts.last_mut()
         && last.sort == Sort::Result
-        && (last.plain || client >= Client::V2_1_325 && !last.references.any)
+        && (last.plain || client >= Client::V2_1_325 && !last.is_loaded(turns))
         && row.parts.iter().all(|part| part.sort.is_text())
     {
         last.notes.push(row.parts[0].what.note().unwrap_or(NONE));

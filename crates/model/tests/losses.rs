@@ -1,0 +1,134 @@
+//! What `check` says that clients lose.
+
+use proptest::prelude::*;
+use rethread_model::{Client, Finding, Kind, Session, Severity, check};
+use rethread_testkit::{DAMAGES, Log, check_losses, damaged, lines_of, log_of, tries};
+use serde_json::{Value, json};
+
+fn losses(log: &[u8]) -> Vec<Finding> {
+    let mut found = check(&Session::read(log), &Client::IN_USE);
+    found.retain(|finding| finding.severity == Severity::Loses);
+    found
+}
+
+fn kinds(log: &[u8]) -> Vec<Kind> {
+    losses(log).iter().map(|finding| finding.kind).collect()
+}
+
+/// A turn with a call and its result.
+fn worked(log: &mut Log, n: usize) {
+    log.wait(60).prompt(&format!("Prompt {n}"));
+    let call = log.call("Bash", &json!({ "command": format!("echo {n}") }));
+    log.result(&call, &format!("Result {n}"));
+    log.answer(&format!("Answer {n}"));
+}
+
+/// The lines of a log, and the same entries once more behind them: with uuids of their own, in one chain.
+fn written_twice(log: &Log) -> Vec<Value> {
+    let mut lines = lines_of(&log.bytes());
+    let mut again = lines.clone();
+    let mut parent = log.tip();
+    for (n, line) in again.iter_mut().enumerate() {
+        let uuid = format!("00000002-0000-4000-8000-{n:012x}");
+        line["parentUuid"] = json!(parent);
+        line["uuid"] = json!(uuid);
+        if line["sourceToolAssistantUUID"].is_string() {
+            line["sourceToolAssistantUUID"] = line["parentUuid"].clone();
+        }
+        parent = Some(uuid);
+    }
+    lines.append(&mut again);
+    lines
+}
+
+#[test]
+fn history_written_twice_loses_nothing() {
+    let mut log = Log::new(1);
+    (0..3).for_each(|n| worked(&mut log, n));
+    let twice = log_of(&written_twice(&log));
+    assert_eq!(losses(&twice), []);
+    assert_eq!(check_losses(&twice), Ok(()));
+}
+
+#[test]
+fn another_result_of_a_repeated_call_is_lost() {
+    let mut log = Log::new(1);
+    worked(&mut log, 0);
+    let mut lines = written_twice(&log);
+    let last = lines.iter().rposition(|line| line["toolUseResult"].is_object()).expect("a result");
+    lines[last]["message"]["content"][0]["content"] = json!("Another result");
+    let log = log_of(&lines);
+    let found = losses(&log);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, Kind::SeveralResults);
+    assert_eq!(found[0].lost, [u32::try_from(last + 1).expect("few lines")]);
+    assert_eq!(check_losses(&log), Ok(()));
+}
+
+#[test]
+fn another_call_under_the_same_id_is_lost() {
+    let mut log = Log::new(1);
+    for n in 0..2 {
+        log.wait(60).prompt("Go on");
+        let call = log.call("Bash", &json!({ "command": format!("echo {n}") }));
+        log.result(&call, &format!("Result {n}"));
+        log.answer("Done");
+    }
+    let text = String::from_utf8(log.bytes()).expect("UTF-8");
+    let text = text.replace("toolu_000100000300", "toolu_000100000100");
+    assert_eq!(check_losses(text.as_bytes()), Ok(()));
+    assert_eq!(kinds(text.as_bytes()), [Kind::RepeatedCall, Kind::SeveralResults]);
+}
+
+#[test]
+fn a_result_behind_another_message_is_misplaced() {
+    let mut log = Log::new(1);
+    log.prompt("Go");
+    let first = log.call("Bash", &json!({ "command": "a" }));
+    let second = log.call("Bash", &json!({ "command": "b" }));
+    log.result(&second, "B");
+    let behind = log.tip().expect("an entry");
+    log.result(&first, "A");
+    let mut lines = lines_of(&log.bytes());
+    let last = lines.len() - 1;
+    lines[last]["parentUuid"] = json!(behind);
+    let log = log_of(&lines);
+    assert_eq!(kinds(&log), [Kind::MisplacedResult]);
+    assert_eq!(check_losses(&log), Ok(()));
+}
+
+#[test]
+fn a_result_beside_a_text_that_is_sent_is_lost() {
+    let mut log = Log::new(1);
+    worked(&mut log, 0);
+    let content = json!([
+        { "type": "tool_result", "tool_use_id": "toolu_nobody", "content": "Lost" },
+        { "type": "text", "text": "Sent" },
+    ]);
+    log.entry("user", json!({ "message": { "role": "user", "content": content } }));
+    log.answer("Yes");
+    assert_eq!(kinds(&log.bytes()), [Kind::OrphanResult]);
+    assert_eq!(check_losses(&log.bytes()), Ok(()));
+}
+
+proptest! {
+    #![proptest_config(tries(400))]
+
+    #[test]
+    fn losses_are_reported_and_real(
+        damages in prop::collection::vec((0usize..40, 0..DAMAGES), 0..4),
+        twice in any::<bool>(),
+        queued in prop::collection::vec(0usize..16, 0..3),
+    ) {
+        let mut log = Log::new(1);
+        for n in 0..4 {
+            worked(&mut log, n);
+            for _ in queued.iter().filter(|&&at| at % 4 == n) {
+                log.entry("attachment", json!({ "attachment": { "type": "queued_command", "prompt": "Queued" } }));
+            }
+        }
+        let lines = if twice { written_twice(&log) } else { lines_of(&log.bytes()) };
+        let bytes = log_of(&damaged(lines, &damages));
+        prop_assert_eq!(check_losses(&bytes), Ok(()));
+    }
+}

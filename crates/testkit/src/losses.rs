@@ -1,0 +1,168 @@
+//! Laws of `check`: every reported loss is one, and every loss is reported. Both compare the log with the
+//! JSON that the client would send, without the code that finds losses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rethread_model::{Client, Reader, Role, Session, Severity, check, intended, resume};
+use serde_json::{Value, json};
+
+/// Checks both laws for every client.
+pub fn check_losses(log: &[u8]) -> Result<(), String> {
+    let session = Session::read(log);
+    Client::ALL.into_iter().try_for_each(|client| {
+        let told = |error| format!("{}: {error}", client.version());
+        Requested::new(&session, log, client).compare(client).map_err(told)
+    })
+}
+
+/// A session beside the request that a client makes of it.
+struct Requested<'a> {
+    session: &'a Session,
+    reader: Reader<'a>,
+    accepted: bool,
+    /// The client's path.
+    chain: BTreeSet<usize>,
+    /// The content that is sent.
+    contents: BTreeSet<String>,
+    /// The texts of results by their call: clients fold reminders into them.
+    results: BTreeMap<String, Vec<String>>,
+    /// Which sorts of blocks are sent of an entry: clients change some contents.
+    of_entry: BTreeSet<(usize, String)>,
+}
+
+impl<'a> Requested<'a> {
+    fn new(session: &'a Session, log: &'a [u8], client: Client) -> Self {
+        let reader = Reader::new(session, log);
+        let resumed = resume(&session.facts, client);
+        let mut request = Self {
+            session,
+            reader,
+            accepted: resumed.refusal.is_none(),
+            chain: resumed.chain.iter().copied().collect(),
+            contents: BTreeSet::new(),
+            results: BTreeMap::new(),
+            of_entry: BTreeSet::new(),
+        };
+        for block in reader.wire(&resumed, client, "").iter().flat_map(|message| &message.blocks) {
+            let Some(node) = block.node else { continue };
+            let Ok(value) = serde_json::from_slice::<Value>(block.json().raw()) else { continue };
+            let scope = request.scope_of(node);
+            request.contents.insert(content_of(&scope, &value));
+            request.of_entry.insert((node, id_of(&value)));
+            if let Some(text) = value["content"].as_str() {
+                request.results.entry(id_of(&value)).or_default().push(text.to_owned());
+            }
+        }
+        request
+    }
+
+    fn entry(&self, node: usize) -> Value {
+        serde_json::from_slice(self.reader.entry(self.session.facts.nodes[node].entry)).unwrap_or_default()
+    }
+
+    /// Names the message that an entry is part of: by its id, or by the time and content of a user's.
+    fn scope_of(&self, node: usize) -> String {
+        let entry = self.entry(node);
+        match entry["message"]["id"].as_str() {
+            Some(id) if entry["type"] == "assistant" => id.to_owned(),
+            _ => format!("{} {}", entry["timestamp"], entry["message"]["content"]),
+        }
+    }
+
+    /// Returns the blocks of an entry that say something.
+    fn blocks_of(&self, node: usize) -> Vec<Value> {
+        let blocks = match &self.entry(node)["message"]["content"] {
+            Value::String(text) => vec![json!({ "type": "text", "text": text })],
+            Value::Array(blocks) => blocks.clone(),
+            _ => Vec::new(),
+        };
+        let says = |block: &Value| match block["type"].as_str() {
+            Some("text") => {
+                let text = block["text"].as_str().unwrap_or_default().trim();
+                !["", "(no content)", "[Empty text removed]"].contains(&text) && !is_put_in(text)
+            }
+            Some("tool_use") => block["id"].is_string(),
+            Some("tool_result") => true,
+            _ => false,
+        };
+        blocks.into_iter().filter(says).collect()
+    }
+
+    fn is_sent(&self, node: usize, block: &Value) -> bool {
+        let folded = |text: &str| {
+            let sent = self.results.get(&id_of(block));
+            sent.is_some_and(|sent| sent.iter().any(|sent| sent.starts_with(text.trim())))
+        };
+        self.contents.contains(&content_of(&self.scope_of(node), block))
+            || block["content"].as_str().is_some_and(folded)
+    }
+
+    fn compare(&self, client: Client) -> Result<(), String> {
+        let facts = &self.session.facts;
+        let findings = check(self.session, &[client]);
+        let mut at_line: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for node in 0..facts.nodes.len() {
+            at_line.entry(facts.place(node).line).or_default().push(node);
+        }
+        for finding in findings.iter().filter(|finding| finding.severity == Severity::Loses) {
+            if finding.lost.is_empty() {
+                return Err(format!("{:?} says of no entry that it is lost", finding.kind));
+            }
+            let queued =
+                |node: usize| facts.nodes[node].flags.is_queued_prompt() && !self.chain.contains(&node);
+            let misses = |node: &usize| {
+                let blocks = self.blocks_of(*node);
+                // Pictures and blocks of unknown sorts are not compared.
+                queued(*node) || blocks.is_empty() || !blocks.iter().all(|b| self.is_sent(*node, b))
+            };
+            let sent = finding.lost.iter().find(|line| !at_line[line].iter().any(misses));
+            if let Some(line) = sent {
+                return Err(format!("{:?}: line {line} is sent", finding.kind));
+            }
+        }
+        if !self.accepted {
+            return Ok(());
+        }
+        let reported: BTreeSet<u32> = findings.iter().flat_map(|finding| &finding.lost).copied().collect();
+        for &node in &intended(facts).chain {
+            let flags = facts.nodes[node].flags;
+            let answer = facts.nodes[node].role == Role::Assistant;
+            let of_client = answer && (flags.is_synthetic() || flags.is_failure_report());
+            if !facts.nodes[node].is_conversation()
+                || flags.is_virtual()
+                || of_client
+                || flags.is_notification()
+            {
+                continue;
+            }
+            for block in self.blocks_of(node) {
+                let line = facts.place(node).line;
+                let sent = self.is_sent(node, &block) || self.of_entry.contains(&(node, id_of(&block)));
+                if !sent && !reported.contains(&line) {
+                    return Err(format!("line {line} is not sent and not reported: {block}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Texts that preview leaves out, since the client writes them anew.
+fn is_put_in(text: &str) -> bool {
+    text.contains("<system-reminder>")
+}
+
+/// Names a block by its sort and its call.
+fn id_of(block: &Value) -> String {
+    format!("{} {} {}", block["type"], block["id"], block["tool_use_id"])
+}
+
+/// Names a block by what it says, in a message or for a call.
+fn content_of(scope: &str, block: &Value) -> String {
+    match block["type"].as_str() {
+        Some("tool_use") => format!("{} {}", id_of(block), block["input"]),
+        Some("tool_result") => format!("{} {}", id_of(block), block["content"]),
+        Some("text") => format!("{scope} {}", block["text"].as_str().unwrap_or_default().trim()),
+        _ => format!("{scope} {block}"),
+    }
+}
