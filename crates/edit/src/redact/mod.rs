@@ -5,23 +5,28 @@
 //! log, its subagents, its large results), so that what was recognised in one place is known in all
 //! others; then the texts are rewritten.
 
+mod file;
+mod named;
 mod people;
 mod rules;
+mod search;
 mod strings;
 mod value;
+mod views;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
-use regex::bytes::{Regex, RegexBuilder};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use regex::bytes::Regex;
+use rustc_hash::FxHashSet;
 
+pub use file::NoText;
 use people::People;
-use rules::{RULES, Rule};
+use search::{FIRST_CAREFUL, named_text, search};
 use strings::{Texts, each_text, rewrite};
-use value::{entropy, fits, is_data, is_distinct};
+use value::{is_distinct, without_marks};
 
 /// A pattern of the user's.
 pub type Pattern = Regex;
@@ -75,10 +80,12 @@ impl Redactions {
     }
 }
 
-/// Tells whether strings may be lines of a key: only keys stand on several lines.
+/// What is in a text that stands on several lines.
+const SPANS: [&str; 5] = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
+
+/// Tells whether strings may be lines of one secret: few stand on several lines.
 fn may_span(texts: &Texts<'_>) -> bool {
-    texts.texts.len() > 1
-        && texts.texts.iter().any(|text| text.contains("PRIVATE KEY") || text.contains("Private-Lines"))
+    texts.texts.len() > 1 && texts.texts.iter().any(|text| SPANS.iter().any(|word| text.contains(word)))
 }
 
 /// What is looked for.
@@ -128,6 +135,8 @@ pub struct Redaction {
     values: BTreeMap<String, (usize, Cow<'static, str>)>,
     known: Option<Known>,
     people: People,
+    /// Texts in which there is nothing, by their hash: each is looked at once.
+    empty: FxHashSet<u128>,
 }
 
 #[derive(Debug)]
@@ -158,7 +167,11 @@ impl Redaction {
         if is_id(name) {
             return;
         }
-        for hit in self.secrets_in(name, text) {
+        let hits = self.secrets_in(name, text);
+        if hits.is_empty() && text.len() >= REMEMBERED && self.empty.len() < MOST {
+            self.empty.insert(hash(name, text));
+        }
+        for hit in hits {
             let value = &text[hit.range.clone()];
             let mut keep = |value: &str| {
                 if is_distinct(value) {
@@ -169,12 +182,13 @@ impl Redaction {
                     }
                 }
             };
-            if value.contains('\n') || value.len() > 300 {
+            if value.contains('\n') {
                 // A key on several lines: each of them gives it away.
                 let lines = value.split(|c: char| c.is_whitespace() || c == '\\').filter(|l| l.len() >= 40);
                 lines.for_each(keep);
             } else {
-                keep(value);
+                // Elsewhere it may stand without what ends a sentence.
+                keep(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
             }
         }
     }
@@ -326,21 +340,14 @@ impl Redaction {
 
     fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
-        if self.redact.secrets && text.len() >= 6 && !is_data(text) {
-            rules().find(text, &mut hits);
+        if text.len() >= REMEMBERED && !self.empty.is_empty() && self.empty.contains(&hash(name, text)) {
+            return hits;
+        }
+        if self.redact.secrets && text.len() >= 6 {
+            search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
-            if !name.is_empty() && text.len() <= 4096 && rules().may_name(name) {
-                let name = String::from_utf8_lossy(name);
-                let joined = format!("{name}={text}");
-                let mut named = Vec::new();
-                rules().find(&joined, &mut named);
-                let before = name.len() + 1;
-                hits.extend(
-                    named
-                        .into_iter()
-                        .filter(|hit| hit.range.start >= before)
-                        .map(|hit| Hit { range: hit.range.start - before..hit.range.end - before, ..hit }),
-                );
+            if !name.is_empty() && text.len() <= 1 << 16 {
+                hits.extend(named_text(&String::from_utf8_lossy(name), text));
             }
         }
         for also in &self.redact.also {
@@ -349,13 +356,30 @@ impl Redaction {
                 found.filter(|m| !m.is_empty()).map(|m| hit(snapped(text, m.range()), 0, "also".into())),
             );
         }
-        hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
-        apart(hits).into_iter().flat_map(|hit| around_marks(text, hit)).collect()
+        hits.retain(|hit| {
+            let value = &text[hit.range.clone()];
+            !self.is_allowed(value) && !is_marks(value)
+        });
+        apart(hits)
     }
 }
 
-/// Rules before this one know what they find by itself.
-const FIRST_CAREFUL: usize = 10_000;
+/// Texts from this length on are looked at once.
+const REMEMBERED: usize = 32;
+/// So many of them are remembered.
+const MOST: usize = 1 << 22;
+
+/// What a text under a name is remembered by.
+fn hash(name: &[u8], text: &str) -> u128 {
+    let seed = if name.is_empty() { 0 } else { xxhash_rust::xxh3::xxh3_64(name) };
+    xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), seed)
+}
+
+/// Tells whether all of a value was replaced before.
+fn is_marks(value: &str) -> bool {
+    let left = without_marks(value);
+    left.len() < value.len() && !left.bytes().any(|b| b.is_ascii_alphanumeric() || b >= 0x80)
+}
 
 /// Fields that name something.
 fn is_id(name: &[u8]) -> bool {
@@ -395,25 +419,6 @@ fn is_structure(name: &[u8]) -> bool {
         b"userType",
     ];
     KNOWN.contains(&name)
-}
-
-/// What was replaced before stays; what stands around it in a hit goes.
-fn around_marks(text: &str, hit: Hit) -> Vec<Hit> {
-    let value = &text[hit.range.clone()];
-    if !value.contains(MARK) {
-        return vec![hit];
-    }
-    let mut parts = Vec::new();
-    let mut at = 0;
-    while let Some(mark) = value[at..].find(MARK).map(|mark| at + mark) {
-        parts.push(at..mark);
-        at = value[mark..].find(']').map_or(value.len(), |end| mark + end + 1);
-    }
-    parts.push(at..value.len());
-    let start = hit.range.start;
-    let worth = |part: &Range<usize>| part.len() >= 20 && entropy(value[part.clone()].as_bytes()) >= 3.0;
-    let parts = parts.into_iter().filter(worth);
-    parts.map(|part| Hit { range: start + part.start..start + part.end, ..hit.clone() }).collect()
 }
 
 fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
@@ -465,107 +470,4 @@ fn masked(value: &str) -> String {
     let shown = if n >= 16 { 4 } else { n / 5 };
     let start: String = line.chars().take(shown).collect();
     format!("{start}… ({n} characters)")
-}
-
-/// What stands before a word that is one: also an escape, or the colour of a terminal.
-const BEGINS: &str = r"(?:\b|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,8}m|%[0-9A-Fa-f]{2}|_)";
-
-/// All rules, made ready once.
-struct Rules {
-    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
-    words: AhoCorasick,
-    /// Which rules a word belongs to.
-    of_word: Vec<Vec<u16>>,
-    /// Names of things that are secret.
-    names: AhoCorasick,
-}
-
-/// Makes the pattern of a rule ready: few rules are ever asked.
-fn ready(rule: &Rule) -> Regex {
-    let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
-        Some(rest) => ("(?i)", rest),
-        None => ("", rule.pattern),
-    };
-    let pattern = match rest.strip_prefix(r"\b") {
-        Some(rest) => format!("{flags}{BEGINS}({rest})"),
-        None => format!("{flags}({rest})"),
-    };
-    RegexBuilder::new(&pattern).unicode(false).size_limit(1 << 24).build().expect(rule.name)
-}
-
-fn rules() -> &'static Rules {
-    static READY: OnceLock<Rules> = OnceLock::new();
-    READY.get_or_init(Rules::new)
-}
-
-impl Rules {
-    fn new() -> Self {
-        let rules = RULES.iter().map(|rule| (rule, OnceLock::new())).collect();
-        let mut words: BTreeMap<&'static str, Vec<u16>> = BTreeMap::new();
-        for (n, rule) in RULES.iter().enumerate() {
-            for word in rule.words {
-                words.entry(word).or_default().push(u16::try_from(n).unwrap_or(0));
-            }
-        }
-        let finder = |words: Vec<&'static str>| {
-            AhoCorasickBuilder::new()
-                .ascii_case_insensitive(true)
-                .kind(Some(AhoCorasickKind::DFA))
-                .build(words)
-                .expect("few words")
-        };
-        let by_name = RULES.iter().rev().take_while(|rule| rule.careful && rule.entropy > 2.2);
-        let names = by_name.flat_map(|rule| rule.words.iter().copied()).chain(["session", "accountkey"]);
-        Self {
-            words: finder(words.keys().copied().collect()),
-            of_word: words.into_values().collect(),
-            names: finder(names.collect()),
-            rules,
-        }
-    }
-
-    fn may_name(&self, name: &[u8]) -> bool {
-        self.names.is_match(name)
-    }
-
-    fn find(&self, text: &str, hits: &mut Vec<Hit>) {
-        let mut wanted = [false; RULES.len()];
-        let mut any = false;
-        for found in self.words.find_overlapping_iter(text) {
-            for &rule in &self.of_word[found.pattern().as_usize()] {
-                wanted[usize::from(rule)] = true;
-                any = true;
-            }
-        }
-        if !any {
-            return;
-        }
-        for (rank, (rule, regex)) in self.rules.iter().enumerate().filter(|&(n, _)| wanted[n]) {
-            for found in regex.get_or_init(|| ready(rule)).captures_iter(text.as_bytes()) {
-                let Some(all) = found.get(1) else { continue };
-                let value = found.get(2).unwrap_or(all);
-                let range = snapped(text, value.range());
-                let before = &text[text.floor_char_boundary(all.start())..range.start];
-                // A name that is called is no value.
-                let called = rule.careful && text.as_bytes().get(range.end) == Some(&b'(');
-                if !called && fits(rule, &text[range.clone()], before) {
-                    let rank = if rule.careful { FIRST_CAREFUL + rank } else { rank + 1 };
-                    hits.push(hit(range, rank, rule.name.into()));
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_rules_can_be_used() {
-        for rule in RULES {
-            assert!(!ready(rule).is_match(b""), "{} fits everything", rule.name);
-            assert!(rule.words.iter().all(|word| *word == word.to_ascii_lowercase()), "{}", rule.name);
-        }
-    }
 }
