@@ -638,7 +638,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
         "command-password",
         &[" -u", "--user", "--proxy-user"],
         0,
-        r#"(?i)(?: -u|--user|--proxy-user)[\s=]{0,2}["'\\]{0,3}[^\s:"'\\/]{1,64}:([^\s"'\\]{4,})"#,
+        r#"(?i)(?: -u[\s=]{0,2}|--(?:proxy-)?user[\s=]{1,2})["'\\]{0,3}[^\s:"'\\/]{1,64}:([^\s"'\\|][^\s"'\\]{3,})"#,
         2.0,
     ),
     careful(

@@ -60,8 +60,8 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
     counts.iter().filter(|&&c| c > 0).map(|&c| c as f32 / n).map(|p| -p * p.log2()).sum()
 }
 
-/// A value without what was replaced in it before. Only what this program wrote counts: a mark with the name of no
-/// rule in it is a text like any other.
+/// A value without what was replaced in it before. Only what this program wrote counts: of a mark with the name of no
+/// rule in it, what it holds stays.
 pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
     if !value.contains(MARK) {
         return Cow::Borrowed(value);
@@ -76,8 +76,8 @@ pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
                 rest = &inside[end + 1..];
             }
             None => {
-                left.push_str(&rest[..mark + 1]);
-                rest = &rest[mark + 1..];
+                left.push_str(&rest[..mark]);
+                rest = inside;
             }
         }
     }
@@ -107,9 +107,7 @@ const NEVER: [&str; 15] = [
 const CODE: [&str; 10] =
     ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env.", "$env:"];
 /// Words of examples.
-const SAMPLES: [&str; 11] = [
-    "your", "todo", "insert", "sample", "dummy", "fake", "import", "function", "redacted", "masked", "hidden",
-];
+const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
 
 /// Tells whether a value is of code or of an example, so that no name makes it a secret.
 fn is_said(value: &str) -> bool {
@@ -146,7 +144,10 @@ fn has_template(value: &str) -> bool {
         })
     };
     let ends = |at: usize| value.as_bytes().get(at + 2).is_none_or(|b| !b.is_ascii_alphanumeric());
-    FORMS.iter().any(filled) || value.len() < 24 && value.match_indices("%s").any(|(at, _)| ends(at))
+    let begins = value.starts_with("${") || value.starts_with("$(");
+    begins
+        || FORMS.iter().any(filled)
+        || value.len() < 64 && value.match_indices("%s").any(|(at, _)| ends(at))
 }
 
 /// Tells whether a value that only what stands before it makes a secret is one: no code, no example, no id.
@@ -173,7 +174,10 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
                 && !is_path(trimmed)
                 && !is_call(trimmed)
         }
-        "cookie" => made.digit && !is_uuid(value) && (value.contains('=') || !is_identifier(value)),
+        "cookie" => {
+            let hex = value.len() >= 24 && value.bytes().all(|b| b.is_ascii_hexdigit());
+            made.digit && (value.contains('=') || hex || is_scrambled(value))
+        }
         "configured-secret" | "npmrc-auth" => {
             !is_path(value) && (made.digit || is_scrambled(value)) && !is_number(value)
         }
@@ -183,7 +187,9 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
 
 /// Tells whether a value that has a name is a secret.
 pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
-    let value = &*without_marks(written);
+    // What somebody else took out is no secret either; what is left of it may be one.
+    let value = without_marks(written).replace("REDACTED", "");
+    let value = &*value;
     if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_said(value) {
         return false;
     }
@@ -198,7 +204,11 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
     match named.kind {
         Kind::Password => is_password(named, value, &made),
         Kind::Data => value.len() >= 40 && !made.space,
-        _ if made.space => value.len() >= 40 && value.bytes().filter(u8::is_ascii_punctuation).count() >= 8,
+        // Salts are made of all there is, and have more signs than sentences.
+        _ if made.space => {
+            let signs = value.bytes().filter(u8::is_ascii_punctuation).count();
+            (40..=200).contains(&value.len()) && signs * 5 >= value.len() && !value.contains('\n')
+        }
         Kind::Secret => is_token(value, &made) || is_uuid(value) || is_hex_key(value),
         Kind::Key => {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
@@ -215,6 +225,10 @@ fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
     let name = named.name.to_ascii_lowercase();
     let core = value.trim_end_matches(['?', ':', '=', '.', ',', ';']);
     if value.len() < 6 || entropy(value.as_bytes()) < 2.0 || is_path(value) {
+        return false;
+    }
+    // It may be the directory that one is in.
+    if matches!(&*name, "pwd" | "oldpwd") && value.contains(['/', '\\', '~']) {
         return false;
     }
     if made.space {
@@ -248,7 +262,7 @@ fn is_dictionary(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     [
         "password", "secret", "string", "required", "optional", "unset", "empty", "disabled", "enabled",
-        "prompt",
+        "prompt", "redacted", "masked", "hidden",
     ]
     .contains(&&*low)
 }
@@ -308,9 +322,11 @@ pub(super) fn is_scrambled(value: &str) -> bool {
 
 /// Tells whether it is a way to a file, or to something on the web.
 fn is_path(value: &str) -> bool {
-    let starts = ["/", "./", "../", "~/", "@/", "C:\\", "#/"].iter().any(|start| value.starts_with(start));
+    let starts =
+        ["/", "./", "../", "~/", "@/", "C:\\", "#/", "\\\\"].iter().any(|start| value.starts_with(start));
     let parts = || value.split('/').filter(|part| !part.is_empty());
-    let plain = parts().all(|part| part.len() < 20 && is_identifier(part));
+    let short = |part: &str| part.len() <= 6 && !part.bytes().any(|b| b.is_ascii_uppercase());
+    let plain = parts().all(|part| part.len() < 20 && (is_identifier(part) || short(part)));
     let deep = value.matches('/').count() >= 2;
     value.contains("://") || starts && deep || (starts || deep || value.starts_with('@')) && plain
 }
