@@ -17,6 +17,7 @@ mod views;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use regex::bytes::Regex;
@@ -24,8 +25,8 @@ use rustc_hash::FxHashSet;
 
 pub use file::NoText;
 use people::People;
-use search::{FIRST_CAREFUL, named_text, search};
-use strings::{Texts, each_text, rewrite};
+use search::{FIRST_CAREFUL, named_text, says_something, search};
+use strings::{Strings, Texts, each_text, rewrite};
 use value::{is_distinct, without_marks};
 
 /// A pattern of the user's.
@@ -80,12 +81,12 @@ impl Redactions {
     }
 }
 
-/// What is in a text that stands on several lines.
-const SPANS: [&str; 5] = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
-
 /// Tells whether strings may be lines of one secret: few stand on several lines.
 fn may_span(texts: &Texts<'_>) -> bool {
-    texts.texts.len() > 1 && texts.texts.iter().any(|text| SPANS.iter().any(|word| text.contains(word)))
+    static SPANS: OnceLock<AhoCorasick> = OnceLock::new();
+    let words = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
+    let spans = || AhoCorasick::new(words).expect("few words");
+    texts.texts.len() > 1 && texts.texts.iter().any(|text| SPANS.get_or_init(spans).is_match(&**text))
 }
 
 /// What is looked for.
@@ -159,18 +160,16 @@ impl Redaction {
         self
     }
 
-    /// Takes note of what is in a text, before any is rewritten.
-    fn note(&mut self, name: &[u8], text: &str) {
+    /// Takes note of what is in a text, before any is rewritten; tells whether there may be something.
+    fn note(&mut self, name: &[u8], text: &str) -> bool {
         if self.redact.people {
             self.people.note(text, name == b"cwd");
         }
         if is_id(name) {
-            return;
+            return true;
         }
         let hits = self.secrets_in(name, text);
-        if hits.is_empty() && text.len() >= REMEMBERED && self.empty.len() < MOST {
-            self.empty.insert(hash(name, text));
-        }
+        let any = !hits.is_empty();
         for hit in hits {
             let value = &text[hit.range.clone()];
             let mut keep = |value: &str| {
@@ -191,16 +190,26 @@ impl Redaction {
                 keep(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
             }
         }
+        any
     }
 
     /// Takes note of what is in the strings of an entry.
     pub fn note_entry(&mut self, raw: &[u8]) {
-        each_text(raw, |texts| {
+        each_text(raw, |strings| {
+            let key = key(strings);
+            if !self.redact.people && key.is_some_and(|key| self.empty.contains(&key)) {
+                return;
+            }
+            let texts = strings.texts();
+            let mut any = false;
             for text in &texts.texts {
-                self.note(texts.name, text);
+                any |= self.note(texts.name, text);
             }
             if may_span(&texts) {
-                self.note(texts.name, &texts.joined());
+                any |= self.note(texts.name, &texts.joined());
+            }
+            if let Some(key) = key.filter(|_| !any && self.empty.len() < MOST) {
+                self.empty.insert(key);
             }
         });
     }
@@ -213,8 +222,19 @@ impl Redaction {
     /// Finds what is to be replaced in the strings of an entry.
     pub fn find_in_entry(&self, raw: &[u8]) -> Vec<Found> {
         let mut found = Vec::new();
-        each_text(raw, |texts| {
-            for (text, hits) in texts.texts.iter().zip(self.hits_in(&texts)) {
+        // Results are stored twice.
+        let mut empty = FxHashSet::default();
+        each_text(raw, |strings| {
+            let key = key(strings);
+            if key.is_some_and(|key| empty.contains(&key)) {
+                return;
+            }
+            let texts = strings.texts();
+            let all = self.hits_in(&texts);
+            if let Some(key) = key.filter(|_| all.iter().all(Vec::is_empty) && !is_id(texts.name)) {
+                empty.insert(key);
+            }
+            for (text, hits) in texts.texts.iter().zip(all) {
                 let told = hits.into_iter().filter(|hit| !hit.continued);
                 found.extend(told.map(|hit| Found {
                     at: texts.at,
@@ -245,8 +265,14 @@ impl Redaction {
 
     /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
     pub fn rewrite_entry(&self, raw: &[u8], counts: &mut Redactions) -> Option<Vec<u8>> {
-        rewrite(raw, |texts| {
-            let hits = self.hits_in(texts);
+        rewrite(raw, |strings| {
+            // What holds nothing by itself may hold what is known from elsewhere.
+            let alone = self.known.is_none() && !self.redact.people;
+            if alone && key(strings).is_some_and(|key| self.empty.contains(&key)) {
+                return None;
+            }
+            let texts = strings.texts();
+            let hits = self.hits_in(&texts);
             if hits.iter().all(Vec::is_empty) {
                 return None;
             }
@@ -340,9 +366,6 @@ impl Redaction {
 
     fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
-        if text.len() >= REMEMBERED && !self.empty.is_empty() && self.empty.contains(&hash(name, text)) {
-            return hits;
-        }
         if self.redact.secrets && text.len() >= 6 {
             search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
@@ -369,10 +392,14 @@ const REMEMBERED: usize = 32;
 /// So many of them are remembered.
 const MOST: usize = 1 << 22;
 
-/// What a text under a name is remembered by.
-fn hash(name: &[u8], text: &str) -> u128 {
-    let seed = if name.is_empty() { 0 } else { xxhash_rust::xxh3::xxh3_64(name) };
-    xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), seed)
+/// What strings are remembered by: how they are spelled, and their name if that says something.
+fn key(strings: &Strings<'_, '_>) -> Option<u128> {
+    let spelled = strings.spelled();
+    if spelled.len() < REMEMBERED {
+        return None;
+    }
+    let seed = if says_something(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
+    Some(xxhash_rust::xxh3::xxh3_128_with_seed(spelled, seed))
 }
 
 /// Tells whether all of a value was replaced before.

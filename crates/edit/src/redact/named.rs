@@ -40,9 +40,10 @@ impl Kind {
 pub(super) const WORDS: &[&str] = &[
     "pass",
     "pwd",
-    "_pw",
+    "pw",
     "kennwort",
     "contrase",
+    "contraseña",
     "senha",
     "secret",
     "token",
@@ -216,6 +217,7 @@ pub(super) fn kind_of(name: &str) -> Option<Kind> {
     }
     if has(&["passw", "passphrase", "passcode", "kennwort", "contrase", "pwd", "senha"])
         || parts().any(|part| matches!(part, "pass" | "pw"))
+        || squeezed.ends_with("pw") && squeezed.len() > 2
         || squeezed.ends_with("pass") && !squeezed.ends_with("bypass") && !squeezed.ends_with("compass")
     {
         return Some(Kind::Password);
@@ -419,8 +421,13 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
         return Some(typed.unwrap_or(behind));
     }
     let tag = name.start > 0 && matches!(bytes[name.start - 1], b'<' | b':');
-    if tag && rest.first() == Some(&b'>') {
+    if (tag || quoted) && rest.first() == Some(&b'>') {
         return Some(at + 1);
+    }
+    // What is taken if there is no other.
+    if rest.starts_with(b"||") || rest.starts_with(b"??") {
+        let next = skip(bytes, at + 2, 4, b" \t\n");
+        return matches!(bytes.get(next), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(next);
     }
     if let Some(value) = behind_value(bytes, closed) {
         return Some(value);
@@ -436,8 +443,21 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
         let value = bytes.get(at).is_some_and(|b| !matches!(b, b'-' | b'<' | b'[' | b'|' | b'\n'));
         return value.then_some(at);
     }
+    if at > closed && kind != Kind::Service && is_line(bytes, name, at) {
+        return Some(at);
+    }
     let said = kind == Kind::Password && at > closed && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
     said.then_some(at)
+}
+
+/// Tells whether a line has only a name and, from `at` on, a value.
+fn is_line(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
+    let before = bytes[..name.start].iter().rev().take_while(|b| **b != b'\n').take(24);
+    let rest = bytes[at..].iter().take(REACH * 8).take_while(|b| **b != b'\n');
+    let blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\r');
+    rest.clone().count() >= 8
+        && before.clone().all(|b| blank(b) || matches!(b, b'+' | b'>'))
+        && !rest.skip_while(|b| !blank(b)).any(|b| !blank(b))
 }
 
 /// Where a value begins behind a type and a sign: `: &str = "…"`.
@@ -460,7 +480,12 @@ fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
 /// Reads the value that begins at `at`. `line` is a place before it on its line.
 fn value_at(text: &str, at: usize, name: usize) -> Option<Value> {
     let bytes = text.as_bytes();
-    let at = skip(bytes, at, 8, b" \t");
+    let mut at = skip(bytes, at, 8, b" \t");
+    // In YAML it may stand on the next line.
+    if let Some(b'|' | b'>') = bytes.get(at) {
+        let end = skip(bytes, at + 1, 3, b"-+ \r");
+        at = if bytes.get(end) == Some(&b'\n') { skip(bytes, end, 40, b" \t\r\n+") } else { at };
+    }
     let prefix = bytes[at..].iter().take(3).take_while(|b| b"bfruBFRU@$".contains(b)).count();
     let open = if matches!(bytes.get(at + prefix), Some(b'"' | b'\'')) { at + prefix } else { at };
     let slashes = bytes[open..].iter().take_while(|b| **b == b'\\').count();
@@ -517,7 +542,7 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     };
     let within = [open(b'(', b')'), open(b'[', b']'), open(b'{', b'}')];
     // In a query other names follow.
-    let query = before.last().is_some_and(|b| b"?&\"'".contains(b));
+    let query = before.last().is_some_and(|b| b"?&".contains(b));
     let lead: &[u8] = before.trim_ascii();
     // What is alone on its line is a setting, and has what it has.
     let alone = lead.is_empty() || [&b"export"[..], b"set", b"-", b"+", b"ENV", b"ARG", b"$"].contains(&lead);

@@ -162,6 +162,11 @@ impl Search {
             key_arrays(&view.text, &mut inner);
             hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
         });
+        for place in views::pieces(text) {
+            let Some(view) = views::unnumbered(&text[place.clone()]) else { continue };
+            self.find_plain(&view.text, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+        }
         if depth == 0 || memchr::memchr(b'\\', text.as_bytes()).is_none() {
             return;
         }
@@ -289,9 +294,14 @@ fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
     hit(range, FIRST_CAREFUL + 1000 + kind as usize, kind.rule().into())
 }
 
+/// Tells whether a name may make its value a secret.
+pub(super) fn says_something(name: &[u8]) -> bool {
+    search().names.is_match(name)
+}
+
 /// The secret in a text that stands under a name of its own, if all of it is one.
 pub(super) fn named_text(name: &str, text: &str) -> Option<Hit> {
-    if !search().names.is_match(name) {
+    if !says_something(name.as_bytes()) {
         return None;
     }
     let kind = named::kind_of(name)?;

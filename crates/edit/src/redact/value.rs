@@ -209,11 +209,17 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
             let signs = value.bytes().filter(u8::is_ascii_punctuation).count();
             (40..=200).contains(&value.len()) && signs * 5 >= value.len() && !value.contains('\n')
         }
-        Kind::Secret => is_token(value, &made) || is_uuid(value) || is_hex_key(value),
+        Kind::Secret => {
+            // Signs that no code has in a word.
+            let odd = value.contains(['!', '^', '~', '$', '+', '*']) && made.digit && made.letter;
+            let password = odd && value.len() >= 8 && !bare && !is_path(value);
+            is_token(value, &made) || is_uuid(value) || is_hex_key(value) || password
+        }
         Kind::Key => {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
             let long = value.len() >= if hex { 32 } else { 16 };
             is_hex_key(value)
+                || named.is_environment() && is_uuid(value)
                 || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
         }
         Kind::Service => is_of_service(named.name, value, &made),
@@ -228,7 +234,7 @@ fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
         return false;
     }
     // It may be the directory that one is in.
-    if matches!(&*name, "pwd" | "oldpwd") && value.contains(['/', '\\', '~']) {
+    if matches!(&*name, "pwd" | "oldpwd") && value.starts_with(['/', '\\', '~', '.']) {
         return false;
     }
     if made.space {
@@ -366,6 +372,17 @@ fn is_identifier(value: &str) -> bool {
         return false;
     }
     let parts = value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    // Names have few capitals side by side.
+    let capitals = value.as_bytes().chunk_by(|a, b| a.is_ascii_uppercase() == b.is_ascii_uppercase());
+    let capitals = capitals.filter(|run| run.len() > 1 && run[0].is_ascii_uppercase()).count();
+    let lower = value.bytes().any(|b| b.is_ascii_lowercase());
+    if capitals >= 2
+        && lower
+        && !value.contains(['_', '-', '.', '/', ' '])
+        && value.bytes().any(|b| b.is_ascii_digit())
+    {
+        return false;
+    }
     let mut n_digits = 0;
     let mut runs = 0;
     let mut mixed = false;

@@ -143,6 +143,31 @@ fn percent(line: &str) -> View {
     view.end(line.len())
 }
 
+/// Takes away the numbers before the lines of a file that was read; nothing if there are none, or if no secret stands
+/// on several lines.
+pub(super) fn unnumbered(text: &str) -> Option<View> {
+    const SPANS: [&str; 6] = ["kind: Secret", "value:", ": |", ": >", "Password,", "PRIVATE KEY"];
+    number(text)?;
+    if !SPANS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
+        return None;
+    }
+    let mut view = View::with_capacity(text.len());
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        view.copy(text, at + number(line).unwrap_or(0)..at + line.len());
+        at += line.len();
+    }
+    Some(view.end(text.len()))
+}
+
+/// How long the number before a line is, with what divides it from the line.
+fn number(line: &str) -> Option<usize> {
+    let digits = line.trim_start_matches(' ');
+    let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    let sign = ["→", "\t"].iter().find(|sign| behind.starts_with(**sign))?;
+    (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
+}
+
 /// The shortest base64 that is looked into, in characters.
 const LEAST: usize = 24;
 /// So much of it is decoded.
