@@ -249,8 +249,23 @@ fn odd_names_and_many_beginnings_are_no_trouble() {
         String::from_utf8_lossy(&out),
         "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"role\":\"user\",\"content\":\"hello\"}}\n"
     );
-    let many = "-----BEGIN PRIVATE KEY-----\n".repeat(30_000);
-    clean(entry("user text", &many, 0).as_bytes(), Rules::default(), &secrets());
+    for many in [
+        "-----BEGIN PRIVATE KEY-----\n",
+        "sk-",
+        "eyJ-",
+        "token=",
+        "(password=)",
+        "a://",
+        "kind: secret\n",
+        "[REDACTED:",
+        "authorization: ",
+        "%41",
+        "\\\"secret\\\":\\\"",
+        "ICAgICAg",
+    ] {
+        let many = many.repeat(30_000);
+        clean(entry("user text", &many, 0).as_bytes(), Rules::default(), &secrets());
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn encoding(bytes: &[u8]) -> Encoding {
     let empty = |at: usize| sample.iter().skip(at).step_by(2).filter(|b| **b == 0).count() * 5;
     let (even, odd) = (empty(0), empty(1));
     let many = sample.len() / 2 * 2;
-    match bytes.len() % 2 == 0 && !sample.is_empty() {
+    match bytes.len().is_multiple_of(2) && !sample.is_empty() {
         true if odd >= many && even < odd => Encoding::Utf16Le,
         true if even >= many && odd < even => Encoding::Utf16Be,
         _ => Encoding::Utf8,

@@ -356,15 +356,34 @@ pub(super) struct Value {
     pub(super) quoted: bool,
 }
 
-/// Finds the value that a name makes secret: its place and the kind of the name. `done` is where the name before
-/// ended, and becomes where this one ends.
-pub(super) fn find(text: &str, word: Range<usize>, done: &mut usize) -> Option<(Range<usize>, Kind)> {
+/// How far a text was read for names and their values.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Where the last name ended.
+    named: usize,
+    /// Where the last value ended.
+    read: usize,
+    /// How many names stood in what was read already.
+    again: usize,
+}
+
+impl Progress {
+    /// How long the value of a name may be. A text in which names stand in the values of others is read a few times,
+    /// not once for each of them.
+    fn limit(&mut self, name: &Range<usize>) -> usize {
+        self.again = if name.start < self.read { self.again + 1 } else { 0 };
+        if self.again > 8 { 256 } else { usize::MAX }
+    }
+}
+
+/// Finds the value that a name makes secret: its place and the kind of the name.
+pub(super) fn find(text: &str, word: Range<usize>, progress: &mut Progress) -> Option<(Range<usize>, Kind)> {
     let bytes = text.as_bytes();
-    if word.start < *done || !may_follow(bytes, word.end) {
+    if word.start < progress.named || !may_follow(bytes, word.end) {
         return None;
     }
     let name = name_around(bytes, word);
-    *done = name.end;
+    progress.named = name.end;
     // What was replaced before has a name too, but only a sign behind it gives that a value.
     let marked = bytes[..name.start].ends_with(MARK.as_bytes()) && bytes.get(name.end) == Some(&b']');
     if marked && !matches!(bytes.get(name.end + 1), Some(b'=' | b':')) {
@@ -375,10 +394,12 @@ pub(super) fn find(text: &str, word: Range<usize>, done: &mut usize) -> Option<(
         return None;
     }
     let kind = kind_of(&text[name.clone()])?;
-    let value = value_of(text, &name, kind)?;
-    let written = &text[value.range.clone()];
-    let named = Named { kind, name: &text[name.clone()], quoted: value.quoted };
-    is_secret(&named, written).then_some((value.range, kind))
+    let limit = progress.limit(&name);
+    let value = value_of(text, &name, kind, limit)?;
+    progress.read = progress.read.max(value.range.end);
+    let range = text.floor_char_boundary(value.range.start)..text.ceil_char_boundary(value.range.end);
+    let named = Named { kind, name: &text[name], quoted: value.quoted };
+    is_secret(&named, &text[range.clone()]).then_some((range, kind))
 }
 
 /// Tells whether a value may come, before anything is looked at closely: most words are of sentences.
@@ -389,10 +410,10 @@ fn may_follow(bytes: &[u8], end: usize) -> bool {
 }
 
 /// Where the value of a name stands.
-fn value_of(text: &str, name: &Range<usize>, kind: Kind) -> Option<Value> {
+fn value_of(text: &str, name: &Range<usize>, kind: Kind, limit: usize) -> Option<Value> {
     let bytes = text.as_bytes();
     let start = behind_sign(bytes, name, kind)?;
-    let value = value_at(text, start, name.start)?;
+    let value = value_at(&bytes[..bytes.len().min(start.saturating_add(limit))], start, name.start)?;
     (!value.range.is_empty()).then_some(value)
 }
 
@@ -477,9 +498,8 @@ fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     matches!(bytes.get(at), Some(b'=' | b':' | b'>')).then_some(at + 1)
 }
 
-/// Reads the value that begins at `at`. `line` is a place before it on its line.
-fn value_at(text: &str, at: usize, name: usize) -> Option<Value> {
-    let bytes = text.as_bytes();
+/// Reads the value of a name that begins at `at`.
+fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<Value> {
     let mut at = skip(bytes, at, 8, b" \t");
     // In YAML it may stand on the next line.
     if let Some(b'|' | b'>') = bytes.get(at) {
@@ -511,7 +531,7 @@ fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
             b'\\' => {
                 let run = bytes[end..].iter().take_while(|b| **b == b'\\').count();
                 let behind = bytes.get(end + run);
-                let closes = if slashes == 0 { run % 2 == 0 } else { run <= slashes };
+                let closes = if slashes == 0 { run.is_multiple_of(2) } else { run <= slashes };
                 let line = slashes > 0 && run <= slashes && matches!(behind, Some(b'n' | b'r'));
                 if behind == Some(&quote) && closes || line {
                     return if slashes == 0 { end + run } else { end };
@@ -546,6 +566,8 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     let lead: &[u8] = before.trim_ascii();
     // What is alone on its line is a setting, and has what it has.
     let alone = lead.is_empty() || [&b"export"[..], b"set", b"-", b"+", b"ENV", b"ARG", b"$"].contains(&lead);
+    // Brackets that were opened in the value.
+    let mut inner = [0_usize; 3];
     let mut at = start;
     while let Some(&b) = bytes.get(at) {
         let next = bytes.get(at + 1).copied();
@@ -556,7 +578,15 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
             b'`' => inside[2],
             b'\\' => next.is_none_or(|next| b"nrt\"'\\u".contains(&next)),
             b'<' => next.is_some_and(|next| next == b'/' || next.is_ascii_alphabetic()),
-            b')' | b']' | b'}' => within[bracket(b)] && !opens_in(&bytes[start..at], b),
+            b'(' | b'[' | b'{' => {
+                inner[bracket(b)] += 1;
+                false
+            }
+            b')' | b']' | b'}' => {
+                let own = inner[bracket(b)] > 0;
+                inner[bracket(b)] -= usize::from(own);
+                !own && within[bracket(b)]
+            }
             b'&' => {
                 query && begins_name(&bytes[at + 1..])
                     || next == Some(b'&') && bytes.get(at + 2).is_none_or(u8::is_ascii_whitespace)
@@ -584,12 +614,6 @@ fn bracket(b: u8) -> usize {
     }
 }
 
-/// Tells whether a bracket that closes here was opened in the value.
-fn opens_in(value: &[u8], close: u8) -> bool {
-    let count = |b: u8| value.iter().filter(|a| **a == b).count();
-    count([b'(', b'[', b'{'][bracket(close)]) > count(close)
-}
-
 /// Tells whether another name with a sign begins.
 fn begins_name(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(b"amp;").unwrap_or(bytes);
@@ -604,10 +628,10 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
         return None;
     }
     let ends = |b: &u8| *b <= b' ' || b"\"'`<>\\".contains(b);
-    let rest = &bytes[sign.end..];
-    let rest = &rest[..rest.iter().take(4096).position(ends).unwrap_or(rest.len().min(4096))];
+    let rest = &bytes[sign.end..bytes.len().min(sign.end + 4096)];
     // Another address may follow without a space.
     let rest = memchr::memmem::find(rest, b"://").map_or(rest, |next| &rest[..next]);
+    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
     let colon = memchr::memchr3(b':', b'/', b'@', rest).filter(|at| rest[*at] == b':' && *at <= 100)?;
     let password = colon + 1..memchr::memrchr(b'@', rest).filter(|at| *at > colon + 1)?;
     let host = rest.get(password.end + 1)?;
@@ -629,9 +653,11 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     (value.len() >= 3).then(|| sign.end + password.start..sign.end + password.end)
 }
 
+/// So far from where it is announced the values of a Kubernetes secret stand.
+pub(super) const FAR: usize = 1 << 14;
+
 /// The values in a Kubernetes secret that is announced at `at`.
 pub(super) fn kube_values(text: &str, at: usize) -> Vec<Range<usize>> {
-    const FAR: usize = 1 << 14;
     let start = text.floor_char_boundary(at.saturating_sub(FAR));
     let end = text.ceil_char_boundary((at + FAR).min(text.len()));
     let start = text[start..at].rfind("\n---").map_or(start, |mark| start + mark + 1);
@@ -698,7 +724,7 @@ mod tests {
         let word = WORDS.iter().filter_map(|word| Some((low.find(word)?, word.len()))).min()?;
         let name = name_around(text.as_bytes(), word.0..word.0 + word.1);
         let kind = kind_of(&text[name.clone()])?;
-        value_of(text, &name, kind).map(|value| &text[value.range])
+        value_of(text, &name, kind, usize::MAX).map(|value| &text[value.range])
     }
 
     #[test]

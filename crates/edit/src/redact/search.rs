@@ -191,9 +191,10 @@ impl Search {
     /// Finds secrets in a text as it is spelled.
     fn find_plain(&self, text: &str, hits: &mut Vec<Hit>) {
         let bytes = text.as_bytes();
-        let mut named = 0;
-        // Where patterns matched last.
-        let mut done: Vec<(u16, usize)> = Vec::new();
+        let mut named = named::Progress::default();
+        let mut runs = Runs::default();
+        let mut kubernetes = 0;
+        let mut done: Vec<Done> = Vec::new();
         for found in self.words.find_overlapping_iter(text) {
             let word = found.range();
             for what in &self.tries[found.pattern().as_usize()] {
@@ -202,19 +203,20 @@ impl Search {
                         let token = &TOKENS[usize::from(n)];
                         let head = token.heads[usize::from(head)];
                         if &bytes[word.clone()] == head.as_bytes()
-                            && let Some(range) = token_at(token, bytes, &word)
+                            && let Some(range) = token_at(token, bytes, &word, &mut runs)
                         {
                             hits.push(hit(range, usize::from(n) + 1, token.name.into()));
                         }
                     }
                     Try::Pattern(n) => {
-                        let last = done.iter().rposition(|(rule, _)| *rule == n);
-                        if last.is_none_or(|at| done[at].1 <= word.start)
-                            && let Some(end) = self.pattern_at(n, text, &word, hits)
-                        {
-                            match last {
-                                Some(at) => done[at].1 = end,
-                                None => done.push((n, end)),
+                        let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
+                            done.push(Done { rule: n, end: 0, failed: 0 });
+                            done.len() - 1
+                        });
+                        if done[at].end <= word.start {
+                            match self.pattern_at(n, text, &word, done[at].window(), hits) {
+                                Some(end) => done[at].end = end,
+                                None => done[at].failed += 1,
                             }
                         }
                     }
@@ -231,7 +233,9 @@ impl Search {
                             }
                         }
                     }
+                    Try::Kubernetes if word.start < kubernetes => {}
                     Try::Kubernetes => {
+                        kubernetes = word.start + named::FAR / 4;
                         let values = named::kube_values(text, word.start).into_iter();
                         let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
                         hits.extend(values.map(|range| {
@@ -244,7 +248,14 @@ impl Search {
     }
 
     /// Tries a pattern at a word; returns where it matched last.
-    fn pattern_at(&self, n: u16, text: &str, word: &Range<usize>, hits: &mut Vec<Hit>) -> Option<usize> {
+    fn pattern_at(
+        &self,
+        n: u16,
+        text: &str,
+        word: &Range<usize>,
+        window: usize,
+        hits: &mut Vec<Hit>,
+    ) -> Option<usize> {
         let n = usize::from(n);
         let rule = &PATTERNS[n];
         let bytes = text.as_bytes();
@@ -264,8 +275,14 @@ impl Search {
         {
             return None;
         }
-        let end = if anchored { bytes.len() } else { bytes.len().min(word.end + AHEAD) };
-        let found = self.patterns[n].get_or_init(|| ready(rule)).captures(&bytes[start..end])?;
+        let regex = self.patterns[n].get_or_init(|| ready(rule));
+        let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { AHEAD }));
+        let mut found = regex.captures(&bytes[start..end])?;
+        // A window may end within a match.
+        if anchored && end < bytes.len() && found.get(0).is_some_and(|all| start + all.end() + 64 >= end) {
+            end = bytes.len();
+            found = regex.captures(&bytes[start..end])?;
+        }
         let all = found.get(0)?;
         let value = found.get(1).unwrap_or(all);
         let mut range = start + value.start()..start + value.end();
@@ -281,6 +298,40 @@ impl Search {
             hits.push(hit(range, rank, rule.name.into()));
         }
         Some(start + all.end())
+    }
+}
+
+/// How often a pattern was tried in a text.
+struct Done {
+    rule: u16,
+    /// Where it matched last.
+    end: usize,
+    failed: usize,
+}
+
+impl Done {
+    /// How far it looks. A text in which it fails again and again is not read to its end each time.
+    fn window(&self) -> usize {
+        match self.failed {
+            0..64 => usize::MAX,
+            64..1024 => 4096,
+            _ => 512,
+        }
+    }
+}
+
+/// Where characters of the classes end, so that a text of nothing but beginnings is read once.
+#[derive(Default)]
+struct Runs([Range<usize>; 5]);
+
+impl Runs {
+    /// Where the characters of a class that begin at `at` end.
+    fn end(&mut self, class: Class, bytes: &[u8], at: usize) -> usize {
+        let last = &mut self.0[class as usize];
+        if !last.contains(&at) {
+            *last = at..at + bytes[at..].iter().take_while(|b| class.has(**b)).count();
+        }
+        last.end
     }
 }
 
@@ -312,25 +363,25 @@ pub(super) fn named_text(name: &str, text: &str) -> Option<Hit> {
 }
 
 /// The token whose head stands at a place, to where it ends.
-fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>) -> Option<Range<usize>> {
+fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -> Option<Range<usize>> {
     if !begins_at(bytes, head.start) {
         return None;
     }
-    let run = bytes[head.end..].iter().take_while(|b| token.class.has(**b)).count();
-    let end = head.end + run;
+    let end = runs.end(token.class, bytes, head.end);
+    let run = end - head.end;
     // A number with letters behind it is no number.
     let cut = token.class == Class::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
     if run < token.least || cut {
         return None;
     }
-    let value = &bytes[head.end..end];
-    let least = if token.weak { 3.0_f32.min(0.8 * (run as f32).log2()) } else { 1.5 };
+    let value = &bytes[head.end..end.min(head.end + 400)];
+    let least = if token.weak { 3.0_f32.min(0.8 * (value.len() as f32).log2()) } else { 1.5 };
     let mixed = match token.class {
         Class::Hex | Class::Alnum if !token.weak => true,
         Class::Hex => value.iter().any(u8::is_ascii_digit),
         _ => is_mixed(value),
     };
-    (mixed && entropy(&value[..run.min(400)]) >= least).then_some(head.start..end)
+    (mixed && entropy(value) >= least).then_some(head.start..end)
 }
 
 /// Tells whether letters and digits are so mixed as in no words.

@@ -70,7 +70,7 @@ pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
     let mut rest = value;
     while let Some(mark) = rest.find(MARK) {
         let inside = &rest[mark + MARK.len()..];
-        match inside.find(']').filter(|end| is_rule(&inside[..*end])) {
+        match inside.bytes().take(64).position(|b| b == b']').filter(|end| is_rule(&inside[..*end])) {
             Some(end) => {
                 left.push_str(&rest[..mark]);
                 rest = &inside[end + 1..];

@@ -237,7 +237,7 @@ fn run_end(bytes: &[u8], from: usize) -> usize {
 /// The next line of base64 whose last line ends at `end`.
 fn next_line(bytes: &[u8], start: usize, end: usize) -> Option<Range<usize>> {
     let line = memchr::memrchr(b'\n', &bytes[start..end]).map_or(start, |at| start + at + 1);
-    if end - line < 40 || (end - line) % 4 != 0 {
+    if end - line < 40 || !(end - line).is_multiple_of(4) {
         return None;
     }
     let breaks = match &bytes[end..] {
