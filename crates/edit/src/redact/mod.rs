@@ -390,7 +390,7 @@ impl Redaction {
 /// Texts from this length on are looked at once.
 const REMEMBERED: usize = 32;
 /// So many of them are remembered.
-const MOST: usize = 1 << 22;
+const MOST: usize = 1 << 20;
 
 /// What strings are remembered by: how they are spelled, and their name if that says something.
 fn key(strings: &Strings<'_, '_>) -> Option<u128> {
