@@ -124,6 +124,38 @@ fn secrets_are_told_and_masked() {
 }
 
 #[test]
+fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
+    use rethread_testkit::planted::{FILES, entry, file, planted};
+    let (home, path) = home();
+    let side = path.with_extension("");
+    fs::create_dir_all(side.join("subagents")).expect("made");
+    let all = planted(3);
+    let some: Vec<_> = all.iter().step_by(29).collect();
+    let mut agent = String::new();
+    for (n, one) in some.iter().enumerate() {
+        agent += &entry("subagent", &one.text, n);
+        for (k, kind) in FILES.iter().enumerate() {
+            fs::write(side.join(format!("tool-results/{n}-{k}.txt")), file(kind, &one.text))
+                .expect("written");
+        }
+    }
+    fs::write(side.join("subagents/agent-a1b2c3d4.jsonl"), agent).expect("written");
+    fs::write(side.join(format!("tool-results/{TOKEN}.txt")), "nothing").expect("written");
+    let told = run(&home, &["clean", "00000007", "-o", "share", "-l", "light", "--redact"]);
+    let left = everything(&home.path().join("share"));
+    let narrow = left.replace('\0', "");
+    for one in &some {
+        assert!(!narrow.contains(&one.secret), "{} is left\n{told}", one.kind);
+    }
+    assert!(!left.contains(TOKEN) && narrow.contains("last line"), "{told}");
+    let found = rows(&home, &["secrets", "00000007"]);
+    assert!(found.iter().any(|row| row["where"] == "file_name"));
+    let files: std::collections::BTreeSet<&str> =
+        found.iter().filter_map(|row| row["file"].as_str()).collect();
+    assert!(files.len() >= some.len() * FILES.len(), "{} files", files.len());
+}
+
+#[test]
 fn in_place_keeps_a_backup_and_does_not_read_it_again() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");

@@ -18,7 +18,7 @@ mod stream;
 pub use clean::{Bridges, Cleaned, Cleaner, Level, Rule, Rules, place_in};
 pub use clone::*;
 pub use ids::Names;
-pub use redact::{BadPattern, Found, Pattern, Redact, Redaction, Redactions};
+pub use redact::{BadPattern, Found, NoText, Pattern, Redact, Redaction, Redactions};
 pub use repair::{Change, Repair, repair};
 pub use source::{Noting, ReadAt, Source};
 pub use stream::{Renamed, Renaming};

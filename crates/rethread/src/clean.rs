@@ -293,11 +293,8 @@ impl Library {
             } else {
                 match part.place.read() {
                     Ok(bytes) => {
-                        let hits = redaction.find_in_text(&String::from_utf8_lossy(&bytes));
-                        let json = hits.is_empty() && is_json(&bytes);
-                        let json = if json { redaction.find_in_entry(&bytes) } else { Vec::new() };
-                        let json = json.into_iter().map(|hit| (1, hit));
-                        found.rows.extend(hits.into_iter().chain(json).map(|(n, hit)| (n, "file", hit)));
+                        let hits = redaction.find_in_file(&bytes).into_iter();
+                        found.rows.extend(hits.map(|(n, hit)| (n, "file", hit)));
                     }
                     Err(error) => secrets.unread.push(format!("{}: {error}", part.path.display())),
                 }
@@ -328,10 +325,7 @@ fn redaction_for(parts: &[Part], options: &CleanOptions) -> Redaction {
         if part.log {
             let _ = part.to_read().scan(&mut noting);
         } else if let Ok(bytes) = part.place.read() {
-            noting.0.note_text(&String::from_utf8_lossy(&bytes));
-            if is_json(&bytes) {
-                noting.0.note_entry(&bytes);
-            }
+            noting.0.note_file(&bytes);
         }
         noting.0.note_text(&part.path.to_string_lossy());
     }
@@ -548,16 +542,10 @@ fn clean_text(
 ) -> Result<Option<Cleaned>, Fault> {
     let bytes = before.map_or_else(|| path.read(), |bytes| Ok(bytes.to_vec())).map_err(Fault::Read)?;
     let mut cleaned = Cleaned { raw: bytes.len() as u64, ..Cleaned::default() };
-    let out = match (std::str::from_utf8(&bytes), redaction) {
-        (_, None) => None,
-        (Ok(text), Some(redaction)) => {
-            let counts = &mut cleaned.redactions;
-            let json = is_json(&bytes).then(|| redaction.rewrite_entry(&bytes, counts)).flatten();
-            let json = json.and_then(|json| String::from_utf8(json).ok());
-            let text = json.as_deref().unwrap_or(text);
-            redaction.rewrite_text(text, counts).or(json).map(String::into_bytes)
-        }
-        (Err(_), Some(_)) => return Ok(None),
+    let out = match redaction.map(|redaction| redaction.rewrite_file(&bytes, &mut cleaned.redactions)) {
+        Some(Err(_)) => return Ok(None),
+        Some(Ok(out)) => out,
+        None => None,
     };
     let out = out.unwrap_or(bytes);
     cleaned.cleaned = out.len() as u64;
@@ -567,8 +555,4 @@ fn clean_text(
     }
     target.write(&out).map_err(Fault::Write)?;
     Ok(Some(cleaned))
-}
-
-fn is_json(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
 }

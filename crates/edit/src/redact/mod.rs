@@ -5,23 +5,29 @@
 //! log, its subagents, its large results), so that what was recognised in one place is known in all
 //! others; then the texts are rewritten.
 
+mod file;
+mod named;
 mod people;
 mod rules;
+mod search;
 mod strings;
 mod value;
+mod views;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
-use regex::bytes::{Regex, RegexBuilder};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
+use regex::bytes::Regex;
+use rustc_hash::FxHashSet;
 
+pub use file::NoText;
 use people::People;
-use rules::{RULES, Rule};
-use strings::{Texts, each_text, rewrite};
-use value::{entropy, fits, is_data, is_distinct};
+use search::{FIRST_CAREFUL, named_text, says_something, search};
+use strings::{Strings, Texts, each_text, rewrite};
+use value::{is_distinct, without_marks};
 
 /// A pattern of the user's.
 pub type Pattern = Regex;
@@ -75,10 +81,12 @@ impl Redactions {
     }
 }
 
-/// Tells whether strings may be lines of a key: only keys stand on several lines.
+/// Tells whether strings may be lines of one secret: few stand on several lines.
 fn may_span(texts: &Texts<'_>) -> bool {
-    texts.texts.len() > 1
-        && texts.texts.iter().any(|text| text.contains("PRIVATE KEY") || text.contains("Private-Lines"))
+    static SPANS: OnceLock<AhoCorasick> = OnceLock::new();
+    let words = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
+    let spans = || AhoCorasick::new(words).expect("few words");
+    texts.texts.len() > 1 && texts.texts.iter().any(|text| SPANS.get_or_init(spans).is_match(&**text))
 }
 
 /// What is looked for.
@@ -128,6 +136,8 @@ pub struct Redaction {
     values: BTreeMap<String, (usize, Cow<'static, str>)>,
     known: Option<Known>,
     people: People,
+    /// Texts in which there is nothing, by their hash: each is looked at once.
+    empty: FxHashSet<u128>,
 }
 
 #[derive(Debug)]
@@ -150,15 +160,17 @@ impl Redaction {
         self
     }
 
-    /// Takes note of what is in a text, before any is rewritten.
-    fn note(&mut self, name: &[u8], text: &str) {
+    /// Takes note of what is in a text, before any is rewritten; tells whether there may be something.
+    fn note(&mut self, name: &[u8], text: &str) -> bool {
         if self.redact.people {
             self.people.note(text, name == b"cwd");
         }
         if is_id(name) {
-            return;
+            return true;
         }
-        for hit in self.secrets_in(name, text) {
+        let hits = self.secrets_in(name, text);
+        let any = !hits.is_empty();
+        for hit in hits {
             let value = &text[hit.range.clone()];
             let mut keep = |value: &str| {
                 if is_distinct(value) {
@@ -169,24 +181,35 @@ impl Redaction {
                     }
                 }
             };
-            if value.contains('\n') || value.len() > 300 {
+            if value.contains('\n') {
                 // A key on several lines: each of them gives it away.
                 let lines = value.split(|c: char| c.is_whitespace() || c == '\\').filter(|l| l.len() >= 40);
                 lines.for_each(keep);
             } else {
-                keep(value);
+                // Elsewhere it may stand without what ends a sentence.
+                keep(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
             }
         }
+        any
     }
 
     /// Takes note of what is in the strings of an entry.
     pub fn note_entry(&mut self, raw: &[u8]) {
-        each_text(raw, |texts| {
+        each_text(raw, |strings| {
+            let key = key(strings);
+            if !self.redact.people && key.is_some_and(|key| self.empty.contains(&key)) {
+                return;
+            }
+            let texts = strings.texts();
+            let mut any = false;
             for text in &texts.texts {
-                self.note(texts.name, text);
+                any |= self.note(texts.name, text);
             }
             if may_span(&texts) {
-                self.note(texts.name, &texts.joined());
+                any |= self.note(texts.name, &texts.joined());
+            }
+            if let Some(key) = key.filter(|_| !any && self.empty.len() < MOST) {
+                self.empty.insert(key);
             }
         });
     }
@@ -199,8 +222,19 @@ impl Redaction {
     /// Finds what is to be replaced in the strings of an entry.
     pub fn find_in_entry(&self, raw: &[u8]) -> Vec<Found> {
         let mut found = Vec::new();
-        each_text(raw, |texts| {
-            for (text, hits) in texts.texts.iter().zip(self.hits_in(&texts)) {
+        // Results are stored twice.
+        let mut empty = FxHashSet::default();
+        each_text(raw, |strings| {
+            let key = key(strings);
+            if key.is_some_and(|key| empty.contains(&key)) {
+                return;
+            }
+            let texts = strings.texts();
+            let all = self.hits_in(&texts);
+            if let Some(key) = key.filter(|_| all.iter().all(Vec::is_empty) && !is_id(texts.name)) {
+                empty.insert(key);
+            }
+            for (text, hits) in texts.texts.iter().zip(all) {
                 let told = hits.into_iter().filter(|hit| !hit.continued);
                 found.extend(told.map(|hit| Found {
                     at: texts.at,
@@ -231,8 +265,14 @@ impl Redaction {
 
     /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
     pub fn rewrite_entry(&self, raw: &[u8], counts: &mut Redactions) -> Option<Vec<u8>> {
-        rewrite(raw, |texts| {
-            let hits = self.hits_in(texts);
+        rewrite(raw, |strings| {
+            // What holds nothing by itself may hold what is known from elsewhere.
+            let alone = self.known.is_none() && !self.redact.people;
+            if alone && key(strings).is_some_and(|key| self.empty.contains(&key)) {
+                return None;
+            }
+            let texts = strings.texts();
+            let hits = self.hits_in(&texts);
             if hits.iter().all(Vec::is_empty) {
                 return None;
             }
@@ -326,21 +366,11 @@ impl Redaction {
 
     fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
-        if self.redact.secrets && text.len() >= 6 && !is_data(text) {
-            rules().find(text, &mut hits);
+        if self.redact.secrets && text.len() >= 6 {
+            search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
-            if !name.is_empty() && text.len() <= 4096 && rules().may_name(name) {
-                let name = String::from_utf8_lossy(name);
-                let joined = format!("{name}={text}");
-                let mut named = Vec::new();
-                rules().find(&joined, &mut named);
-                let before = name.len() + 1;
-                hits.extend(
-                    named
-                        .into_iter()
-                        .filter(|hit| hit.range.start >= before)
-                        .map(|hit| Hit { range: hit.range.start - before..hit.range.end - before, ..hit }),
-                );
+            if !name.is_empty() && text.len() <= 1 << 16 {
+                hits.extend(named_text(&String::from_utf8_lossy(name), text));
             }
         }
         for also in &self.redact.also {
@@ -349,13 +379,34 @@ impl Redaction {
                 found.filter(|m| !m.is_empty()).map(|m| hit(snapped(text, m.range()), 0, "also".into())),
             );
         }
-        hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
-        apart(hits).into_iter().flat_map(|hit| around_marks(text, hit)).collect()
+        hits.retain(|hit| {
+            let value = &text[hit.range.clone()];
+            !self.is_allowed(value) && !is_marks(value)
+        });
+        apart(hits)
     }
 }
 
-/// Rules before this one know what they find by itself.
-const FIRST_CAREFUL: usize = 10_000;
+/// Texts from this length on are looked at once.
+const REMEMBERED: usize = 32;
+/// So many of them are remembered.
+const MOST: usize = 1 << 20;
+
+/// What strings are remembered by: how they are spelled, and their name if that says something.
+fn key(strings: &Strings<'_, '_>) -> Option<u128> {
+    let spelled = strings.spelled();
+    if spelled.len() < REMEMBERED {
+        return None;
+    }
+    let seed = if says_something(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
+    Some(xxhash_rust::xxh3::xxh3_128_with_seed(spelled, seed))
+}
+
+/// Tells whether all of a value was replaced before.
+fn is_marks(value: &str) -> bool {
+    let left = without_marks(value);
+    left.len() < value.len() && !left.bytes().any(|b| b.is_ascii_alphanumeric() || b >= 0x80)
+}
 
 /// Fields that name something.
 fn is_id(name: &[u8]) -> bool {
@@ -395,25 +446,6 @@ fn is_structure(name: &[u8]) -> bool {
         b"userType",
     ];
     KNOWN.contains(&name)
-}
-
-/// What was replaced before stays; what stands around it in a hit goes.
-fn around_marks(text: &str, hit: Hit) -> Vec<Hit> {
-    let value = &text[hit.range.clone()];
-    if !value.contains(MARK) {
-        return vec![hit];
-    }
-    let mut parts = Vec::new();
-    let mut at = 0;
-    while let Some(mark) = value[at..].find(MARK).map(|mark| at + mark) {
-        parts.push(at..mark);
-        at = value[mark..].find(']').map_or(value.len(), |end| mark + end + 1);
-    }
-    parts.push(at..value.len());
-    let start = hit.range.start;
-    let worth = |part: &Range<usize>| part.len() >= 20 && entropy(value[part.clone()].as_bytes()) >= 3.0;
-    let parts = parts.into_iter().filter(worth);
-    parts.map(|part| Hit { range: start + part.start..start + part.end, ..hit.clone() }).collect()
 }
 
 fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
@@ -465,107 +497,4 @@ fn masked(value: &str) -> String {
     let shown = if n >= 16 { 4 } else { n / 5 };
     let start: String = line.chars().take(shown).collect();
     format!("{start}… ({n} characters)")
-}
-
-/// What stands before a word that is one: also an escape, or the colour of a terminal.
-const BEGINS: &str = r"(?:\b|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,8}m|%[0-9A-Fa-f]{2}|_)";
-
-/// All rules, made ready once.
-struct Rules {
-    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
-    words: AhoCorasick,
-    /// Which rules a word belongs to.
-    of_word: Vec<Vec<u16>>,
-    /// Names of things that are secret.
-    names: AhoCorasick,
-}
-
-/// Makes the pattern of a rule ready: few rules are ever asked.
-fn ready(rule: &Rule) -> Regex {
-    let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
-        Some(rest) => ("(?i)", rest),
-        None => ("", rule.pattern),
-    };
-    let pattern = match rest.strip_prefix(r"\b") {
-        Some(rest) => format!("{flags}{BEGINS}({rest})"),
-        None => format!("{flags}({rest})"),
-    };
-    RegexBuilder::new(&pattern).unicode(false).size_limit(1 << 24).build().expect(rule.name)
-}
-
-fn rules() -> &'static Rules {
-    static READY: OnceLock<Rules> = OnceLock::new();
-    READY.get_or_init(Rules::new)
-}
-
-impl Rules {
-    fn new() -> Self {
-        let rules = RULES.iter().map(|rule| (rule, OnceLock::new())).collect();
-        let mut words: BTreeMap<&'static str, Vec<u16>> = BTreeMap::new();
-        for (n, rule) in RULES.iter().enumerate() {
-            for word in rule.words {
-                words.entry(word).or_default().push(u16::try_from(n).unwrap_or(0));
-            }
-        }
-        let finder = |words: Vec<&'static str>| {
-            AhoCorasickBuilder::new()
-                .ascii_case_insensitive(true)
-                .kind(Some(AhoCorasickKind::DFA))
-                .build(words)
-                .expect("few words")
-        };
-        let by_name = RULES.iter().rev().take_while(|rule| rule.careful && rule.entropy > 2.2);
-        let names = by_name.flat_map(|rule| rule.words.iter().copied()).chain(["session", "accountkey"]);
-        Self {
-            words: finder(words.keys().copied().collect()),
-            of_word: words.into_values().collect(),
-            names: finder(names.collect()),
-            rules,
-        }
-    }
-
-    fn may_name(&self, name: &[u8]) -> bool {
-        self.names.is_match(name)
-    }
-
-    fn find(&self, text: &str, hits: &mut Vec<Hit>) {
-        let mut wanted = [false; RULES.len()];
-        let mut any = false;
-        for found in self.words.find_overlapping_iter(text) {
-            for &rule in &self.of_word[found.pattern().as_usize()] {
-                wanted[usize::from(rule)] = true;
-                any = true;
-            }
-        }
-        if !any {
-            return;
-        }
-        for (rank, (rule, regex)) in self.rules.iter().enumerate().filter(|&(n, _)| wanted[n]) {
-            for found in regex.get_or_init(|| ready(rule)).captures_iter(text.as_bytes()) {
-                let Some(all) = found.get(1) else { continue };
-                let value = found.get(2).unwrap_or(all);
-                let range = snapped(text, value.range());
-                let before = &text[text.floor_char_boundary(all.start())..range.start];
-                // A name that is called is no value.
-                let called = rule.careful && text.as_bytes().get(range.end) == Some(&b'(');
-                if !called && fits(rule, &text[range.clone()], before) {
-                    let rank = if rule.careful { FIRST_CAREFUL + rank } else { rank + 1 };
-                    hits.push(hit(range, rank, rule.name.into()));
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_rules_can_be_used() {
-        for rule in RULES {
-            assert!(!ready(rule).is_match(b""), "{} fits everything", rule.name);
-            assert!(rule.words.iter().all(|word| *word == word.to_ascii_lowercase()), "{}", rule.name);
-        }
-    }
 }

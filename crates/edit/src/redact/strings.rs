@@ -26,6 +26,27 @@ impl Texts<'_> {
     }
 }
 
+/// Strings as they are spelled.
+pub(crate) struct Strings<'t, 'a> {
+    /// The name that they stand under; nothing if they are names themselves.
+    pub(crate) name: &'a [u8],
+    tokens: &'t [Token<'a>],
+    raw: &'a [u8],
+}
+
+impl<'a> Strings<'_, 'a> {
+    /// All of them, with what is between them.
+    pub(crate) fn spelled(&self) -> &'a [u8] {
+        &self.raw[self.tokens[0].start..self.tokens[self.tokens.len() - 1].end]
+    }
+
+    /// What they say.
+    pub(crate) fn texts(&self) -> Texts<'a> {
+        let texts = self.tokens.iter().map(|token| unescape(token.inner)).collect();
+        Texts { name: self.name, at: self.tokens[0].start, texts }
+    }
+}
+
 /// A string and where it stands, with its quotes.
 struct Token<'a> {
     start: usize,
@@ -39,23 +60,19 @@ fn is_sealed(name: &[u8]) -> bool {
 }
 
 /// Visits the strings of a text. What is no JSON is one text.
-pub(crate) fn each_text<'a>(raw: &'a [u8], mut visit: impl FnMut(Texts<'a>)) {
-    walk(raw, &mut |tokens, name| {
-        let texts = tokens.iter().map(|token| unescape(token.inner)).collect();
-        visit(Texts { name, at: tokens[0].start, texts });
-    });
+pub(crate) fn each_text<'a>(raw: &'a [u8], mut visit: impl FnMut(&Strings<'_, 'a>)) {
+    walk(raw, &mut |tokens, name| visit(&Strings { name, tokens, raw }));
 }
 
 /// Rewrites the strings of a text; returns nothing if none changes.
 pub(crate) fn rewrite(
     raw: &[u8],
-    mut change: impl FnMut(&Texts<'_>) -> Option<Vec<Option<String>>>,
+    mut change: impl FnMut(&Strings<'_, '_>) -> Option<Vec<Option<String>>>,
 ) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut done = 0;
     walk(raw, &mut |tokens, name| {
-        let texts = tokens.iter().map(|token| unescape(token.inner)).collect();
-        let Some(changed) = change(&Texts { name, at: tokens[0].start, texts }) else { return };
+        let Some(changed) = change(&Strings { name, tokens, raw }) else { return };
         for (token, text) in tokens.iter().zip(changed) {
             if let Some(text) = text {
                 out.extend_from_slice(&raw[done..token.start]);
@@ -123,7 +140,8 @@ mod tests {
     fn strings_come_with_their_names() {
         let raw = br#"{"a":"x","list":["1","2\n"],"n":3,"signature":"AAAAaaaa0000","o":{"a rather long name":"y"},"z":"\u0041"}"#;
         let mut seen = Vec::new();
-        each_text(raw, |texts| {
+        each_text(raw, |strings| {
+            let texts = strings.texts();
             seen.push(format!("{}={}", String::from_utf8_lossy(texts.name), texts.texts.join("|")));
         });
         assert_eq!(seen, ["a=x", "list=1|2\n", "=a rather long name", "a rather long name=y", "z=A"]);
@@ -133,7 +151,8 @@ mod tests {
     fn a_value_stands_under_the_name_beside_it() {
         let raw = br#"[{"name":"TOKEN","value":"x"},{"value":"y"}]"#;
         let mut seen = Vec::new();
-        each_text(raw, |texts| {
+        each_text(raw, |strings| {
+            let texts = strings.texts();
             seen.push(format!("{}={}", String::from_utf8_lossy(texts.name), texts.texts.join("|")));
         });
         assert_eq!(seen, ["name=TOKEN", "TOKEN=x", "value=y"]);
@@ -142,7 +161,8 @@ mod tests {
     #[test]
     fn only_what_changes_is_spelled_anew() {
         let raw = br#"{ "a" : "\u0041", "b":["x","y"]}"#;
-        let out = rewrite(raw, |texts| (texts.texts.len() == 2).then(|| vec![None, Some("\"".into())]));
+        let out =
+            rewrite(raw, |strings| (strings.texts().texts.len() == 2).then(|| vec![None, Some("\"".into())]));
         assert_eq!(out.as_deref(), Some(&br#"{ "a" : "\u0041", "b":["x","\""]}"#[..]));
         assert_eq!(rewrite(raw, |_| None), None);
     }

@@ -1,11 +1,50 @@
 //! Whether a value is what a rule means: a secret, and no code, no example, no id.
 
-use super::MARK;
-use super::rules::Rule;
+use std::borrow::Cow;
 
-/// Tells whether a value is one that a rule means. `before` is what stands before it.
-pub(super) fn fits(rule: &Rule, value: &str, before: &str) -> bool {
-    if rule.entropy > 0.0 && entropy(value.as_bytes()) < rule.entropy {
+use super::MARK;
+use super::named::Kind;
+use super::rules::Pattern;
+use super::search::is_rule;
+
+/// A name that makes its value a secret, and how that is written.
+pub(super) struct Named<'n> {
+    pub(super) kind: Kind,
+    pub(super) name: &'n str,
+    /// The value stands in quotes, or is all there is.
+    pub(super) quoted: bool,
+}
+
+impl Named<'_> {
+    /// Tells whether it is a variable of the environment: in those a value is what it is.
+    fn is_environment(&self) -> bool {
+        self.name.len() > 3 && self.name.bytes().all(|b| !b.is_ascii_lowercase())
+    }
+}
+
+/// What a value is made of.
+struct Made {
+    digit: bool,
+    letter: bool,
+    sign: bool,
+    space: bool,
+}
+
+impl Made {
+    fn of(value: &str) -> Self {
+        Self {
+            digit: value.bytes().any(|b| b.is_ascii_digit()),
+            letter: value.bytes().any(|b| b.is_ascii_alphabetic() || b >= 0x80),
+            sign: value.bytes().any(|b| b.is_ascii_punctuation() && !b"._-/:".contains(&b)),
+            space: value.bytes().any(|b| b.is_ascii_whitespace()),
+        }
+    }
+}
+
+/// Tells whether a value is one that a pattern means.
+pub(super) fn fits(rule: &Pattern, value: &str, before: &str) -> bool {
+    let value = &*without_marks(value);
+    if value.len() < 4 || rule.entropy > 0.0 && entropy(value.as_bytes()) < rule.entropy {
         return false;
     }
     !rule.careful || is_plausible(rule, value, before)
@@ -21,98 +60,303 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
     counts.iter().filter(|&&c| c > 0).map(|&c| c as f32 / n).map(|p| -p * p.log2()).sum()
 }
 
+/// A value without what was replaced in it before. Only what this program wrote counts: of a mark with the name of no
+/// rule in it, what it holds stays.
+pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
+    if !value.contains(MARK) {
+        return Cow::Borrowed(value);
+    }
+    let mut left = String::with_capacity(value.len());
+    let mut rest = value;
+    while let Some(mark) = rest.find(MARK) {
+        let inside = &rest[mark + MARK.len()..];
+        match inside.bytes().take(64).position(|b| b == b']').filter(|end| is_rule(&inside[..*end])) {
+            Some(end) => {
+                left.push_str(&rest[..mark]);
+                rest = &inside[end + 1..];
+            }
+            None => {
+                left.push_str(&rest[..mark]);
+                rest = inside;
+            }
+        }
+    }
+    left.push_str(rest);
+    Cow::Owned(left)
+}
+
 /// What is no secret, wherever it stands in a value.
-const NEVER: [&str; 18] = [
+const NEVER: [&str; 15] = [
     "example",
     "xxxx",
     "placeholder",
     "changeme",
     "change_me",
-    "redacted",
+    "change-me",
     "process.",
     "environ",
     "getenv",
     "undefined",
     "****",
     "....",
-    "<",
-    "${",
-    "{{",
-    "%s",
     "_here",
     "-here",
+    "•••",
 ];
 /// What a value of code begins with.
-const CODE: [&str; 9] =
-    ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env."];
+const CODE: [&str; 10] =
+    ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env.", "$env:"];
 /// Words of examples.
 const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
-/// Names that end so hold no secret, whatever they begin with.
-const HARMLESS: [&str; 15] = [
-    "page", "address", "mint", "hash", "name", "path", "file", "url", "limit", "count", "type", "label",
-    "expir", "cursor", "title",
-];
 
-/// Tells whether a value that only its name makes a secret is one: no code, no example, no id.
-fn is_plausible(rule: &Rule, value: &str, before: &str) -> bool {
+/// Tells whether a value is of code or of an example, so that no name makes it a secret.
+fn is_said(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLES.contains(&word));
     let code = CODE.iter().any(|word| low.starts_with(word));
-    if sample || code || NEVER.iter().any(|word| low.contains(word)) {
+    let whole = |open: char, close: char| value.starts_with(open) && value.ends_with(close);
+    let variable = value.strip_prefix('$').is_some_and(|name| {
+        let name = name.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '_');
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+            || name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                && !name.bytes().any(|b| b.is_ascii_digit())
+    });
+    let wrapped = whole('<', '>') || whole('{', '}') || whole('[', ']') || whole('%', '%');
+    sample
+        || code
+        || variable
+        || wrapped
+        || has_template(value)
+        || NEVER.iter().any(|word| low.contains(word))
+}
+
+/// Tells whether something is to be filled in: `${NAME}`, `{{ name }}`, `$(cat file)`, `%s`.
+fn has_template(value: &str) -> bool {
+    let plain = |inside: &str| {
+        let odd = |c: char| !c.is_ascii_alphanumeric() && !" _.-:/|\"'?[]".contains(c);
+        !inside.is_empty() && inside.len() <= 60 && !inside.contains(odd)
+    };
+    const FORMS: [(&str, &str); 5] = [("${", "}"), ("{{", "}}"), ("$(", ")"), ("#{", "}"), ("%(", ")s")];
+    let filled = |&(open, close): &(&str, &str)| {
+        let inside = value.find(open).map(|at| &value[at + open.len()..]);
+        inside.is_some_and(|rest| {
+            rest.find(close).map_or(rest.len() < 30 && plain(rest), |end| plain(&rest[..end]))
+        })
+    };
+    let ends = |at: usize| value.as_bytes().get(at + 2).is_none_or(|b| !b.is_ascii_alphanumeric());
+    let begins = value.starts_with("${") || value.starts_with("$(");
+    begins
+        || FORMS.iter().any(filled)
+        || value.len() < 64 && value.match_indices("%s").any(|(at, _)| ends(at))
+}
+
+/// Tells whether a value that only what stands before it makes a secret is one: no code, no example, no id.
+fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
+    if is_said(value) {
         return false;
     }
-    let digit = value.bytes().any(|b| b.is_ascii_digit());
-    let letter = value.bytes().any(|b| b.is_ascii_alphabetic());
-    let sign = value.bytes().any(|b| b.is_ascii_punctuation() && !b"._-/:".contains(&b));
-    let quoted = before.ends_with(['"', '\'', '`']);
+    let made = Made::of(value);
     match rule.name {
-        "url-password" => {
-            !value.starts_with(['$', '{', '%', '*', '['])
-                && !["password", "pass", "pwd", "secret", "user"].contains(&&*low)
+        "netrc-password" | "command-password" | "pgpass" => {
+            !value.starts_with(['$', '{', '%', '/']) && (made.digit || made.sign || is_scrambled(value))
         }
-        "netrc-password" | "command-password" | "mysql-password" => {
-            !value.starts_with(['$', '{', '%']) && (digit || sign || is_scrambled(value))
+        "sql-password" | "console-password" => made.digit || made.sign || is_scrambled(value),
+        "spoken-password" => {
+            let trimmed = value.trim_end_matches(['.', ',', '!', '?', ')', ':', ';', '*']);
+            let made = Made::of(trimmed);
+            let quoted = before.ends_with(['"', '\'', '`']);
+            let password = before.to_ascii_lowercase().starts_with("pass");
+            let odd =
+                made.digit && made.letter && (made.sign || !is_identifier(trimmed) || quoted && password);
+            trimmed.len() >= 6
+                && (password || trimmed.len() >= 16)
+                && odd
+                && !is_path(trimmed)
+                && !is_call(trimmed)
         }
-        "password" => {
-            let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
-            // In the environment it is what it is; code has names and calls where a password has signs.
-            let name: String =
-                before.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            let environment = name.len() > 3 && name.bytes().all(|b| !b.is_ascii_lowercase());
-            let word = environment || digit || sign && quoted || is_scrambled(value);
-            if value.starts_with(['$', '%', '{']) || value.contains(' ') && !environment {
-                return false;
-            }
-            letter && !is_path(value) && !value.ends_with(['?', ':', '=', '.']) && word && words <= 5
+        "cookie" => {
+            let hex = value.len() >= 24 && value.bytes().all(|b| b.is_ascii_hexdigit());
+            made.digit && (value.contains('=') || hex || is_scrambled(value))
         }
-        "cookie" => value.contains('=') && digit,
-        "authorization" => (digit || is_scrambled(value)) && !is_number(value),
-        _ => {
-            let name = before.to_ascii_lowercase();
-            let harmless = HARMLESS.iter().any(|word| name.contains(word));
-            let named =
-                is_identifier(value) || is_path(value) || is_uuid(value) && rule.name != "service-key";
-            let address = value.starts_with("0x");
-            letter && !named && !harmless && !address && !is_number(value) && (digit || is_scrambled(value))
+        "configured-secret" | "npmrc-auth" => {
+            !is_path(value) && (made.digit || is_scrambled(value)) && !is_number(value)
         }
+        _ => (made.digit || is_scrambled(value)) && !is_number(value) && !is_call(value) && !is_path(value),
     }
+}
+
+/// Tells whether a value that has a name is a secret.
+pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
+    // What somebody else took out is no secret either; what is left of it may be one.
+    let value = without_marks(written).replace("REDACTED", "");
+    let value = &*value;
+    if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_said(value) {
+        return false;
+    }
+    // Where nothing else marks it as a value, code is more likely.
+    let bare = !named.quoted && !named.is_environment();
+    if is_call(value) && !named.quoted
+        || bare && (is_member(value) || value.contains(['(', '{', '[', '<', '>']))
+    {
+        return false;
+    }
+    let made = Made::of(value);
+    match named.kind {
+        Kind::Password => is_password(named, value, &made),
+        Kind::Data => value.len() >= 40 && !made.space,
+        // Salts are made of all there is, and have more signs than sentences.
+        _ if made.space => {
+            let signs = value.bytes().filter(u8::is_ascii_punctuation).count();
+            (40..=200).contains(&value.len()) && signs * 5 >= value.len() && !value.contains('\n')
+        }
+        Kind::Secret => {
+            // Signs that no code has in a word.
+            let odd = value.contains(['!', '^', '~', '$', '+', '*']) && made.digit && made.letter;
+            let password = odd && value.len() >= 8 && !bare && !is_path(value);
+            is_token(value, &made) || is_uuid(value) || is_hex_key(value) || password
+        }
+        Kind::Key => {
+            let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
+            let long = value.len() >= if hex { 32 } else { 16 };
+            is_hex_key(value)
+                || named.is_environment() && is_uuid(value)
+                || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
+        }
+        Kind::Service => is_of_service(named.name, value, &made),
+    }
+}
+
+fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
+    let environment = named.is_environment();
+    let name = named.name.to_ascii_lowercase();
+    let core = value.trim_end_matches(['?', ':', '=', '.', ',', ';']);
+    if value.len() < 6 || entropy(value.as_bytes()) < 2.0 || is_path(value) {
+        return false;
+    }
+    // It may be the directory that one is in.
+    if matches!(&*name, "pwd" | "oldpwd") && value.starts_with(['/', '\\', '~', '.']) {
+        return false;
+    }
+    if made.space {
+        let words = value.split_whitespace().count();
+        return named.quoted && value.len() <= 64 && words <= 5 && made.digit && made.sign && made.letter;
+    }
+    // In `pass: 12` nothing is secret but what is as odd as passwords are.
+    if matches!(&*name, "pass" | "-pass" | "--pass") {
+        let cased =
+            value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase());
+        return value.len() >= 8
+            && made.digit
+            && made.letter
+            && (made.sign || cased && !is_identifier(value));
+    }
+    let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
+    // Code has names and calls where a password has signs.
+    let in_core = Made::of(core);
+    let odd = environment && !is_dictionary(core)
+        || in_core.digit
+        || made.sign && named.quoted
+        || is_scrambled(value);
+    let letters = made.letter
+        || environment && value.len() >= 6 && made.digit && !is_number(value)
+        || environment && value.len() >= 8;
+    letters && odd && (words <= 5 || made.sign || !is_identifier(value))
+}
+
+/// Words that stand for a value and are none.
+fn is_dictionary(value: &str) -> bool {
+    let low = value.to_ascii_lowercase();
+    [
+        "password", "secret", "string", "required", "optional", "unset", "empty", "disabled", "enabled",
+        "prompt", "redacted", "masked", "hidden",
+    ]
+    .contains(&&*low)
+}
+
+/// Tells whether a value is as mixed as tokens are.
+fn is_token(value: &str, made: &Made) -> bool {
+    let value = value.strip_prefix("base64:").unwrap_or(value);
+    let least = (0.8 * (value.len() as f32).log2()).min(2.8);
+    let address = value.starts_with("0x");
+    value.len() >= 8
+        && entropy(value.as_bytes()) >= least
+        && made.letter
+        && !address
+        && !is_uuid(value)
+        && !is_path(value)
+        && !is_identifier(value)
+        && !is_number(value)
+        && (made.digit || is_scrambled(value))
+}
+
+/// Tells whether it is a key of 32 bytes, as wallets write them.
+fn is_hex_key(value: &str) -> bool {
+    let hex = value.strip_prefix("0x").unwrap_or("");
+    hex.len() >= 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) && entropy(hex.as_bytes()) >= 2.5
+}
+
+fn is_of_service(name: &str, value: &str, made: &Made) -> bool {
+    const TELLING: [&str; 12] = [
+        "key", "token", "secret", "auth", "sid", "dsn", "login", "webhook", "license", "client", "access",
+        "pass",
+    ];
+    let low = name.to_ascii_lowercase();
+    let told = TELLING.iter().any(|word| low.contains(word)) || low.ends_with("id");
+    let plain = value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_=./+:|-".contains(&b));
+    let number = low.ends_with("id") && value.len() >= 16 && value.bytes().all(|b| b.is_ascii_digit());
+    if told {
+        let token = value.len() >= 14 && is_token(value, made);
+        return plain && (token || is_uuid(value) || number);
+    }
+    let solid = value.bytes().all(|b| b.is_ascii_alphanumeric());
+    solid && value.len() >= 24 && entropy(value.as_bytes()) >= 3.2 && is_token(value, made)
 }
 
 /// Tells whether capitals and small letters change so often as in no name.
-fn is_scrambled(value: &str) -> bool {
-    let letters: Vec<u8> = value.bytes().filter(u8::is_ascii_alphabetic).collect();
-    let changes =
-        letters.windows(2).filter(|w| w[0].is_ascii_uppercase() != w[1].is_ascii_uppercase()).count();
-    letters.len() >= 8 && changes * 3 >= letters.len()
+pub(super) fn is_scrambled(value: &str) -> bool {
+    let mut n = 0;
+    let mut changes = 0;
+    let mut last = None;
+    for b in value.bytes().filter(u8::is_ascii_alphabetic) {
+        let upper = b.is_ascii_uppercase();
+        changes += usize::from(last.is_some_and(|last| last != upper));
+        last = Some(upper);
+        n += 1;
+    }
+    n >= 8 && changes * 3 >= n
 }
 
+/// Tells whether it is a way to a file, or to something on the web.
 fn is_path(value: &str) -> bool {
-    value.starts_with(['/', '.', '~', '@', '#'])
-        || value.contains("://")
-        || value.matches('/').count() >= 2 && !value.contains('+') && value.len() < 60
+    let starts =
+        ["/", "./", "../", "~/", "@/", "C:\\", "#/", "\\\\"].iter().any(|start| value.starts_with(start));
+    let parts = || value.split('/').filter(|part| !part.is_empty());
+    let short = |part: &str| part.len() <= 6 && !part.bytes().any(|b| b.is_ascii_uppercase());
+    let plain = parts().all(|part| part.len() < 20 && (is_identifier(part) || short(part)));
+    let deep = value.matches('/').count() >= 2;
+    value.contains("://") || starts && deep || (starts || deep || value.starts_with('@')) && plain
 }
 
-fn is_uuid(value: &str) -> bool {
+/// Tells whether something is called: `get_token()`.
+fn is_call(value: &str) -> bool {
+    let name = value.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_.:!&*".contains(b)).count();
+    let closed =
+        value.trim_end_matches([';', ',', '.', '?', '!']).ends_with([')', '(']) || value.ends_with("('");
+    name >= 2 && value.as_bytes().get(name) == Some(&b'(') && closed && is_identifier(&value[..name])
+}
+
+/// Tells whether it is a field of something: `user.password2`.
+fn is_member(value: &str) -> bool {
+    let value = value.trim_end_matches([';', ',', '.', '?', '!', ':']);
+    value.contains('.')
+        && value.split('.').all(|part| {
+            part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+                && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_?![]".contains(&b))
+                && is_identifier(part)
+        })
+}
+
+pub(super) fn is_uuid(value: &str) -> bool {
     value.len() == 36
         && value.bytes().enumerate().all(|(at, b)| matches!(at, 8 | 13 | 18 | 23) == (b == b'-'))
         && value.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
@@ -128,6 +372,17 @@ fn is_identifier(value: &str) -> bool {
         return false;
     }
     let parts = value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    // Names have few capitals side by side.
+    let capitals = value.as_bytes().chunk_by(|a, b| a.is_ascii_uppercase() == b.is_ascii_uppercase());
+    let capitals = capitals.filter(|run| run.len() > 1 && run[0].is_ascii_uppercase()).count();
+    let lower = value.bytes().any(|b| b.is_ascii_lowercase());
+    if capitals >= 2
+        && lower
+        && !value.contains(['_', '-', '.', '/', ' '])
+        && value.bytes().any(|b| b.is_ascii_digit())
+    {
+        return false;
+    }
     let mut n_digits = 0;
     let mut runs = 0;
     let mut mixed = false;
@@ -158,7 +413,7 @@ pub(super) fn is_distinct(value: &str) -> bool {
         && digit
         && letter
         && entropy(bytes) >= 2.5
-        && !value.contains(MARK)
+        && without_marks(value).len() == value.len()
         && !id
         && !is_uuid(value)
 }

@@ -1,0 +1,112 @@
+//! Files that lie beside a log: texts, JSON, and texts in UTF-16 as some programs write them.
+
+use super::{Found, Redaction, Redactions};
+
+/// A file that cannot be looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is no text")]
+pub struct NoText;
+
+/// How a text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Utf8,
+    /// Two bytes for each unit, the low one first.
+    Utf16Le,
+    /// Two bytes for each unit, the high one first.
+    Utf16Be,
+}
+
+/// Tells how a file is written. Without a mark it is UTF-16 if every other byte is nothing.
+fn encoding(bytes: &[u8]) -> Encoding {
+    match bytes {
+        [0xff, 0xfe, ..] => return Encoding::Utf16Le,
+        [0xfe, 0xff, ..] => return Encoding::Utf16Be,
+        _ => {}
+    }
+    let sample = &bytes[..bytes.len().min(4096) / 2 * 2];
+    let empty = |at: usize| sample.iter().skip(at).step_by(2).filter(|b| **b == 0).count() * 5;
+    let (even, odd) = (empty(0), empty(1));
+    let many = sample.len() / 2 * 2;
+    match bytes.len().is_multiple_of(2) && !sample.is_empty() {
+        true if odd >= many && even < odd => Encoding::Utf16Le,
+        true if even >= many && odd < even => Encoding::Utf16Be,
+        _ => Encoding::Utf8,
+    }
+}
+
+/// Reads a text, however it is written.
+fn read(bytes: &[u8]) -> Result<(String, Encoding), NoText> {
+    let encoding = encoding(bytes);
+    let unit: fn([u8; 2]) -> u16 = match encoding {
+        Encoding::Utf8 => {
+            let text = std::str::from_utf8(bytes).map_err(|_| NoText)?;
+            return Ok((text.to_owned(), encoding));
+        }
+        Encoding::Utf16Le => u16::from_le_bytes,
+        Encoding::Utf16Be => u16::from_be_bytes,
+    };
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
+    let text = String::from_utf16(&units).map_err(|_| NoText)?;
+    if bytes.len() % 2 == 1 { Err(NoText) } else { Ok((text, encoding)) }
+}
+
+fn write(text: &str, encoding: Encoding) -> Vec<u8> {
+    match encoding {
+        Encoding::Utf8 => text.as_bytes().to_vec(),
+        Encoding::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        Encoding::Utf16Be => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"'])
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+impl Redaction {
+    /// Takes note of what is in a file; what is no text is not written either.
+    pub fn note_file(&mut self, bytes: &[u8]) {
+        let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
+        self.note_text(&text);
+        if is_json(&text) {
+            self.note_entry(text.as_bytes());
+        }
+    }
+
+    /// Finds what is to be replaced in a file, with the lines it stands on.
+    pub fn find_in_file(&self, bytes: &[u8]) -> Vec<(u32, Found)> {
+        let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
+        let hits = self.find_in_text(&text);
+        if hits.is_empty() && is_json(&text) {
+            return self.find_in_entry(text.as_bytes()).into_iter().map(|hit| (1, hit)).collect();
+        }
+        hits
+    }
+
+    /// Rewrites a file, and counts by rule; returns nothing if it stays.
+    pub fn rewrite_file(&self, bytes: &[u8], counts: &mut Redactions) -> Result<Option<Vec<u8>>, NoText> {
+        let (text, encoding) = read(bytes)?;
+        let json = is_json(&text).then(|| self.rewrite_entry(text.as_bytes(), counts)).flatten();
+        let json = json.and_then(|json| String::from_utf8(json).ok());
+        let out = self.rewrite_text(json.as_deref().unwrap_or(&text), counts).or(json);
+        Ok(out.map(|out| write(&out, encoding)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_however_they_are_written() {
+        for text in ["héllo wörld", "\u{feff}plain words 😀"] {
+            for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be] {
+                assert_eq!(read(&write(text, encoding)), Ok((text.to_owned(), encoding)), "{text}");
+            }
+        }
+        assert_eq!(read(&[0xff, 0xfe, 0x41]), Err(NoText));
+        assert_eq!(read(&[0x80, 0xff, 0x41]), Err(NoText));
+        assert_eq!(read(b""), Ok((String::new(), Encoding::Utf8)));
+    }
+}

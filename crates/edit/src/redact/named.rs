@@ -1,0 +1,795 @@
+//! Values that a name makes secret: settings, fields, flags, attributes.
+//!
+//! `DB_PASSWORD=…`, `"clientSecret": "…"`, `--token …`, `<add key="ApiKey" value="…"/>`. What counts is the
+//! whole value or nothing, so most of this is about where a value ends: at the quote that closes it, or
+//! else at a space, or at a sign behind which something new begins.
+
+use std::ops::Range;
+
+use super::MARK;
+use super::value::{Named, is_secret};
+
+/// What a name says about its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A password: short, of any characters.
+    Password,
+    /// A secret or token.
+    Secret,
+    /// A key, which may be one of a table too.
+    Key,
+    /// Something of a service whose keys have no form of their own.
+    Service,
+    /// Base64 of a key or certificate.
+    Data,
+}
+
+impl Kind {
+    pub(super) fn rule(self) -> &'static str {
+        match self {
+            Self::Password => "password",
+            Self::Secret => "assignment",
+            Self::Key => "key",
+            Self::Service => "service-key",
+            Self::Data => "key-data",
+        }
+    }
+}
+
+/// Words of which a name that says something has one.
+pub(super) const WORDS: &[&str] = &[
+    "pass",
+    "pwd",
+    "pw",
+    "kennwort",
+    "contrase",
+    "contraseña",
+    "senha",
+    "secret",
+    "token",
+    "credential",
+    "creds",
+    "_key",
+    "-key",
+    ".key",
+    "apikey",
+    "accesskey",
+    "authkey",
+    "privatekey",
+    "privkey",
+    "signingkey",
+    "encryptionkey",
+    "masterkey",
+    "licensekey",
+    "sharedkey",
+    "storagekey",
+    "accountkey",
+    "servicekey",
+    "clientkey",
+    "appkey",
+    "key-data",
+    "certificate-data",
+    "authority-data",
+    "_salt",
+    "webhook_url",
+    "_auth",
+];
+
+/// Services whose keys have no form of their own.
+pub(super) const SERVICES: &[&str] = &[
+    "adafruit",
+    "adobe",
+    "airtable",
+    "algolia",
+    "alibaba",
+    "amplitude",
+    "artifactory",
+    "asana",
+    "atlassian",
+    "auth0",
+    "beamer",
+    "bintray",
+    "bitbucket",
+    "bittrex",
+    "cloudant",
+    "cloudflare",
+    "codecov",
+    "cohere",
+    "coinbase",
+    "confluence",
+    "confluent",
+    "contentful",
+    "datadog",
+    "dd_api",
+    "dd_app",
+    "deepgram",
+    "deepseek",
+    "discord",
+    "droneci",
+    "dropbox",
+    "elevenlabs",
+    "etsy",
+    "facebook",
+    "fastly",
+    "finicity",
+    "finnhub",
+    "firebase",
+    "flickr",
+    "freshbooks",
+    "gitter",
+    "gocardless",
+    "heroku",
+    "hubspot",
+    "ibm_",
+    "intercom",
+    "jenkins",
+    "jfrog",
+    "jira",
+    "kraken",
+    "kucoin",
+    "launchdarkly",
+    "linear_",
+    "linkedin",
+    "linked_in",
+    "lob_",
+    "looker",
+    "mailchimp",
+    "mailgun",
+    "mattermost",
+    "meraki",
+    "messagebird",
+    "message_bird",
+    "mistral",
+    "netlify",
+    "new_relic",
+    "new-relic",
+    "newrelic",
+    "nytimes",
+    "okta",
+    "pagerduty",
+    "plaid",
+    "private_ai",
+    "privateai",
+    "pusher",
+    "rapidapi",
+    "sendbird",
+    "sentry",
+    "snyk",
+    "softlayer",
+    "sonar",
+    "sourcegraph",
+    "splunk",
+    "spotify",
+    "squarespace",
+    "sumo",
+    "tavily",
+    "telegram",
+    "travis",
+    "trello",
+    "twilio",
+    "twitch",
+    "twitter",
+    "vonage",
+    "weatherapi",
+    "yandex",
+    "zendesk",
+];
+
+/// A name is looked at this far to each side of its word.
+const REACH: usize = 48;
+
+fn is_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
+}
+
+/// The name that a word is part of.
+pub(super) fn name_around(bytes: &[u8], word: Range<usize>) -> Range<usize> {
+    let before = bytes[..word.start].iter().rev().take(REACH).take_while(|b| is_name(**b)).count();
+    let behind = bytes[word.end..].iter().take(REACH).take_while(|b| is_name(**b)).count();
+    let (mut start, mut end) = (word.start - before, word.end + behind);
+    // The letter of an escape is none of the name.
+    if start > 0 && bytes[start - 1] == b'\\' && start < word.start && b"nrt".contains(&bytes[start]) {
+        start += 1;
+    }
+    // Neither is the end of a colour of a terminal.
+    if start > 0 && matches!(bytes[start - 1], b'[' | b';') {
+        let digits = bytes[start..word.start].iter().take_while(|b| b.is_ascii_digit()).count();
+        start += if bytes[start..word.start].get(digits) == Some(&b'm') { digits + 1 } else { 0 };
+    }
+    while end > word.end && matches!(bytes[end - 1], b'.' | b'-') {
+        end -= 1;
+    }
+    start..end
+}
+
+/// What a name says about its value, if anything.
+pub(super) fn kind_of(name: &str) -> Option<Kind> {
+    let low = name.to_ascii_lowercase();
+    let low = low.trim_start_matches(['-', '.']);
+    let squeezed: String = low.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    let has = |words: &[&str]| words.iter().any(|word| squeezed.contains(word));
+    if ["key-data", "certificate-data", "authority-data"].iter().any(|end| low.ends_with(end)) {
+        return Some(Kind::Data);
+    }
+    let parts = || low.split(|c: char| !c.is_ascii_alphanumeric());
+    if is_harmless(name, low) {
+        return None;
+    }
+    if has(&["passw", "passphrase", "passcode", "kennwort", "contrase", "pwd", "senha"])
+        || parts().any(|part| matches!(part, "pass" | "pw"))
+        || squeezed.ends_with("pw") && squeezed.len() > 2
+        || squeezed.ends_with("pass") && !squeezed.ends_with("bypass") && !squeezed.ends_with("compass")
+    {
+        return Some(Kind::Password);
+    }
+    const SECRET: [&str; 26] = [
+        "secret",
+        "token",
+        "apikey",
+        "accesskey",
+        "authkey",
+        "privatekey",
+        "privkey",
+        "signingkey",
+        "encryptionkey",
+        "masterkey",
+        "servicekey",
+        "webhookkey",
+        "accountkey",
+        "licensekey",
+        "clientkey",
+        "sharedkey",
+        "storagekey",
+        "credential",
+        "creds",
+        "dbkey",
+        "databasekey",
+        "adminkey",
+        "fernetkey",
+        "jwtkey",
+        "sessionkey",
+        "appkey",
+    ];
+    if has(&SECRET) || low.ends_with("_auth") && low.len() > 5 {
+        return Some(Kind::Secret);
+    }
+    if is_of_service(low) {
+        return Some(Kind::Service);
+    }
+    let key = parts().next_back().is_some_and(|last| matches!(last, "key" | "salt"))
+        || name.ends_with("Key") && name.len() > 3;
+    let named = key && parts().count() > 1 || name.ends_with("Key");
+    (named && !TABLES.iter().any(|head| low.contains(head))).then_some(Kind::Key)
+}
+
+/// What keys are called that are none of locks.
+const TABLES: [&str; 18] = [
+    "public",
+    "primary",
+    "foreign",
+    "cache",
+    "idempot",
+    "partition",
+    "sort",
+    "object",
+    "row",
+    "unique",
+    "known",
+    "host",
+    "group",
+    "route",
+    "query",
+    "react",
+    "dedup",
+    "restore",
+];
+
+fn is_of_service(low: &str) -> bool {
+    let begins = |at: usize| at == 0 || !low.as_bytes()[at - 1].is_ascii_alphanumeric();
+    SERVICES.iter().any(|service| low.match_indices(service).any(|(at, _)| begins(at)))
+}
+
+/// Names that hold no secret, whatever they begin with.
+fn is_harmless(name: &str, low: &str) -> bool {
+    const TAILS: [&str; 43] = [
+        "page",
+        "address",
+        "mint",
+        "hash",
+        "name",
+        "path",
+        "file",
+        "url",
+        "limit",
+        "count",
+        "type",
+        "label",
+        "expir",
+        "expiry",
+        "cursor",
+        "title",
+        "length",
+        "size",
+        "field",
+        "param",
+        "header",
+        "endpoint",
+        "uri",
+        "policy",
+        "arn",
+        "alias",
+        "regex",
+        "pattern",
+        "placeholder",
+        "usage",
+        "budget",
+        "index",
+        "tokens",
+        "prefix",
+        "format",
+        "symbol",
+        "program",
+        "version",
+        "output",
+        "message",
+        "description",
+        "status",
+        "error",
+    ];
+    const HEADS: [&str; 7] =
+        ["tokeniz", "nextpage", "page_", "cursor", "continuation", "public_token", "publickey"];
+    let camel_id =
+        name.ends_with("Id") || name.ends_with("ID") && name.contains(|c: char| c.is_ascii_lowercase());
+    let id = (low.ends_with("_id") || low.ends_with("-id") || camel_id)
+        && !low.ends_with("secret_id")
+        && !is_of_service(low);
+    let last = TAILS.iter().any(|tail| low.ends_with(tail));
+    let webhook = low.ends_with("webhook_url");
+    (last && !webhook) || id || HEADS.iter().any(|head| low.contains(head))
+}
+
+/// A value and how it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Value {
+    pub(super) range: Range<usize>,
+    /// It stands in quotes, or is all there is.
+    pub(super) quoted: bool,
+}
+
+/// How far a text was read for names and their values.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Where the last name ended.
+    named: usize,
+    /// Where the last value ended.
+    read: usize,
+    /// How many names stood in what was read already.
+    again: usize,
+}
+
+impl Progress {
+    /// How long the value of a name may be. A text in which names stand in the values of others is read a few times,
+    /// not once for each of them.
+    fn limit(&mut self, name: &Range<usize>) -> usize {
+        self.again = if name.start < self.read { self.again + 1 } else { 0 };
+        if self.again > 8 { 256 } else { usize::MAX }
+    }
+}
+
+/// Finds the value that a name makes secret: its place and the kind of the name.
+pub(super) fn find(text: &str, word: Range<usize>, progress: &mut Progress) -> Option<(Range<usize>, Kind)> {
+    let bytes = text.as_bytes();
+    if word.start < progress.named || !may_follow(bytes, word.end) {
+        return None;
+    }
+    let name = name_around(bytes, word);
+    progress.named = name.end;
+    // What was replaced before has a name too, but only a sign behind it gives that a value.
+    let marked = bytes[..name.start].ends_with(MARK.as_bytes()) && bytes.get(name.end) == Some(&b']');
+    if marked && !matches!(bytes.get(name.end + 1), Some(b'=' | b':')) {
+        return None;
+    }
+    // So tests tell what they think of themselves.
+    if &text[name.clone()] == "PASS" && bytes.get(name.end) == Some(&b':') {
+        return None;
+    }
+    let kind = kind_of(&text[name.clone()])?;
+    let limit = progress.limit(&name);
+    let value = value_of(text, &name, kind, limit)?;
+    progress.read = progress.read.max(value.range.end);
+    let range = text.floor_char_boundary(value.range.start)..text.ceil_char_boundary(value.range.end);
+    let named = Named { kind, name: &text[name], quoted: value.quoted };
+    is_secret(&named, &text[range.clone()]).then_some((range, kind))
+}
+
+/// Tells whether a value may come, before anything is looked at closely: most words are of sentences.
+fn may_follow(bytes: &[u8], end: usize) -> bool {
+    let rest = &bytes[end..bytes.len().min(end + REACH)];
+    let behind = rest.iter().copied().find(|b| !is_name(*b));
+    behind.is_some_and(|b| b"\"'`\\])=:>?|, \t\n\r&".contains(&b))
+}
+
+/// Where the value of a name stands.
+fn value_of(text: &str, name: &Range<usize>, kind: Kind, limit: usize) -> Option<Value> {
+    let bytes = text.as_bytes();
+    let start = behind_sign(bytes, name, kind)?;
+    let value = value_at(&bytes[..bytes.len().min(start.saturating_add(limit))], start, name.start)?;
+    (!value.range.is_empty()).then_some(value)
+}
+
+/// Skips bytes of a set, at most so many.
+fn skip(bytes: &[u8], at: usize, most: usize, set: &[u8]) -> usize {
+    at + bytes[at..].iter().take(most).take_while(|b| set.contains(b)).count()
+}
+
+/// Where something begins behind the sign that says that the name has a value.
+fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
+    let closed = skip(bytes, name.end, 8, b"\"'`\\])");
+    let quoted = closed > name.end && bytes[name.end..closed].iter().any(|b| b"\"'`".contains(b));
+    let at = skip(bytes, closed, 8, b" \t");
+    let rest = &bytes[at..];
+    const SIGNS: [&[u8]; 14] =
+        [b"=>", b":-", b"->", b":=", b"?=", b"===", b"==", b"!==", b"!=", b"+=", b"::", b"||=", b"=", b":"];
+    // In a variable of a shell only a default is a value.
+    let variable = bytes[..name.start].ends_with(b"${");
+    if variable && !rest.starts_with(b":-") && !rest.starts_with(b":=") {
+        return None;
+    }
+    if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign)) {
+        let behind = at + sign.len();
+        // A type may stand before the value.
+        let typed = (*sign == b":").then(|| behind_type(bytes, behind)).flatten();
+        return Some(typed.unwrap_or(behind));
+    }
+    let tag = name.start > 0 && matches!(bytes[name.start - 1], b'<' | b':');
+    if (tag || quoted) && rest.first() == Some(&b'>') {
+        return Some(at + 1);
+    }
+    // What is taken if there is no other.
+    if rest.starts_with(b"||") || rest.starts_with(b"??") {
+        let next = skip(bytes, at + 2, 4, b" \t\n");
+        return matches!(bytes.get(next), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(next);
+    }
+    if let Some(value) = behind_value(bytes, closed) {
+        return Some(value);
+    }
+    // Arguments of a call, and of a definition.
+    let opened = bytes[..name.start].iter().rev().find(|b| !b"\"'\\".contains(b));
+    if quoted && opened == Some(&b'(') && rest.first() == Some(&b',') {
+        let next = skip(bytes, at + 1, 4, b" \t\n");
+        return matches!(bytes.get(next), Some(b'"' | b'\'' | b'\\')).then_some(next);
+    }
+    let flag = bytes[name.start] == b'-';
+    if flag && at > name.end {
+        let value = bytes.get(at).is_some_and(|b| !matches!(b, b'-' | b'<' | b'[' | b'|' | b'\n'));
+        return value.then_some(at);
+    }
+    if at > closed && kind != Kind::Service && is_line(bytes, name, at) {
+        return Some(at);
+    }
+    let said = kind == Kind::Password && at > closed && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
+    said.then_some(at)
+}
+
+/// Tells whether a line has only a name and, from `at` on, a value.
+fn is_line(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
+    let before = bytes[..name.start].iter().rev().take_while(|b| **b != b'\n').take(24);
+    let rest = bytes[at..].iter().take(REACH * 8).take_while(|b| **b != b'\n');
+    let blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\r');
+    rest.clone().count() >= 8
+        && before.clone().all(|b| blank(b) || matches!(b, b'+' | b'>'))
+        && !rest.skip_while(|b| !blank(b)).any(|b| !blank(b))
+}
+
+/// Where a value begins behind a type and a sign: `: &str = "…"`.
+fn behind_type(bytes: &[u8], at: usize) -> Option<usize> {
+    let is_type = |b: &u8| b.is_ascii_alphanumeric() || b"&_<>[], |?.'\t :".contains(b);
+    let end = at + bytes[at..].iter().take(40).take_while(|b| is_type(b)).count();
+    let sign = bytes.get(end) == Some(&b'=') && bytes[at..end].iter().any(u8::is_ascii_alphabetic);
+    let behind = sign.then(|| skip(bytes, end + 1, 3, b" \t"))?;
+    matches!(bytes.get(behind), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(behind)
+}
+
+/// Where a value begins that has `value` before it: attributes, and fields beside the one with the name.
+fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
+    let at = skip(bytes, at, 24, b" \t\r\n+,\"'\\/><|");
+    let word = bytes.get(at..at + 5).filter(|word| word.eq_ignore_ascii_case(b"value"))?;
+    let at = skip(bytes, at + word.len(), 8, b"\"'\\ \t");
+    matches!(bytes.get(at), Some(b'=' | b':' | b'>')).then_some(at + 1)
+}
+
+/// Reads the value of a name that begins at `at`.
+fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<Value> {
+    let mut at = skip(bytes, at, 8, b" \t");
+    // In YAML it may stand on the next line.
+    if let Some(b'|' | b'>') = bytes.get(at) {
+        let end = skip(bytes, at + 1, 3, b"-+ \r");
+        at = if bytes.get(end) == Some(&b'\n') { skip(bytes, end, 40, b" \t\r\n+") } else { at };
+    }
+    let prefix = bytes[at..].iter().take(3).take_while(|b| b"bfruBFRU@$".contains(b)).count();
+    let open = if matches!(bytes.get(at + prefix), Some(b'"' | b'\'')) { at + prefix } else { at };
+    let slashes = bytes[open..].iter().take_while(|b| **b == b'\\').count();
+    match bytes.get(open + slashes) {
+        Some(&quote @ (b'"' | b'\'' | b'`')) => {
+            let run = bytes[open + slashes..].iter().take(3).take_while(|b| **b == quote).count();
+            // Two quotes with nothing in them.
+            if run == 2 {
+                return None;
+            }
+            let start = open + slashes + run;
+            Some(Value { range: start..quoted_end(bytes, start, quote, slashes), quoted: true })
+        }
+        _ => Some(Value { range: at..plain_end(bytes, at, name), quoted: false }),
+    }
+}
+
+/// Where a value in quotes ends: at a quote with no more slashes before it than the one that opened it.
+fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
+    let mut at = start;
+    while let Some(end) = memchr::memchr3(quote, b'\n', b'\\', &bytes[at..]).map(|found| at + found) {
+        match bytes[end] {
+            b'\\' => {
+                let run = bytes[end..].iter().take_while(|b| **b == b'\\').count();
+                let behind = bytes.get(end + run);
+                let closes = if slashes == 0 { run.is_multiple_of(2) } else { run <= slashes };
+                let line = slashes > 0 && run <= slashes && matches!(behind, Some(b'n' | b'r'));
+                if behind == Some(&quote) && closes || line {
+                    return if slashes == 0 { end + run } else { end };
+                }
+                at = end + run + usize::from(behind == Some(&quote));
+            }
+            _ => return end,
+        }
+        if at >= bytes.len() {
+            break;
+        }
+    }
+    bytes.len()
+}
+
+/// Where a value without quotes ends.
+fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
+    let line = memchr::memrchr(b'\n', &bytes[name.saturating_sub(400)..name])
+        .map_or(name.saturating_sub(400), |at| name.saturating_sub(400) + at + 1);
+    let before = &bytes[line..name];
+    // A quote that was opened before the name closes the value.
+    let opened = |quote: u8| before.iter().filter(|b| **b == quote).count() % 2 == 1;
+    let inside = [opened(b'"'), opened(b'\''), opened(b'`')];
+    // So does a bracket.
+    let open = |open: u8, close: u8| {
+        let count = |b: u8| before.iter().filter(|a| **a == b).count();
+        count(open) > count(close)
+    };
+    let within = [open(b'(', b')'), open(b'[', b']'), open(b'{', b'}')];
+    // In a query other names follow.
+    let query = before.last().is_some_and(|b| b"?&".contains(b));
+    let lead: &[u8] = before.trim_ascii();
+    // What is alone on its line is a setting, and has what it has.
+    let alone = lead.is_empty() || [&b"export"[..], b"set", b"-", b"+", b"ENV", b"ARG", b"$"].contains(&lead);
+    // Brackets that were opened in the value.
+    let mut inner = [0_usize; 3];
+    let mut at = start;
+    while let Some(&b) = bytes.get(at) {
+        let next = bytes.get(at + 1).copied();
+        let ends = match b {
+            b if b <= b' ' || b == 0x7f => true,
+            b'"' => inside[0],
+            b'\'' => inside[1],
+            b'`' => inside[2],
+            b'\\' => next.is_none_or(|next| b"nrt\"'\\u".contains(&next)),
+            b'<' => next.is_some_and(|next| next == b'/' || next.is_ascii_alphabetic()),
+            b'(' | b'[' | b'{' => {
+                inner[bracket(b)] += 1;
+                false
+            }
+            b')' | b']' | b'}' => {
+                let own = inner[bracket(b)] > 0;
+                inner[bracket(b)] -= usize::from(own);
+                !own && within[bracket(b)]
+            }
+            b'&' => {
+                query && begins_name(&bytes[at + 1..])
+                    || next == Some(b'&') && bytes.get(at + 2).is_none_or(u8::is_ascii_whitespace)
+            }
+            b';' | b',' | b'|' => {
+                let last = next.is_none_or(|next| next.is_ascii_whitespace() || b"\"'`)]}".contains(&next));
+                last && !(alone && b == b'|') || b != b'|' && begins_name(&bytes[at + 1..])
+            }
+            _ => false,
+        };
+        if ends {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The number of a kind of brackets.
+fn bracket(b: u8) -> usize {
+    match b {
+        b'(' | b')' => 0,
+        b'[' | b']' => 1,
+        _ => 2,
+    }
+}
+
+/// Tells whether another name with a sign begins.
+fn begins_name(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"amp;").unwrap_or(bytes);
+    let n = bytes.iter().take(40).take_while(|b| is_name(**b) || matches!(b, b'"' | b'\'' | b' ')).count();
+    n > 0 && matches!(bytes.get(n), Some(b'=' | b':'))
+}
+
+/// Finds the password of an address; `sign` is where its `://` stands.
+pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    if sign.start == 0 || !bytes[sign.start - 1].is_ascii_alphanumeric() {
+        return None;
+    }
+    let ends = |b: &u8| *b <= b' ' || b"\"'`<>\\".contains(b);
+    let rest = &bytes[sign.end..bytes.len().min(sign.end + 4096)];
+    // Another address may follow without a space.
+    let rest = memchr::memmem::find(rest, b"://").map_or(rest, |next| &rest[..next]);
+    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+    let colon = memchr::memchr3(b':', b'/', b'@', rest).filter(|at| rest[*at] == b':' && *at <= 100)?;
+    let password = colon + 1..memchr::memrchr(b'@', rest).filter(|at| *at > colon + 1)?;
+    let host = rest.get(password.end + 1)?;
+    if !(host.is_ascii_alphanumeric() || b"[_-$".contains(host)) {
+        return None;
+    }
+    let value = &rest[password.clone()];
+    let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+    // It was the port.
+    if digits > 0 && matches!(value.get(digits), Some(b'/' | b'?' | b'#')) && digits <= 5 {
+        return None;
+    }
+    // With a path before the sign it is one of the path, unless nothing else can be meant.
+    if memchr::memchr(b'/', value).is_some_and(|at| value[..at].contains(&b'.'))
+        && rest[..colon].contains(&b'.')
+    {
+        return None;
+    }
+    (value.len() >= 3).then(|| sign.end + password.start..sign.end + password.end)
+}
+
+/// So far from where it is announced the values of a Kubernetes secret stand.
+pub(super) const FAR: usize = 1 << 14;
+
+/// The values in a Kubernetes secret that is announced at `at`.
+pub(super) fn kube_values(text: &str, at: usize) -> Vec<Range<usize>> {
+    let start = text.floor_char_boundary(at.saturating_sub(FAR));
+    let end = text.ceil_char_boundary((at + FAR).min(text.len()));
+    let start = text[start..at].rfind("\n---").map_or(start, |mark| start + mark + 1);
+    let end = text[at..end].find("\n---").map_or(end, |mark| at + mark);
+    let mut values = Vec::new();
+    // How far the name of the values stands in, while they are read.
+    let mut within: Option<usize> = None;
+    let mut line_start = start;
+    for line in text[start..end].split_inclusive('\n') {
+        let trimmed = line.trim_start_matches(['+', '>', ' ', '\t']);
+        let indent = line.len() - trimmed.len();
+        let content = trimmed.trim_end();
+        if matches!(content, "data:" | "stringData:") {
+            within = Some(indent);
+        } else if within.is_some_and(|outer| indent <= outer) && !content.is_empty() {
+            within = None;
+        } else if within.is_some() && !content.is_empty() && !content.starts_with('#') {
+            let value = match content.split_once(':') {
+                Some((name, value)) if name.bytes().all(is_name) => value.trim_start(),
+                _ => content,
+            };
+            let value = value.split(" #").next().unwrap_or(value).trim_end();
+            let value = value.trim_matches(['"', '\'']);
+            if value.len() >= 4 && !value.starts_with(['|', '{', '$']) {
+                let from = line_start + indent + content.rfind(value).unwrap_or(0);
+                values.push(from..from + value.len());
+            }
+        }
+        line_start += line.len();
+    }
+    values.extend(kube_json(text, start..end));
+    values
+}
+
+/// The values below `"data"` in JSON.
+fn kube_json(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
+    let mut values = Vec::new();
+    for name in ["\"data\"", "\"stringData\""] {
+        let Some(at) = text[range.clone()].find(name).map(|at| range.start + at + name.len()) else {
+            continue;
+        };
+        let rest = &text[at..range.end];
+        let Some(open) = rest.find('{').filter(|open| rest[..*open].trim() == ":") else { continue };
+        let close = rest[open..].find('}').map_or(rest.len(), |close| open + close);
+        let mut strings = rest[open..close].match_indices('"').map(|(quote, _)| at + open + quote);
+        while let (Some(_), Some(_), Some(from), Some(to)) =
+            (strings.next(), strings.next(), strings.next(), strings.next())
+        {
+            if to - from > 4 {
+                values.push(from + 1..to);
+            }
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value that the first word of a text makes secret, as it is written.
+    fn value(text: &str) -> Option<&str> {
+        let low = text.to_ascii_lowercase();
+        let word = WORDS.iter().filter_map(|word| Some((low.find(word)?, word.len()))).min()?;
+        let name = name_around(text.as_bytes(), word.0..word.0 + word.1);
+        let kind = kind_of(&text[name.clone()])?;
+        value_of(text, &name, kind, usize::MAX).map(|value| &text[value.range])
+    }
+
+    #[test]
+    fn a_value_ends_where_it_ends() {
+        for (text, expected) in [
+            ("DB_PASSWORD=Summer2024$extra&more", "Summer2024$extra&more"),
+            ("DB_PASSWORD=a=b.c?\nNEXT=1", "a=b.c?"),
+            ("?password=abc&user=bob", "abc"),
+            ("Server=x;Password=a;b;Trusted=yes", "a;b"),
+            ("password: \"it's \\\"mine\\\" 1\" # x", "it's \\\"mine\\\" 1"),
+            (r#"{\"password\": \"ab$c\", \"x\": 1}"#, "ab$c"),
+            (r"x\nDB_PASSWORD=abc\nNEXT=1", "abc"),
+            ("echo \"TOKEN=abc\" > x", "abc"),
+            ("TOKEN=ab\"cd'ef", "ab\"cd'ef"),
+            ("f(password=abc)", "abc"),
+            ("API_KEY=abc)d(e", "abc)d(e"),
+            ("--password abc def", "abc"),
+            ("--api-key=abc def", "abc"),
+            ("<password>a b</password>", "a"),
+            ("<add key=\"DbPassword\" value=\"x y\" />", "x y"),
+            ("- name: DB_PASSWORD\n  value: abc", "abc"),
+            ("const apiKey: string = 'abc';", "abc"),
+            ("os.getenv('DB_PASSWORD', 'abc')", "abc"),
+            ("password => b'abc',", "abc"),
+        ] {
+            assert_eq!(value(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn passwords_of_addresses_may_hold_what_divides_them() {
+        let password = |text: &str| {
+            let sign = text.find("://").expect("an address");
+            url_password(text, sign..sign + 3).map(|range| text[range].to_owned())
+        };
+        assert_eq!(password("postgres://u:p@ss/w:rd@host/db").as_deref(), Some("p@ss/w:rd"));
+        assert_eq!(password("https://u:abc@host/a@b").as_deref(), Some("abc@host/a"));
+        for none in ["https://host:8080/a@b", "https://user@host/x", "https://host/a:b@c", "http://[::1]:80/"]
+        {
+            assert_eq!(password(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn names_say_what_their_values_are() {
+        assert_eq!(kind_of("DB_PASSWORD"), Some(Kind::Password));
+        assert_eq!(kind_of("clientSecret"), Some(Kind::Secret));
+        assert_eq!(kind_of("APP_KEY"), Some(Kind::Secret));
+        assert_eq!(kind_of("THING_KEY"), Some(Kind::Key));
+        assert_eq!(kind_of("client-key-data"), Some(Kind::Data));
+        for none in
+            ["public_key", "max_tokens", "nextPageToken", "token_count", "tokenAddress", "monkey", "key"]
+        {
+            assert_eq!(kind_of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn all_values_of_a_secret_of_kubernetes_count() {
+        let text =
+            "apiVersion: v1\ndata:\n  a: aGVsbG8=\n  b: \"d29ybGQ=\"\nkind: Secret\nmetadata:\n  name: x\n";
+        let values: Vec<&str> = kube_values(text, 50).into_iter().map(|range| &text[range]).collect();
+        assert_eq!(values, ["aGVsbG8=", "d29ybGQ="]);
+        let json = r#"{"kind": "Secret", "data": {"a": "aGVsbG8=", "b": "d29ybGQ="}}"#;
+        let values: Vec<&str> = kube_values(json, 5).into_iter().map(|range| &json[range]).collect();
+        assert_eq!(values, ["aGVsbG8=", "d29ybGQ="]);
+    }
+}

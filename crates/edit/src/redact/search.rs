@@ -1,0 +1,476 @@
+//! One search for all rules.
+//!
+//! All words of all rules are looked for at once; where one stands, its rules are tried there and nowhere else. So
+//! the work grows with the text and with the words in it, not with the number of rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::named::{self, Kind, SERVICES, WORDS};
+use super::rules::{Class, PATTERNS, Pattern, TOKENS, Token};
+use super::value::{Named, entropy, fits, is_data, is_scrambled, is_secret, without_marks};
+use super::views;
+use super::{Hit, hit, snapped};
+
+/// Rules before this one know what they find by itself.
+pub(super) const FIRST_CAREFUL: usize = 10_000;
+
+/// Views are made of views, so deep.
+const DEPTH: usize = 3;
+/// A pattern that may begin before its word is tried so far behind it.
+const AHEAD: usize = 256;
+
+/// Rules that are neither tokens nor patterns.
+const OTHERS: [&str; 10] = [
+    "also",
+    "url-password",
+    "kubernetes-secret",
+    "key-array",
+    "password",
+    "assignment",
+    "key",
+    "service-key",
+    "key-data",
+    "azure-shared-key",
+];
+
+/// What is tried where a word stands.
+#[derive(Debug, Clone, Copy)]
+enum Try {
+    Token(u16, u16),
+    Pattern(u16),
+    Name,
+    Address,
+    Kubernetes,
+}
+
+/// All rules, made ready once.
+pub(super) struct Search {
+    patterns: Vec<OnceLock<Regex>>,
+    words: AhoCorasick,
+    /// What is tried at each word.
+    tries: Vec<Vec<Try>>,
+    /// Words of names that say something.
+    names: AhoCorasick,
+}
+
+/// All rules.
+pub(super) fn search() -> &'static Search {
+    static READY: OnceLock<Search> = OnceLock::new();
+    READY.get_or_init(Search::new)
+}
+
+/// Tells whether a rule has this name.
+pub(super) fn is_rule(name: &str) -> bool {
+    static NAMES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
+    let names = || {
+        let tokens = TOKENS.iter().map(|token| token.name);
+        tokens.chain(PATTERNS.iter().map(|pattern| pattern.name)).chain(OTHERS).collect()
+    };
+    NAMES.get_or_init(names).contains(name)
+}
+
+/// Makes a pattern ready: few are ever asked.
+fn ready(rule: &Pattern) -> Regex {
+    let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
+        Some(rest) => ("(?i)", rest),
+        None => ("", rule.pattern),
+    };
+    let begins = rest.strip_prefix(r"\b");
+    let pattern = match begins {
+        _ if rule.back == 0 => format!(r"{flags}\A(?:{})", begins.unwrap_or(rest)),
+        // What stands before it may be the colour of a terminal.
+        Some(rest) => format!(r"{flags}(?:\b|\[[0-9;]{{0,8}}m)({rest})"),
+        None => rule.pattern.to_owned(),
+    };
+    RegexBuilder::new(&pattern).unicode(false).size_limit(1 << 24).build().expect(rule.name)
+}
+
+/// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
+fn begins_at(bytes: &[u8], at: usize) -> bool {
+    let before = &bytes[..at];
+    match before {
+        [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
+        [.., b'%', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => true,
+        [.., b'\\', b'u', a, b, c, d] if [a, b, c, d].iter().all(|b| b.is_ascii_hexdigit()) => true,
+        [.., b'0'..=b'9' | b'[' | b';', b'm'] => {
+            memchr::memrchr(b'[', &before[at.saturating_sub(10)..]).is_some()
+        }
+        [.., b] => !b.is_ascii_alphanumeric(),
+        [] => true,
+    }
+}
+
+impl Search {
+    fn new() -> Self {
+        let mut words: BTreeMap<String, Vec<Try>> = BTreeMap::new();
+        let mut add = |word: &str, what: Try| words.entry(word.to_ascii_lowercase()).or_default().push(what);
+        for (n, token) in (0..).zip(TOKENS) {
+            for (head, word) in (0..).zip(token.heads) {
+                add(word, Try::Token(n, head));
+            }
+        }
+        for (n, pattern) in (0..).zip(PATTERNS) {
+            for word in pattern.words {
+                add(word, Try::Pattern(n));
+            }
+        }
+        for word in WORDS.iter().chain(SERVICES) {
+            add(word, Try::Name);
+        }
+        for word in ["://", r":\/\/", r":\\/\\/"] {
+            add(word, Try::Address);
+        }
+        for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
+            add(word, Try::Kubernetes);
+        }
+        let finder = AhoCorasickBuilder::new()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(words.keys())
+            .expect("few words");
+        Self {
+            patterns: PATTERNS.iter().map(|_| OnceLock::new()).collect(),
+            words: finder,
+            names: AhoCorasickBuilder::new()
+                .ascii_case_insensitive(true)
+                .build(WORDS.iter().chain(SERVICES))
+                .expect("few words"),
+            tries: words.into_values().collect(),
+        }
+    }
+
+    /// Finds secrets in a text, however it is spelled; hits may overlap.
+    pub(super) fn find(&self, text: &str, hits: &mut Vec<Hit>) {
+        if !is_data(text) {
+            self.find_views(text, DEPTH, hits);
+        }
+        self.find_base64(text, hits);
+    }
+
+    /// Finds secrets in a text and in what it reads as.
+    fn find_views(&self, text: &str, depth: usize, hits: &mut Vec<Hit>) {
+        self.find_plain(text, hits);
+        key_arrays(text, hits);
+        let mut inner = Vec::new();
+        views::each_percent(text, |place, view| {
+            self.find_plain(&view.text, &mut inner);
+            key_arrays(&view.text, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+        });
+        for place in views::pieces(text) {
+            let Some(view) = views::unnumbered(&text[place.clone()]) else { continue };
+            self.find_plain(&view.text, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+        }
+        if depth == 0 || memchr::memchr(b'\\', text.as_bytes()).is_none() {
+            return;
+        }
+        for place in views::pieces(text) {
+            let Some(view) = views::unescaped(&text[place.clone()]) else { continue };
+            self.find_views(&view.text, depth - 1, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+        }
+    }
+
+    /// Finds secrets in base64; all of it goes then.
+    fn find_base64(&self, text: &str, hits: &mut Vec<Hit>) {
+        let mut inner = Vec::new();
+        views::each_base64(text, |place, decoded| {
+            self.find_views(decoded, 1, &mut inner);
+            if let Some(best) = inner.drain(..).min_by_key(|hit| hit.rank) {
+                hits.push(Hit { range: place, ..best });
+            }
+        });
+    }
+
+    /// Finds secrets in a text as it is spelled.
+    fn find_plain(&self, text: &str, hits: &mut Vec<Hit>) {
+        let bytes = text.as_bytes();
+        let mut named = named::Progress::default();
+        let mut runs = Runs::default();
+        let mut kubernetes = 0;
+        let mut done: Vec<Done> = Vec::new();
+        for found in self.words.find_overlapping_iter(text) {
+            let word = found.range();
+            for what in &self.tries[found.pattern().as_usize()] {
+                match *what {
+                    Try::Token(n, head) => {
+                        let token = &TOKENS[usize::from(n)];
+                        let head = token.heads[usize::from(head)];
+                        if &bytes[word.clone()] == head.as_bytes()
+                            && let Some(range) = token_at(token, bytes, &word, &mut runs)
+                        {
+                            hits.push(hit(range, usize::from(n) + 1, token.name.into()));
+                        }
+                    }
+                    Try::Pattern(n) => {
+                        let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
+                            done.push(Done { rule: n, end: 0, failed: 0 });
+                            done.len() - 1
+                        });
+                        if done[at].end <= word.start {
+                            match self.pattern_at(n, text, &word, done[at].window(), hits) {
+                                Some(end) => done[at].end = end,
+                                None => done[at].failed += 1,
+                            }
+                        }
+                    }
+                    Try::Name => {
+                        if let Some((range, kind)) = named::find(text, word.clone(), &mut named) {
+                            hits.push(careful_hit(snapped(text, range), kind));
+                        }
+                    }
+                    Try::Address => {
+                        if let Some(range) = named::url_password(text, word.clone()) {
+                            let value = without_marks(&text[range.clone()]);
+                            if is_url_password(&value) {
+                                hits.push(hit(snapped(text, range), FIRST_CAREFUL, "url-password".into()));
+                            }
+                        }
+                    }
+                    Try::Kubernetes if word.start < kubernetes => {}
+                    Try::Kubernetes => {
+                        kubernetes = word.start + named::FAR / 4;
+                        let values = named::kube_values(text, word.start).into_iter();
+                        let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
+                        hits.extend(values.map(|range| {
+                            hit(snapped(text, range), FIRST_CAREFUL + 1, "kubernetes-secret".into())
+                        }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries a pattern at a word; returns where it matched last.
+    fn pattern_at(
+        &self,
+        n: u16,
+        text: &str,
+        word: &Range<usize>,
+        window: usize,
+        hits: &mut Vec<Hit>,
+    ) -> Option<usize> {
+        let n = usize::from(n);
+        let rule = &PATTERNS[n];
+        let bytes = text.as_bytes();
+        let anchored = rule.back == 0;
+        if anchored
+            && rule.pattern.trim_start_matches("(?i)").starts_with(r"\b")
+            && !begins_at(bytes, word.start)
+        {
+            return None;
+        }
+        let start = word.start.saturating_sub(rule.back);
+        // What stands right before the word is part of it.
+        let part = |b: &u8| b.is_ascii_alphanumeric() || b"_~.+/-".contains(b);
+        if !anchored
+            && !rule.careful
+            && !bytes[start.max(word.start.saturating_sub(8))..word.start].iter().all(part)
+        {
+            return None;
+        }
+        let regex = self.patterns[n].get_or_init(|| ready(rule));
+        let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { AHEAD }));
+        let mut found = regex.captures(&bytes[start..end])?;
+        // A window may end within a match.
+        if anchored && end < bytes.len() && found.get(0).is_some_and(|all| start + all.end() + 64 >= end) {
+            end = bytes.len();
+            found = regex.captures(&bytes[start..end])?;
+        }
+        let all = found.get(0)?;
+        let value = found.get(1).unwrap_or(all);
+        let mut range = start + value.start()..start + value.end();
+        // A window may end within a value.
+        while !anchored && range.end == end && bytes.get(range.end).is_some_and(|b| Class::Base64.has(*b)) {
+            range.end += 1;
+        }
+        let range = snapped(text, range);
+        let before = &text[text.floor_char_boundary(start + all.start())..range.start];
+        let value = &text[range.clone()];
+        if fits(rule, value, before) {
+            let rank = if rule.careful { FIRST_CAREFUL + 2 + n } else { TOKENS.len() + n + 1 };
+            hits.push(hit(range, rank, rule.name.into()));
+        }
+        Some(start + all.end())
+    }
+}
+
+/// How often a pattern was tried in a text.
+struct Done {
+    rule: u16,
+    /// Where it matched last.
+    end: usize,
+    failed: usize,
+}
+
+impl Done {
+    /// How far it looks. A text in which it fails again and again is not read to its end each time.
+    fn window(&self) -> usize {
+        match self.failed {
+            0..64 => usize::MAX,
+            64..1024 => 4096,
+            _ => 512,
+        }
+    }
+}
+
+/// Where characters of the classes end, so that a text of nothing but beginnings is read once.
+#[derive(Default)]
+struct Runs([Range<usize>; 5]);
+
+impl Runs {
+    /// Where the characters of a class that begin at `at` end.
+    fn end(&mut self, class: Class, bytes: &[u8], at: usize) -> usize {
+        let last = &mut self.0[class as usize];
+        if !last.contains(&at) {
+            *last = at..at + bytes[at..].iter().take_while(|b| class.has(**b)).count();
+        }
+        last.end
+    }
+}
+
+/// Puts a hit in a view where it comes from.
+fn moved(hit: Hit, source: impl Fn(Range<usize>) -> Range<usize>, by: usize) -> Hit {
+    let range = source(hit.range.clone());
+    Hit { range: by + range.start..by + range.end, ..hit }
+}
+
+fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
+    hit(range, FIRST_CAREFUL + 1000 + kind as usize, kind.rule().into())
+}
+
+/// Tells whether a name may make its value a secret.
+pub(super) fn says_something(name: &[u8]) -> bool {
+    search().names.is_match(name)
+}
+
+/// The secret in a text that stands under a name of its own, if all of it is one.
+pub(super) fn named_text(name: &str, text: &str) -> Option<Hit> {
+    if !says_something(name.as_bytes()) {
+        return None;
+    }
+    let kind = named::kind_of(name)?;
+    let trimmed = text.trim();
+    let start = text.len() - text.trim_start().len();
+    let named = Named { kind, name, quoted: true };
+    is_secret(&named, trimmed).then(|| careful_hit(start..start + trimmed.len(), kind))
+}
+
+/// The token whose head stands at a place, to where it ends.
+fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -> Option<Range<usize>> {
+    if !begins_at(bytes, head.start) {
+        return None;
+    }
+    let end = runs.end(token.class, bytes, head.end);
+    let run = end - head.end;
+    // A number with letters behind it is no number.
+    let cut = token.class == Class::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
+    if run < token.least || cut {
+        return None;
+    }
+    let value = &bytes[head.end..end.min(head.end + 400)];
+    let least = if token.weak { 3.0_f32.min(0.8 * (value.len() as f32).log2()) } else { 1.5 };
+    let mixed = match token.class {
+        Class::Hex | Class::Alnum if !token.weak => true,
+        Class::Hex => value.iter().any(u8::is_ascii_digit),
+        _ => is_mixed(value),
+    };
+    (mixed && entropy(value) >= least).then_some(head.start..end)
+}
+
+/// Tells whether letters and digits are so mixed as in no words.
+fn is_mixed(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let changes = value.windows(2).filter(|two| two[0].is_ascii_digit() != two[1].is_ascii_digit()).count();
+    let scrambled = std::str::from_utf8(value).is_ok_and(is_scrambled);
+    letters > 0 && (scrambled || digits * 12 >= value.len() && changes >= 3)
+}
+
+fn is_url_password(value: &str) -> bool {
+    let low = value.to_ascii_lowercase();
+    let sample = ["password", "pass", "pwd", "secret", "user", "passwd", "token"].contains(&&*low);
+    let said = ["example", "xxxx", "placeholder", "changeme", "${", "{{", "****", "....", "process.", "$("];
+    let code = value.starts_with(['{', '%', '*', '[', '<'])
+        || value.starts_with('$') && !value.bytes().any(|b| b.is_ascii_digit());
+    value.len() >= 3
+        && !sample
+        && !code
+        && entropy(value.as_bytes()) >= 1.5
+        && !said.iter().any(|word| low.contains(word))
+}
+
+/// Finds keys that are written as lists of their 64 bytes.
+fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
+    const STEP: usize = 120;
+    let bytes = text.as_bytes();
+    let part = |b: u8| b.is_ascii_digit() || matches!(b, b',' | b' ' | b'\n' | b'\r' | b'\t');
+    let mut at = STEP;
+    while let Some(&b) = bytes.get(at) {
+        if !b.is_ascii_digit() && b != b',' && b != b' ' && b != b'\n' {
+            at += STEP;
+            continue;
+        }
+        let before = bytes[..at].iter().rev().take(600).take_while(|b| part(**b)).count();
+        let behind = bytes[at..].iter().take(1200).take_while(|b| part(**b)).count();
+        let range = at - before..at + behind;
+        let closed = range.start > 0 && bytes[range.start - 1] == b'[' && bytes.get(range.end) == Some(&b']');
+        if closed && is_key_array(&text[range.clone()]) {
+            hits.push(hit(range.start - 1..range.end + 1, FIRST_CAREFUL - 1, "key-array".into()));
+        }
+        at += behind.max(STEP);
+    }
+}
+
+fn is_key_array(list: &str) -> bool {
+    let numbers: Option<Vec<u8>> = list.split(',').map(|n| n.trim().parse().ok()).collect();
+    numbers.is_some_and(|numbers| numbers.len() == 64 && entropy(&numbers) >= 4.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rules_can_be_used() {
+        for rule in PATTERNS {
+            assert!(!ready(rule).is_match(b""), "{} fits everything", rule.name);
+            assert!(!rule.words.is_empty(), "{} is never asked", rule.name);
+        }
+        for token in TOKENS {
+            assert!(token.least >= 10 && !token.heads.is_empty(), "{}", token.name);
+        }
+        for kind in [Kind::Password, Kind::Secret, Kind::Key, Kind::Service, Kind::Data] {
+            assert!(is_rule(kind.rule()));
+        }
+    }
+
+    fn found(text: &str) -> Vec<&str> {
+        let mut hits = Vec::new();
+        search().find(text, &mut hits);
+        super::super::apart(hits).into_iter().map(|hit| &text[hit.range]).collect()
+    }
+
+    #[test]
+    fn the_whole_secret_is_found_however_long_it_is() {
+        let long = "a1B2c3D4".repeat(150);
+        assert_eq!(found(&format!("x ghp_{long} y")), [format!("ghp_{long}")]);
+        assert_eq!(found(&format!("MY_TOKEN={long}\nx")), [&*long]);
+        assert_eq!(found(&format!("{{\\\"password\\\":\\\"{long}\\\"}}")), [&*long]);
+    }
+
+    #[test]
+    fn keys_written_as_lists_of_bytes_are_found() {
+        let bytes: Vec<String> = (0..64_u32).map(|n| (n * 37 % 256).to_string()).collect();
+        let list = format!("[{}]", bytes.join(","));
+        assert_eq!(found(&format!("key {list} end")), [&*list]);
+        let zeros = format!("[{}]", ["0"; 64].join(", "));
+        assert!(found(&zeros).is_empty());
+    }
+}

@@ -1,0 +1,334 @@
+//! Texts as they read once escapes, percent signs or base64 are resolved, and the way back.
+//!
+//! A secret may be spelled in a way that no pattern knows: in JSON that stands in JSON, in a query, in
+//! base64. A [`View`] is a text with one such spelling resolved, and knows where each of its bytes comes
+//! from, so that what is found in it can be replaced in the text itself.
+
+use std::ops::Range;
+
+/// A text with something resolved.
+pub(super) struct View {
+    pub(super) text: String,
+    /// Where each byte comes from, and where all of it ends.
+    from: Vec<u32>,
+}
+
+impl View {
+    fn with_capacity(n: usize) -> Self {
+        Self { text: String::with_capacity(n), from: Vec::with_capacity(n + 1) }
+    }
+
+    /// Where a part of it comes from.
+    pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
+        let at = |n: usize| self.from.get(n).map_or(0, |&from| from as usize);
+        at(range.start)..at(range.end)
+    }
+
+    fn copy(&mut self, text: &str, range: Range<usize>) {
+        self.text.push_str(&text[range.clone()]);
+        self.from.extend(range.map(|at| u32::try_from(at).unwrap_or(u32::MAX)));
+    }
+
+    fn push(&mut self, c: char, at: usize) {
+        self.text.push(c);
+        self.from.resize(self.text.len(), u32::try_from(at).unwrap_or(u32::MAX));
+    }
+
+    fn end(mut self, at: usize) -> Self {
+        self.from.push(u32::try_from(at).unwrap_or(u32::MAX));
+        self
+    }
+}
+
+/// Views are made of so much of a text at once, so that a long text needs little memory.
+const PIECE: usize = 1 << 20;
+/// Pieces share so much with the next one: no secret is longer.
+const SHARED: usize = 1 << 15;
+
+/// The pieces of a text that views are made of.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut at = Some(0);
+    std::iter::from_fn(move || {
+        let start = at?;
+        let end = text.ceil_char_boundary((start + PIECE + SHARED).min(text.len()));
+        at = (end < text.len()).then(|| text.floor_char_boundary(start + PIECE));
+        Some(start..end)
+    })
+}
+
+/// Resolves escapes as strings of programs have them; nothing if there are none.
+pub(super) fn unescaped(text: &str) -> Option<View> {
+    let bytes = text.as_bytes();
+    let is_escape = |&at: &usize| bytes.get(at + 1).is_some_and(|b| b"\"'nrtbfu/\\x".contains(b));
+    memchr::memchr_iter(b'\\', bytes).find(is_escape)?;
+    let mut view = View::with_capacity(text.len());
+    let mut done = 0;
+    while let Some(slash) = memchr::memchr(b'\\', &bytes[done..]).map(|at| done + at) {
+        view.copy(text, done..slash);
+        let (c, used) = escape(&bytes[slash..]);
+        view.push(c, slash);
+        done = slash + used;
+    }
+    view.copy(text, done..text.len());
+    Some(view.end(text.len()))
+}
+
+/// The character that an escape stands for, and how long it is; a slash that begins none stands for itself.
+fn escape(bytes: &[u8]) -> (char, usize) {
+    let simple = match bytes.get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b' | b'f') => ' ',
+        Some(&b @ (b'"' | b'\'' | b'/' | b'\\')) => b as char,
+        Some(b'u') => return unit(bytes).unwrap_or(('\\', 1)),
+        Some(b'x') => {
+            let c = hex(bytes.get(2..4)).and_then(char::from_u32).filter(char::is_ascii);
+            return c.map_or(('\\', 1), |c| (c, 4));
+        }
+        _ => return ('\\', 1),
+    };
+    (simple, 2)
+}
+
+/// Reads `\uXXXX`, or two of them that are one character.
+fn unit(bytes: &[u8]) -> Option<(char, usize)> {
+    let first = hex(bytes.get(2..6))?;
+    if let Some(c) = char::from_u32(first) {
+        return Some((c, 6));
+    }
+    let second = bytes.get(6..8).filter(|more| more == b"\\u").and_then(|_| hex(bytes.get(8..12)));
+    let both = second.filter(|second| (0xdc00..0xe000).contains(second) && first < 0xdc00);
+    let c = both.and_then(|second| char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00)));
+    Some(c.map_or((char::REPLACEMENT_CHARACTER, 6), |c| (c, 12)))
+}
+
+fn hex(digits: Option<&[u8]>) -> Option<u32> {
+    let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Resolves what stands behind percent signs, on the lines that have some. Gives each with its place.
+pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, View)) {
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    while let Some(sign) = memchr::memchr(b'%', &bytes[done..]).map(|at| done + at) {
+        if hex(bytes.get(sign + 1..sign + 3)).is_none() {
+            done = sign + 1;
+            continue;
+        }
+        let start = memchr::memrchr(b'\n', &bytes[done..sign]).map_or(done, |at| done + at + 1);
+        let start = text.ceil_char_boundary(start.max(sign.saturating_sub(SHARED)));
+        let end = memchr::memchr(b'\n', &bytes[sign..]).map_or(bytes.len(), |at| sign + at);
+        let end = text.floor_char_boundary(end.min(sign + PIECE));
+        visit(start..end, percent(&text[start..end]));
+        done = end;
+    }
+}
+
+fn percent(line: &str) -> View {
+    let bytes = line.as_bytes();
+    let mut view = View::with_capacity(line.len());
+    let mut done = 0;
+    for sign in memchr::memchr_iter(b'%', bytes) {
+        let Some(c) = hex(bytes.get(sign + 1..sign + 3)).and_then(char::from_u32) else { continue };
+        if sign < done || !c.is_ascii() {
+            continue;
+        }
+        view.copy(line, done..sign);
+        view.push(c, sign);
+        done = sign + 3;
+    }
+    view.copy(line, done..line.len());
+    view.end(line.len())
+}
+
+/// Takes away the numbers before the lines of a file that was read; nothing if there are none, or if no secret stands
+/// on several lines.
+pub(super) fn unnumbered(text: &str) -> Option<View> {
+    const SPANS: [&str; 6] = ["kind: Secret", "value:", ": |", ": >", "Password,", "PRIVATE KEY"];
+    number(text)?;
+    if !SPANS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
+        return None;
+    }
+    let mut view = View::with_capacity(text.len());
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        view.copy(text, at + number(line).unwrap_or(0)..at + line.len());
+        at += line.len();
+    }
+    Some(view.end(text.len()))
+}
+
+/// How long the number before a line is, with what divides it from the line.
+fn number(line: &str) -> Option<usize> {
+    let digits = line.trim_start_matches(' ');
+    let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    let sign = ["→", "\t"].iter().find(|sign| behind.starts_with(**sign))?;
+    (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
+}
+
+/// The shortest base64 that is looked into, in characters.
+const LEAST: usize = 24;
+/// So much of it is decoded.
+const DECODED: usize = 64 * 1024 / 3 * 4;
+/// What is no digit.
+const NONE: u8 = 0xff;
+
+const DIGITS: [u8; 256] = {
+    let mut digits = [NONE; 256];
+    let mut n = 0;
+    while n < 26 {
+        digits[b'A' as usize + n as usize] = n;
+        digits[b'a' as usize + n as usize] = n + 26;
+        n += 1;
+    }
+    let mut n = 0;
+    while n < 10 {
+        digits[b'0' as usize + n as usize] = n + 52;
+        n += 1;
+    }
+    digits[b'+' as usize] = 62;
+    digits[b'-' as usize] = 62;
+    digits[b'/' as usize] = 63;
+    digits[b'_' as usize] = 63;
+    digits
+};
+
+fn is_digit(b: u8) -> bool {
+    DIGITS[usize::from(b)] != NONE
+}
+
+/// Decodes base64 that stands in a text, one level deep, where it is a text. Gives it with its place.
+pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    // A run that is long enough covers one of the bytes that are looked at.
+    while let Some(&probe) = bytes.get(at + LEAST - 1) {
+        if !is_digit(probe) {
+            at += LEAST;
+            continue;
+        }
+        let before = bytes[at..at + LEAST - 1].iter().rev().take_while(|b| is_digit(**b)).count();
+        let start = at + LEAST - 1 - before;
+        let mut end = run_end(bytes, at + LEAST);
+        if end - start < LEAST {
+            at = end + 1;
+            continue;
+        }
+        let mut digits = bytes[start..end.min(start + DECODED)].to_vec();
+        // Long base64 is broken into lines.
+        while let Some(line) = next_line(bytes, start, end) {
+            if digits.len() < DECODED {
+                digits.extend_from_slice(&bytes[line.clone()]);
+            }
+            end = line.end;
+        }
+        let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=').count();
+        readable(&digits, |decoded| visit(start..end + padding, decoded));
+        at = end + padding;
+    }
+}
+
+fn run_end(bytes: &[u8], from: usize) -> usize {
+    from + bytes[from..].iter().take_while(|b| is_digit(**b)).count()
+}
+
+/// The next line of base64 whose last line ends at `end`.
+fn next_line(bytes: &[u8], start: usize, end: usize) -> Option<Range<usize>> {
+    let line = memchr::memrchr(b'\n', &bytes[start..end]).map_or(start, |at| start + at + 1);
+    if end - line < 40 || !(end - line).is_multiple_of(4) {
+        return None;
+    }
+    let breaks = match &bytes[end..] {
+        [b'\r', b'\n', ..] => 2,
+        [b'\n', ..] => 1,
+        _ => return None,
+    };
+    let next = end + breaks;
+    let next_end = run_end(bytes, next);
+    (next_end > next && next_end - next <= end - line).then_some(next..next_end)
+}
+
+/// Decodes what may begin at any of four places, and gives what is a text.
+fn readable(digits: &[u8], mut visit: impl FnMut(&str)) {
+    for shift in 0..4.min(digits.len()) {
+        let digits = &digits[shift..];
+        let head = digits.chunks_exact(4).take(4);
+        let last = digits.len() / 4 * 4;
+        let tail = digits[last.saturating_sub(16)..last].chunks_exact(4);
+        if digits.len() >= 16 && (is_text(head) || is_text(tail)) {
+            let decoded: Vec<u8> = digits.chunks(4).flat_map(decode).filter(|b| *b != 0).collect();
+            visit(&String::from_utf8_lossy(&decoded));
+        }
+    }
+}
+
+/// Up to three bytes; none are made of what is missing.
+fn decode(digits: &[u8]) -> impl Iterator<Item = u8> + use<> {
+    let value = |at: usize| digits.get(at).map_or(0, |b| u32::from(DIGITS[usize::from(*b)]));
+    let all = value(0) << 18 | value(1) << 12 | value(2) << 6 | value(3);
+    all.to_be_bytes().into_iter().skip(1).take(digits.len().saturating_sub(1))
+}
+
+/// Tells whether all that is decoded can be read; every other byte is nothing in UTF-16.
+fn is_text<'d>(mut digits: impl Iterator<Item = &'d [u8]>) -> bool {
+    digits.all(|four| decode(four).all(|b| matches!(b, 0 | b'\t' | b'\n' | b'\r' | b' '..=b'~')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_in_a_view_has_a_place_in_the_text() {
+        let text = r#"a\n\"b\u0041c\" \ud83d\ude00 d\q"#;
+        let view = unescaped(text).expect("there are escapes");
+        assert_eq!(view.text, "a\n\"bAc\" 😀 d\\q");
+        let at = view.text.find("bAc").expect("it is there");
+        assert_eq!(&text[view.source(at..at + 3)], r"b\u0041c");
+        let at = view.text.find('😀').expect("it is there");
+        assert_eq!(&text[view.source(at..at + 4)], r"\ud83d\ude00");
+        assert_eq!(view.source(0..view.text.len()), 0..text.len());
+        assert!(unescaped("C:\\Data\\").is_none());
+    }
+
+    #[test]
+    fn percent_signs_are_resolved_on_their_lines() {
+        let text = "x\na%3Db%26c 100%\ny";
+        let mut seen = Vec::new();
+        each_percent(text, |place, view| {
+            let at = view.text.find('=').expect("resolved");
+            seen.push((text[place.clone()].to_owned(), view.text.clone(), view.source(at..at + 1)));
+        });
+        assert_eq!(seen, [("a%3Db%26c 100%".to_owned(), "a=b&c 100%".to_owned(), 1..4)]);
+    }
+
+    #[test]
+    fn base64_of_texts_is_decoded_wherever_it_begins() {
+        let all = |text: &str| {
+            let mut seen = Vec::new();
+            each_base64(text, |place, decoded| seen.push((text[place].to_owned(), decoded.to_owned())));
+            seen
+        };
+        let encoded = "VGhlIHNlY3JldCBvZiB0aGUgd29ybGQ=";
+        let seen = all(&format!("x {encoded} y"));
+        assert!(seen.contains(&(encoded.to_owned(), "The secret of the world".to_owned())), "{seen:?}");
+        // What stands before it moves it.
+        let seen = all(&format!("https://h/a/{encoded}"));
+        assert!(seen.iter().any(|(_, text)| text.contains("The secret of the world")), "{seen:?}");
+        assert!(all("getElementByIdAndSomethingElse /usr/local/share/something/else").is_empty());
+        let lines = "VGhlIHNlY3JldCBvZiB0aGUgd29ybGQgaXMgdGhhdCB0\naGVyZSBpcyBub25lIGF0IGFsbA==";
+        let seen = all(lines);
+        assert_eq!(seen[0].1, "The secret of the world is that there is none at all");
+    }
+
+    #[test]
+    fn pieces_cover_a_text_and_share_their_ends() {
+        let text = "ä".repeat(PIECE);
+        let all: Vec<_> = pieces(&text).collect();
+        assert!(all[0].start == 0 && all.last().is_some_and(|last| last.end == text.len()));
+        assert!(all.windows(2).all(|two| two[1].start + SHARED / 2 < two[0].end));
+        assert_eq!(pieces("").count(), 1);
+    }
+}
