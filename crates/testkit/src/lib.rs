@@ -8,6 +8,7 @@ pub mod hoard;
 mod home;
 pub mod hostile;
 mod log;
+pub mod markdown;
 pub mod planted;
 mod shared;
 mod spelled;
