@@ -98,7 +98,11 @@ pub(crate) fn safe_link(url: &str) -> bool {
             ["http", "https", "mailto"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         }
         // A path of the machine where the conversation was held leads nowhere, but does no harm.
-        None => !url.chars().any(char::is_control),
+        // `//host` is no path: it takes the scheme of the page. A browser reads a backslash as a slash.
+        None => {
+            let host = url.starts_with(['/', '\\']) && url[1..].starts_with(['/', '\\']);
+            !host && !url.chars().any(char::is_control)
+        }
     }
 }
 
@@ -121,9 +125,15 @@ mod tests {
         for safe in ["https://a.b/c?d:e", "HTTP://x", "mailto:a@b", "#m1", "docs/a.md", "a/b:c"] {
             assert!(safe_link(safe), "{safe}");
         }
-        for unsafe_ in
-            ["javascript:alert(1)", " JavaScript:x", "data:text/html,x", "vbscript:x", "file:///etc"]
-        {
+        for unsafe_ in [
+            "javascript:alert(1)",
+            " JavaScript:x",
+            "data:text/html,x",
+            "vbscript:x",
+            "file:///etc",
+            "//a.b",
+            "/\\a.b",
+        ] {
             assert!(!safe_link(unsafe_), "{unsafe_}");
         }
         assert!(!safe_link("java\u{a}script:x"));
