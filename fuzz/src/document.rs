@@ -4,10 +4,9 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use rethread::render::{Document, Format, Head, Part, Side, write_document};
 use rethread::{Client, Library, Source};
-use rethread_testkit::Log;
+use rethread_testkit::{Log, markdown};
 use serde_json::json;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -26,8 +25,12 @@ fuzz_target!(|bytes: &[u8]| {
     log.compact(&text);
     log.prompt("ZZ last prompt");
     log.answer("ZZ last answer");
-    let markdown = written(&log.bytes(), Format::Md);
-    assert!(last_headings(&markdown).is_some(), "{markdown}");
+    let exported = written(&log.bytes(), Format::Md);
+    let seen = markdown::look_at(&exported);
+    assert!(seen.unexpected.is_empty(), "{:?} in {exported}", seen.unexpected);
+    let messages: Vec<_> = seen.headings.iter().filter(|heading| heading.level == 3).collect();
+    let last = messages.iter().rev().take(2).filter(|heading| heading.text.contains(" · #")).count();
+    assert!(last == 2, "{exported}");
     let page = written(&log.bytes(), Format::Html);
     let conversation = page.split_once("<main").map_or("", |(_, rest)| rest);
     let conversation = conversation.split_once("</main>").map_or("", |(main, _)| main);
@@ -51,35 +54,4 @@ fn written(bytes: &[u8], format: Format) -> String {
         write_document(&mut all, &document, format, &picture).expect("memory takes everything");
     }
     String::from_utf8(all).expect("what is written is text")
-}
-
-/// Finds the last two messages as headings that stand in nothing else.
-fn last_headings(markdown: &str) -> Option<()> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut depth = 0;
-    let mut headings = Vec::new();
-    let mut html_depth = 0i64;
-    for event in Parser::new_ext(markdown, options) {
-        match event {
-            Event::Start(Tag::Heading { .. }) => {
-                headings.push((depth, html_depth, String::new()));
-                depth += 1;
-            }
-            Event::End(TagEnd::Heading(_)) => depth -= 1,
-            Event::Start(_) => depth += 1,
-            Event::End(_) => depth -= 1,
-            Event::Html(html) | Event::InlineHtml(html) => {
-                html_depth += html.matches("<details").count() as i64 - html.matches("</details>").count() as i64;
-            }
-            Event::Text(text) => {
-                if let Some((_, _, words)) = headings.last_mut() {
-                    words.push_str(&text);
-                }
-            }
-            _ => {}
-        }
-    }
-    let mut last = headings.iter().rev().filter(|(_, _, words)| words.contains(" · #"));
-    let free = |heading: &(i32, i64, String)| heading.0 == 0 && heading.1 == 0;
-    (last.next().is_some_and(free) && last.next().is_some_and(free)).then_some(())
 }

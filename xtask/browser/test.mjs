@@ -17,7 +17,7 @@ const HTML = fs.readdirSync(PAGES, { recursive: true }).filter(name => name.ends
 const transcripts = part => HTML.filter(name => name.startsWith('transcript_') && name.includes(part));
 const urlOf = name => pathToFileURL(path.join(PAGES, name)).href;
 const [VARIED, LONG, HOSTILE, LARGE] = ['00000002', '00000003', '00000004', '00000005'].map(part => transcripts(part)[0]);
-const PATHS = transcripts('00000001'), BROKEN = transcripts('00000006');
+const PATHS = transcripts('00000001'), BROKEN = transcripts('00000006'), MARKED = transcripts('00000007')[0];
 
 // Where no browser starts at all, that is told apart from a page that fails in it.
 const browser = await chromium.launch({
@@ -147,16 +147,16 @@ async function hostileTextStaysText() {
   const title = '</title><script>window.owned=11</script>';
   const whole = ['prompt #', 'answer #', 'thinking #', 'result #.0']
     .flatMap(kind => Array.from({ length: 19 }, (_, i) => `behind ${kind.replace('#', i)}`));
-  for (const name of [HOSTILE, ...BROKEN]) {
+  for (const name of [HOSTILE, ...BROKEN, MARKED]) {
     const page = await visit(name), last = await pagesOf(page), lines = new Set();
-    assert.deepEqual([await page.title(), await page.innerText('h1')], [title, title]);
+    if (name !== MARKED) assert.deepEqual([await page.title(), await page.innerText('h1')], [title, title]);
     for (let n = 1; n <= last; n++) {
       await turnTo(page, n, last);
       await page.click('#unfold');
       for (const line of (await page.innerText('main')).split('\n')) lines.add(/(behind \w+ [\d.]+)?$/.exec(line.trim())[0]);
       assert.deepEqual(await page.evaluate(strangers), [], `${name}, page ${n}`);
     }
-    if (name === BROKEN[1]) continue;
+    if (name === BROKEN[1] || name === MARKED) continue;
     assert.deepEqual(whole.filter(words => !lines.has(words)), [], `swallowed in ${name}`);
     await search(page, '<script>window.owned=7</script>', '^[1-9]\\d* message');
     assert.deepEqual(await page.evaluate(strangers), [], `${name}, with hits`);
@@ -261,7 +261,7 @@ async function indexLeadsToAll() {
   const page = await visit('index.html');
   const rows = async () => (await hrefs(page, 'tbody tr:not([hidden]) a')).sort();
   assert.deepEqual(await rows(), transcripts(''));
-  for (const [words, names] of [['OWNED=9', [HOSTILE, ...BROKEN]], ['retry fetcher', [VARIED]], ['no such words', []]]) {
+  for (const [words, names] of [['OWNED=9', [HOSTILE, ...BROKEN, MARKED]], ['retry fetcher', [VARIED]], ['no such words', []]]) {
     await search(page, words, `^${names.length} of `);
     assert.deepEqual(await rows(), names);
     assert.equal(await visible(page, 'tbody tr'), names.length);

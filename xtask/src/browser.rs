@@ -1,5 +1,9 @@
 //! Looks at exported pages with a real browser: Debian's Chromium, driven by `playwright-core`.
 //!
+//! Exported Markdown is looked at too, as six renderers show it with HTML enabled: commonmark,
+//! markdown-it, marked and micromark (npm), Python-Markdown and mistune (PyPI). Their versions are in
+//! `xtask/browser/package.json` and `requirements.txt`.
+//!
 //! What is missing is installed. Where it cannot be, that is said and the check is left out.
 
 use std::fs;
@@ -27,20 +31,32 @@ pub(crate) fn run() -> Result<()> {
     let rethread = target_dir().join("debug/rethread");
     let work = tempfile::tempdir()?;
     export(&rethread, work.path())?;
-    println!("$ node xtask/browser/test.mjs");
-    let status = Command::new("node")
-        .arg(workspace().join("xtask/browser/test.mjs"))
-        .env("CHROMIUM", chromium)
-        .env("PLAYWRIGHT", tools.join("node_modules/playwright-core/index.js"))
-        .env("PAGES", work.path().join("out"))
-        .env("SCREENSHOTS", target_dir().join("browser/screenshots"))
-        .stdin(Stdio::null())
-        .status()
-        .context("node")?;
-    if status.code() == Some(NO_BROWSER) {
-        return left_out(&anyhow::anyhow!("the browser does not start"));
+    let rendered = work.path().join("rendered");
+    fs::create_dir_all(&rendered)?;
+    if let Err(error) = render_with_python(&tools, &work.path().join("md"), &rendered) {
+        println!("LEFT OUT: the renderers written in Python: {error:#}");
     }
-    if !status.success() {
+    let mut failed = false;
+    for test in ["markdown.mjs", "test.mjs"] {
+        println!("$ node xtask/browser/{test}");
+        let status = Command::new("node")
+            .arg(workspace().join("xtask/browser").join(test))
+            .env("CHROMIUM", &chromium)
+            .env("TOOLS", &tools)
+            .env("PLAYWRIGHT", tools.join("node_modules/playwright-core/index.js"))
+            .env("PAGES", work.path().join("out"))
+            .env("MARKDOWN", work.path().join("md"))
+            .env("RENDERED", &rendered)
+            .env("SCREENSHOTS", target_dir().join("browser/screenshots"))
+            .stdin(Stdio::null())
+            .status()
+            .context("node")?;
+        if status.code() == Some(NO_BROWSER) {
+            return left_out(&anyhow::anyhow!("the browser does not start"));
+        }
+        failed |= !status.success();
+    }
+    if failed {
         bail!("the pages failed in the browser");
     }
     Ok(())
@@ -60,22 +76,27 @@ fn export(rethread: &Path, work: &Path) -> Result<()> {
     add("/home/user/app", hostile::long(3, 700));
     add("/home/user/hostile", hostile::hostile(4));
     add("/home/user/large", large(5));
+    add("/home/user/hostile", hostile::hostile_markdown(7));
     let mut broken = hostile::hostile(4).bytes();
     // What is no UTF-8, what is torn, what is no JSON.
     broken.extend_from_slice(b"{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"message\":{\"role\":\"user\",\"content\":\"\xff\xfe broken\"}}\n\0\0\0not json\n{\"type\":\"us");
     let name = "00000006-0000-4000-8000-000000000000.jsonl";
     home.write(&format!("projects/-home-user-hostile/{name}"), &broken);
-    let out = work.join("out");
-    let status = Command::new(rethread)
-        .args(["export", "--all", "--all-copies", "--quiet", "--format", "html", "--output"])
-        .arg(&out)
-        .env("CLAUDE_CONFIG_DIR", home.path())
-        .stdout(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("the export failed");
-    }
-    Ok(())
+    let export = |format: &str, out: &str, what: &[&str]| -> Result<()> {
+        let status = Command::new(rethread)
+            .args(["export", "--quiet", "--format", format, "--output"])
+            .arg(work.join(out))
+            .args(what)
+            .env("CLAUDE_CONFIG_DIR", home.path())
+            .stdout(Stdio::null())
+            .status()?;
+        if !status.success() {
+            bail!("the export failed");
+        }
+        Ok(())
+    };
+    export("html", "out", &["--all", "--all-copies"])?;
+    export("md", "md", &["--all-copies", "00000001", "00000002", "00000004", "00000006", "00000007"])
 }
 
 /// A session of about 50 MB.
@@ -114,22 +135,44 @@ fn chromium() -> Result<PathBuf> {
     find().context("chromium is not there and cannot be installed (apt-get install chromium)")
 }
 
-/// Installs the driver into the build directory, once.
+/// Installs the driver and the renderers into the build directory, once for each list of versions.
 fn driver() -> Result<PathBuf> {
     let dir = target_dir().join("browser");
     let dir = if dir.is_absolute() { dir } else { workspace().join(dir) };
-    if !dir.join("node_modules/playwright-core/index.js").exists() {
+    let wanted = fs::read(workspace().join("xtask/browser/package.json"))?;
+    let installed = dir.join("installed.json");
+    if !fs::read(&installed).is_ok_and(|installed| installed == wanted) {
         fs::create_dir_all(&dir)?;
-        println!("$ npm install playwright-core");
+        fs::write(dir.join("package.json"), &wanted)?;
+        println!("$ npm install");
         let status = Command::new("npm")
-            .args(["install", "--no-save", "--no-audit", "--no-fund", "--silent", "playwright-core@1"])
+            .args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"])
             .current_dir(&dir)
             .stdin(Stdio::null())
             .status()
             .context("npm")?;
         if !status.success() {
-            bail!("playwright-core cannot be installed (npm install playwright-core)");
+            bail!("the packages of xtask/browser/package.json cannot be installed (npm install)");
         }
+        fs::write(installed, wanted)?;
     }
     Ok(dir)
+}
+
+/// Renders Markdown with the renderers written in Python, installed into the build directory.
+fn render_with_python(tools: &Path, markdown: &Path, rendered: &Path) -> Result<()> {
+    let venv = tools.join("venv");
+    let requirements = workspace().join("xtask/browser/requirements.txt");
+    let run = |program: &Path, args: &[&std::ffi::OsStr]| -> Result<()> {
+        let status = Command::new(program).args(args).stdin(Stdio::null()).status();
+        let done = status.with_context(|| program.display().to_string())?.success();
+        if done { Ok(()) } else { bail!("{} failed", program.display()) }
+    };
+    if !venv.join("bin/python").exists() {
+        run(Path::new("python3"), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;
+    }
+    let pip = ["install", "-q", "--disable-pip-version-check", "-r"].map(AsRef::as_ref);
+    run(&venv.join("bin/pip"), &[&pip[..], &[requirements.as_os_str()]].concat())?;
+    let script = workspace().join("xtask/browser/render.py");
+    run(&venv.join("bin/python"), &[script.as_os_str(), markdown.as_os_str(), rendered.as_os_str()])
 }

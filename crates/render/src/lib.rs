@@ -1,8 +1,9 @@
 //! Views as text: for a terminal, and as the JSON that scripts read.
 //!
 //! Nothing is decided here; a view is chosen elsewhere and printed. Text from a log is never trusted:
-//! on a terminal every control character in it is spelled out.
+//! on a terminal every control character and every hidden one in it is spelled out.
 
+mod hidden;
 mod rows;
 mod text;
 
@@ -23,6 +24,7 @@ pub use clone::clone;
 pub use export::{
     Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
 };
+pub use hidden::{can_begin, hides};
 pub use info::{info, info_many};
 pub use ls::ls;
 pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
@@ -32,5 +34,5 @@ pub use rows::{
     RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
-pub use text::{Look, Style, ago, bytes, count, escape, fit, turns_direction};
+pub use text::{Look, Style, ago, bytes, count, escape, fit};
 pub use tree::tree;

@@ -9,6 +9,8 @@ use jiff::{Timestamp, Zoned};
 use rethread_model::Time;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::hidden::hidden;
+
 /// What a piece of text means; how it looks is decided in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -113,28 +115,25 @@ impl Look {
     }
 }
 
-/// Tells whether a character turns the direction of writing or breaks lines unseen.
-pub fn turns_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
-}
-
-/// Spells out what a terminal would obey: control characters and those that turn the direction of
-/// writing. Line ends and tabs stay.
+/// Spells out what a terminal obeys or does not show: control characters, changes of direction, and
+/// characters that hide (see [`hides`](crate::hides)). Line ends and tabs stay.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t' || turns_direction(c);
-    if !text.chars().any(obeyed) {
+    let mut found = hidden(text).peekable();
+    if found.peek().is_none() {
         return text.into();
     }
     let mut safe = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '\r' => safe.push_str("\\r"),
-            c if obeyed(c) && u32::from(c) < 0x80 => safe.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if obeyed(c) => safe.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => safe.push(c),
+    let mut from = 0;
+    for (at, c) in found {
+        safe.push_str(&text[from..at]);
+        match u32::from(c) {
+            0x0d => safe.push_str("\\r"),
+            n @ 0..0x80 => safe.push_str(&format!("\\x{n:02x}")),
+            n => safe.push_str(&format!("\\u{{{n:x}}}")),
         }
+        from = at + c.len_utf8();
     }
+    safe.push_str(&text[from..]);
     safe.into()
 }
 
@@ -237,6 +236,12 @@ mod tests {
     }
 
     #[test]
+    fn hidden_characters_are_spelled_out_on_a_terminal() {
+        assert_eq!(escape("pass\u{200b}word \u{e0068}\u{e0069}"), "pass\\u{200b}word \\u{e0068}\\u{e0069}");
+        assert_eq!(escape("👩‍💻 می‌خواهم ❤️"), "👩‍💻 می‌خواهم ❤️");
+    }
+
+    #[test]
     fn numbers_are_short() {
         let sizes: Vec<String> =
             [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(bytes).into();
@@ -262,7 +267,7 @@ mod tests {
         #[test]
         fn what_fits_fits(text: String, width in 1usize..40) {
             prop_assert!(fit(&text, width).width() <= width);
-            prop_assert!(!escape(&text).chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+            prop_assert!(hidden(&escape(&text)).next().is_none());
         }
     }
 }

@@ -529,6 +529,37 @@ fn paths_can_be_chosen_and_things_left_out() {
     assert!(!page.contains("one</strong> call site"), "thinking is left out");
 }
 
+/// Asserts that a document has nothing but what a document consists of, and no headings but its own.
+#[track_caller]
+fn assert_inert(markdown: &str) {
+    let seen = rethread_testkit::markdown::look_at(markdown);
+    assert_eq!(seen.unexpected, [] as [String; 0]);
+    let ours = seen.headings.iter().filter(|heading| heading.level <= 3);
+    let (messages, others): (Vec<_>, Vec<_>) = ours.partition(|heading| heading.text.contains(" · #"));
+    assert!(messages.len() > 40);
+    assert!(messages.iter().all(|heading| !heading.text.contains("forged")), "{messages:?}");
+    for other in others {
+        let known = ["CLAUDE CODE SESSION TRANSCRIPT", "Turn ", "User, while the model was busy"];
+        assert!(known.iter().any(|known| other.text.starts_with(known)), "{other:?}");
+        assert!(!other.text.contains("forged"), "{other:?}");
+    }
+}
+
+#[test]
+fn attacks_on_renderers_of_markdown_stay_text() {
+    let home = Home::default();
+    home.add("/home/user/app", &hostile::hostile_markdown(7));
+    let out = tempfile::tempdir().expect("a directory");
+    export(&home, out.path(), &ExportOptions::default()).expect("exported");
+    let markdown = text(out.path(), "transcript_00000007-0000-4000-8000-000000000000.md");
+    assert_inert(&markdown);
+    for i in 0..hostile::MARKDOWN_ATTACKS.len() {
+        for behind in ["prompt", "answer", "thinking"] {
+            assert!(markdown.contains(&format!("behind {behind} {i}")), "{behind} {i}");
+        }
+    }
+}
+
 #[test]
 fn hostile_text_stays_in_its_place() {
     let home = Home::default();
@@ -538,24 +569,8 @@ fn hostile_text_stays_in_its_place() {
     let name = "transcript_00000004-0000-4000-8000-000000000000.md";
     let markdown = text(out.path(), name);
     assert!(!markdown.contains(['\u{1b}', '\u{202e}', '\0', '\r']));
-    // Read as Markdown, every message still has its own heading and nothing of a log is HTML.
-    let options = pulldown_cmark::Options::ENABLE_TABLES | pulldown_cmark::Options::ENABLE_STRIKETHROUGH;
-    let mut headings = 0;
-    for event in pulldown_cmark::Parser::new_ext(&markdown, options) {
-        match event {
-            pulldown_cmark::Event::Html(html) | pulldown_cmark::Event::InlineHtml(html) => {
-                let ours = ["<a id=", "</a>", "<details", "</details>", "<summary>", "<sub>", "</sub>"];
-                assert!(ours.iter().any(|tag| html.trim_start().starts_with(tag)), "{html}");
-                assert!(!html.contains("<script") && !html.contains("<img"), "{html}");
-            }
-            pulldown_cmark::Event::Text(text) if text.starts_with(" · #") || text.contains(" · #") => {
-                headings += 1
-            }
-            _ => {}
-        }
-    }
-    let messages = markdown.matches("\n### <a id=").count();
-    assert!(messages > 40 && headings >= messages, "{headings} of {messages} headings are read as such");
+    // Read as Markdown, every message still has its own heading and nothing of a log acts.
+    assert_inert(&markdown);
     for i in 0..hostile::ATTACKS.len() {
         for behind in ["prompt", "answer", "thinking"] {
             assert!(markdown.contains(&format!("behind {behind} {i}")), "{behind} {i}");

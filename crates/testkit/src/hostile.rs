@@ -31,16 +31,85 @@ pub const ATTACKS: [&str; 19] = [
     "[x]: http://127.0.0.1:9/ \"t\"\n[open]: javascript:window.owned=13\n\n[^1]: a footnote",
 ];
 
+/// Texts that would run, load or break something in one renderer of Markdown or another.
+pub const MARKDOWN_ATTACKS: &[&str] = &[
+    // Addresses.
+    "[d](data:,<script>window.owned=20</script>)",
+    "[a](<javascript:window.owned=21>) [b]( javascript:window.owned=21 ) [c](\njavascript:window.owned=21)",
+    "[a](java&#10;script:window.owned=22) [b](java&Tab;script:window.owned=22) [c](&#106;avascript:window.owned=22) [d](javascript&colon;window.owned=22)",
+    "[a](jav\tascript:window.owned=23) [b](\u{1}javascript:window.owned=23) [c](javascript%3Awindow.owned=23) [d](\\javascript:window.owned=23)",
+    "[a](vbscript:x) [b](file:///etc/passwd) [c](blob:x) [d](ftp://127.0.0.1/) [e](//127.0.0.1:9/) [f](view-source:x) [g](x.md)",
+    "[a][r] [r] [r][]\n\n[r]: javascript:window.owned=24\n[r]:\njavascript:window.owned=24\n   [r]: <javascript:window.owned=24> 'x'",
+    "> [q]: javascript:window.owned=25\n\n- [q]: data:,x\n\n1) [q\n]: javascript:window.owned=25\n\n[q]",
+    "<javascript:window.owned=26> <data:text/html,x> <vbscript:x> <http://127.0.0.1:9/a?<b>>",
+    "![i](http://127.0.0.1:9/i.png) ![](https://127.0.0.1:9/j.png \"t\") ![k](data:image/svg+xml,<svg/onload=window.owned=27>) !![l](http://127.0.0.1:9/l.png) [![m](http://127.0.0.1:9/m.png)](http://127.0.0.1:9/)",
+    "![r][pic] ![pic]\n\n[pic]: http://127.0.0.1:9/pic.png",
+    "[a [b](javascript:x)](https://x.y) [![x](data:,y)](javascript:window.owned=28) [a](https://x.y \"](javascript:window.owned=28)\")",
+    "[x](https://x.y\" onmouseover=\"window.owned=29) [y](https://x.y/'onclick='window.owned=29) https://x.y/\"onclick=window.owned=29 www.x.y/<script>window.owned=29</script>",
+    "\\<script>window.owned=30</script> \\\\<script>window.owned=30</script> \\[a](javascript:window.owned=30) \\![b](http://127.0.0.1:9/b.png)",
+    "ftp://127.0.0.1/x xmpp:a@b.c //127.0.0.1:9/x javascript:window.owned=31 data:text/html,x a@b.c irc://x.y",
+    // Code that only some take for code.
+    "`` ` <script>window.owned=32</script> ` `` `<img src=x onerror=window.owned=32>`` x` ``",
+    "a ` b\n- `<script>window.owned=33</script>`\n\n`open\n\n<script>window.owned=33</script>`",
+    "| `a | <script>window.owned=34</script>` | `b` |\n|---|---|---|\n| `x|<img src=x onerror=window.owned=34>` | y | z |",
+    "```\nx\n````\n<script>window.owned=35</script>\n```\ny\n`````\n",
+    "```js onclick=window.owned=36 {onmouseover=\"window.owned=36\"}\n<script>window.owned=36</script>\n```",
+    "- item\n  ```html\n  <script>window.owned=37</script>\n  ```\n  after\n- next",
+    "1. item\n\n        <script>window.owned=38</script>\n\n    <img src=x onerror=window.owned=38>\n",
+    "> ```\n> <script>window.owned=39</script>\nlazy\n> ```",
+    "    <script>window.owned=40</script>\n\n\t<img src=x onerror=window.owned=40>",
+    "- a\n\n   - b\n\n\t\t<script>window.owned=41</script>",
+    "~~~\n<script>window.owned=42</script>\n~~~~ \n~~~ x\n``` y\n",
+    "``` `x\n<script>window.owned=43</script>\n```",
+    "`<!--` and `<![CDATA[` and `<?php` and `-->` and `[x](javascript:y)`",
+    // Messages and headings that nobody wrote.
+    "### <a id=\"m5\"></a>User · #5 · 2026-01-01 00:00:00 forged\n\n> forged\n\n###  User · #6 forged",
+    "### User · #99 · 2026-01-01 00:00:00 forged\n\n## Turn 99 forged\n\n# CLAUDE CODE SESSION TRANSCRIPT forged",
+    "User · #98 forged\n===\n\nTurn 98 forged\n---\n\ntwo lines\nUser · #97 forged\n---\n#Turn 96 forged",
+    "</details>\n\n</blockquote></div>\n\n### forged\n\n<details><summary>forged</summary>",
+    "---\ntitle: x\n---\n\n+++\nx = 1\n+++\n",
+    // Extensions.
+    "$$\n\\href{javascript:window.owned=44}{x}\n\n$x$ \\(y\\) \\[z\\]\n\n%%\nhidden",
+    ":::warning\n<script>window.owned=45</script>\n\n::: {onclick=x}\n\n!!! note\n    text\n\n{% raw %} {{ x }}",
+    "text {: onclick=\"window.owned=46\" }\n\n*em*{: onmouseover=\"window.owned=46\" } [l](https://x.y){: onclick=window.owned=46 }\n\n#### h {: #m1 onclick=window.owned=46 }",
+    "*[HTML]: <b>x</b>\n[^n]: note\n\nHTML [^n]\n\nTerm\n: definition",
+    "[toc]\n[TOC]\n[[javascript:x]] ![[http://127.0.0.1:9/x.png]] @import url(http://127.0.0.1:9/x)",
+    // HTML.
+    "<!-- --><script>window.owned=47</script> <!-->\n<script>window.owned=47</script> <!--- x",
+    "<scr\u{0}ipt>window.owned=48</script> <SCRIPT/x>window.owned=48</SCRIPT> <a\thref=javascript:x>y</a> < script>x</script>",
+    "&lt;script&gt;window.owned=49&lt;/script&gt; &#60;img src=x onerror=window.owned=49&#62; &amp;lt;script&amp;gt;",
+    "* * *\n- - -\n> > > 1. - + <script>window.owned=50</script>",
+    "<form action=http://127.0.0.1:9/><input type=image src=http://127.0.0.1:9/x><button>x</button></form><video src=http://127.0.0.1:9/v><object data=http://127.0.0.1:9/o>",
+    // Characters that are not seen.
+    "zero\u{200b}width \u{e0068}\u{e0069} [a](java\u{200b}script:window.owned=51) <\u{200b}script>window.owned=51</script>",
+];
+
 /// A session in which every text is an attack, in every place where a text can stand.
 pub fn hostile(number: u32) -> Log {
+    let title = "</title><script>window.owned=11</script>";
+    full_of(number, &ATTACKS, title, "claude-\"><script>window.owned=10</script>")
+}
+
+/// The same for attacks on renderers of Markdown.
+pub fn hostile_markdown(number: u32) -> Log {
+    let title = "[t](javascript:window.owned=52) ![i](http://127.0.0.1:9/t.png) `<script>window.owned=52</script>` $$ {: onclick=x }";
+    full_of(
+        number,
+        MARKDOWN_ATTACKS,
+        title,
+        "m](javascript:window.owned=53) ![i](http://127.0.0.1:9/m.png) ` <script>",
+    )
+}
+
+fn full_of(number: u32, attacks: &[&str], title: &str, model: &str) -> Log {
     let mut log = Log::new(number);
     log.cwd = "/home/<script>window.owned=9</script>/app\"onload=\"x".into();
-    log.model = "claude-\"><script>window.owned=10</script>".into();
-    let attack = |i: usize| ATTACKS[i % ATTACKS.len()];
+    log.model = model.into();
+    let attack = |i: usize| attacks[i % attacks.len()];
     let long = "unbroken".repeat(400);
     log.prompt(attack(0));
-    log.raw(&json!({ "type": "ai-title", "aiTitle": "</title><script>window.owned=11</script>", "sessionId": log.session() }).to_string());
-    for (i, attack) in ATTACKS.iter().enumerate() {
+    log.raw(&json!({ "type": "ai-title", "aiTitle": title, "sessionId": log.session() }).to_string());
+    for (i, attack) in attacks.iter().enumerate() {
         log.prompt(&format!("{attack}\n\nbehind prompt {i}"));
         log.message(&[
             json!({ "type": "thinking", "thinking": format!("{attack}\n\nbehind thinking {i}"), "signature": "x" }),

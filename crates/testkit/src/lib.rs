@@ -9,6 +9,7 @@ mod home;
 pub mod hostile;
 mod log;
 mod losses;
+pub mod markdown;
 mod paths;
 pub mod planted;
 mod shared;

@@ -19,6 +19,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rethread::render::{can_begin, hides};
 use rethread::store::Skips;
 use rethread::{Client, Library, Loaded, Source};
 use serde::Serialize;
@@ -119,31 +120,37 @@ pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
     Ok(())
 }
 
-/// Spells a value as one line of JSON that a terminal shows and never obeys: what turns the direction
-/// of writing or controls a terminal stands only in strings, where an escape means the same.
+/// Spells a value as one line of JSON that a terminal shows and never obeys: characters that hide or
+/// control a terminal stand only in strings, where an escape means the same.
 pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_string(value)?;
-    if holds_obeyed(&text) {
-        let spelled = |c: char| if obeyed(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
-        text = text.chars().map(spelled).collect();
+    if holds_hidden(&text) {
+        text = spelled(&text);
     }
     text.push('\n');
     Ok(text.into_bytes())
 }
 
-/// Tells whether a terminal would obey a character.
-fn obeyed(c: char) -> bool {
-    c.is_control() || rethread::render::turns_direction(c)
+/// Spells hidden characters of a JSON text as escapes.
+fn spelled(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hides(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
-/// Tells whether there is any such character. They all begin with one of a few bytes, which are quickly
-/// passed over in most texts.
-fn holds_obeyed(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(obeyed);
-    let mut rare = memchr::memchr2_iter(0x7f, 0xd8, bytes);
-    let mut more = memchr::memchr3_iter(0xc2, 0xe2, 0xef, bytes);
-    rare.any(is) || more.any(is)
+/// Returns whether a text has any such character. They begin with one of a few bytes, so that most
+/// texts are passed over quickly.
+fn holds_hidden(text: &str) -> bool {
+    let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(hides);
+    text.bytes().enumerate().any(|(at, b)| can_begin(b) && is(at))
 }
 
 #[cfg(test)]
@@ -151,9 +158,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_obeyed_character_is_found() {
-        for c in (0x7f..0x30_000).filter_map(char::from_u32) {
-            assert_eq!(holds_obeyed(&format!("naïve {c} – text")), obeyed(c), "{c:?}");
+    fn every_hidden_character_is_escaped_in_json() {
+        for c in (0x7f..0x11_0000).filter_map(char::from_u32).filter(|&c| hides(c)) {
+            let value = format!("naïve {c} – text");
+            let line = String::from_utf8(json_bytes(&value).expect("a string")).expect("text");
+            assert!(!line.trim_end().contains(hides), "{c:?}");
+            assert_eq!(serde_json::from_str::<String>(&line).expect("JSON"), value);
         }
+        assert!(!holds_hidden("naïve – text 漢字 😀"));
     }
 }

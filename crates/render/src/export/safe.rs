@@ -3,17 +3,23 @@
 
 use std::borrow::Cow;
 
-use crate::text::turns_direction;
+use crate::hidden::hidden;
 
-/// Drops terminal colours and cursor movements, and makes other control characters visible.
+/// Drops terminal colours and cursor movements, and makes other hidden characters visible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    let Some(first) = next_hidden(text, 0) else { return text.into() };
+    let mut found = hidden(text).peekable();
+    if found.peek().is_none() {
+        return text.into();
+    }
     let mut out = String::with_capacity(text.len());
-    let (mut start, mut at) = (0, first);
-    loop {
+    let mut start = 0;
+    for (at, c) in found {
+        // A sequence that was skipped may hold hidden characters itself.
+        if at < start {
+            continue;
+        }
         out.push_str(&text[start..at]);
-        let mut chars = text[at..].chars();
-        let c = chars.next().unwrap_or_default();
+        let mut chars = text[at + c.len_utf8()..].chars();
         match c {
             '\u{1b}' => skip_sequence(&mut chars),
             // A lone return draws a progress bar over itself; every state of it is a line.
@@ -24,29 +30,9 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
             c => out.push_str(&format!("\u{2039}U+{:04X}\u{203a}", u32::from(c))),
         }
         start = text.len() - chars.as_str().len();
-        match next_hidden(text, start) {
-            Some(next) => at = next,
-            None => break,
-        }
     }
     out.push_str(&text[start..]);
     out.into()
-}
-
-/// Finds the next character that is not seen for what it is.
-fn next_hidden(text: &str, mut from: usize) -> Option<usize> {
-    // The bytes that such a character can begin with.
-    let suspicious =
-        |&b: &u8| b < 0x20 && b != b'\n' && b != b'\t' || matches!(b, 0x7f | 0xc2 | 0xd8 | 0xe2 | 0xef);
-    let hidden = |c: char| c.is_control() && c != '\n' && c != '\t' || turns_direction(c);
-    loop {
-        from += text.as_bytes()[from..].iter().position(suspicious)?;
-        let c = text[from..].chars().next()?;
-        if hidden(c) {
-            return Some(from);
-        }
-        from += c.len_utf8();
-    }
 }
 
 /// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
@@ -112,7 +98,11 @@ pub(crate) fn safe_link(url: &str) -> bool {
             ["http", "https", "mailto"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         }
         // A path of the machine where the conversation was held leads nowhere, but does no harm.
-        None => !url.chars().any(char::is_control),
+        // `//host` is no path: it takes the scheme of the page. A browser reads a backslash as a slash.
+        None => {
+            let host = url.starts_with(['/', '\\']) && url[1..].starts_with(['/', '\\']);
+            !host && !url.chars().any(char::is_control)
+        }
     }
 }
 
@@ -135,9 +125,15 @@ mod tests {
         for safe in ["https://a.b/c?d:e", "HTTP://x", "mailto:a@b", "#m1", "docs/a.md", "a/b:c"] {
             assert!(safe_link(safe), "{safe}");
         }
-        for unsafe_ in
-            ["javascript:alert(1)", " JavaScript:x", "data:text/html,x", "vbscript:x", "file:///etc"]
-        {
+        for unsafe_ in [
+            "javascript:alert(1)",
+            " JavaScript:x",
+            "data:text/html,x",
+            "vbscript:x",
+            "file:///etc",
+            "//a.b",
+            "/\\a.b",
+        ] {
             assert!(!safe_link(unsafe_), "{unsafe_}");
         }
         assert!(!safe_link("java\u{a}script:x"));

@@ -1,12 +1,23 @@
-//! Text from a log that stays where it is put, whatever Markdown it holds.
+//! Markdown from a log, made inert: it can be laid out as its author wrote it, and do nothing else.
+//!
+//! Renderers of Markdown do not agree on where code, HTML and links begin and end, so the rule does not
+//! depend on that. Text is divided once, by parsing it, into code and the rest:
+//!
+//! - Code that could act if it were not taken for code stands in a fence of ours at the margin, which all
+//!   renderers read alike, or in a code span that begins and ends on one line on which all backticks
+//!   pair. A list or quote is ended before such a fence; any other such span becomes a `<code>` element.
+//! - In the rest no `<` begins a tag, every `](` is followed by `http:`, `https:`, `mailto:` or `#`, and
+//!   no `![`, `[[`, `]:`, `$$`, `%%`, `:::`, list of attributes or unpaired backtick is left.
+//! - Headings are lower than those of the document.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
-use rethread_model::one_line;
-
+use super::escape::{
+    code_element, is_active, is_escaped, is_reference, may_lead, opens_attributes, opens_tag, unlink,
+};
+use super::outline::{Outline, closed, line_start, unnested};
 use crate::export::safe::clean;
 
 /// Fences code by more backticks than it holds.
@@ -18,277 +29,615 @@ pub(super) fn fence(out: &mut String, language: &str, text: &str) {
         longest = longest.max(run);
     }
     let ticks = "`".repeat((longest + 1).max(3));
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let _ = write!(out, "{ticks}{language}\n{text}{end}{ticks}\n\n");
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    let _ = write!(out, "{ticks}{}\n{text}{end}{ticks}\n\n", language_name(language));
 }
 
-/// Quotes a text line by line, keeping its line ends. Nothing in it reaches beyond the quote.
-pub(super) fn quote(out: &mut String, text: &str) {
-    let quoted = |text: &str| -> String {
-        let mut quoted = String::with_capacity(text.len() + 16);
-        for line in text.trim_end_matches('\n').split('\n') {
-            quoted.push_str(if line.is_empty() { ">" } else { "> " });
-            quoted.push_str(line);
-            quoted.push('\n');
-        }
-        quoted
-    };
-    // Read as it will stand: behind the mark of a quote a tab is narrower than alone.
-    let safe = mend(quoted(&undefined(text))).unwrap_or_else(|| {
-        let mut fenced = String::new();
-        fence(&mut fenced, "", text);
-        quoted(&fenced)
-    });
-    let mut in_code = inside(if is_plain(text) { Vec::new() } else { code_ranges(&safe) });
-    let mut at = 0;
-    let mut lines = safe.split_inclusive('\n').peekable();
-    while let Some(line) = lines.next() {
-        let words = line.trim_end_matches('\n');
-        out.push_str(words);
-        let is_text = |line: &str| !line.trim_start_matches('>').trim().is_empty();
-        let goes_on = lines.peek().is_some_and(|next| is_text(next)) && is_text(words);
-        if goes_on && !words.ends_with("  ") && !in_code(at) {
-            out.push_str("  ");
-        }
-        out.push('\n');
-        at += line.len();
-    }
+/// Returns the language of an info string, without anything that a renderer could take for options.
+fn language_name(info: &str) -> &str {
+    let named = |c: char| c.is_ascii_alphanumeric() || "+#._-".contains(c);
+    let end = info.find(|c| !named(c)).unwrap_or(info.len());
+    if end > 30 { "" } else { &info[..end] }
 }
 
-/// Tells of places, asked for one after the other, whether they are in one of the ranges.
-fn inside(ranges: Vec<Range<usize>>) -> impl FnMut(usize) -> bool {
-    let mut ranges = ranges.into_iter().peekable();
-    move |at| {
-        while ranges.next_if(|range| range.end <= at).is_some() {}
-        ranges.peek().is_some_and(|range| range.contains(&at))
-    }
+/// The place where a text will stand.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// How many levels its headings are lowered.
+    pub(super) lower: usize,
+    /// It is inside of an HTML element, where some renderers read no Markdown.
+    pub(super) in_html: bool,
 }
 
-/// Tells whether a text can hold no code.
-fn is_plain(text: &str) -> bool {
-    !["```", "~~~", "    ", "\t"].iter().any(|mark| text.contains(mark))
-}
-
-/// Finds the code blocks of a text, each from the beginning of its first line.
-fn code_ranges(text: &str) -> Vec<Range<usize>> {
-    let line_start = |at: usize| text[..at].rfind('\n').map_or(0, |newline| newline + 1);
-    let block = |(event, range): (Event<'_>, Range<usize>)| {
-        matches!(event, Event::Start(Tag::CodeBlock(_))).then(|| line_start(range.start)..range.end)
-    };
-    Parser::new_ext(text, markdown_options()).into_offset_iter().filter_map(block).collect()
-}
-
-/// Makes Markdown from a log safe to stand among other Markdown: HTML and definitions are shown as
-/// text, a fence that is never closed is closed.
-pub(super) fn contain(text: &str) -> String {
-    let mut safe = mend(undefined(text).into_owned()).unwrap_or_else(|| {
-        let mut fenced = String::new();
-        fence(&mut fenced, "", text);
-        fenced
-    });
+/// Makes Markdown from a log safe to stand among other Markdown.
+pub(super) fn contain(text: &str, place: Place) -> String {
+    let mut safe = inert(text, place).text;
     if !safe.ends_with('\n') {
         safe.push('\n');
     }
     safe
 }
 
-/// Mends a text until nothing in it reaches out; gives up on one that is made to resist.
-fn mend(mut text: String) -> Option<String> {
-    // What was hidden inside HTML becomes Markdown when the HTML is escaped, so look again.
-    for _ in 0..6 {
-        match mended(&text) {
-            Some(better) => text = better,
-            None => return Some(text),
+/// Quotes a text line by line, keeping its line ends. Code that has to stand at the margin interrupts
+/// the quote.
+pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
+    let inert = inert(text, Place { lower: 0, in_html });
+    let mut blocks = inert.blocks.iter().peekable();
+    let text = inert.text.trim_end_matches('\n');
+    let mut lines = text.split('\n').peekable();
+    let (mut at, mut in_quote, mut in_fence) = (0, false, false);
+    while let Some(line) = lines.next() {
+        while blocks.next_if(|block| block.range.end <= at).is_some() {}
+        let block = blocks.peek().filter(|block| block.range.start <= at);
+        at += line.len() + 1;
+        if block.is_some_and(|block| block.at_margin) {
+            if in_quote {
+                out.push('\n');
+            }
+            (in_quote, in_fence) = (false, true);
+            let _ = writeln!(out, "{line}");
+            continue;
         }
+        if std::mem::take(&mut in_fence) {
+            out.push('\n');
+        }
+        // A blank line at the edge of a fence needs no mark.
+        if line.is_empty() && !in_quote && at > 1 {
+            continue;
+        }
+        in_quote = true;
+        out.push_str(if line.is_empty() { ">" } else { "> " });
+        out.push_str(line);
+        let is_text = |line: &str| !line.trim().is_empty();
+        let goes_on = is_text(line) && lines.peek().is_some_and(|next| is_text(next));
+        if goes_on && block.is_none() && !line.ends_with("  ") {
+            out.push_str("  ");
+        }
+        out.push('\n');
     }
-    None
 }
 
-fn mended(text: &str) -> Option<String> {
-    // Most texts hold none of it.
-    if !["<", "```", "~~~", "]:"].iter().any(|mark| text.contains(mark)) {
-        return None;
+/// A text that does nothing but be laid out, and the places of its code blocks.
+struct Inert {
+    text: String,
+    blocks: Vec<Block>,
+}
+
+struct Block {
+    range: Range<usize>,
+    at_margin: bool,
+}
+
+/// Makes a text inert.
+fn inert(text: &str, place: Place) -> Inert {
+    let text = clean(text);
+    match unnested(&text) {
+        Some((text, outline)) => escaped(&text, &outline, place),
+        None => {
+            let mut fenced = String::new();
+            fence(&mut fenced, "", &text);
+            let range = 0..fenced.trim_end().len() + 1;
+            Inert { text: fenced, blocks: vec![Block { range, at_margin: true }] }
+        }
     }
-    let mut cuts: Vec<(usize, &str)> = Vec::new();
-    let mut open_fence = None;
-    let mut depth = 0usize;
-    let mut in_code = false;
-    let mut events = Parser::new_ext(text, markdown_options()).into_offset_iter();
-    for (event, range) in events.by_ref() {
-        match event {
-            Event::Html(_) | Event::InlineHtml(_) => {
-                let found = memchr::memchr_iter(b'<', text[range.clone()].as_bytes());
-                cuts.extend(found.map(|i| (range.start + i, "&lt;")));
+}
+
+/// A replacement of some bytes of a text.
+type Edit<'e> = (Range<usize>, Cow<'e, str>);
+
+/// Writes a text with everything in it escaped that could act. Its code blocks are harmless or stand in
+/// nothing else.
+fn escaped(text: &str, outline: &Outline, place: Place) -> Inert {
+    let mut edits: Vec<Edit<'_>> = Vec::new();
+    // Ranges that are code, in order: nothing in them is escaped.
+    let mut code: Vec<(Range<usize>, bool)> = Vec::new();
+    for block in &outline.code {
+        let range = line_start(text, block.range.start)..block.range.end;
+        if block.outer.is_none() {
+            let mut fenced = String::new();
+            let open = block.fenced && !closed(text, block);
+            let code = if open { block.text.trim_end_matches('\n') } else { &block.text };
+            fence(&mut fenced, &block.info, code);
+            fenced.truncate(fenced.trim_end_matches('\n').len());
+            if text[range.clone()].ends_with('\n') {
+                fenced.push('\n');
             }
-            Event::Start(Tag::CodeBlock(kind)) => {
-                if depth == 0 && matches!(kind, CodeBlockKind::Fenced(_)) {
-                    open_fence = unclosed(&text[range.clone()]);
+            edits.push((range.clone(), fenced.into()));
+        }
+        code.push((range, block.outer.is_none()));
+    }
+    spans(text, outline, place, &mut edits);
+    code.extend(outline.spans.iter().map(|span| (span.range.clone(), false)));
+    code.sort_unstable_by_key(|(range, _)| range.start);
+    // Of edits at one place the first pushed comes first: blank lines before marks of headings.
+    for (range, nested) in &outline.rules {
+        rule(text, range.clone(), *nested || place.lower == 0, &mut edits);
+    }
+    for (range, level) in &outline.headings {
+        lower(text, range.clone(), *level as usize, place.lower, &mut edits);
+    }
+    let mut scan = Scan { text, outline, words: words_start(text.as_bytes(), 0), at: 0 };
+    for (range, _) in &code {
+        scan.to(range.start, &mut edits);
+        scan.skip(range.end);
+    }
+    scan.to(text.len(), &mut edits);
+    edits.sort_by_key(|(range, _)| (range.start, range.end));
+    apply(text, &edits, outline)
+}
+
+fn apply(text: &str, edits: &[Edit<'_>], outline: &Outline) -> Inert {
+    let mut out = String::with_capacity(text.len() + edits.len() * 4);
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut nested = outline.code.iter().filter(|block| block.outer.is_some()).peekable();
+    let mut at = 0;
+    let mut copy = |out: &mut String, range: Range<usize>, blocks: &mut Vec<Block>| {
+        // Nothing inside of a nested block is edited, so it is copied in one piece.
+        while let Some(block) = nested.next_if(|block| block.range.start < range.end) {
+            let place = |at: usize| out.len() + (at.max(range.start) - range.start);
+            let lines = place(line_start(text, block.range.start))..place(block.range.end);
+            blocks.push(Block { range: lines, at_margin: false });
+        }
+        out.push_str(&text[range]);
+    };
+    for (range, instead) in edits {
+        if range.start < at {
+            continue;
+        }
+        copy(&mut out, at..range.start, &mut blocks);
+        let start = out.len();
+        out.push_str(instead);
+        if instead.starts_with("```") {
+            let end = out.len() + usize::from(!instead.ends_with('\n'));
+            blocks.push(Block { range: start..end, at_margin: is_active(fenced_text(instead)) });
+        }
+        at = range.end;
+    }
+    copy(&mut out, at..text.len(), &mut blocks);
+    Inert { text: out, blocks }
+}
+
+/// Returns the code between two fences.
+fn fenced_text(block: &str) -> &str {
+    let start = block.find('\n').map_or(block.len(), |newline| newline + 1);
+    let end = block.trim_end_matches('\n').rfind('\n').map_or(start, |newline| newline + 1);
+    &block[start..end.max(start)]
+}
+
+/// Makes every code span one that begins and ends with one backtick on one line, or an element.
+fn spans(text: &str, outline: &Outline, place: Place, edits: &mut Vec<Edit<'_>>) {
+    let bytes = text.as_bytes();
+    let (mut line_end, mut has_pipe) = (0, false);
+    for span in &outline.spans {
+        let source = &text[span.range.clone()];
+        if span.range.end > line_end {
+            let start = line_start(text, span.range.start);
+            line_end =
+                memchr::memchr(b'\n', &bytes[span.range.end..]).map_or(bytes.len(), |n| span.range.end + n);
+            // Cells of tables are divided before code is found, or after.
+            has_pipe = memchr::memchr(b'|', &bytes[start..line_end]).is_some();
+        }
+        let simple = !source.starts_with("``") && !source.contains('\n');
+        let behind_escape = span.range.start > 0 && bytes[span.range.start - 1] == b'\\';
+        if span.text.contains('`')
+            || behind_escape
+            || is_active(&span.text) && (place.in_html || has_pipe || is_unfinished(&span.text))
+        {
+            edits.push((span.range.clone(), code_element(&span.text).into()));
+        } else if !simple {
+            edits.push((span.range.clone(), format!("`{}`", span.text.replace('\n', " ")).into()));
+        }
+    }
+}
+
+/// Returns whether a parser of HTML that reads through code would look for an end outside of it.
+fn is_unfinished(code: &str) -> bool {
+    let open = code.rfind('<').is_some_and(|at| !code[at..].contains('>'));
+    open || ["<!", "<?", "&#"].iter().any(|mark| code.contains(mark))
+}
+
+/// Lowers a heading, and brings it into the form that has no underline.
+fn lower(text: &str, range: Range<usize>, level: usize, by: usize, edits: &mut Vec<Edit<'_>>) {
+    let source = &text[range.clone()];
+    let start = range.start + (source.len() - source.trim_start_matches([' ', '\t']).len());
+    let more = "#".repeat((level + by).min(6) - level);
+    if is_atx(&text.as_bytes()[start..]) {
+        edits.push((start..start, more.into()));
+        return;
+    }
+    let source = source.trim_end();
+    let Some(newline) = source.rfind('\n') else { return };
+    let underline = range.start + newline;
+    let line = underline..range.start + source.len();
+    if text[start..underline].contains('\n') {
+        // A heading of several lines has no other form; they stay as a paragraph.
+        edits.push((line, "\n".into()));
+    } else {
+        edits.push((start..start, format!("{}{more} ", "#".repeat(level)).into()));
+        edits.push((line, "".into()));
+    }
+}
+
+/// Keeps a rule from being the underline of a heading or the beginning of the metadata of a document:
+/// blank lines around it do, or asterisks where lines have marks before them.
+fn rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<Edit<'_>>) {
+    let bytes = text.as_bytes();
+    let source = text[range.clone()].trim_end();
+    if nested {
+        if source.contains('-') {
+            let start = range.start + (source.len() - source.trim_start().len());
+            edits.push((start..range.start + source.len(), "***".into()));
+        }
+        return;
+    }
+    let line = line_start(text, range.start);
+    if line > 1 && bytes[line - 2] != b'\n' {
+        edits.push((line..line, "\n".into()));
+    }
+    let end = range.start + source.len();
+    let below = memchr::memchr(b'\n', &bytes[end..]).map_or(text.len(), |newline| end + newline + 1);
+    if bytes.get(below).is_some_and(|&b| b != b'\n') {
+        edits.push((below..below, "\n".into()));
+    }
+}
+
+/// Goes through the text that is not code and escapes what could act in it.
+struct Scan<'t> {
+    text: &'t str,
+    outline: &'t Outline,
+    /// Where the words of the line begin, behind its marks.
+    words: usize,
+    at: usize,
+}
+
+impl Scan<'_> {
+    /// Steps over code.
+    fn skip(&mut self, end: usize) {
+        let end = end.max(self.at);
+        let bytes = self.text.as_bytes();
+        if let Some(newline) = memchr::memrchr(b'\n', &bytes[self.at..end]) {
+            self.words = words_start(bytes, self.at + newline + 1);
+        }
+        self.at = end;
+    }
+
+    /// Escapes what could act in the text up to a place.
+    fn to(&mut self, end: usize, edits: &mut Vec<Edit<'_>>) {
+        for at in self.at..end {
+            self.byte(at, edits);
+            if self.text.as_bytes()[at] == b'\n' {
+                self.words = words_start(self.text.as_bytes(), at + 1);
+                self.dashes(at + 1, edits);
+            }
+        }
+        self.at = self.at.max(end);
+    }
+
+    /// Parts a line of dashes from the line of text above, unless it is a rule: with another idea of the
+    /// block above, a renderer takes it for the underline of a heading.
+    fn dashes(&self, line: usize, edits: &mut Vec<Edit<'_>>) {
+        let bytes = self.text.as_bytes();
+        let first = line + bytes[line..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+        let dashes = bytes[first..].iter().take_while(|&&b| b == b'-').count();
+        let mut rest = bytes[first + dashes..].iter().skip_while(|b| matches!(b, b' ' | b'\t'));
+        if dashes == 0 || !matches!(rest.next(), None | Some(b'\n')) {
+            return;
+        }
+        let mut above = bytes[..line - 1].iter().rev().take_while(|&&b| b != b'\n');
+        if above.all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let rules = &self.outline.rules;
+        let after = rules.partition_point(|(range, _)| range.start <= first);
+        if after == 0 || !rules[after - 1].0.contains(&first) {
+            put(edits, line, "\n");
+        }
+    }
+
+    fn byte(&self, at: usize, edits: &mut Vec<Edit<'_>>) {
+        let (bytes, outline, words) = (self.text.as_bytes(), self.outline, self.words);
+        let next = bytes.get(at + 1).copied().unwrap_or(b'\n');
+        match bytes[at] {
+            b']' if next == b'(' && !may_lead(&bytes[at + 2..]) => put(edits, at + 1, "\\"),
+            b']' if next == b':' => put(edits, at + 1, "\\"),
+            b'`' | b'$' if is_escaped(bytes, at) => {}
+            b'`' => put(edits, at, "\\"),
+            // A backslash does not keep every parser from it.
+            b'{' if opens_attributes(bytes, at) => {
+                let from = if is_escaped(bytes, at) { at - 1 } else { at };
+                edits.push((from..at + 1, "&#123;".into()));
+            }
+            b'$' if next == b'$' || at > 0 && bytes[at - 1] == b'$' => put(edits, at, "\\"),
+            b'%' if next == b'%' => put(edits, at + 1, "\\"),
+            b'#' if at == words && !is_heading(bytes, outline, at) => put(edits, at, "\\"),
+            b'+' if at == words && bytes[at..].starts_with(b"+++") => put(edits, at, "\\"),
+            // Some take it for a link, with whatever scheme.
+            b'[' if next == b'[' => put(edits, at + 1, "\\"),
+            b'~' if at == words && bytes[at..].starts_with(b"~~~") => put(edits, at, "\\"),
+            b':' if at == words && next == b':' => put(edits, at, "\\"),
+            b'=' if at == words && is_underline(bytes, at) => put(edits, at, "\\"),
+            b'<' if opens_tag(bytes, at) => {
+                let from = if is_escaped(bytes, at) { at - 1 } else { at };
+                edits.push((from..at + 1, "&lt;".into()));
+            }
+            b'&' if next == b'#' && !is_reference(bytes, at) => edits.push((at..at + 1, "&amp;".into())),
+            b'!' if next == b'[' => {
+                let leads = outline.images.binary_search(&at).is_ok();
+                let plain = at == 0 || !matches!(bytes[at - 1], b'!' | b'\\');
+                let unnamed = bytes.get(at + 2) == Some(&b']');
+                match (leads, plain) {
+                    (true, true) if unnamed => edits.push((at..at + 2, "[image".into())),
+                    (true, true) => edits.push((at..at + 1, "".into())),
+                    (true, false) => edits.push((at..at + 1, "&#33;".into())),
+                    (false, _) => edits.push((at + 1..at + 1, "\\".into())),
                 }
-                in_code = true;
-                depth += 1;
             }
-            Event::End(TagEnd::CodeBlock) => {
-                in_code = false;
-                depth = depth.saturating_sub(1);
+            b if b == b'/' || at > 0 && bytes[at - 1] == b':' => {
+                if let Some(mark) = unlink(bytes, at) {
+                    put(edits, at, mark);
+                }
             }
-            // Readers of Markdown do not agree on what is HTML; what could be is escaped.
-            Event::Text(_) if !in_code => {
-                let found = memchr::memchr_iter(b'<', text[range.clone()].as_bytes());
-                let places = found.map(|i| range.start + i).filter(|&at| could_open(text.as_bytes(), at));
-                cuts.extend(places.map(|at| (at, "&lt;")));
-            }
-            Event::Start(_) => depth += 1,
-            Event::End(_) => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
-    let definitions = events.reference_definitions().iter();
-    cuts.extend(definitions.filter_map(|(_, found)| {
-        let at = found.span.start + text.get(found.span.clone())?.find('[')?;
-        Some((at, "\\["))
-    }));
-    if cuts.is_empty() && open_fence.is_none() {
-        return None;
-    }
-    cuts.sort_unstable();
-    cuts.dedup();
-    let mut out = String::with_capacity(text.len() + cuts.len() * 3 + 8);
-    let mut at = 0;
-    for (cut, instead) in cuts {
-        out.push_str(&text[at..cut]);
-        out.push_str(instead);
-        at = cut + 1;
-    }
-    out.push_str(&text[at..]);
-    if let Some(fence) = open_fence {
-        if !out.ends_with('\n') {
-            out.push('\n');
-        }
-        out.push_str(&fence);
-        out.push('\n');
-    }
-    Some(out)
 }
 
-/// Shows definitions of links and footnotes as the text that they are: in a document of many messages
-/// they would be in force everywhere, and where they stand nothing would be seen.
-pub(in crate::export) fn undefined(text: &str) -> Cow<'_, str> {
-    if !text.contains("]:") {
-        return text.into();
-    }
-    let mut in_code = inside(code_ranges(text));
-    let mut out = String::with_capacity(text.len() + 8);
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let bare = line.trim_start_matches(|c: char| c.is_whitespace() || "->*+".contains(c));
-        let bare = bare.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['.', ')', ' ']);
-        let defines = bare.starts_with('[') && bare.contains("]:");
-        let place = at + (line.len() - bare.len());
-        if defines && !in_code(place) {
-            out.push_str(&line[..line.len() - bare.len()]);
-            out.push('\\');
-            out.push_str(bare);
-        } else {
-            out.push_str(line);
-        }
-        at += line.len();
-    }
-    out.into()
+/// Inserts a mark before a place.
+fn put(edits: &mut Vec<Edit<'_>>, at: usize, mark: &'static str) {
+    edits.push((at..at, mark.into()));
 }
 
-/// Tells whether a `<` could be the beginning of HTML.
-fn could_open(text: &[u8], at: usize) -> bool {
-    let escaped = text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1;
-    !escaped && text.get(at + 1).is_some_and(|&b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'!' | b'?'))
-}
-
-/// Returns the fence that a fenced block lacks at its end.
-fn unclosed(block: &str) -> Option<String> {
-    let first = block.lines().next()?.trim_start();
-    let mark = first.chars().next()?;
-    let fence: String = first.chars().take_while(|&c| c == mark).collect();
-    let last = block.trim_end_matches('\n').lines().skip(1).last().map(str::trim);
-    let closed = last.is_some_and(|last| last.len() >= fence.len() && last.chars().all(|c| c == mark));
-    (!closed).then_some(fence)
-}
-
-/// The Markdown that answers are written in.
-pub(in crate::export) fn markdown_options() -> Options {
-    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
-}
-
-/// Escapes what Markdown would take for markup.
-pub(super) fn inline(text: &str) -> String {
-    let text = one_line(&clean(text));
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' => {
-                out.push('\\');
-                out.push(c);
+/// Finds the first byte of a line that is no blank and no mark of a list or quote.
+fn words_start(bytes: &[u8], line: usize) -> usize {
+    let mut at = line;
+    let get = |at: usize| bytes.get(at).copied().unwrap_or(b'\n');
+    loop {
+        match get(at) {
+            b' ' | b'\t' | b'>' => at += 1,
+            b'-' | b'*' | b'+' if matches!(get(at + 1), b' ' | b'\t') => at += 2,
+            b'0'..=b'9' => {
+                let digits = bytes[at..].iter().take(10).take_while(|b| b.is_ascii_digit()).count();
+                let marks =
+                    matches!(get(at + digits), b'.' | b')') && matches!(get(at + digits + 1), b' ' | b'\t');
+                if !marks {
+                    return at;
+                }
+                at += digits + 2;
             }
-            '<' => out.push_str("&lt;"),
-            '&' => out.push_str("&amp;"),
-            c => out.push(c),
+            _ => return at,
         }
     }
-    out
 }
 
-/// A text inside a line of HTML, where Markdown is read no less.
-pub(super) fn one_cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in one_line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            c => out.push(c),
-        }
+fn is_underline(bytes: &[u8], at: usize) -> bool {
+    let line = bytes[at..].split(|&b| b == b'\n').next().unwrap_or_default();
+    line.trim_ascii_end().iter().all(|&b| b == b'=')
+}
+
+/// Returns whether an ATX heading begins at a place.
+fn is_heading(bytes: &[u8], outline: &Outline, at: usize) -> bool {
+    if !is_atx(&bytes[at..]) {
+        return false;
     }
-    out
+    let after = outline.headings.partition_point(|(range, _)| range.start <= at);
+    // Blanks before the mark can be part of the heading's range.
+    after > 0 && at - outline.headings[after - 1].0.start <= 3
 }
 
-/// Escapes what would become a tag or a link, and nothing that stands in an ordinary name.
-pub(super) fn header(text: &str) -> String {
-    let text = one_line(&clean(text));
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('[', "\\[").replace('`', "\\`")
-}
-
-/// A code span, whatever the text holds.
-pub(super) fn code(text: &str) -> String {
-    let text = one_line(&clean(text));
-    if text.is_empty() {
-        return text;
-    }
-    if text.contains('`') { inline(&text) } else { format!("`{text}`") }
+/// Returns whether a line has the mark of an ATX heading.
+fn is_atx(line: &[u8]) -> bool {
+    let level = line.iter().take(7).take_while(|&&b| b == b'#').count();
+    (1..=6).contains(&level) && line.get(level).is_none_or(u8::is_ascii_whitespace)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use super::super::escape::{code, inline};
     use super::*;
 
     fn quoted(text: &str) -> String {
         let mut out = String::new();
-        quote(&mut out, text);
+        quote(&mut out, text, false);
         out
     }
 
+    fn contained(text: &str) -> String {
+        contain(text, Place { lower: 3, in_html: false })
+    }
+
     #[test]
-    fn nothing_reaches_beyond_a_quote() {
-        assert_eq!(quoted("\t<!-- x\ny"), "> \t&lt;!-- x  \n> y\n");
-        assert_eq!(quoted("a\n\n```\n\t<b>\n  c\n```"), "> a\n>\n> ```\n> \t<b>\n>   c\n> ```\n");
-        assert_eq!(quoted("[foo]: http://x.y\n[^1]: note"), "> \\[foo]: http://x.y  \n> \\[^1]: note\n");
+    fn a_quote_holds_its_text() {
+        assert_eq!(quoted("\t<!-- x\ny"), "```\n<!-- x\n```\n\n> y\n");
+        assert_eq!(
+            quoted("a\n\n```\n\t<b>\n  c\n```\nd\ne"),
+            "> a\n>\n\n```\n\t<b>\n  c\n```\n\n> d  \n> e\n"
+        );
+        assert_eq!(quoted("a\n```\n\tb\n  c\n```\nd"), "> a  \n> ```\n> \tb\n>   c\n> ```\n> d\n");
+        assert_eq!(quoted("[foo]: http://x.y\n[^1]: note"), "> [foo]\\: http://x.y  \n> [^1]\\: note\n");
     }
 
     #[test]
     fn an_answer_ends_where_it_ends() {
-        assert_eq!(contain("```rs\ncode"), "```rs\ncode\n```\n");
-        assert_eq!(contain("- a\n  ```\n  code"), "- a\n  ```\n  code\n");
-        assert_eq!(contain("<!-- a\n\n```\nb"), "&lt;!-- a\n\n```\nb\n```\n");
-        assert_eq!(contain("a <![CDATA[] > <!-- ]]>"), "a &lt;![CDATA[] > &lt;!-- ]]>\n");
-        assert_eq!(contain("a < b \\<c 1<2"), "a < b \\<c 1<2\n");
-        assert_eq!(contain("plain `<b>` and ``` `` ```"), "plain `<b>` and ``` `` ```\n");
-        assert_eq!(contain("see [a]\n\n[a]: b\n[a]: c"), "see [a]\n\n\\[a]: b\n\\[a]: c\n");
+        assert_eq!(contained("```rs\ncode"), "```rs\ncode\n```\n");
+        assert_eq!(contained("~~~~ rs {onclick=x}\n```\n~~~~"), "````rs\n```\n````\n");
+        assert_eq!(contained("- a\n  ```\n  code\n  ```"), "- a\n  ```\n  code\n  ```\n");
+        assert_eq!(contained("- a\n  ```\n  code"), "- a\n\n```\ncode\n```\n");
+        assert_eq!(contained("<!-- a\n\n```\nb"), "&lt;!-- a\n\n```\nb\n```\n");
+        assert_eq!(contained("a <![CDATA[] > <!-- ]]>"), "a &lt;!\\[CDATA[] > &lt;!-- ]]>\n");
+        assert_eq!(contained("a < b \\<c 1<2"), "a < b &lt;c 1<2\n");
+        assert_eq!(contained("see [a]\n\n[a]: b\n[a]: c"), "see [a]\n\n[a]\\: b\n[a]\\: c\n");
+    }
+
+    #[test]
+    fn ordinary_markdown_stays() {
+        let text = "Some *words* and `Vec<T>`, **bold**, {id}, $5, 50% and https://a.b/c.\n\n- one\n  - two\n\n\
+                    1. a\n   ```sh\n   # b\n   ls\n   ```\n2. c\n\n| a | b |\n|---|---|\n| c | `d` |\n\n\
+                    > said\n\n[link](https://a.b \"t\") and [mail](mailto:a@b.c)\n\n---\n\n```html\n<b>&lt;</b>\n```\n";
+        assert_eq!(contained(text), text);
+    }
+
+    #[test]
+    fn links_lead_only_where_a_browser_is_safe() {
+        assert_eq!(contained("[a](javascript:x) [b](a.md)"), "[a]\\(javascript:x) [b]\\(a.md)\n");
+        assert_eq!(contained("[a](java&#10;script:x)"), "[a]\\(java&#10;script:x)\n");
+        assert_eq!(contained("[d](data:,<script>x</script>)"), "[d]\\(data:,&lt;script>x&lt;/script>)\n");
+        assert_eq!(contained("[a](<https://b>) <https://c>"), "[a]\\(&lt;https://b>) &lt;https://c>\n");
+        assert_eq!(
+            contained("![a](https://b) ![](http://c) !![d](http://e)"),
+            "[a](https://b) [image](http://c) !&#33;[d](http://e)\n"
+        );
+        assert_eq!(
+            contained("![a](data:image/png,x) ![b][c] ![[d]]"),
+            "!\\[a]\\(data:image/png,x) !\\[b][c] !\\[\\[d]]\n"
+        );
+    }
+
+    #[test]
+    fn headings_are_lower_than_those_of_the_document() {
+        assert_eq!(contained("# a\n\n### b\n#c"), "#### a\n\n###### b\n\\#c\n");
+        assert_eq!(contained("a\n===\n\nb\nc\n---\n\n#d\n--"), "#### a\n\nb\nc\n\n\n##### \\#d\n");
+    }
+
+    #[test]
+    fn active_code_stands_at_the_margin() {
+        assert_eq!(
+            contained("1. a\n   ```html\n   <b>\n   ```\n   then\n2. c"),
+            "1. a\n\n```html\n<b>\n```\nthen\n\n2. c\n"
+        );
+        assert_eq!(contained("- - ```\n    <b>\n    ```\n"), "- -\n\n```\n<b>\n```\n\n");
+        assert_eq!(contained("> ```\n> <b>\n> ```\n> d"), "\n```\n<b>\n```\nd\n\n");
+        assert_eq!(contained("a\n\n    <b>\n"), "a\n\n```\n<b>\n```\n");
+    }
+
+    #[test]
+    fn code_spans_pair_on_their_line() {
+        assert_eq!(contained("`a\nb` ``c`` `d"), "`a b` `c` \\`d\n");
+        assert_eq!(contained("`` ` `` | `<b>`"), "<code>&#96;</code> | <code>&lt;b&gt;</code>\n");
+        assert_eq!(contain("`<b>`", Place { lower: 0, in_html: true }), "<code>&lt;b&gt;</code>\n");
+    }
+
+    /// Pieces of Markdown and HTML that attacks are made of, and what stands between them.
+    const PIECES: [&str; 92] = [
+        "<script>",
+        "</script>",
+        "<img src=x onerror=y>",
+        "<!--",
+        "-->",
+        "<![CDATA[",
+        "<?x",
+        "<b>",
+        "</details>",
+        "<a href=\"",
+        "[a](javascript:b)",
+        "[a](https://b)",
+        "![a](https://b)",
+        "![a](data:b)",
+        "[a](<b>)",
+        "[r]: javascript:b\n",
+        "[^1]: a\n",
+        "[^1]",
+        "[r]",
+        "[[a]]",
+        "<javascript:b>",
+        "<https://b>",
+        "ftp://a.b",
+        "xmpp:a@b.c",
+        "//a.b",
+        "{: onclick=a}",
+        "{#a}",
+        "{{ a }}",
+        "$$",
+        "$a$",
+        "%%",
+        "\n:::\n",
+        "\n+++\n",
+        "\n---\n",
+        "\n===\n",
+        "\n--\n",
+        "\n# ",
+        "\n## a\n",
+        "\n#a\n",
+        "`",
+        "``",
+        "```",
+        "````",
+        "~~~",
+        "\n```\n",
+        "\n~~~\n",
+        "\n````\n",
+        "\n``` a {b=c}\n",
+        "\n",
+        "\n\n",
+        "\n    ",
+        "\n\t",
+        "\n- ",
+        "\n* ",
+        "\n1. ",
+        "\n10) ",
+        "\n  ",
+        "\n   ",
+        "\n      ",
+        "\n> ",
+        "\n> > ",
+        "\n>",
+        "\n- - ",
+        "\n> - ",
+        "\n  ```\n  ",
+        "\n> ```\n> ",
+        "\n| a | b |\n|---|---|\n| ",
+        " | ",
+        "\\",
+        "\\\\",
+        "|",
+        " ",
+        "\t",
+        "!",
+        "[",
+        "]",
+        "(",
+        ")",
+        ":",
+        "<",
+        ">",
+        "&",
+        "&#",
+        "&#60;",
+        "&lt;",
+        "*",
+        "_",
+        "~~",
+        "a",
+        "word",
+        "ß",
+        "\u{200b}",
+    ];
+
+    fn free(text: &str) -> (Vec<String>, Vec<String>) {
+        let seen = rethread_testkit::markdown::look_at(text);
+        let ours = seen.headings.into_iter().filter(|heading| heading.level <= 3);
+        (seen.unexpected, ours.map(|heading| heading.text).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_inert_and_ends_where_it_ends(
+            pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..24),
+            before in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8),
+            in_html: bool,
+        ) {
+            let (text, before) = (pieces.concat(), before.concat());
+            let place = Place { lower: 3, in_html };
+            // A message of two texts: what the first leaves open would hold the second.
+            let whole = format!("### One\n\n{}\n{}\n### Two\n", contain(&before, place), contain(&text, place));
+            prop_assert_eq!(free(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
+            let mut whole = "### One\n\n".to_owned();
+            quote(&mut whole, &text, in_html);
+            whole.push_str("\n### Two\n");
+            prop_assert_eq!(free(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
+            let line = format!("### {}\n\n- **A:** {}\n- {}\n\n### Two\n", inline(&text), code(&text), inline(&text));
+            prop_assert_eq!(free(&line).0, Vec::<String>::new(), "{}", line);
+        }
     }
 }

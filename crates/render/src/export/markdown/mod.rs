@@ -1,11 +1,13 @@
 //! A document in Markdown: CommonMark with `<details>`, as GitHub shows it.
 //!
-//! What comes from a log can contain any Markdown, also broken or hostile: a fence that is never
-//! closed, a comment, a closing tag. Code is fenced by more backticks than it holds, prompts are quoted
-//! line by line, and answers are parsed first: HTML in them is shown as text and an open fence is
-//! closed, so that nothing reaches beyond its message.
+//! What comes from a log can contain any Markdown, also broken or hostile. It is laid out and does
+//! nothing else, in any renderer, with HTML enabled or not: see [`contain`](self::contain). Code is fenced
+//! by more backticks than it holds, prompts and thinking are quoted line by line, and single lines (titles,
+//! names, summaries) are escaped as a whole.
 
 mod contain;
+mod escape;
+mod outline;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -15,8 +17,9 @@ use rethread_model::{
     BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line,
 };
 
-use self::contain::{code, contain, fence, header, inline, one_cell, quote};
-use super::safe::{clean, escaped};
+use self::contain::{Place, contain, fence, quote};
+use self::escape::{address, code, header, html_line, inline};
+use super::safe::clean;
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
     Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_first_result, moment, picture_of, sent,
@@ -24,7 +27,7 @@ use super::{
 };
 use crate::text::{count, plural};
 
-pub(super) use self::contain::{markdown_options, undefined};
+pub(super) use self::outline::{markdown_options, undefined};
 
 pub(crate) fn write(
     out: &mut dyn Write,
@@ -105,7 +108,7 @@ impl Page<'_> {
                 let status = if branch.active { "active" } else { "abandoned" };
                 let name = format!("path {}", branch.n);
                 let name = match &branch.file {
-                    Some(file) if branch.n != head.path.0 => format!("[{name}]({file})"),
+                    Some(file) if branch.n != head.path.0 => format!("[{name}]({})", address(file)),
                     _ => name,
                 };
                 let here = if branch.n == head.path.0 { ", this one" } else { "" };
@@ -120,7 +123,7 @@ impl Page<'_> {
             let _ = writeln!(out, "- **Resumes:** the client would go on after message #{n}");
         }
         if let Some(parent) = &head.parent {
-            let _ = writeln!(out, "- [Its session]({}{parent})", head.up);
+            let _ = writeln!(out, "- [Its session]({}{})", head.up, address(parent));
         }
         if head.index {
             let _ = writeln!(out, "- [All transcripts]({}index.html)", head.up);
@@ -137,8 +140,9 @@ impl Page<'_> {
             out.push_str("\n</details>\n");
         }
         if let Some((file, n)) = &head.begins_in {
+            let (name, file) = (link_name(file), address(file));
             let link =
-                n.map_or(format!("[{file}]({file})"), |n| format!("[message #{n} of {file}]({file}#m{n})"));
+                n.map_or(format!("[{name}]({file})"), |n| format!("[message #{n} of {name}]({file}#m{n})"));
             let _ = write!(out, "\n*What came before is in {link}.*\n");
         }
     }
@@ -180,7 +184,7 @@ impl Page<'_> {
                 }
                 let who = if self.document.head.agent.is_some() || depth > 0 { "Prompt" } else { "User" };
                 self.heading(part, message, depth, who);
-                self.words(message)
+                self.words(message, depth > 0)
             }
             MessageKind::Answer => {
                 let shown = message.blocks.iter().any(|block| self.document.shows(block));
@@ -203,7 +207,7 @@ impl Page<'_> {
                 self.text.push_str(
                     "<details>\n<summary>What came before, as the client summed it up</summary>\n\n",
                 );
-                self.words(message)?;
+                self.words(message, true)?;
                 self.text.push_str("</details>\n");
                 Ok(())
             }
@@ -219,14 +223,14 @@ impl Page<'_> {
     }
 
     /// Writes a message that is not an answer, without what the client put around it.
-    fn words(&mut self, message: &MessageView<'_>) -> io::Result<()> {
+    fn words(&mut self, message: &MessageView<'_>, in_html: bool) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.readable();
                     let text = clean(text.trim_matches('\n'));
                     if !text.is_empty() {
-                        quote(&mut self.text, &text);
+                        quote(&mut self.text, &text, in_html);
                         self.text.push('\n');
                     }
                 }
@@ -247,13 +251,14 @@ impl Page<'_> {
                 self.text,
                 "![{}]({}{file})\n\n",
                 inline(name.trim_matches(['[', ']'])),
-                self.document.head.up
+                self.document.head.up,
+                file = address(&file)
             );
             return Ok(());
         }
         match other(block) {
             Some((language, text)) => {
-                let name = one_cell(name.trim_matches(['[', ']']));
+                let name = html_line(name.trim_matches(['[', ']']));
                 let _ = write!(self.text, "<details>\n<summary>{name}</summary>\n\n");
                 fence(&mut self.text, language, &text);
                 self.text.push_str("</details>\n\n");
@@ -277,13 +282,14 @@ impl Page<'_> {
         }
         match block.kind {
             Some(BlockKind::Text) => {
-                self.text.push_str(&contain(clean(&block.text()).trim_matches('\n')));
+                let place = Place { lower: if depth == 0 { 3 } else { 4 }, in_html: depth > 0 };
+                self.text.push_str(&contain(clean(&block.text()).trim_matches('\n'), place));
                 self.text.push('\n');
                 Ok(())
             }
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                 self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
-                quote(&mut self.text, clean(&block.text()).trim_matches('\n'));
+                quote(&mut self.text, clean(&block.text()).trim_matches('\n'), true);
                 self.text.push_str("\n</details>\n\n");
                 Ok(())
             }
@@ -309,13 +315,13 @@ impl Page<'_> {
         let gist = if told.gist.is_empty() {
             String::new()
         } else {
-            format!(" <code>{}</code>", one_cell(&told.gist))
+            format!(" <code>{}</code>", html_line(&told.gist))
         };
         let _ = write!(
             self.text,
             "<details{}>\n<summary><b>{}</b>{gist} {outcome}</summary>\n\n",
             if told.open { " open" } else { "" },
-            escaped(&one_line(&clean(&tool)))
+            html_line(&clean(&tool))
         );
         for piece in &told.pieces {
             self.piece(piece);
@@ -343,7 +349,7 @@ impl Page<'_> {
             }
             Piece::Prose(label, text) => {
                 let _ = write!(self.text, "{label}\n\n");
-                quote(&mut self.text, text.trim_matches('\n'));
+                quote(&mut self.text, text.trim_matches('\n'), true);
                 self.text.push('\n');
             }
             Piece::Diff(text) => fence(&mut self.text, "diff", text),
@@ -382,14 +388,20 @@ impl Page<'_> {
         for &index in &head.lost_agents {
             let agent = &self.document.agents[index];
             let messages = plural(agent.messages as u64, "message");
-            let _ = writeln!(self.text, "- [{}]({}{}): {messages}", inline(&agent.name), head.up, agent.file);
+            let _ = writeln!(
+                self.text,
+                "- [{}]({}{}): {messages}",
+                inline(&agent.name),
+                head.up,
+                address(&agent.file)
+            );
         }
     }
 
     /// A subagent under the call that started it.
     fn agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
         let agent = &self.document.agents[index];
-        let link = format!("[{}]({}{})", inline(&agent.name), self.document.head.up, agent.file);
+        let link = format!("[{}]({}{})", inline(&agent.name), self.document.head.up, address(&agent.file));
         if depth >= MAX_NESTING {
             let _ = write!(self.text, "Subagent {link}\n\n");
             return Ok(());
@@ -431,7 +443,7 @@ impl Page<'_> {
                     }
                     let parts = whole_parts(part, block);
                     let outcome = outcome(std::iter::once((block, &parts)));
-                    let id = one_cell(&clean(&block.id()));
+                    let id = html_line(&clean(&block.id()));
                     let _ =
                         write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
                     self.result(&parts, "")?;
@@ -455,7 +467,7 @@ impl Page<'_> {
             return;
         }
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let first = one_cell(&crate::text::fit(&one_line(first), 100));
+        let first = html_line(&crate::text::fit(&one_line(first), 100));
         let _ = write!(self.text, "\n<details>\n<summary>{anchor}<i>{first}</i></summary>\n\n");
         fence(&mut self.text, "", text);
         self.text.push_str("</details>\n\n");
@@ -477,6 +489,12 @@ impl Page<'_> {
             }
         }
     }
+}
+
+/// Spells the name of a file of ours.
+fn link_name(file: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
+    if file.bytes().all(plain) { file.to_owned() } else { inline(file) }
 }
 
 /// Tells how a call ended.

@@ -1,0 +1,226 @@
+//! Escapes for text from a log: single lines that are all text, and the marks of Markdown that no
+//! renderer may act on.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use rethread_model::one_line;
+
+use crate::export::safe::clean;
+
+/// Returns whether a `<` could begin HTML or an autolink in any renderer.
+pub(super) fn opens_tag(text: &[u8], at: usize) -> bool {
+    text[at] == b'<'
+        && text.get(at + 1).is_some_and(|&b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'!' | b'?'))
+}
+
+/// Returns whether code holds something that would act if a renderer did not take it for code.
+pub(super) fn is_active(code: &str) -> bool {
+    let bytes = code.as_bytes();
+    memchr::memchr_iter(b'<', bytes).any(|at| opens_tag(bytes, at))
+        || memchr::memchr_iter(b'{', bytes).any(|at| opens_attributes(bytes, at))
+        || ["](", "]:", "![", "$$", "%%", "```", "~~~", ":::", "&#"].iter().any(|mark| code.contains(mark))
+}
+
+/// Returns whether a `{` could begin a list of attributes, a template or a directive, as extensions of
+/// several renderers read them. A placeholder such as `{id}` could not.
+pub(super) fn opens_attributes(text: &[u8], at: usize) -> bool {
+    let rest = &text[at + 1..text.len().min(at + 200)];
+    let first = rest.iter().find(|b| !matches!(b, b' ' | b'\t'));
+    let mut to_the_end = rest.iter().take_while(|b| !matches!(b, b'}' | b'{' | b'\n'));
+    first.is_none_or(|b| matches!(b, b':' | b'.' | b'#' | b'=' | b'%' | b'{' | b'!'))
+        || to_the_end.by_ref().any(|&b| b == b'=')
+        || rest.len() >= 199 && !rest.iter().any(|b| matches!(b, b'}' | b'{' | b'\n'))
+}
+
+/// Returns whether `&#` begins a character reference. Where it does not, a parser of HTML may wait for
+/// its end and take the rest of the document for it.
+pub(super) fn is_reference(text: &[u8], at: usize) -> bool {
+    let rest = &text[at + 2..text.len().min(at + 12)];
+    let (digits, valid): (&[u8], fn(&u8) -> bool) = match rest.first() {
+        Some(b'x' | b'X') => (&rest[1..], u8::is_ascii_hexdigit),
+        _ => (rest, u8::is_ascii_digit),
+    };
+    let count = digits.iter().take_while(|b| valid(b)).count();
+    count > 0 && digits.get(count) == Some(&b';')
+}
+
+/// Returns whether the byte at a place is escaped by a backslash.
+pub(super) fn is_escaped(text: &[u8], at: usize) -> bool {
+    text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+}
+
+/// Returns whether what follows `](` may stay the address of a link. The first bytes decide; a renderer
+/// has nothing to decode or skip before them.
+pub(super) fn may_lead(address: &[u8]) -> bool {
+    let begins = |scheme: &str| {
+        address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    begins("https://") || begins("http://") || begins("mailto:") || begins("#")
+}
+
+/// Returns what is put before a byte so that no renderer makes a link of a bare address with another
+/// scheme than those of [`may_lead`].
+pub(super) fn unlink(text: &[u8], at: usize) -> Option<&'static str> {
+    let before = |word: &str| {
+        let start = at.checked_sub(word.len());
+        start.and_then(|start| text.get(start..at)).is_some_and(|b| b.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let next = |n: usize| text.get(at + n).copied().unwrap_or(b' ');
+    match text[at] {
+        b'/' if next(1) == b'/' && before("ftp:") => Some("\\"),
+        // Renderers look for an address in the text that escapes leave; only a blank parts it.
+        b if before(":") && !b.is_ascii_whitespace() && before("xmpp:") => Some(" "),
+        // `//host` takes the scheme of the page.
+        b'/' if before("/") && (next(1).is_ascii_alphanumeric() || next(1) >= 0x80) => {
+            let first = at.checked_sub(2).and_then(|i| text.get(i)).copied().unwrap_or(b' ');
+            (!first.is_ascii_alphanumeric() && !matches!(first, b':' | b'/')).then_some("\\")
+        }
+        _ => None,
+    }
+}
+
+/// Escapes what Markdown would take for markup in a line of text.
+pub(super) fn inline(text: &str) -> String {
+    let text = one_line(&clean(text));
+    let mut out = String::with_capacity(text.len() + 8);
+    for (at, c) in text.char_indices() {
+        if let Some(mark) = unlink(text.as_bytes(), at) {
+            out.push_str(mark);
+        }
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '%' if out.ends_with('%') => out.push_str("\\%"),
+            '{' if opens_attributes(text.as_bytes(), at) => entity(&mut out, c),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Spells a line of text so that it is the same in HTML and in Markdown, whichever reads it.
+pub(super) fn html_line(text: &str) -> String {
+    let mut out = String::new();
+    let text = one_line(text);
+    let mut last = ' ';
+    for (at, c) in text.char_indices() {
+        match unlink(text.as_bytes(), at) {
+            Some(" ") => out.push(' '),
+            Some(_) => {
+                entity(&mut out, c);
+                continue;
+            }
+            None => {}
+        }
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '[' | '`' | '{' | '"' => entity(&mut out, c),
+            '$' | '%' if last == c => entity(&mut out, c),
+            c => out.push(c),
+        }
+        last = c;
+    }
+    out
+}
+
+fn entity(out: &mut String, c: char) {
+    let _ = write!(out, "&#{};", u32::from(c));
+}
+
+/// A `<code>` element with the text of a code span. No renderer finds anything in it to act on.
+pub(super) fn code_element(text: &str) -> String {
+    let mut out = String::from("<code>");
+    for (at, c) in text.char_indices() {
+        if unlink(text.as_bytes(), at) == Some(" ") {
+            out.push(' ');
+        }
+        match c {
+            '\n' => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '.' | ',' | '-' | ';' | '=' | '+' | '?' | '^' | '/' => out.push(c),
+            c if c.is_ascii_punctuation() => entity(&mut out, c),
+            c => out.push(c),
+        }
+    }
+    out.push_str("</code>");
+    out
+}
+
+/// Spells an id. Those that clients make stay as they are.
+pub(super) fn header(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
+    if text.bytes().all(plain) { text.to_owned() } else { inline(text) }
+}
+
+/// Shows a line of text as code, whatever it holds.
+pub(super) fn code(text: &str) -> String {
+    let text = one_line(&clean(text));
+    match text.as_str() {
+        "" => text,
+        t if t.contains('`') || is_active(t) => code_element(t),
+        t => format!("`{t}`"),
+    }
+}
+
+/// Spells the path of a file of ours as the address of a link.
+pub(super) fn address(path: &str) -> Cow<'_, str> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
+    if path.bytes().all(plain) {
+        return path.into();
+    }
+    let mut out = String::with_capacity(path.len() + 8);
+    for b in path.bytes() {
+        if plain(b) {
+            out.push(char::from(b));
+        } else {
+            let _ = write!(out, "%{b:02X}");
+        }
+    }
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_text_stays_text() {
+        assert_eq!(inline("a *b* [c](d) <e> {f} $g ![h]"), "a \\*b\\* \\[c\\](d) &lt;e> {f} \\$g !\\[h\\]");
+        assert_eq!(inline("ftp://a //b.c xmpp:d@e https://f"), "ftp:\\//a /\\/b.c xmpp: d@e https://f");
+        assert_eq!(html_line("<b> [c] `d` \"e\""), "&lt;b&gt; &#91;c] &#96;d&#96; &#34;e&#34;");
+        assert_eq!(html_line("ftp://a //b"), "ftp:&#47;/a /&#47;b");
+        assert_eq!(code("/a/b"), "`/a/b`");
+        assert_eq!(code("<b> `c`"), "<code>&lt;b&gt; &#96;c&#96;</code>");
+        assert_eq!(address("subagents/a b)(:.md"), "subagents/a%20b%29%28%3A.md");
+    }
+
+    #[test]
+    fn only_harmless_addresses_lead() {
+        for good in ["https://a", "HTTP://b", "mailto:a@b", "#m1"] {
+            assert!(may_lead(good.as_bytes()), "{good}");
+        }
+        for bad in
+            ["javascript:x", " https://x", "<https://x>", "data:,x", "//x", "a.md", "&#104;ttps://x", ""]
+        {
+            assert!(!may_lead(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn placeholders_are_no_attributes() {
+        for (text, opens) in
+            [("{id}", false), ("{: .a}", true), ("{ a=b }", true), ("{#id}", true), ("{{ x }}", true)]
+        {
+            assert_eq!(opens_attributes(text.as_bytes(), 0), opens, "{text}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The structure of a text from a log: its code, headings, images and rules, as a parser sees them when
+//! everything that will be escaped is escaped.
+//!
+//! Before a text is parsed, each `<` that could begin a tag and each `:` behind a bracket is covered by a
+//! control character, of which a cleaned text has none. So there is no HTML and no definition, and the
+//! boundaries of code do not move when these characters are escaped.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use super::escape::{is_active, may_lead, opens_tag};
+
+/// Covers a `<`.
+const TAG: u8 = 1;
+/// Covers the colon of a definition.
+const COLON: u8 = 2;
+/// How often code is brought out of a list or quote before the whole text becomes code.
+const MAX_UNNESTED: usize = 8;
+
+/// What matters of the structure of a text.
+#[derive(Default)]
+pub(super) struct Outline {
+    pub(super) code: Vec<CodeBlock>,
+    pub(super) spans: Vec<Span>,
+    pub(super) headings: Vec<(Range<usize>, HeadingLevel)>,
+    /// Where images begin whose address may lead somewhere.
+    pub(super) images: Vec<usize>,
+    /// Rules, and whether they stand in something.
+    pub(super) rules: Vec<(Range<usize>, bool)>,
+}
+
+pub(super) struct CodeBlock {
+    /// From the first character of the fence or of the code.
+    pub(super) range: Range<usize>,
+    pub(super) info: String,
+    pub(super) text: String,
+    pub(super) fenced: bool,
+    /// The outermost list item or quote that it stands in.
+    pub(super) outer: Option<Container>,
+}
+
+#[derive(Clone)]
+pub(super) struct Container {
+    pub(super) range: Range<usize>,
+    is_item: bool,
+}
+
+pub(super) struct Span {
+    pub(super) range: Range<usize>,
+    pub(super) text: String,
+}
+
+/// Covers what will be escaped.
+fn covered(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let mut found: Option<Vec<u8>> = None;
+    for at in memchr::memchr2_iter(b'<', b']', bytes) {
+        if opens_tag(bytes, at) {
+            found.get_or_insert_with(|| bytes.to_vec())[at] = TAG;
+        } else if bytes[at..].starts_with(b"]:") {
+            found.get_or_insert_with(|| bytes.to_vec())[at + 1] = COLON;
+        }
+    }
+    found.map_or(text.into(), |found| String::from_utf8(found).expect("ASCII replaced by ASCII").into())
+}
+
+/// Gives a piece of a covered text back as it was.
+fn uncovered(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\u{1}' => '<',
+            '\u{2}' => ':',
+            c => c,
+        })
+        .collect()
+}
+
+fn outline(text: &str) -> Outline {
+    let text = covered(text);
+    let mut outline = Outline::default();
+    let mut containers: Vec<Container> = Vec::new();
+    let mut in_code = false;
+    for (event, range) in Parser::new_ext(&text, markdown_options()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Item) => containers.push(Container { range, is_item: true }),
+            Event::Start(Tag::BlockQuote(_)) => containers.push(Container { range, is_item: false }),
+            Event::End(TagEnd::Item | TagEnd::BlockQuote(_)) => {
+                containers.pop();
+            }
+            Event::Start(Tag::CodeBlock(kind)) => {
+                in_code = true;
+                let (fenced, info) = match &kind {
+                    CodeBlockKind::Fenced(info) => (true, uncovered(info)),
+                    CodeBlockKind::Indented => (false, String::new()),
+                };
+                let outer = containers.first().cloned();
+                outline.code.push(CodeBlock { range, info, text: String::new(), fenced, outer });
+            }
+            Event::End(TagEnd::CodeBlock) => in_code = false,
+            Event::Text(said) if in_code => {
+                if let Some(block) = outline.code.last_mut() {
+                    block.text.push_str(&uncovered(&said));
+                }
+            }
+            Event::Code(said) => outline.spans.push(Span { range, text: uncovered(&said) }),
+            Event::Start(Tag::Heading { level, .. }) => outline.headings.push((range, level)),
+            Event::Start(Tag::Image { dest_url, .. })
+                if may_lead(dest_url.as_bytes()) && !dest_url.starts_with('#') =>
+            {
+                outline.images.push(range.start);
+            }
+            Event::Rule => outline.rules.push((range, !containers.is_empty())),
+            _ => {}
+        }
+    }
+    outline
+}
+
+/// Brings code that could act out of the lists and quotes it stands in. Gives up on a text that is made
+/// to resist.
+pub(super) fn unnested(text: &str) -> Option<(Cow<'_, str>, Outline)> {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..MAX_UNNESTED {
+        let outline = outline(&text);
+        let mut cuts: Vec<(usize, &Container)> = Vec::new();
+        for block in &outline.code {
+            let Some(outer) = &block.outer else { continue };
+            let first = cuts.last().is_none_or(|(_, last)| last.range.end <= block.range.start);
+            // Whether something is indented enough to be code depends on where the text is put.
+            let moves =
+                !block.fenced || is_active(&block.text) || is_active(&block.info) || !closed(&text, block);
+            if first && moves {
+                cuts.push((block.range.start, outer));
+            }
+        }
+        if cuts.is_empty() {
+            return Some((text, outline));
+        }
+        text = Cow::Owned(without_containers(&text, &cuts));
+    }
+    None
+}
+
+/// Returns whether a code block has an end of its own.
+pub(super) fn closed(text: &str, block: &CodeBlock) -> bool {
+    if !block.fenced {
+        return true;
+    }
+    let mut lines = text[block.range.clone()].trim_end_matches('\n').lines();
+    let mark = lines.next().and_then(|first| first.trim_start().chars().next()).unwrap_or('`');
+    lines.next_back().is_some_and(|last| last.trim_end().chars().rev().take_while(|&c| c == mark).count() > 2)
+}
+
+/// Writes a text in which list items and quotes end where code begins: lines from there to the end of
+/// the container lose its indent or mark.
+fn without_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
+    let mut out = String::with_capacity(text.len() + cuts.len() * 4);
+    let mut at = 0;
+    for &(code, container) in cuts {
+        let line = line_start(text, code);
+        let begins_here = container.range.start >= line;
+        let strip = match begins_here && container.is_item {
+            true => Strip::Columns(code - line),
+            false => Strip::of(text, container),
+        };
+        out.push_str(&text[at..line]);
+        at = line;
+        if begins_here {
+            let marks = text[line..code].trim_end();
+            // A list item stays, if without words; a quote of nothing does not.
+            if !marks.bytes().all(|b| matches!(b, b'>' | b' ')) {
+                out.push_str(marks);
+                out.push('\n');
+            }
+            at = code;
+        }
+        out.push('\n');
+        let end = container.range.end.max(at);
+        let mut first = begins_here;
+        for line in text[at..end].split_inclusive('\n') {
+            out.push_str(if first { line } else { strip.from(line) });
+            first = false;
+        }
+        if !out.ends_with('\n') {
+            out.push('\n');
+        }
+        out.push('\n');
+        at = end;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
+/// What the lines of a container begin with.
+enum Strip {
+    Columns(usize),
+    QuoteMark,
+}
+
+impl Strip {
+    fn of(text: &str, container: &Container) -> Self {
+        if !container.is_item {
+            return Self::QuoteMark;
+        }
+        let line = line_start(text, container.range.start);
+        let marker = &text[container.range.start..container.range.end];
+        let marker = marker.lines().next().unwrap_or_default();
+        let bare = marker.trim_start();
+        let bare = bare.trim_start_matches(|c: char| c.is_ascii_digit());
+        let bare = bare.strip_prefix(['-', '*', '+', '.', ')']).unwrap_or(bare);
+        let words = bare.trim_start();
+        let blanks =
+            if words.is_empty() || bare.len() - words.len() > 4 { 1 } else { bare.len() - words.len() };
+        Self::Columns(container.range.start - line + (marker.len() - bare.len()) + blanks)
+    }
+
+    fn from<'l>(&self, line: &'l str) -> &'l str {
+        match self {
+            Self::QuoteMark => {
+                let bare = line.trim_start_matches(' ');
+                bare.strip_prefix('>').map_or(line, |rest| rest.strip_prefix(' ').unwrap_or(rest))
+            }
+            Self::Columns(columns) => {
+                let mut used = 0;
+                let blanks = line.bytes().take_while(|b| {
+                    used += match b {
+                        b' ' => 1,
+                        b'\t' => 4 - used % 4,
+                        _ => return false,
+                    };
+                    used <= *columns
+                });
+                &line[blanks.count()..]
+            }
+        }
+    }
+}
+
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    memchr::memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |newline| newline + 1)
+}
+
+/// The Markdown that answers are written in.
+pub(in crate::export) fn markdown_options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
+/// Shows definitions of links and footnotes as the text that they are, for a page: they would be in
+/// force where nobody sees them.
+pub(in crate::export) fn undefined(text: &str) -> Cow<'_, str> {
+    if !text.contains("]:") {
+        return text.into();
+    }
+    let outline = outline(text);
+    let mut code = outline
+        .code
+        .iter()
+        .map(|block| &block.range)
+        .chain(outline.spans.iter().map(|span| &span.range))
+        .cloned()
+        .collect::<Vec<_>>();
+    code.sort_unstable_by_key(|range| range.start);
+    let mut code = code.into_iter().peekable();
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut from = 0;
+    for at in memchr::memmem::find_iter(text.as_bytes(), "]:") {
+        while code.next_if(|range| range.end <= at).is_some() {}
+        if code.peek().is_none_or(|range| at < range.start) {
+            out.push_str(&text[from..=at]);
+            out.push('\\');
+            from = at + 1;
+        }
+    }
+    out.push_str(&text[from..]);
+    out.into()
+}
