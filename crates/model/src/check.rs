@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role, Sort};
 use crate::id::Uid;
-use crate::resume::{Break, Intended, Refusal, Resume, intended, resume};
+use crate::resume::{Break, Intended, Refusal, Resume, intended_at, resume};
 use crate::session::Session;
 
 pub use kinds::{Kind, Severity};
@@ -55,12 +55,18 @@ impl Finding {
 /// Checks a session against the rules of some clients.
 pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
     let facts = &session.facts;
-    let meant = intended(facts);
+    // The measure is the conversation, not the local command that a client may resume in its place.
+    let newest = resume(facts, Client::NEWEST);
+    let left = session.left_behind(&newest);
+    let meant = intended_at(facts, left.as_ref().map(|left| left.tip));
     let mut findings = Findings::default();
     findings.odd(session, &meant);
     let found = |client: Client| {
-        let mut findings = Findings::default();
-        findings.of_client(facts, &meant, client, &resume(facts, client));
+        let mut findings = Findings { left_at: left.as_ref().map(|left| facts.place(left.leaf).line), ..Findings::default() };
+        match client {
+            Client::NEWEST => findings.of_client(facts, &meant, client, &newest),
+            _ => findings.of_client(facts, &meant, client, &resume(facts, client)),
+        }
         findings
     };
     for pair in clients.chunks(2) {
@@ -76,6 +82,8 @@ pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
 #[derive(Default)]
 struct Findings {
     all: Vec<Finding>,
+    /// The line after which clients resume in place of the conversation.
+    left_at: Option<u32>,
     at: FxHashMap<(Option<u32>, Kind, Severity), usize>,
 }
 

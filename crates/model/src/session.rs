@@ -9,7 +9,7 @@ use crate::check::{Straight, newest_tip, straight_in};
 use crate::client::Client;
 use crate::facts::{Facts, NONE};
 use crate::id::{Time, Uid};
-use crate::resume::resume;
+use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
 use crate::tree::Tree;
 
@@ -63,6 +63,14 @@ impl Path {
     pub fn is_current(&self) -> bool {
         self.active || self.main
     }
+}
+
+/// A conversation that a client leaves behind.
+pub(crate) struct LeftBehind {
+    /// The last entry of the conversation.
+    pub(crate) tip: usize,
+    /// The entry that the client resumes after.
+    pub(crate) leaf: usize,
 }
 
 /// Where a path leaves another.
@@ -167,6 +175,28 @@ impl Session {
                 }
             })
             .collect()
+    }
+
+    /// Finds the conversation that a client leaves behind: it resumes a branch of nothing but commands and
+    /// notes, which nobody chose.
+    pub(crate) fn left_behind(&self, resumed: &Resume) -> Option<LeftBehind> {
+        let leaf = resumed.leaf?;
+        let step = &self.tree.steps[self.tree.step_on_chain(leaf)?];
+        let chosen = self.facts.checkpoints.last().is_some_and(|last| last.explicit);
+        if step.spoken || step.side || chosen {
+            return None;
+        }
+        let paths = self.paths_with(Some(leaf), resumed.tip().or(Some(leaf)));
+        let conversation = paths.iter().find(|path| path.main && !path.active)?;
+        Some(LeftBehind { tip: conversation.tip, leaf })
+    }
+
+    /// Returns the entry that the conversation ends with, if that is not where the newest client resumes.
+    pub fn conversation_end(&self) -> Option<usize> {
+        if self.straight().is_some() {
+            return None;
+        }
+        self.left_behind(&resume(&self.facts, Client::NEWEST)).map(|left| left.tip)
     }
 
     /// Returns the last of the paths that a step is on; `ends` are sorted.

@@ -18,6 +18,8 @@ pub enum SessionKind {
     Headless,
     /// The log of a subagent.
     Agent,
+    /// The log of a subagent whose session's log is gone.
+    Orphan,
     /// No entries at all.
     Empty,
     /// Nothing but summaries of other sessions.

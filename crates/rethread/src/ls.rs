@@ -255,7 +255,10 @@ fn scan(
     let session = Session::new(facts);
     let titled = Titled::new(&session.facts, &file);
     let facts = &session.facts;
-    let kind = kind_of(facts, &file);
+    let kind = match kind_of(facts, &file) {
+        SessionKind::Agent if library.store.is_orphan(&file) => SessionKind::Orphan,
+        kind => kind,
+    };
     let written =
         facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
     let beside = library.agents_of(source).len();

@@ -1,6 +1,6 @@
 //! Finding sessions: by id, by prefix, by path, by project.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -232,18 +232,45 @@ impl Store {
     fn logs_in(&self, dir: &Path, agents: bool, named: bool) -> Vec<SessionFile> {
         let project = ConfinedPath::new(dir, "");
         let mut found: Vec<SessionFile> = Vec::new();
+        let mut dirs: Vec<OsString> = Vec::new();
         for (name, kind) in project.entries(&self.skips) {
             if is_log(&name) {
                 found.extend(log_at(&project.join(&name), kind, named, &self.skips));
+            } else if kind == Kind::Dir {
+                dirs.push(name);
             }
         }
         if agents {
-            let beside: Vec<_> =
+            let mut beside: Vec<_> =
                 found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
+            // Those of sessions whose log is gone.
+            let known: HashSet<OsString> =
+                found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
+            for dir in dirs.iter().filter(|dir| !known.contains(*dir)) {
+                beside.extend(subagents_below(&project.join(dir), &self.skips));
+            }
             found.extend(beside);
         }
         found.retain(|file| agents || !file.agent);
         found
+    }
+
+    /// Returns whether a file is the log of a subagent whose session's log is gone.
+    pub fn is_orphan(&self, file: &SessionFile) -> bool {
+        if !file.agent {
+            return false;
+        }
+        let names: Vec<&OsStr> = file.path.iter().collect();
+        let log = match names.iter().rposition(|name| *name == SUBAGENTS) {
+            Some(at) if at > 0 => names[..at].iter().collect::<PathBuf>(),
+            _ => match owner_named_in(&file.confined()) {
+                Some(owner) => file.path.with_file_name(owner),
+                None => return true,
+            },
+        };
+        let mut log = log.into_os_string();
+        log.push(".jsonl");
+        Path::new(&log).symlink_metadata().is_err()
     }
 
     /// Returns the sessions of all projects.
@@ -402,7 +429,12 @@ pub(crate) fn subagent_files(session: &SessionFile, skips: &Skips) -> Vec<Sessio
     if session.side_dir().symlink_metadata().is_err() {
         return Vec::new();
     }
-    let files = session.side().join(SUBAGENTS).files(skips);
+    subagents_below(&session.side(), skips)
+}
+
+/// Returns the logs of subagents in the directory of a session.
+fn subagents_below(side: &ConfinedPath, skips: &Skips) -> Vec<SessionFile> {
+    let files = side.join(SUBAGENTS).files(skips);
     let logs = files.iter().filter(|file| file.below().file_name().is_some_and(is_log));
     let agent = |file| Some(SessionFile { agent: true, ..SessionFile::confined_at(file).ok()? });
     logs.filter_map(agent).collect()

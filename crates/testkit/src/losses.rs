@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_model::{Client, Reader, Role, Session, Severity, check, intended, resume};
+use rethread_model::{Client, Reader, Role, Session, Severity, check, intended_at, resume};
 use serde_json::{Value, json};
 
 /// Checks both laws for every client.
@@ -124,7 +124,7 @@ impl<'a> Requested<'a> {
             return Ok(());
         }
         let reported: BTreeSet<u32> = findings.iter().flat_map(|finding| &finding.lost).copied().collect();
-        for &node in &intended(facts).chain {
+        for &node in &intended_at(facts, self.session.conversation_end()).chain {
             let flags = facts.nodes[node].flags;
             let answer = facts.nodes[node].role == Role::Assistant;
             let of_client = answer && (flags.is_synthetic() || flags.is_failure_report());

@@ -123,7 +123,7 @@ pub(crate) fn say_folded(folded: &[(SessionKind, usize)], shown: usize, terminal
             SessionKind::Empty => format!("{n} empty file{s}"),
             SessionKind::Summaries => format!("{n} file{s} of summaries"),
             SessionKind::Pointer => format!("{n} file{s} without a conversation"),
-            SessionKind::Conversation => String::new(),
+            SessionKind::Conversation | SessionKind::Orphan => String::new(),
         }
     };
     let parts: Vec<String> = folded.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();

@@ -33,7 +33,7 @@ impl Selection {
         }
         let paths = if single { session.paths(Client::NEWEST) } else { Vec::new() };
         let end = end_among(source, recipe, &paths)?;
-        let meant = meant_at(session, end);
+        let meant = meant_at(session, end.or_else(|| session.conversation_end()));
         if meant.chain.is_empty() {
             // The log of a subagent is no conversation of its own, but has calls and thinking.
             if single || !facts.all_sidechain() {

@@ -206,7 +206,7 @@ struct Prepared<'a> {
 impl Prepared<'_> {
     fn read(&mut self, bytes: Vec<u8>) {
         self.session = Session::read(&bytes);
-        self.meant = intended(&self.session.facts);
+        self.meant = meant_at(&self.session, self.session.conversation_end());
         self.bytes = bytes.into();
     }
 }
@@ -214,7 +214,7 @@ impl Prepared<'_> {
 /// Mends first what everything else depends on: the order of the lines, the ids of messages, and
 /// whether the entries are a subagent's.
 fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
-    let meant = intended(&session.facts);
+    let meant = meant_at(&session, session.conversation_end());
     let reordered = meant.scrambled;
     let mut ready = Prepared { bytes: bytes.into(), session, meant, changes: Vec::new(), reordered };
     if reordered {

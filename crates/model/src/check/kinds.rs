@@ -82,6 +82,9 @@ kinds! {
     /// Most entries stand before their parents.
     OutOfOrder "out_of_order" Mended "`rethread repair` marks where the conversation ends",
 
+    /// The client resumes a local command beside the conversation.
+    LeftBehind "left_behind" Mended "`rethread repair` makes the conversation the one that is resumed; `rethread clone --path N` makes a session of it",
+
     /// A line ends inside its object.
     CutShort "cut_short" Mended "a write was cut off; `rethread repair` drops what cannot be read",
     /// A line is `null`.

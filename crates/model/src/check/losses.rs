@@ -35,7 +35,7 @@ impl Findings {
         if missing.is_empty() {
             return;
         }
-        let causes = Causes::new(facts, meant, client, resumed, sent);
+        let causes = Causes { left_at: self.left_at, ..Causes::new(facts, meant, client, resumed, sent) };
         let mut losses: Vec<Loss> = Vec::new();
         let mut known: FxHashMap<(Option<u32>, Kind), usize> = FxHashMap::default();
         let asked = meant.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
@@ -217,6 +217,7 @@ fn loss_of(kind: Kind) -> &'static str {
         Kind::ProgressEntries => "a progress entry breaks the chain",
         Kind::KeptMessages => "the client does not know what a compaction kept",
         Kind::OutOfOrder => "most entries stand before their parents",
+        Kind::LeftBehind => "the client resumes after this local command, which is beside the conversation",
         _ => "the client takes another branch",
     }
 }
@@ -230,6 +231,8 @@ struct Causes<'a> {
     /// The messages with rows on the client's way.
     on_way: Vec<bool>,
     scrambled: bool,
+    /// The line after which clients resume in place of the conversation.
+    left_at: Option<u32>,
     sent: Sent<'a>,
 }
 
@@ -249,7 +252,7 @@ impl<'a> Causes<'a> {
             .rev()
             .find(|pair| in_chain[pair[1]] && !in_chain[pair[0]])
             .and_then(|pair| Some((facts.place(pair[1]).line, break_at(facts, meant, pair[1])?)));
-        Self { facts, client, in_chain, broken_at, on_way, scrambled: meant.scrambled, sent }
+        Self { facts, client, in_chain, broken_at, on_way, scrambled: meant.scrambled, left_at: None, sent }
     }
 
     fn of(&self, missing: &Missing) -> (Option<u32>, Kind) {
@@ -288,6 +291,7 @@ impl<'a> Causes<'a> {
         }
         match self.broken_at {
             Some((line, kind)) => (Some(line), kind),
+            None if self.left_at.is_some() => (self.left_at, Kind::LeftBehind),
             None if !facts.preserved.is_empty() => (None, Kind::KeptMessages),
             None => (None, Kind::OtherBranch),
         }

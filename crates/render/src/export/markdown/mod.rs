@@ -153,7 +153,7 @@ impl Page<'_> {
             self.text.clear();
             match item {
                 Item::Message(message) => self.message(part, &answers, message, depth)?,
-                Item::Note(note) => self.note(note, depth),
+                Item::Note(note) => self.note(note),
             }
             let text = std::mem::take(&mut self.text);
             take(&text)?;
@@ -473,7 +473,7 @@ impl Page<'_> {
         self.text.push_str("</details>\n\n");
     }
 
-    fn note(&mut self, note: &NoteView<'_>, depth: usize) {
+    fn note(&mut self, note: &NoteView<'_>) {
         let time = moment(note.time).map(|time| format!(" · {time}")).unwrap_or_default();
         match &*note.kind {
             "compaction" => {
