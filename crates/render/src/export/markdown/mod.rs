@@ -1,7 +1,7 @@
 //! A document in Markdown: CommonMark with `<details>`, as GitHub shows it.
 //!
 //! What comes from a log can contain any Markdown, also broken or hostile. It is laid out and does
-//! nothing else, in any renderer, with HTML enabled or not: see [`contain`](self::contain). Code is fenced
+//! nothing else, in any renderer, with HTML enabled or not: see `contain.rs`. Code is fenced
 //! by more backticks than it holds, prompts and thinking are quoted line by line, and single lines (titles,
 //! names, summaries) are escaped as a whole.
 
