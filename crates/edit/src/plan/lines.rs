@@ -1,6 +1,7 @@
 //! The lines of a plan, as they are written.
 
 use rethread_log::{BlockKind, Json, Key, MessageSpans};
+use rustc_hash::FxHashSet;
 
 use super::{BlockEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
 use crate::ids::Names;
@@ -81,7 +82,8 @@ fn edit_message(
     if !plan.changes_blocks(node) {
         return;
     }
-    let is_short = |at: usize| cut_out.iter().any(|cut| usize::try_from(cut.part) == Ok(at));
+    let short: FxHashSet<usize> = cut_out.iter().filter_map(|cut| usize::try_from(cut.part).ok()).collect();
+    let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
     let spans: Vec<_> = splice.line.blocks.clone();
     let mut list: Vec<Vec<u8>> = Vec::new();
@@ -143,8 +145,6 @@ fn optional(plan: &Plan<'_>, item: Option<Item>, names: &Names<'_>) -> Vec<u8> {
 
 /// The line of an added entry.
 pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> {
-    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
-    let like = Splice::new(raw);
     let mut line = String::from("{");
     let mut member = |key: &str, value: &[u8]| {
         if line.len() > 1 {
@@ -155,11 +155,8 @@ pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> 
     member("parentUuid", &optional(plan, new.parent, names));
     member("isSidechain", b"false");
     member("userType", b"\"external\"");
-    for key in [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch] {
-        let value = like.line.field(key).of(raw);
-        if !value.is_empty() {
-            member(key.name(), if key == Key::SessionId { names.session(value) } else { value });
-        }
+    for (key, value) in &new.envelope.fields {
+        member(key.name(), if *key == Key::SessionId { names.session(value) } else { value });
     }
     let time = new.time.to_iso().unwrap_or_default();
     match &new.kind {
@@ -231,13 +228,11 @@ pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> 
 
 /// The line that tells clients since 2.1.200 that the conversation stands at an added end.
 pub(crate) fn checkpoint(plan: &Plan<'_>, new: &New) -> Vec<u8> {
-    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
     let said = new.parent.filter(|_| matches!(new.kind, NewKind::End));
     let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.name(said, &Names::same()));
-    let session = Splice::new(raw).line.field(Key::SessionId).of(raw);
     let mut line = br#"{"type":"last-prompt","leafUuid":"#.to_vec();
     line.extend(string(&leaf));
-    if !session.is_empty() {
+    if let Some((_, session)) = new.envelope.fields.iter().find(|(key, _)| *key == Key::SessionId) {
         line.extend_from_slice(b",\"sessionId\":");
         line.extend_from_slice(session);
     }
