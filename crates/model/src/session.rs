@@ -190,10 +190,15 @@ impl Session {
     /// Returns the steps that are shown on the way to `step`, with what hangs beside the way; if a step
     /// of the way is given, those that come after it.
     pub fn steps_shown(&self, step: usize, after: Option<usize>) -> Vec<usize> {
-        let shown = Groups::new(self.home.len(), &self.home);
+        let shown = self.shown_with();
         let path = self.tree.path_to(step);
         let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
         path[skip..].iter().flat_map(|&s| shown.of(s).iter().map(|&s| s as usize)).collect()
+    }
+
+    /// Returns for each step of a path the steps that are shown with it.
+    pub(crate) fn shown_with(&self) -> Groups {
+        Groups::new(self.home.len(), &self.home)
     }
 
     /// Returns the step on whose path a step is shown.

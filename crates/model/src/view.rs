@@ -7,6 +7,7 @@ use rethread_log::{BlockKind, BlockSpans, Json, Key, Line};
 use crate::facts::{Node, Place, Role};
 use crate::flags::Flags;
 use crate::id::Time;
+use crate::passage::Laid;
 use crate::session::Session;
 use crate::usage::Usage;
 
@@ -83,6 +84,8 @@ pub struct BlockView<'a> {
     pub partner: Option<usize>,
     /// For a call, its index in the session's facts.
     pub call: Option<usize>,
+    /// For a result in a passage, the number of the message there that makes the call it is shown under.
+    pub owner: Option<usize>,
 }
 
 impl<'a> BlockView<'a> {
@@ -116,6 +119,11 @@ impl<'a> BlockView<'a> {
     /// Returns the input of a call.
     pub fn input(&self) -> Json<'a> {
         Json::new(self.spans.input.of(self.raw))
+    }
+
+    /// Returns whether it is the result of a call.
+    pub fn is_result(&self) -> bool {
+        self.kind == Some(BlockKind::ToolResult)
     }
 
     /// Tells whether a result is an error.
@@ -339,39 +347,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
-    fn step_items(&self, nodes: &[u32], line: &mut Line, items: &mut Vec<Item<'a>>) {
-        let facts = &self.session.facts;
-        // Entries by message, in the order of their first sight.
-        let mut order: Vec<usize> = Vec::new();
-        let mut members: rustc_hash::FxHashMap<usize, Vec<usize>> = rustc_hash::FxHashMap::default();
-        let mut notes = Vec::new();
-        for &node in nodes {
-            let node = node as usize;
-            // Of two entries with one uuid the later one is shown.
-            if facts.duplicates.contains_key(&u32::try_from(node).unwrap_or(u32::MAX)) {
-                continue;
-            }
-            match facts.nodes[node].message() {
-                Some(message) => {
-                    let list = members.entry(message).or_insert_with(|| {
-                        order.push(message);
-                        Vec::new()
-                    });
-                    list.push(node);
-                }
-                None => notes.push(node),
-            }
+    pub(crate) fn step_items(&self, nodes: &[u32], line: &mut Line, items: &mut Vec<Item<'a>>) {
+        let laid = Laid::new(self.session, nodes);
+        for (message, nodes) in laid.messages {
+            items.push(Item::Message(self.message(message, &nodes, line)));
         }
-        let call_order = |message: &usize| {
-            let first = facts.messages[*message].first;
-            let place = crate::resume::places_of(&facts.answers, first).next();
-            if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
-        };
-        order.sort_by_key(call_order);
-        for message in order {
-            items.push(Item::Message(self.message(message, &members[&message], line)));
-        }
-        for node in notes {
+        for node in laid.notes {
             if let Some(note) = self.note(node, line) {
                 items.push(Item::Note(note));
             }
@@ -415,7 +396,7 @@ impl<'a> Reader<'a> {
         if message.content.string_in(raw).is_some() {
             let spans = BlockSpans { whole: message.content, ..BlockSpans::default() };
             let kind = Some(BlockKind::Text);
-            blocks.push(BlockView { kind, raw, spans, plain: true, partner: None, call: None });
+            blocks.push(BlockView { kind, raw, spans, plain: true, partner: None, call: None, owner: None });
             return;
         }
         let index = u32::try_from(node).unwrap_or(u32::MAX);
@@ -423,8 +404,15 @@ impl<'a> Reader<'a> {
         let mut answers = crate::resume::places_of(&facts.answers, index);
         let message_of = |node: usize| facts.nodes[node].message().map(|m| m + 1);
         for &spans in &line.blocks {
-            let mut block =
-                BlockView { kind: spans.kind, raw, spans, plain: false, partner: None, call: None };
+            let mut block = BlockView {
+                kind: spans.kind,
+                raw,
+                spans,
+                plain: false,
+                partner: None,
+                call: None,
+                owner: None,
+            };
             let has_id = spans.id.string_in(raw).is_some();
             match spans.kind {
                 Some(BlockKind::ToolUse) if has_id => {
@@ -494,17 +482,16 @@ fn is_id(kept: &str, id: &str) -> bool {
 
 /// A text that was written while it grew stands for its beginnings.
 fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
-    let inner = |b: &BlockView<'_>| b.spans.text.string_in(b.raw).map(<[u8]>::to_vec);
     let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
     // Two texts of one entry are two texts.
     block.kind == last.kind
         && !std::ptr::eq(block.raw, last.raw)
-        && inner(last).zip(inner(block)).is_some_and(|(before, now)| {
-            !before.is_empty() && now.len() > before.len() && now.starts_with(&before)
-        })
+        && last.spans.text.string_in(last.raw).zip(block.spans.text.string_in(block.raw)).is_some_and(
+            |(before, now)| !before.is_empty() && now.len() > before.len() && now.starts_with(before),
+        )
 }
 
-fn message_kind(node: &Node) -> MessageKind {
+pub(crate) fn message_kind(node: &Node) -> MessageKind {
     let flags = node.flags;
     match node.role {
         Role::Assistant if flags.is_api_error() || flags.is_synthetic() => MessageKind::Note,

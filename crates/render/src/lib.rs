@@ -21,7 +21,8 @@ pub use check::{Checked, check};
 pub use clean::{clean, secrets};
 pub use clone::clone;
 pub use export::{
-    Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
+    Agent, Branch, Document, Format, Head, IndexRow, Part, Shown, Side, WritePicture, index,
+    write as write_document,
 };
 pub use info::{info, info_many};
 pub use ls::ls;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Inventory, Item, Path, Reader, Session, Uid, Usage, one_line};
+use rethread_model::{Client, Inventory, Item, LogText, Path, Reader, Session, Uid, Usage, one_line};
 use rethread_render::{Continues, InventoryRow, PathRow, Row};
 use rustc_hash::FxHashMap;
 
@@ -168,27 +168,8 @@ impl Loaded {
     /// Returns its paths, the active one by the rule of `client`.
     pub fn tree(&self, client: Client) -> Vec<PathRow> {
         let reader = self.reader();
-        let facts = &self.session.facts;
-        let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
-        let row = |path: Path| PathRow {
-            r#type: "path",
-            n: path.n,
-            status: if path.active { "active" } else { "abandoned" },
-            tip: reader.uuid(path.tip),
-            tip_message: number(path.tip),
-            tip_line: facts.place(path.tip).line,
-            inner: path.inner,
-            fork_point: path.fork_point.map(|node| reader.uuid(node)),
-            fork_message: path.fork_point.and_then(number),
-            messages: path.messages,
-            turns: path.turns,
-            compactions: path.compactions,
-            last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
-            time: path.time.to_iso(),
-            continues: None,
-            path,
-        };
-        self.session.paths(client).into_iter().map(row).collect()
+        let paths = self.session.paths(client).into_iter();
+        paths.map(|path| path_row(&reader, &self.session, path)).collect()
     }
 
     /// Returns what is read on a path, as `show --json` prints it.
@@ -220,6 +201,15 @@ impl Loaded {
     /// The result names an absolute path on the machine that wrote it; only the file's name is taken
     /// from it, and only files in the session's own `tool-results` are read.
     pub fn whole_result(&self, text: &str) -> Option<String> {
+        self.whole_result_if(text, &|_| true)
+    }
+
+    /// Reads the file that a shortened result points to, if it lies beside the session and `wanted` says so of it.
+    pub(crate) fn whole_result_if(
+        &self,
+        text: &str,
+        wanted: &dyn Fn(&std::path::Path) -> bool,
+    ) -> Option<String> {
         if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
             return None;
         }
@@ -233,9 +223,10 @@ impl Loaded {
             return None;
         }
         let named = last_name(&line[..start]);
-        let bytes =
-            self.result_dirs_of(named).into_iter().find_map(|dir| std::fs::read(dir.join(name)).ok())?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        let files = self.result_dirs_of(named).into_iter().map(|dir| dir.join(name));
+        let file = files.into_iter().find(|file| file.is_file()).filter(|file| wanted(file))?;
+        let bytes = std::fs::read(file).ok()?;
+        Some(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
     /// Returns where large results of this log can lie: beside it, or where `named` lies beside it. A
@@ -250,25 +241,62 @@ impl Loaded {
         dirs
     }
 
-    /// Returns all directories that hold large results of this log.
-    pub(crate) fn result_dirs(&self) -> Vec<PathBuf> {
+    /// Returns all directories that hold large results of this log, which has these names before theirs.
+    pub(crate) fn result_dirs(&self, names: &[String]) -> Vec<PathBuf> {
         if self.source.bytes.is_some() {
             return Vec::new();
         }
         let mut dirs = self.result_dirs_of(None);
-        let mut names = rustc_hash::FxHashSet::default();
-        for at in memchr::memmem::find_iter(&self.bytes[..], RESULTS) {
-            let before = String::from_utf8_lossy(&self.bytes[at.saturating_sub(100)..at]);
-            if let Some(name) = last_name(&before)
-                && names.insert(name.to_owned())
-            {
-                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(|dir| dir.is_dir()));
-            }
+        for name in names {
+            dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(|dir| dir.is_dir()));
         }
         dirs.sort();
         dirs.dedup();
         dirs
     }
+}
+
+impl LogText for Loaded {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        let start = usize::try_from(offset).map_err(std::io::Error::other)?;
+        let found = start.checked_add(bytes.len()).and_then(|end| self.bytes.get(start..end));
+        bytes.copy_from_slice(found.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn is_same(&self, _: u32, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Describes a path.
+pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> PathRow {
+    let facts = &session.facts;
+    let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
+    PathRow {
+        r#type: "path",
+        n: path.n,
+        status: if path.active { "active" } else { "abandoned" },
+        tip: reader.uuid(path.tip),
+        tip_message: number(path.tip),
+        tip_line: facts.place(path.tip).line,
+        inner: path.inner,
+        fork_point: path.fork_point.map(|node| reader.uuid(node)),
+        fork_message: path.fork_point.and_then(number),
+        messages: path.messages,
+        turns: path.turns,
+        compactions: path.compactions,
+        last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
+        time: path.time.to_iso(),
+        continues: None,
+        path,
+    }
+}
+
+/// Returns the name of the directory that a path leads through before it names the one of large results.
+pub(crate) fn directory_before(entry: &[u8], at: usize) -> Option<String> {
+    let before = String::from_utf8_lossy(&entry[at.saturating_sub(100)..at]);
+    last_name(&before).map(str::to_owned)
 }
 
 /// What a clone left out, kept beside it.
@@ -345,8 +373,8 @@ fn last_name(path: &str) -> Option<&str> {
 /// The calls of a log, by what subagents know of the call that started them.
 #[derive(Default)]
 pub(crate) struct Calls<'s> {
-    by_agent: FxHashMap<&'s str, usize>,
-    by_id: FxHashMap<&'s str, usize>,
+    pub(crate) by_agent: FxHashMap<&'s str, usize>,
+    pub(crate) by_id: FxHashMap<&'s str, usize>,
 }
 
 impl<'s> Calls<'s> {
@@ -370,7 +398,7 @@ impl<'s> Calls<'s> {
 pub(crate) struct Started {
     pub(crate) id: String,
     /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
-    call_id: Option<String>,
+    pub(crate) call_id: Option<String>,
     /// The subagent that started it, if it was one.
     pub(crate) parent: Option<String>,
 }

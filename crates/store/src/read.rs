@@ -145,6 +145,15 @@ pub fn scan_file(path: &Path, limit: u64, sink: &mut impl Sink) -> io::Result<(S
     scan(&mut File::open(path)?, limit, sink)
 }
 
+/// Reads a log piece by piece to the length that it has now, `limit` bytes at most; returns the scanner and how much
+/// was read.
+pub fn scan_to_length(path: &Path, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let limit = if metadata.is_file() { limit.min(metadata.len()) } else { limit };
+    scan(&mut file, limit, sink)
+}
+
 /// Reads the facts of a log and its size, to the length that it has now.
 pub fn read_facts(path: &Path) -> io::Result<(Facts, u64)> {
     let mut file = File::open(path)?;

@@ -9,6 +9,7 @@ mod home;
 pub mod hostile;
 mod log;
 pub mod planted;
+pub mod shapes;
 mod shared;
 mod spelled;
 mod tries;

@@ -19,7 +19,7 @@ use self::contain::{code, contain, fence, header, inline, one_cell, quote};
 use super::safe::{clean, escaped};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_first_result, moment, picture_of, sent,
+    Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_under_call, moment, picture_of, sent,
     tokens, whole_parts,
 };
 use crate::text::{count, plural};
@@ -144,18 +144,20 @@ impl Page<'_> {
     }
 
     fn part(&mut self, part: &Part<'_>, depth: usize, take: Take<'_>) -> io::Result<()> {
-        let answers = Answers::new(&part.items);
-        for item in &part.items {
-            self.text.clear();
-            match item {
-                Item::Message(message) => self.message(part, &answers, message, depth)?,
-                Item::Note(note) => self.note(note, depth),
+        part.items.each(|run, _| {
+            let answers = Answers::new(run);
+            for item in &run.items {
+                self.text.clear();
+                match item {
+                    Item::Message(message) => self.message(part, &answers, message, depth)?,
+                    Item::Note(note) => self.note(note, depth),
+                }
+                let text = std::mem::take(&mut self.text);
+                take(&text)?;
+                self.text = text;
             }
-            let text = std::mem::take(&mut self.text);
-            take(&text)?;
-            self.text = text;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn heading(&mut self, part: &Part<'_>, message: &MessageView<'_>, depth: usize, who: &str) {
@@ -192,12 +194,12 @@ impl Page<'_> {
                     self.heading(part, message, depth, &format!("Assistant{model}"));
                     self.text.push_str(&usage.unwrap_or_default());
                     for block in &message.blocks {
-                        self.answer_block(part, answers, block, depth)?;
+                        self.answer_block(part, answers, (message, block), depth)?;
                     }
                 }
                 Ok(())
             }
-            MessageKind::Result => self.loose_results(part, answers, message, depth),
+            MessageKind::Result => self.loose_results(part, message, depth),
             MessageKind::Summary => {
                 self.heading(part, message, depth, "Summary");
                 self.text.push_str(
@@ -267,7 +269,7 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         if !self.document.shows(block) {
@@ -285,7 +287,7 @@ impl Page<'_> {
                 self.text.push_str("\n</details>\n\n");
                 Ok(())
             }
-            Some(BlockKind::ToolUse) => self.call(part, answers, block, depth),
+            Some(BlockKind::ToolUse) => self.call(part, answers, (message, block), depth),
             _ => self.media(block.json()),
         }
     }
@@ -294,16 +296,16 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         let tool = block.tool();
-        let results = answers.of(block.call);
-        let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
+        let results = answers.of(message, block.call);
+        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.copy);
         let told = tell(&tool, block.input(), copy);
         let wholes: Vec<Vec<ResultPart<'_>>> =
-            results.iter().map(|(_, block)| whole_parts(part, block)).collect();
-        let outcome = outcome(results.iter().map(|(_, block)| *block).zip(&wholes));
+            results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
+        let outcome = outcome(results.iter().map(|answer| answer.block).zip(&wholes));
         let gist = if told.gist.is_empty() {
             String::new()
         } else {
@@ -319,11 +321,11 @@ impl Page<'_> {
             self.piece(piece);
         }
         let language = result_language(&tool, block.input());
-        for ((message, block), parts) in results.iter().zip(&wholes) {
-            if is_first_result(message, block) {
-                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, message.n);
+        for (answer, parts) in results.iter().zip(&wholes) {
+            if answer.first {
+                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, answer.message.n);
             }
-            self.text.push_str(if block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
+            self.text.push_str(if answer.block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
             self.result(parts, &language)?;
         }
         for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
@@ -388,7 +390,7 @@ impl Page<'_> {
     fn agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
         let agent = &self.document.agents[index];
         let link = format!("[{}]({}{})", inline(&agent.name), self.document.head.up, agent.file);
-        if depth >= MAX_NESTING {
+        if depth >= MAX_NESTING || !self.document.shown.is_first_agent(index) {
             let _ = write!(self.text, "Subagent {link}\n\n");
             return Ok(());
         }
@@ -408,15 +410,9 @@ impl Page<'_> {
     }
 
     /// Results whose call is not on this path, and words that came with results.
-    fn loose_results(
-        &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
-        message: &MessageView<'_>,
-        depth: usize,
-    ) -> io::Result<()> {
+    fn loose_results(&mut self, part: &Part<'_>, message: &MessageView<'_>, depth: usize) -> io::Result<()> {
         let mut headed = false;
-        for block in message.blocks.iter().filter(|block| !answers.has(block)) {
+        for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.text();
@@ -427,7 +423,7 @@ impl Page<'_> {
                         self.heading(part, message, depth, "Result without a call");
                         headed = true;
                     }
-                    let parts = whole_parts(part, block);
+                    let parts = whole_parts(&self.document.shown, part, block);
                     let outcome = outcome(std::iter::once((block, &parts)));
                     let id = one_cell(&clean(&block.id()));
                     let _ =
