@@ -14,12 +14,12 @@ use rethread_testkit::shapes::SHAPES;
 use crate::{cargo, target_dir};
 
 /// How large the shapes are; the larger ones are four times as large.
-const SIZE: u32 = 1000;
+const SIZE: u32 = 200;
 const TIMES: u32 = 4;
 /// How much more work the larger shape may be: sorting adds a little to what is linear.
 const MAX_RATIO: f64 = 5.0;
 /// Work below this is too little to be compared.
-const MIN_WORK: u64 = 2_000_000;
+const MIN_WORK: u64 = 1_000_000;
 
 /// The name of each command and its arguments; `SESSION` and `OUT` are filled in.
 const COMMANDS: [(&str, &[&str]); 22] = [

@@ -16,7 +16,7 @@ use crate::resume::places_of;
 use crate::session::Session;
 use crate::tree::Groups;
 use crate::usage::Usage;
-use crate::view::{Entries, Item, MessageKind, Reader, message_kind};
+use crate::view::{Entries, Item, MessageKind, Reader, is_note, message_kind};
 
 /// The bytes of a log, wherever they are.
 pub trait LogText: Sync {
@@ -324,8 +324,8 @@ impl<'a> Passage<'a> {
                     usage: facts.usage(fact),
                 }
             });
-            let notes = laid.notes.into_iter().map(move |node| {
-                let fact = &facts.nodes[node];
+            let notes = laid.notes.into_iter().map(move |node| &facts.nodes[node]);
+            let notes = notes.filter(|fact| is_note(fact)).map(|fact| {
                 let compaction = fact.flags.is_boundary() && !fact.flags.has(Flags::QUEUED);
                 Brief { kind: None, compaction, time: fact.time, model: None, usage: None }
             });

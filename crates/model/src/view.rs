@@ -445,7 +445,7 @@ impl<'a> Reader<'a> {
 
     fn note(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
         let fact = &self.session.facts.nodes[node];
-        if !matches!(fact.role, Role::System) && !fact.flags.has(Flags::QUEUED) {
+        if !is_note(fact) {
             return None;
         }
         let raw = self.parse(node, line);
@@ -489,6 +489,11 @@ fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
         && last.spans.text.string_in(last.raw).zip(block.spans.text.string_in(block.raw)).is_some_and(
             |(before, now)| !before.is_empty() && now.len() > before.len() && now.starts_with(before),
         )
+}
+
+/// Returns whether an entry without a message is shown as a note.
+pub(crate) fn is_note(node: &Node) -> bool {
+    matches!(node.role, Role::System) || node.flags.has(Flags::QUEUED)
 }
 
 pub(crate) fn message_kind(node: &Node) -> MessageKind {

@@ -26,7 +26,7 @@ pub use export::{
 };
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
+pub use preview::{Preview, PreviewHead, SentRow, preview_line, refusal, sent_lines};
 pub use repair::{Line, repair};
 pub use rows::{
     BytesBy, CleanedRow, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow,

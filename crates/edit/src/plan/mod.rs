@@ -21,7 +21,7 @@ use crate::splice::Splice;
 pub(crate) use calls::LOST_CALL;
 use edit::Shorts;
 pub(crate) use edit::{BlockEdit, CopyEdit, Edit, Edits};
-pub(crate) use lines::{checkpoint, edited, spelled};
+pub(crate) use lines::{checkpoint, edited, spell};
 use order::Laid;
 
 /// What is to be done, entry by entry.
@@ -456,7 +456,14 @@ impl<'a> Plan<'a> {
         let (reader, facts) = (self.reader, self.facts);
         let read = || Arc::new(Envelope::new(reader, facts, like));
         let envelope = Arc::clone(self.envelopes.entry(like).or_insert_with(read));
-        let seed = format!("{:?} {} {}", kind, envelope.uuid, self.new.len());
+        // A summary may be very long.
+        let what = match &kind {
+            NewKind::Summary { text } => {
+                format!("Summary {:x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
+            }
+            kind => format!("{kind:?}"),
+        };
+        let seed = format!("{what} {} {}", envelope.uuid, self.new.len());
         self.new.push(New { kind, why, uuid: made_uuid(&seed), like, envelope, time, parent: None });
         self.new.len() - 1
     }

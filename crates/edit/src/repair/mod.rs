@@ -199,7 +199,7 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let reader = Reader::new(&session, &ready);
     let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
     plan.mend();
-    let mut assembly = Assembly::new(&ready, &plan);
+    let assembly = Assembly::new(&ready, &plan);
     let untouched = |found: Vec<Finding>| {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         let changes = Vec::new();
@@ -208,10 +208,12 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let faultless = assembly.changes.is_empty() && prepared.is_empty() && !reordered && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
     if meant.chain.is_empty() || faultless && !harmed {
+        drop(assembly);
         return untouched(found);
     }
     plan.lay_in_line();
-    assembly = Assembly::new(&ready, &plan);
+    drop(assembly);
+    let mut assembly = Assembly::new(&ready, &plan);
     let (mut left, agree) = look_again(&assembly.bytes);
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them.

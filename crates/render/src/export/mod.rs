@@ -193,6 +193,9 @@ impl Shown {
     }
 }
 
+/// A text longer than this is shown as it is, not as Markdown: a parsed text is held several times.
+const MAX_PROSE: usize = 8 << 20;
+
 /// How deep subagents of subagents are shown; deeper ones are linked.
 const MAX_NESTING: usize = 4;
 

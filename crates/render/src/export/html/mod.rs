@@ -22,7 +22,7 @@ use self::prose::markdown;
 use super::safe::{clean, escaped, html};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, Part, extent, is_under_call, moment, picture_of, sent, tokens,
+    Answers, Document, MAX_NESTING, MAX_PROSE, Part, extent, is_under_call, moment, picture_of, sent, tokens,
     whole_parts,
 };
 use crate::text::{count, fit, plural};
@@ -170,6 +170,12 @@ impl Page<'_> {
 
     fn markdown(&mut self, said: &str) {
         let said = clean(said.trim_matches('\n'));
+        if said.len() > MAX_PROSE {
+            self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
+            html(&mut self.text, &said);
+            self.text.push_str("</div>");
+            return;
+        }
         self.text.push_str("<div class=\"text md\" dir=\"auto\">");
         markdown(&mut self.text, &said, &mut self.answered);
         self.text.push_str("</div>");

@@ -19,8 +19,8 @@ use self::contain::{code, contain, fence, header, inline, one_cell, quote};
 use super::safe::{clean, escaped};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_under_call, moment, picture_of, sent,
-    tokens, whole_parts,
+    Answers, Document, MAX_NESTING, MAX_PROSE, Part, WritePicture, extent, is_under_call, moment, picture_of,
+    sent, tokens, whole_parts,
 };
 use crate::text::{count, plural};
 
@@ -226,14 +226,22 @@ impl Page<'_> {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.text();
-                    let text = clean(text.trim_matches('\n'));
-                    quote(&mut self.text, &text);
+                    self.quoted(&clean(text.trim_matches('\n')));
                     self.text.push('\n');
                 }
                 _ => self.media(block.json())?,
             }
         }
         Ok(())
+    }
+
+    /// Quotes a text, or fences one that is too long to be parsed.
+    fn quoted(&mut self, text: &str) {
+        if text.len() > MAX_PROSE {
+            fence(&mut self.text, "", text);
+        } else {
+            quote(&mut self.text, text);
+        }
     }
 
     fn media(&mut self, block: Json<'_>) -> io::Result<()> {
@@ -277,13 +285,18 @@ impl Page<'_> {
         }
         match block.kind {
             Some(BlockKind::Text) => {
-                self.text.push_str(&contain(clean(&block.text()).trim_matches('\n')));
+                let text = block.text();
+                let text = clean(&text);
+                match text.trim_matches('\n') {
+                    long if long.len() > MAX_PROSE => fence(&mut self.text, "", long),
+                    text => self.text.push_str(&contain(text)),
+                }
                 self.text.push('\n');
                 Ok(())
             }
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                 self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
-                quote(&mut self.text, clean(&block.text()).trim_matches('\n'));
+                self.quoted(clean(&block.text()).trim_matches('\n'));
                 self.text.push_str("\n</details>\n\n");
                 Ok(())
             }
