@@ -45,7 +45,7 @@ fn exports_grow_in_proportion_to_the_log() {
         for format in FORMATS {
             let size =
                 |n: u32| documents(&home_of(&shape(n)), format).values().map(String::len).sum::<usize>();
-            let (small, large) = (size(60), size(240));
+            let (small, large) = (size(100), size(400));
             assert!(large <= 5 * small, "{name} as {format:?}: {small} and {large} bytes");
         }
     }
