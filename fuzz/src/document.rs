@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::render::{Document, Format, Head, Part, Side, write_document};
+use rethread::model::{Layout, Passage};
+use rethread::render::{Document, Format, Head, Part, Shown, Side, write_document};
 use rethread::{Client, Library, Source};
 use rethread_testkit::{Log, markdown};
 use serde_json::json;
@@ -44,12 +45,15 @@ fn written(bytes: &[u8], format: Format) -> String {
     let library = Library::demo();
     let source = Source::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let loaded = library.load(&source).expect("anything can be read");
+    let layout = Layout::new(&loaded.session);
     let mut all = Vec::new();
     for path in loaded.tree(Client::NEWEST).iter().take(4) {
-        let items = loaded.reader().items(path.path.step);
+        let items = Passage::to(&loaded.session, &layout, &loaded, path.path.step, None);
         let parts = [Part { session: "fuzz", prefix: String::new(), items, side: Side::default() }];
         let head = Head { session: "fuzz".into(), path: (path.n, 1), ..Head::default() };
-        let document = Document { head: &head, parts: &parts, agents: &[], pictures: true, thinking: true };
+        let shown = Shown::default();
+        let document =
+            Document { head: &head, parts: &parts, agents: &[], pictures: true, thinking: true, shown };
         let picture = |_: &str, _: &[u8]| Ok("images/x.png".to_owned());
         write_document(&mut all, &document, format, &picture).expect("memory takes everything");
     }

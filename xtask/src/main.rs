@@ -1,6 +1,6 @@
 //! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask corpus` clones
 //! every session at hand, `cargo xtask browser` looks at exported pages with a real browser,
-//! `cargo xtask real-client` asks the real client, `cargo xtask hunt` looks for sessions that break a
+//! `cargo xtask real-client` asks the real client, `cargo xtask hostile` counts work on hostile sessions, `cargo xtask hunt` looks for sessions that break a
 //! law, `cargo xtask fuzz` fuzzes.
 
 mod bench;
@@ -8,6 +8,7 @@ mod browser;
 mod corpus;
 mod fuzz;
 mod generate;
+mod hostile;
 mod real_client;
 
 use std::path::{Path, PathBuf};
@@ -23,12 +24,13 @@ fn main() -> Result<()> {
         ["corpus", ..] => corpus::run(&args[1..]),
         ["browser"] => browser::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
+        ["hostile", ..] => hostile::run(&args[1..]),
         ["hunt"] => hunt(1000),
         ["hunt", cases] => hunt(cases.parse()?),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hunt [CASES] | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hostile [FILTER…] | hunt [CASES] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
@@ -41,6 +43,7 @@ fn ci() -> Result<()> {
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     cargo(&["test", "--workspace"], &[])?;
     corpus::run(&[])?;
+    hostile::run(&[])?;
     browser::run()?;
     real_client::run(&[])?;
     fuzz::run(60)

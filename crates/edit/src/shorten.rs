@@ -101,7 +101,9 @@ pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<Cut> {
 /// What is cut out of a part of something, as if that stood alone.
 pub(crate) fn within(span: Span, cuts: &[PartCut]) -> Vec<Cut> {
     let (start, end) = (span.start(), span.start() + span.len());
-    let inside = cuts.iter().map(|cut| cut.cut).filter(|cut| start <= cut.start && cut.end <= end);
+    // They are in the order of their bytes and do not overlap.
+    let first = cuts.partition_point(|cut| cut.cut.start < start);
+    let inside = cuts[first..].iter().map(|cut| cut.cut).take_while(|cut| cut.end <= end);
     inside.map(|cut| Cut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
 }
 

@@ -61,8 +61,11 @@ const MAX_TREES: usize = 16;
 const MAX_PLACES: usize = 64;
 
 impl Sketch {
-    /// Keeps of a session what is needed to find copies.
-    pub fn new(session: &Session, said: Vec<Said>, endings: Vec<Ending>) -> Self {
+    /// Keeps of a session what is needed to find copies; what was said counts once on each step.
+    pub fn new(session: &Session, mut said: Vec<Said>, endings: Vec<Ending>) -> Self {
+        said.sort_unstable();
+        said.dedup();
+        said.shrink_to_fit();
         let parents = session.tree.steps.iter().map(|step| step.parent).collect();
         Self { parents, said, endings }
     }

@@ -5,6 +5,8 @@
 //! of what the model said, and the time and the words of what anybody else did. A key is a hash of
 //! these. Hidden notes and placeholders of the client are no part of the conversation and have none.
 
+use std::ops::Range;
+
 use rethread_log::{BlockKind, Json, Key, Line, unescape};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -32,13 +34,12 @@ pub struct Restamped {
 }
 
 impl Reader<'_> {
-    /// Returns what was said on the paths of the session, by step; a thing once on each step.
-    pub fn said(&self) -> Vec<Said> {
+    /// Adds what some entries said on the paths of the session.
+    pub fn said_by(&self, nodes: Range<usize>, said: &mut Vec<Said>) {
         let facts = &self.session.facts;
         let mut line = Line::default();
         let mut spelled = Vec::new();
-        let mut said = Vec::new();
-        for (i, node) in facts.nodes.iter().enumerate() {
+        for (i, node) in facts.nodes.iter().enumerate().take(nodes.end).skip(nodes.start) {
             let step = self.session.tree.step(i);
             let (Some(step), Some(message)) = (step, node.message()) else { continue };
             let placeholder = node.flags.is_synthetic() && !node.flags.is_api_error();
@@ -70,13 +71,10 @@ impl Reader<'_> {
                 }
             }
         }
-        said.sort_unstable();
-        said.dedup();
-        said
     }
 
-    /// Returns the last message that a fork copied, which the SDKs give a new time.
-    pub fn restamped(&self) -> Option<Restamped> {
+    /// Returns the last message among some entries that a fork copied, which the SDKs give a new time.
+    pub fn restamped_in(&self, nodes: Range<usize>) -> Option<Restamped> {
         let facts = &self.session.facts;
         facts.forked_from.as_ref()?;
         let mut line = Line::default();
@@ -84,7 +82,7 @@ impl Reader<'_> {
             self.parse(node, &mut line);
             facts.nodes[node].message().is_some() && !line.field(Key::ForkedFrom).is_empty()
         };
-        let last = (0..facts.nodes.len()).rev().find(copied)?;
+        let last = nodes.rev().find(copied)?;
         let raw = self.parse(last, &mut line);
         let origin = Json::new(line.field(Key::ForkedFrom).of(raw)).get("messageUuid")?.inner()?;
         let mut spelled = Vec::new();

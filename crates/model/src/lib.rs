@@ -30,6 +30,7 @@ mod check;
 mod copies;
 mod inventory;
 mod keys;
+mod passage;
 mod title;
 mod told;
 mod view;
@@ -46,6 +47,7 @@ pub use id::{Time, Uid};
 pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
 pub use keys::{Restamped, Said};
 pub use names::Names;
+pub use passage::{Brief, Chunk, Layout, LogText, Passage, Run};
 pub use prompt::readable;
 pub use resume::{
     Break, BrokenLink, Intended, Part, Refusal, Resume, Sent, What, intended, intended_at, resume,

@@ -6,7 +6,9 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::facts::NONE;
 use crate::session::Session;
+use crate::tree::Groups;
 
 /// A subagent whose entries stand in the session's own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +59,12 @@ impl Session {
                 Inline { root, call, messages: messages.unwrap_or(0) }
             })
             .collect()
+    }
+
+    /// Returns the steps of each subagent in this file, by the first of them.
+    pub fn steps_by_side_root(&self) -> Groups {
+        let roots: Vec<u32> = self.side_roots().into_iter().map(|root| root.unwrap_or(NONE)).collect();
+        Groups::new(roots.len(), &roots)
     }
 
     /// Returns for each step of a subagent the first of its steps.

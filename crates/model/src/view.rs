@@ -8,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::facts::{Node, Place, Role};
 use crate::flags::Flags;
 use crate::id::Time;
+use crate::passage::Laid;
 use crate::session::Session;
 use crate::tree::Groups;
 use crate::usage::Usage;
@@ -88,11 +89,13 @@ pub struct BlockView<'a> {
     /// For a call its place among the calls that are read together, for a result that of its call. An id
     /// that several messages use is a call in each of them.
     pub pair: Option<usize>,
+    /// For a result in a passage, the number of the message there that makes the call it is shown under.
+    pub owner: Option<usize>,
 }
 
 impl<'a> BlockView<'a> {
     fn new(kind: Option<BlockKind>, raw: &'a [u8], spans: BlockSpans) -> Self {
-        Self { kind, raw, spans, plain: false, partner: None, call: None, pair: None }
+        Self { kind, raw, spans, plain: false, partner: None, call: None, pair: None, owner: None }
     }
 
     /// Returns the block as it stands in the log.
@@ -133,6 +136,11 @@ impl<'a> BlockView<'a> {
     /// Returns the input of a call.
     pub fn input(&self) -> Json<'a> {
         Json::new(self.spans.input.of(self.raw))
+    }
+
+    /// Returns whether it is the result of a call.
+    pub fn is_result(&self) -> bool {
+        self.kind == Some(BlockKind::ToolResult)
     }
 
     /// Tells whether a result is an error.
@@ -331,15 +339,16 @@ impl<'a> Reader<'a> {
         let by_step = self.session.tree.nodes_by_step();
         let steps = self.session.steps_shown(step, after);
         let mut elsewhere = Elsewhere::new(self.session, &by_step, &steps);
-        let mut layout = Layout::default();
+        let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
         for step in steps {
             let nodes = by_step.of(step);
             match elsewhere.take(step) {
-                None => self.step_items(nodes, &mut layout),
-                Some(more) => self.step_items(&[nodes, &more].concat(), &mut layout),
+                None => self.step_items(nodes, &mut line, &mut shown, &mut items),
+                Some(more) => self.step_items(&[nodes, &more].concat(), &mut line, &mut shown, &mut items),
             }
         }
-        layout.finish()
+        pair_results(&mut items);
+        items
     }
 
     /// Returns everything that a subagent said and did, in the order of its log: the subagent in this
@@ -349,55 +358,34 @@ impl<'a> Reader<'a> {
         let root = root.and_then(|node| tree.step(node)).and_then(|step| u32::try_from(step).ok());
         let roots = self.session.side_roots();
         let by_step = tree.nodes_by_step();
-        let mut layout = Layout::default();
+        let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
         for (step, &of) in roots.iter().enumerate() {
             if root.is_none() || of == root {
-                self.step_items(by_step.of(step), &mut layout);
+                self.step_items(by_step.of(step), &mut line, &mut shown, &mut items);
             }
         }
-        layout.finish()
+        pair_results(&mut items);
+        items
     }
 
     /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
-    fn step_items(&self, nodes: &[u32], layout: &mut Layout<'a>) {
-        let facts = &self.session.facts;
-        // Entries by message, in the order of their first sight.
-        let mut order: Vec<usize> = Vec::new();
-        let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut notes = Vec::new();
-        for &node in nodes {
-            let node = node as usize;
-            // Of two entries with one uuid the later one is shown.
-            if facts.duplicates.contains_key(&u32::try_from(node).unwrap_or(u32::MAX)) {
-                continue;
-            }
-            match facts.nodes[node].message() {
-                Some(message) => {
-                    let list = members.entry(message).or_insert_with(|| {
-                        order.push(message);
-                        Vec::new()
-                    });
-                    list.push(node);
-                }
-                None => notes.push(node),
+    pub(crate) fn step_items(
+        &self,
+        nodes: &[u32],
+        line: &mut Line,
+        shown: &mut ShownBlocks,
+        items: &mut Vec<Item<'a>>,
+    ) {
+        let laid = Laid::new(self.session, nodes);
+        for (message, nodes) in laid.messages {
+            let mut view = self.message(message, &nodes, line);
+            if shown.leaves_new_blocks(self.session, &mut view) {
+                items.push(Item::Message(view));
             }
         }
-        let call_order = |message: &usize| {
-            let first = facts.messages[*message].first;
-            let place = crate::resume::places_of(&facts.answers, first).next();
-            if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
-        };
-        order.sort_by_key(call_order);
-        for message in order {
-            let mut view = self.message(message, &members[&message], &mut layout.line);
-            let spread = u32::try_from(message).is_ok_and(|message| self.session.tree.is_spread(message));
-            if !spread || layout.leaves_new_blocks(message, &mut view) {
-                layout.items.push(Item::Message(view));
-            }
-        }
-        for node in notes {
-            if let Some(note) = self.note(node, &mut layout.line) {
-                layout.items.push(Item::Note(note));
+        for node in laid.notes {
+            if let Some(note) = self.note(node, line) {
+                items.push(Item::Note(note));
             }
         }
     }
@@ -483,7 +471,7 @@ impl<'a> Reader<'a> {
 
     fn note(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
         let fact = &self.session.facts.nodes[node];
-        if !matches!(fact.role, Role::System) && !fact.flags.is_queued_prompt() {
+        if !is_note(fact) {
             return None;
         }
         let raw = self.parse(node, line);
@@ -509,12 +497,12 @@ impl<'a> Reader<'a> {
 ///
 /// Clients copy messages to other branches. When they resume a copy they take the parts and results
 /// that it lacks from the original.
-struct Elsewhere {
+pub(crate) struct Elsewhere {
     by_step: FxHashMap<usize, Vec<u32>>,
 }
 
 impl Elsewhere {
-    fn new(session: &Session, by_step: &Groups, steps: &[usize]) -> Self {
+    pub(crate) fn new(session: &Session, by_step: &Groups, steps: &[usize]) -> Self {
         let mut found = Self { by_step: FxHashMap::default() };
         let (tree, facts) = (&session.tree, &session.facts);
         if tree.spread.is_empty() {
@@ -551,34 +539,26 @@ impl Elsewhere {
         found
     }
 
-    fn take(&mut self, step: usize) -> Option<Vec<u32>> {
+    pub(crate) fn take(&mut self, step: usize) -> Option<Vec<u32>> {
         self.by_step.remove(&step)
     }
 }
 
-/// Items while they are laid out in the order of reading.
+/// The blocks so far of messages that are in several steps, by a hash of their bytes.
 #[derive(Default)]
-struct Layout<'a> {
-    line: Line,
-    items: Vec<Item<'a>>,
-    /// The blocks so far of messages that are in several steps.
-    shown: FxHashMap<usize, FxHashSet<&'a [u8]>>,
-}
+pub(crate) struct ShownBlocks(FxHashMap<usize, FxHashSet<u64>>);
 
-impl<'a> Layout<'a> {
+impl ShownBlocks {
     /// Keeps the blocks of a message that were not shown before; returns whether there are any, or the
     /// message is shown for the first time.
-    fn leaves_new_blocks(&mut self, message: usize, view: &mut MessageView<'a>) -> bool {
-        let first = !self.shown.contains_key(&message);
-        let shown = self.shown.entry(message).or_default();
-        view.blocks.retain(|block| shown.insert(block.json().raw()));
+    fn leaves_new_blocks(&mut self, session: &Session, view: &mut MessageView<'_>) -> bool {
+        if !u32::try_from(view.n - 1).is_ok_and(|message| session.tree.is_spread(message)) {
+            return true;
+        }
+        let first = !self.0.contains_key(&view.n);
+        let shown = self.0.entry(view.n).or_default();
+        view.blocks.retain(|block| shown.insert(crate::id::fingerprint(&[block.json().raw()])));
         first || !view.blocks.is_empty()
-    }
-
-    /// Pairs the results with their calls and returns the items.
-    fn finish(mut self) -> Vec<Item<'a>> {
-        pair_results(&mut self.items);
-        self.items
     }
 }
 
@@ -666,17 +646,21 @@ fn is_id(kept: &str, id: &str) -> bool {
 
 /// A text that was written while it grew stands for its beginnings.
 fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
-    let inner = |b: &BlockView<'_>| b.spans.text.string_in(b.raw).map(<[u8]>::to_vec);
     let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
     // Two texts of one entry are two texts.
     block.kind == last.kind
         && !std::ptr::eq(block.raw, last.raw)
-        && inner(last).zip(inner(block)).is_some_and(|(before, now)| {
-            !before.is_empty() && now.len() > before.len() && now.starts_with(&before)
-        })
+        && last.spans.text.string_in(last.raw).zip(block.spans.text.string_in(block.raw)).is_some_and(
+            |(before, now)| !before.is_empty() && now.len() > before.len() && now.starts_with(before),
+        )
 }
 
-fn message_kind(node: &Node) -> MessageKind {
+/// Returns whether an entry without a message is shown as a note.
+pub(crate) fn is_note(node: &Node) -> bool {
+    matches!(node.role, Role::System) || node.flags.has(Flags::QUEUED)
+}
+
+pub(crate) fn message_kind(node: &Node) -> MessageKind {
     let flags = node.flags;
     match node.role {
         Role::Assistant if flags.is_api_error() || flags.is_synthetic() => MessageKind::Note,

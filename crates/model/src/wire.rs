@@ -428,7 +428,10 @@ impl Object {
     }
 
     fn text(&mut self, key: &str, text: &str) {
-        self.raw(key, &string(text));
+        self.raw(key, b"");
+        // A text may be very long, so it is spelled in its place.
+        let spelled = serde_json::to_writer(&mut self.0, text);
+        debug_assert!(spelled.is_ok(), "memory takes everything");
     }
 
     /// Takes over the members of an object but these.

@@ -22,12 +22,13 @@ pub use check::{Checked, check};
 pub use clean::{clean, secrets};
 pub use clone::clone;
 pub use export::{
-    Agent, Branch, Document, Format, Head, IndexRow, Part, Side, WritePicture, index, write as write_document,
+    Agent, Branch, Document, Format, Head, IndexRow, Part, Shown, Side, WritePicture, index,
+    write as write_document,
 };
 pub use hidden::{can_begin, hides};
 pub use info::{info, info_many};
 pub use ls::ls;
-pub use preview::{Preview, PreviewHead, SentRow, preview, refusal};
+pub use preview::{Preview, PreviewHead, SentRow, preview_line, refusal, sent_lines};
 pub use repair::{Line, repair};
 pub use rows::{
     BytesBy, CleanedRow, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow,

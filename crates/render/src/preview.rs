@@ -1,7 +1,7 @@
 //! What a client would send on resume.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::fmt::Write as _;
 
 use rethread_log::Json;
 use rethread_model::{Client, Refusal, Resume, WireMessage, describe_media, one_line};
@@ -46,28 +46,44 @@ pub fn refusal(refusal: Refusal) -> &'static str {
     }
 }
 
-/// Writes what a client would send, a line for each block.
-pub fn preview(out: &mut dyn Write, preview: &Preview<'_>, look: &Look) -> io::Result<()> {
-    let client = preview.client.version();
-    if let Some(why) = preview.resume.refusal {
-        let told = format!("{client} does not resume it: {}", refusal(why));
-        return writeln!(out, "{}", look.paint(Style::Bad, told));
-    }
-    let n = preview.messages.len() as u64;
-    let told = format!("{client} sends {}, the new prompt included", plural(n, "message"));
-    writeln!(out, "{}", look.paint(Style::Dim, told))?;
-    for message in &preview.messages {
-        let (role, style) =
-            if message.assistant { ("assistant", Style::Model) } else { ("user", Style::Human) };
-        let mut name = role;
-        for block in &message.blocks {
-            let (style, text) = describe(block.json(), style);
-            let text = look.fit(&look.line(&text), 11);
-            writeln!(out, "{}  {}", look.paint(Style::Dim, format!("{name:<9}")), look.paint(style, text))?;
-            name = "";
+/// Returns the line above the messages that a client sends, or the one that says why it does not resume.
+pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &Look) -> String {
+    let client = head.client;
+    match head.reason {
+        Some(why) => look.paint(Style::Bad, format!("{client} does not resume it: {why}")),
+        None => {
+            let n = plural(messages as u64, "message");
+            look.paint(Style::Dim, format!("{client} sends {n}, the new prompt included"))
         }
     }
-    Ok(())
+}
+
+/// Returns the lines of a message that is sent, one for each block.
+pub fn sent_lines(message: &WireMessage<'_>, look: &Look) -> String {
+    let (role, style) = if message.assistant { ("assistant", Style::Model) } else { ("user", Style::Human) };
+    let mut name = role;
+    let mut lines = String::new();
+    for block in &message.blocks {
+        let (style, text) = describe(block.json(), style);
+        let text = look.fit(&look.line(&text), 11);
+        let _ =
+            writeln!(lines, "{}  {}", look.paint(Style::Dim, format!("{name:<9}")), look.paint(style, text));
+        name = "";
+    }
+    lines
+}
+
+/// How much of a block its line shows at most, in bytes.
+const MAX_LINE: usize = 64 << 10;
+
+/// The beginning of a text on one line.
+fn start(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_LINE);
+    let mut line = one_line(&text[..end]);
+    if end < text.len() {
+        line.push('…');
+    }
+    line
 }
 
 /// A block in a few words.
@@ -75,13 +91,13 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     let text = |key: &str| block.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = text("type");
     match &*kind {
-        "text" => (said, one_line(&text("text"))),
-        "thinking" => (Style::Dim, format!("thinking: {}", one_line(&text("thinking")))),
+        "text" => (said, start(&text("text"))),
+        "thinking" => (Style::Dim, format!("thinking: {}", start(&text("thinking")))),
         "redacted_thinking" => (Style::Dim, "thinking, encrypted".to_owned()),
         "tool_use" => {
             let input =
                 block.get("input").map_or(Cow::Borrowed(""), |input| String::from_utf8_lossy(input.raw()));
-            (Style::Tool, format!("{} {}", text("name"), one_line(&input)))
+            (Style::Tool, format!("{} {}", text("name"), start(&input)))
         }
         "tool_result" => {
             let content = block.get("content");
@@ -91,7 +107,7 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
             });
             let failed = block.get("is_error").is_some_and(|error| error.raw() == b"true");
             let mark = if failed { "error: " } else { "result: " };
-            (Style::Tool, format!("{mark}{}", one_line(&words.unwrap_or_default())))
+            (Style::Tool, format!("{mark}{}", start(&words.unwrap_or_default())))
         }
         _ => (Style::Tool, describe_media(block)),
     }

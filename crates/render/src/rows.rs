@@ -305,14 +305,18 @@ impl From<&Item<'_>> for Row {
 }
 
 fn raw_block(block: &BlockView<'_>) -> Option<Box<RawValue>> {
+    // A line may be very long, so it is copied once.
+    let raw = String::from_utf8_lossy(block.json().raw());
+    let is_json = serde_json::from_str::<&RawValue>(&raw).is_ok();
     if block.is_plain() {
-        let text = serde_json::json!({ "type": "text", "text": block.text() });
-        return RawValue::from_string(text.to_string()).ok();
+        let text = if is_json { raw } else { serde_json::to_string(&block.text()).ok()?.into() };
+        return RawValue::from_string(["{\"type\":\"text\",\"text\":", &text, "}"].concat()).ok();
     }
-    let text = String::from_utf8_lossy(block.json().raw()).into_owned();
+    if is_json {
+        return RawValue::from_string(raw.into_owned()).ok();
+    }
     // What is broken inside is given as the text that it is.
-    let broken = |text: &str| serde_json::json!({ "type": "broken", "text": text }).to_string();
-    RawValue::from_string(text.clone()).or_else(|_| RawValue::from_string(broken(&text))).ok()
+    RawValue::from_string(serde_json::json!({ "type": "broken", "text": raw }).to_string()).ok()
 }
 
 fn message_row(message: &MessageView<'_>) -> MessageRow {

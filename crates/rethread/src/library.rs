@@ -203,15 +203,7 @@ impl Library {
 
     /// Reads a session with its texts.
     pub fn load(&self, source: &Source) -> Result<Loaded, Error> {
-        self.load_to(source, u64::MAX)
-    }
-
-    /// Reads a session with its texts up to a length that it had before.
-    pub(crate) fn load_to(&self, source: &Source, len: u64) -> Result<Loaded, Error> {
-        let mut bytes = self.bytes_of(source)?;
-        if bytes.len() as u64 > len {
-            Arc::make_mut(&mut bytes).truncate(usize::try_from(len).unwrap_or(usize::MAX));
-        }
+        let bytes = self.bytes_of(source)?;
         let session = Session::read(&bytes);
         reject_other_files(source, &session.facts)?;
         Ok(Loaded { source: source.clone(), session, bytes, agents: Arc::clone(&self.agents) })

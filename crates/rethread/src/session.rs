@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Inventory, Item, Path, Reader, Session, Uid, Usage, one_line};
+use rethread_model::{Client, Inventory, Item, LogText, Path, Reader, Session, Uid, Usage, one_line};
 use rethread_render::{Continues, InventoryRow, PathRow, Row};
 use rethread_store::{ConfinedPath, NotRegular, SessionFile, Skips};
 use rustc_hash::FxHashMap;
@@ -171,30 +171,8 @@ impl Loaded {
     /// Returns its paths, the active one by the rule of `client`.
     pub fn tree(&self, client: Client) -> Vec<PathRow> {
         let reader = self.reader();
-        let facts = &self.session.facts;
-        let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
-        let row = |path: Path| PathRow {
-            r#type: "path",
-            n: path.n,
-            status: if path.active { "active" } else { "abandoned" },
-            tip: reader.uuid(path.tip),
-            tip_message: number(path.tip),
-            tip_line: facts.place(path.tip).line,
-            inner: path.inner,
-            main: path.main,
-            resumes_at: path.resumes_at.map(|node| reader.uuid(node)),
-            resumes_line: path.resumes_at.map(|node| facts.place(node).line),
-            fork_point: path.fork_point.map(|node| reader.uuid(node)),
-            fork_message: path.fork_point.and_then(number),
-            messages: path.messages,
-            turns: path.turns,
-            compactions: path.compactions,
-            last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
-            time: path.time.to_iso(),
-            continues: None,
-            path,
-        };
-        self.session.paths(client).into_iter().map(row).collect()
+        let paths = self.session.paths(client).into_iter();
+        paths.map(|path| path_row(&reader, &self.session, path)).collect()
     }
 
     /// Returns what is read on a path, as `show --json` prints it.
@@ -226,6 +204,15 @@ impl Loaded {
     /// The result names an absolute path on the machine that wrote it; only the file's name is taken
     /// from it, and only files in the session's own `tool-results` are read.
     pub fn whole_result(&self, text: &str) -> Option<String> {
+        self.whole_result_if(text, &|_| true)
+    }
+
+    /// Reads the file that a shortened result points to, if it lies beside the session and `wanted` says so of it.
+    pub(crate) fn whole_result_if(
+        &self,
+        text: &str,
+        wanted: &dyn Fn(&std::path::Path) -> bool,
+    ) -> Option<String> {
         if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
             return None;
         }
@@ -239,9 +226,15 @@ impl Loaded {
             return None;
         }
         let named = last_name(&line[..start]);
-        let read = |dir: ConfinedPath| self.read_beside(&dir.join(name));
-        let bytes = self.result_dirs_of(named).into_iter().find_map(read)?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        let read = |dir: ConfinedPath| {
+            let file = dir.join(name);
+            // What is not wanted is not read from another directory either.
+            (file.is_file() && !wanted(&file.path()))
+                .then_some(None)
+                .or_else(|| self.read_beside(&file).map(Some))
+        };
+        let bytes = self.result_dirs_of(named).into_iter().find_map(read)??;
+        Some(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
     /// Reads a file beside the log. What is not a regular file, or is reached through a link, is noted as skipped.
@@ -275,25 +268,65 @@ impl Loaded {
         names[..side.unwrap_or(names.len().saturating_sub(1))].iter().collect()
     }
 
-    /// Returns all directories that hold large results of this log.
-    pub(crate) fn result_dirs(&self) -> Vec<ConfinedPath> {
+    /// Returns all directories that hold large results of this log, which has these names before theirs.
+    pub(crate) fn result_dirs(&self, names: &[String]) -> Vec<ConfinedPath> {
         if self.source.bytes.is_some() {
             return Vec::new();
         }
         let mut dirs = self.result_dirs_of(None);
-        let mut names = rustc_hash::FxHashSet::default();
-        for at in memchr::memmem::find_iter(&self.bytes[..], RESULTS) {
-            let before = String::from_utf8_lossy(&self.bytes[at.saturating_sub(100)..at]);
-            if let Some(name) = last_name(&before)
-                && names.insert(name.to_owned())
-            {
-                dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(ConfinedPath::is_dir));
-            }
+        for name in names {
+            dirs.extend(self.result_dirs_of(Some(name)).into_iter().filter(ConfinedPath::is_dir));
         }
         dirs.sort();
         dirs.dedup();
         dirs
     }
+}
+
+impl LogText for Loaded {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        let start = usize::try_from(offset).map_err(std::io::Error::other)?;
+        let found = start.checked_add(bytes.len()).and_then(|end| self.bytes.get(start..end));
+        bytes.copy_from_slice(found.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn is_same(&self, _: u32, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Describes a path.
+pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> PathRow {
+    let facts = &session.facts;
+    let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
+    PathRow {
+        r#type: "path",
+        n: path.n,
+        status: if path.active { "active" } else { "abandoned" },
+        tip: reader.uuid(path.tip),
+        tip_message: number(path.tip),
+        tip_line: facts.place(path.tip).line,
+        inner: path.inner,
+        main: path.main,
+        resumes_at: path.resumes_at.map(|node| reader.uuid(node)),
+        resumes_line: path.resumes_at.map(|node| facts.place(node).line),
+        fork_point: path.fork_point.map(|node| reader.uuid(node)),
+        fork_message: path.fork_point.and_then(number),
+        messages: path.messages,
+        turns: path.turns,
+        compactions: path.compactions,
+        last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
+        time: path.time.to_iso(),
+        continues: None,
+        path,
+    }
+}
+
+/// Returns the name of the directory that a path leads through before it names the one of large results.
+pub(crate) fn directory_before(entry: &[u8], at: usize) -> Option<String> {
+    let before = String::from_utf8_lossy(&entry[at.saturating_sub(100)..at]);
+    last_name(&before).map(str::to_owned)
 }
 
 /// What a clone left out, kept beside it.
@@ -369,8 +402,8 @@ fn last_name(path: &str) -> Option<&str> {
 /// The calls of a log, by what subagents know of the call that started them.
 #[derive(Default)]
 pub(crate) struct Calls<'s> {
-    by_agent: FxHashMap<&'s str, usize>,
-    by_id: FxHashMap<&'s str, usize>,
+    pub(crate) by_agent: FxHashMap<&'s str, usize>,
+    pub(crate) by_id: FxHashMap<&'s str, usize>,
 }
 
 impl<'s> Calls<'s> {
@@ -394,7 +427,7 @@ impl<'s> Calls<'s> {
 pub(crate) struct Started {
     pub(crate) id: String,
     /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
-    call_id: Option<String>,
+    pub(crate) call_id: Option<String>,
     /// The subagent that started it, if it was one.
     pub(crate) parent: Option<String>,
 }

@@ -49,6 +49,14 @@ impl Buffer {
         self.memory[self.at - left.len()..self.at].copy_from_slice(left);
     }
 
+    /// Makes the memory at least so long.
+    fn make_room(&mut self, len: usize) {
+        if self.memory.len() < len {
+            self.memory.reserve_exact(len - self.memory.len());
+            self.memory.resize(len, 0);
+        }
+    }
+
     /// Tells whether it is to be used again: the memory of a huge line is given back.
     pub(crate) fn is_usual(&self) -> bool {
         self.memory.len() <= 8 * PIECE
@@ -67,26 +75,36 @@ pub(crate) fn each_buffer(
     let mut total = 0u64;
     let mut left: Vec<u8> = Vec::new();
     loop {
-        // A line longer than a piece is read in pieces that double, so that it is copied a bounded number
-        // of times.
-        let want = piece.max(left.len());
-        buffer.begin(&left, want);
-        let (start, at) = (buffer.at - left.len(), buffer.at);
-        let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
-        let got = read_fully(source, &mut buffer.memory[at..at + room])?;
-        total += got as u64;
-        let end = at + got;
-        if got < room || total == limit {
-            buffer.piece = start..end;
-            buffer = take(buffer);
-            return Ok((total, if buffer.is_usual() { buffer } else { Buffer::default() }));
-        }
-        let cut = memchr::memrchr(b'\n', &buffer.memory[at..end]).map_or(start, |newline| at + newline + 1);
+        buffer.begin(&left, piece);
+        let start = buffer.at - left.len();
+        let mut at = buffer.at;
+        let mut want = piece;
+        let cut = loop {
+            let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
+            buffer.make_room(at + room);
+            let got = read_fully(source, &mut buffer.memory[at..at + room])?;
+            total += got as u64;
+            let end = at + got;
+            if got < room || total == limit {
+                buffer.piece = start..end;
+                buffer = take(buffer);
+                return Ok((total, if buffer.is_usual() { buffer } else { Buffer::default() }));
+            }
+            let newline = memchr::memrchr(b'\n', &buffer.memory[at..end]);
+            at = end;
+            if let Some(newline) = newline {
+                break end - room + newline + 1;
+            }
+            // A line longer than a piece is read on where it is, more at a time, so that it is moved a bounded
+            // number of times and never held twice.
+            want = piece.max((at - start) / 2);
+        };
         left.clear();
-        left.extend_from_slice(&buffer.memory[cut..end]);
-        if cut > start {
-            buffer.piece = start..cut;
-            buffer = take(buffer);
+        left.extend_from_slice(&buffer.memory[cut..at]);
+        buffer.piece = start..cut;
+        buffer = take(buffer);
+        if !buffer.is_usual() {
+            buffer = Buffer::default();
         }
     }
 }
@@ -145,6 +163,14 @@ fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<
 /// Reads a log piece by piece, `limit` bytes at most; returns the scanner and how much was read.
 pub fn scan_file(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     scan(&mut file.open()?, limit, sink)
+}
+
+/// Reads a log piece by piece to the length that it has now, `limit` bytes at most; returns the scanner and how much
+/// was read.
+pub fn scan_to_length(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
+    let mut file = file.open()?;
+    let limit = limit.min(file.metadata()?.len());
+    scan(&mut file, limit, sink)
 }
 
 /// Reads the facts of a log and its size, to the length that it has now.

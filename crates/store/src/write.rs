@@ -376,8 +376,18 @@ pub fn holds_files(dir: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Hashes a file as [`write_whole`] does.
 pub fn hash_of(path: &ConfinedPath) -> io::Result<Written> {
-    let bytes = path.read()?;
-    Ok(Written { bytes: bytes.len() as u64, hash: xxhash_rust::xxh3::xxh3_64(&bytes) })
+    let mut file = path.open()?;
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    let mut piece = vec![0; 1 << 16];
+    let mut bytes = 0;
+    loop {
+        let got = crate::read::read_fully(&mut file, &mut piece)?;
+        hash.update(&piece[..got]);
+        bytes += got as u64;
+        if got < piece.len() {
+            return Ok(Written { bytes, hash: hash.digest() });
+        }
+    }
 }
 
 /// Removes a regular file.

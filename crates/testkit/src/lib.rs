@@ -12,6 +12,7 @@ mod losses;
 pub mod markdown;
 mod paths;
 pub mod planted;
+pub mod shapes;
 mod shared;
 mod spelled;
 mod tries;

@@ -52,16 +52,35 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         terminal.say(&note);
     }
     let mut out = terminal.output();
+    let preview = library.preview(&source, client)?;
     let accepted = if global.json {
-        json(&mut out, &library.preview(&source, client)?, &args.prompt)?
+        json(&mut out, &preview, &args.prompt)?
     } else {
-        let loaded = library.load(&source)?;
-        let preview = loaded.preview(client, &args.prompt);
-        render::preview(&mut out, &preview, &terminal.look)?;
-        preview.accepted()
+        lines(&mut out, &preview, &args.prompt, terminal)?
     };
     out.finish()?;
     Ok(if accepted { Done::Well } else { Done::Nothing })
+}
+
+/// Writes a line for each block.
+fn lines(out: &mut Output, preview: &Previewed, prompt: &str, terminal: &Terminal) -> Result<bool, Failure> {
+    let (mut n, mut all) = (0, Vec::new());
+    if preview.accepted() {
+        let look = &terminal.look;
+        let spell = |messages: &[WireMessage<'_>]| -> (usize, String) {
+            (messages.len(), messages.iter().map(|message| render::sent_lines(message, look)).collect())
+        };
+        preview.each(prompt, spell, |(messages, lines)| -> Result<(), Failure> {
+            n += messages;
+            all.push(lines);
+            Ok(())
+        })?;
+    }
+    writeln!(out, "{}", render::preview_line(&preview.head(), n, &terminal.look))?;
+    for lines in all {
+        out.write_all(lines.as_bytes())?;
+    }
+    Ok(preview.accepted())
 }
 
 /// Writes the one document.
@@ -72,20 +91,17 @@ fn json(out: &mut Output, preview: &Previewed, prompt: &str) -> Result<bool, Fai
         out.write_all(b",\"messages\":null}\n")?;
         return Ok(false);
     }
-    let spell = |messages: &[WireMessage<'_>]| -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        for message in messages {
-            bytes.push(b',');
-            bytes.extend_from_slice(json_bytes(&SentRow(message))?.trim_ascii_end());
-        }
-        Ok(bytes)
+    let spell = |messages: &[WireMessage<'_>]| -> Result<Vec<Vec<u8>>, Failure> {
+        messages.iter().map(|message| json_bytes(&SentRow(message))).collect()
     };
     out.write_all(b",\"messages\":[")?;
     let mut first = true;
     preview.each(prompt, spell, |part| -> Result<(), Failure> {
-        let part = part?;
-        if !part.is_empty() {
-            out.write_all(&part[usize::from(std::mem::take(&mut first))..])?;
+        for message in part? {
+            if !std::mem::take(&mut first) {
+                out.write_all(b",")?;
+            }
+            out.write_all(message.trim_ascii_end())?;
         }
         Ok(())
     })?;

@@ -191,7 +191,8 @@ impl Old {
             text.push_str(&format!("\n\n## {head} ({numbers})"));
             for event in &said.events {
                 if let Event::User(words) = event {
-                    text.push_str(&format!("\n\nUser:\n{words}"));
+                    text.push_str("\n\nUser:\n");
+                    text.push_str(words);
                 }
             }
             if let Some(summary) = &turn.summary {
@@ -398,14 +399,14 @@ impl Listen<'_> {
             return user(words.unwrap_or_else(blocks));
         }
         match fact.role {
-            Role::User if fact.flags.is_human() => user(texts(&line, raw).join("\n")),
+            Role::User if fact.flags.is_human() => user(joined(texts(&line, raw))),
             // A command is typed too, and its words stand in markup.
             Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
                 typed_command(&texts(&line, raw).join("\n")).map(user).unwrap_or_default()
             }
             Role::User if fact.flags.has_result() => results(&line, raw, self.results),
             Role::Assistant if !fact.flags.is_synthetic() && !fact.flags.is_failure_report() => {
-                answer(&line, raw, edit)
+                answer(&line, raw, edit, self.results > 0)
             }
             _ => Vec::new(),
         }
@@ -413,12 +414,15 @@ impl Listen<'_> {
 }
 
 /// What the model says and calls in an entry.
-fn answer(line: &Line, raw: &[u8], edit: Option<&Edit>) -> Vec<Heard> {
+fn answer(line: &Line, raw: &[u8], edit: Option<&Edit>, whole: bool) -> Vec<Heard> {
     let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
     let removed = |at: usize| edit.is_some_and(|e| matches!(e.blocks.get(&at), Some(BlockEdit::Remove)));
     let kept = line.blocks.iter().enumerate().filter(|&(at, _)| !removed(at));
     kept.filter_map(|(_, block)| match block.kind? {
-        BlockKind::Text => Some(Heard::Event(Event::Text(text(Json::new(block.text.of(raw)))))),
+        BlockKind::Text => {
+            let said = text(Json::new(block.text.of(raw)));
+            Some(Heard::Event(Event::Text(if whole { said } else { ends_of(said) })))
+        }
         BlockKind::ToolUse => {
             let tool = text(Json::new(block.name.of(raw)));
             let about = subject(Json::new(block.input.of(raw)));
@@ -427,6 +431,24 @@ fn answer(line: &Line, raw: &[u8], edit: Option<&Edit>) -> Vec<Heard> {
         _ => None,
     })
     .collect()
+}
+
+/// How much of an answer is looked at for a summary.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Both ends of a very long text.
+fn ends_of(text: String) -> String {
+    if text.len() <= MAX_ANSWER {
+        return text;
+    }
+    let start = text.floor_char_boundary(MAX_ANSWER / 2);
+    let end = text.ceil_char_boundary(text.len() - MAX_ANSWER / 2);
+    format!("{}\n{}", &text[..start], &text[end..])
+}
+
+/// Joins texts by line breaks.
+fn joined(mut texts: Vec<String>) -> String {
+    if texts.len() == 1 { texts.remove(0) } else { texts.join("\n") }
 }
 
 /// What calls resulted in.

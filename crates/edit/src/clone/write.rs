@@ -10,7 +10,7 @@ use rethread_model::{Builder, Bytes, Finding, Session, Sort, Uid};
 
 use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
-use crate::plan::{Plan, edited, spelled};
+use crate::plan::{Plan, edited, spell};
 use crate::source::Window;
 
 /// What was written.
@@ -254,7 +254,7 @@ impl Cloned<'_> {
             let start = piece.bytes.len();
             let (same, number) = match *out {
                 Out::New(new) => {
-                    piece.bytes.extend(spelled(plan, &plan.new[new], &self.names));
+                    spell(plan, &plan.new[new], &self.names, &mut piece.bytes);
                     (false, 0)
                 }
                 Out::Entry(number, node) => {

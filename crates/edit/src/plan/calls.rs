@@ -60,8 +60,8 @@ impl Plan<'_> {
         let unmade = results.iter().filter(|place| !is_made(place)).copied();
         let mut rest: Vec<Place> = unmade.chain(orphans).collect();
         rest.sort_by_key(|place| (place.at, place.block));
-        for place in rest {
-            self.result_to_text(place);
+        for of_entry in rest.chunk_by(|a, b| a.node == b.node) {
+            self.results_to_text(of_entry);
         }
     }
 
@@ -119,13 +119,19 @@ impl Plan<'_> {
                 self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
             }
         }
-        let mut free: Vec<Place> = answers.to_vec();
+        // Both are in the order of the way, so the results between two uses are a run.
+        let mut taken = vec![false; answers.len()];
         for (n, place) in made.iter().enumerate() {
             let next = made.get(n + 1).map_or(usize::MAX, |next| next.at);
-            let own = free.iter().position(|answer| answer.at > place.at && answer.at < next);
+            let behind = answers.partition_point(|answer| answer.at <= place.at);
+            let own = answers.get(behind).filter(|answer| answer.at < next).map(|_| behind);
             // A result that stands before its call is laid behind it.
-            let own = own.or_else(|| (!free.is_empty() && next == usize::MAX).then_some(0));
-            let own = own.map(|own| free.remove(own));
+            let first_free = || taken.iter().position(|taken| !taken).filter(|_| next == usize::MAX);
+            let own = own.filter(|&own| !taken[own]).or_else(first_free);
+            let own = own.map(|own| {
+                taken[own] = true;
+                answers[own]
+            });
             self.misplaced |= own.is_some_and(|answer| answer.at < place.at);
             let name = if n == 0 { id.clone() } else { self.free_name(&id, n + 1) };
             if n > 0 {
@@ -139,8 +145,8 @@ impl Plan<'_> {
                 self.results_behind.push((place.at, new));
             }
         }
-        for place in free {
-            self.block_edit(place, BlockEdit::Remove, Kind::SeveralResults);
+        for (place, _) in answers.iter().zip(taken).filter(|(_, taken)| !taken) {
+            self.block_edit(*place, BlockEdit::Remove, Kind::SeveralResults);
         }
     }
 
@@ -165,33 +171,22 @@ impl Plan<'_> {
         self.block_edit_at(place.node, place.block, edit, why);
     }
 
-    /// A result without its call is kept as what it says.
-    fn result_to_text(&mut self, place: Place) {
-        let raw = self.reader.entry(self.node(self.content_node(place.node)).entry);
+    /// Keeps the results of an entry whose calls are missing as what they say.
+    fn results_to_text(&mut self, places: &[Place]) {
+        let Some(&Place { node, .. }) = places.first() else { return };
+        let content_node = self.content_node(node);
+        let raw = self.reader.entry(self.node(content_node).entry);
         let splice = Splice::new(raw);
-        let Some(spans) = splice.line.blocks.get(place.block) else { return };
-        let content = Json::new(spans.content.of(raw));
-        let mut blocks = vec![text_block("[The call of this result is not in the session.]")];
-        if let Some(text) = content.as_str() {
-            if !text.trim().is_empty() {
-                blocks =
-                    vec![text_block(&format!("[The call of this result is not in the session.]\n{text}"))];
-            }
-        } else {
-            for item in content.items() {
-                let kind = item.get("type").and_then(Json::inner);
-                if matches!(kind, Some(b"text" | b"image" | b"document")) {
-                    blocks.push(item.raw().to_vec());
-                }
-            }
+        let alone = self.facts.blocks_of(content_node).iter().all(|b| b.sort == Sort::Result);
+        for &place in places {
+            let Some(spans) = splice.line.blocks.get(place.block) else { continue };
+            let blocks = text_of_result(Json::new(spans.content.of(raw)));
+            self.block_edit(place, BlockEdit::Replace(blocks), Kind::OrphanResult);
+            let edit = self.edit(node, Kind::OrphanResult);
+            edit.copy = Some(CopyEdit::Null);
+            // Nobody wrote it, unless somebody wrote something beside it.
+            edit.meta |= alone;
         }
-        self.block_edit(place, BlockEdit::Replace(blocks), Kind::OrphanResult);
-        // Nobody wrote it, unless somebody wrote something beside it.
-        let alone =
-            self.facts.blocks_of(self.content_node(place.node)).iter().all(|b| b.sort == Sort::Result);
-        let edit = self.edit(place.node, Kind::OrphanResult);
-        edit.copy = Some(CopyEdit::Null);
-        edit.meta |= alone;
     }
 
     /// The ids of the calls that a node will make.
@@ -215,6 +210,22 @@ impl Plan<'_> {
             }
         })
     }
+}
+
+/// The line before the text of a result whose call is missing.
+pub(crate) const LOST_CALL: &str = "[The call of this result is not in the session.]";
+
+/// Spells a result as blocks that need no call.
+fn text_of_result(content: Json<'_>) -> Vec<Vec<u8>> {
+    if let Some(text) = content.as_str() {
+        let text = if text.trim().is_empty() { LOST_CALL.into() } else { format!("{LOST_CALL}\n{text}") };
+        return vec![text_block(&text)];
+    }
+    let is_kept = |item: &Json<'_>| {
+        matches!(item.get("type").and_then(Json::inner), Some(b"text" | b"image" | b"document"))
+    };
+    let kept = content.items().filter(is_kept).map(|item| item.raw().to_vec());
+    std::iter::once(text_block(LOST_CALL)).chain(kept).collect()
 }
 
 /// Spells a text block.

@@ -1,6 +1,7 @@
 //! The lines of a plan, as they are written.
 
 use rethread_log::{BlockKind, Json, Key, MessageSpans};
+use rustc_hash::FxHashSet;
 
 use super::{BlockEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
 use crate::ids::Names;
@@ -81,7 +82,8 @@ fn edit_message(
     if !plan.changes_blocks(node) {
         return;
     }
-    let is_short = |at: usize| cut_out.iter().any(|cut| usize::try_from(cut.part) == Ok(at));
+    let short: FxHashSet<usize> = cut_out.iter().filter_map(|cut| usize::try_from(cut.part).ok()).collect();
+    let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
     let spans: Vec<_> = splice.line.blocks.clone();
     let mut list: Vec<Vec<u8>> = Vec::new();
@@ -141,25 +143,16 @@ fn optional(plan: &Plan<'_>, item: Option<Item>, names: &Names<'_>) -> Vec<u8> {
     item.map_or(b"null".to_vec(), |item| string(&plan.name(item, names)))
 }
 
-/// The line of an added entry.
-pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> {
-    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
-    let like = Splice::new(raw);
-    let mut line = String::from("{");
-    let mut member = |key: &str, value: &[u8]| {
-        if line.len() > 1 {
-            line.push(',');
-        }
-        line.push_str(&format!("\"{key}\":{}", String::from_utf8_lossy(value)));
-    };
+/// Writes the line of an added entry.
+pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Vec<u8>) {
+    line.push(b'{');
+    let mut members = Members { line, first: true };
+    let mut member = |key: &str, value: &[u8]| members.add(key, value);
     member("parentUuid", &optional(plan, new.parent, names));
     member("isSidechain", b"false");
     member("userType", b"\"external\"");
-    for key in [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch] {
-        let value = like.line.field(key).of(raw);
-        if !value.is_empty() {
-            member(key.name(), if key == Key::SessionId { names.session(value) } else { value });
-        }
+    for (key, value) in &new.envelope.fields {
+        member(key.name(), if *key == Key::SessionId { names.session(value) } else { value });
     }
     let time = new.time.to_iso().unwrap_or_default();
     match &new.kind {
@@ -216,28 +209,52 @@ pub(crate) fn spelled(plan: &Plan<'_>, new: &New, names: &Names<'_>) -> Vec<u8> 
             member("compactMetadata", metadata.to_string().as_bytes());
         }
         NewKind::Summary { text } => {
-            let message = serde_json::json!({ "role": "user", "content": text });
             member("type", b"\"user\"");
-            member("message", message.to_string().as_bytes());
-            member("isVisibleInTranscriptOnly", b"true");
-            member("isCompactSummary", b"true");
+            // It may be very long, so it is spelled in its place.
+            members.begin("message");
+            members.line.extend_from_slice(b"{\"role\":\"user\",\"content\":");
+            let spelled = serde_json::to_writer(&mut *members.line, text);
+            debug_assert!(spelled.is_ok(), "memory takes everything");
+            members.line.push(b'}');
+            members.add("isVisibleInTranscriptOnly", b"true");
+            members.add("isCompactSummary", b"true");
         }
     }
-    member("uuid", &string(&names.entry(&new.uuid)));
-    member("timestamp", &string(&time));
-    line.push_str("}\n");
-    line.into_bytes()
+    members.add("uuid", &string(&names.entry(&new.uuid)));
+    members.add("timestamp", &string(&time));
+    line.extend_from_slice(b"}\n");
+}
+
+/// The members of an object that is written.
+struct Members<'l> {
+    line: &'l mut Vec<u8>,
+    first: bool,
+}
+
+impl Members<'_> {
+    /// Begins a member; its value follows.
+    fn begin(&mut self, key: &str) {
+        if !std::mem::take(&mut self.first) {
+            self.line.push(b',');
+        }
+        self.line.push(b'"');
+        self.line.extend_from_slice(key.as_bytes());
+        self.line.extend_from_slice(b"\":");
+    }
+
+    fn add(&mut self, key: &str, value: &[u8]) {
+        self.begin(key);
+        self.line.extend_from_slice(String::from_utf8_lossy(value).as_bytes());
+    }
 }
 
 /// The line that tells clients since 2.1.200 that the conversation stands at an added end.
 pub(crate) fn checkpoint(plan: &Plan<'_>, new: &New) -> Vec<u8> {
-    let raw = plan.reader.entry(plan.facts.nodes[new.like].entry);
     let said = new.parent.filter(|_| matches!(new.kind, NewKind::End));
     let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.name(said, &Names::same()));
-    let session = Splice::new(raw).line.field(Key::SessionId).of(raw);
     let mut line = br#"{"type":"last-prompt","leafUuid":"#.to_vec();
     line.extend(string(&leaf));
-    if !session.is_empty() {
+    if let Some((_, session)) = new.envelope.fields.iter().find(|(key, _)| *key == Key::SessionId) {
         line.extend_from_slice(b",\"sessionId\":");
         line.extend_from_slice(session);
     }

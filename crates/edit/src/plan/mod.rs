@@ -10,14 +10,19 @@ mod lines;
 mod order;
 mod queued;
 
+use std::sync::Arc;
+
+use rethread_log::Key;
 use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::Names;
 use crate::shorten::{COPY, len_without};
+use crate::splice::Splice;
+pub(crate) use calls::LOST_CALL;
 use edit::Shorts;
 pub(crate) use edit::{BlockEdit, CopyEdit, Edit, Edits};
-pub(crate) use lines::{checkpoint, edited, spelled};
+pub(crate) use lines::{checkpoint, edited, spell};
 use order::Laid;
 
 /// What is to be done, entry by entry.
@@ -48,6 +53,9 @@ pub(crate) struct Plan<'a> {
     by_uid: FxHashMap<Uid, usize>,
     /// Added results, each with how far along the way its call is.
     results_behind: Vec<(usize, usize)>,
+    /// The envelopes of entries that added ones take theirs from, each parsed once: thousands of results
+    /// may be added to one long entry.
+    envelopes: FxHashMap<usize, Arc<Envelope>>,
     /// The ids of calls that are taken, once one is renamed.
     call_names: FxHashSet<String>,
     /// A result stands before its call.
@@ -76,9 +84,29 @@ pub(crate) struct New {
     pub(crate) uuid: String,
     /// The entry whose surroundings it takes over: session, directory, version.
     pub(crate) like: usize,
+    /// The fields that it copies from there.
+    envelope: Arc<Envelope>,
     /// When it was written.
     pub(crate) time: Time,
     pub(crate) parent: Option<Item>,
+}
+
+/// The fields of an entry that an entry added beside it copies.
+#[derive(Debug, Default)]
+struct Envelope {
+    uuid: String,
+    fields: Vec<(Key, Box<[u8]>)>,
+}
+
+impl Envelope {
+    fn new(reader: Reader<'_>, facts: &Facts, node: usize) -> Self {
+        let raw = reader.entry(facts.nodes[node].entry);
+        let line = Splice::new(raw).line;
+        let keys = [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch];
+        let field = |key: Key| Some((key, line.field(key).of(raw))).filter(|(_, value)| !value.is_empty());
+        let fields = keys.into_iter().filter_map(field).map(|(key, value)| (key, value.into())).collect();
+        Self { uuid: reader.uuid(node), fields }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -130,6 +158,7 @@ impl<'a> Plan<'a> {
             starts: FxHashSet::default(),
             by_uid,
             results_behind: Vec::new(),
+            envelopes: FxHashMap::default(),
             call_names: FxHashSet::default(),
             misplaced: false,
             timeless: facts.nodes.iter().all(|fact| fact.time.is_none()),
@@ -425,8 +454,18 @@ impl<'a> Plan<'a> {
 
     pub(crate) fn add(&mut self, kind: NewKind, why: Kind, like: usize, millis: i64) -> usize {
         let time = Time::from_millis(self.time_of(like).millis().unwrap_or(0) + millis);
-        let seed = format!("{:?} {} {}", kind, self.reader.uuid(like), self.new.len());
-        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, time, parent: None });
+        let (reader, facts) = (self.reader, self.facts);
+        let read = || Arc::new(Envelope::new(reader, facts, like));
+        let envelope = Arc::clone(self.envelopes.entry(like).or_insert_with(read));
+        // A summary may be very long.
+        let what = match &kind {
+            NewKind::Summary { text } => {
+                format!("Summary {:x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
+            }
+            kind => format!("{kind:?}"),
+        };
+        let seed = format!("{what} {} {}", envelope.uuid, self.new.len());
+        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, envelope, time, parent: None });
         self.new.len() - 1
     }
 

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Change;
 use crate::ids::Names;
-use crate::plan::{Item, NewKind, Plan, checkpoint, edited, spelled};
+use crate::plan::{Item, NewKind, Plan, checkpoint, edited, spell};
 
 /// The bytes that a plan gives.
 pub(super) struct Assembly {
@@ -42,7 +42,8 @@ impl Assembly {
             }
             for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
                 out.end_line();
-                let mut lines = spelled(plan, &plan.new[*new], &names);
+                let mut lines = Vec::new();
+                spell(plan, &plan.new[*new], &names, &mut lines);
                 if matches!(plan.new[*new].kind, NewKind::End | NewKind::NoReply) {
                     lines.extend(checkpoint(plan, &plan.new[*new]));
                 }

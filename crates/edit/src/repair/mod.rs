@@ -10,15 +10,17 @@
 mod assemble;
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
-use rethread_log::Key;
+use rethread_log::{Json, Key};
 use rethread_model::{
-    Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, WireBlock,
-    check, harm, intended, meant_at, resume,
+    Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check, harm,
+    intended, meant_at, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use xxhash_rust::xxh3::xxh3_128;
 
-use crate::plan::{Plan, made_uuid, message_id};
+use crate::plan::{LOST_CALL, Plan, made_uuid, message_id};
 use crate::splice::{Splice, string};
 use assemble::Assembly;
 
@@ -98,45 +100,82 @@ pub fn repair(bytes: &[u8]) -> Repair {
     }
 }
 
-/// Counts what the newest client sends of a session and would not send of the mended one.
+/// Counts the texts that the newest client sends of a session and would not send of the repaired one.
 fn lost_words(before: &[u8], after: &[u8]) -> usize {
-    let words = |bytes: &[u8]| -> FxHashSet<String> {
-        let session = Session::read(bytes);
-        let resumed = resume(&session.facts, Client::NEWEST);
-        let wire = Reader::new(&session, bytes).wire(&resumed, Client::NEWEST, "");
-        let said = |block: &WireBlock<'_>| -> Option<String> {
-            // What the client puts in itself comes from no entry.
-            block.node?;
-            let json = block.json();
-            let text = json.get("text").or_else(|| json.get("content"))?.as_str()?;
-            Some(text.trim().to_owned())
-        };
-        wire.iter()
-            .flat_map(|message| &message.blocks)
-            .filter_map(said)
-            .filter(|text| !text.is_empty())
-            .collect()
-    };
-    let after = words(after);
-    let missing: Vec<String> = words(before).into_iter().filter(|text| !after.contains(text)).collect();
-    // A result without its call became part of a text.
-    missing.iter().filter(|text| !after.iter().any(|said| said.contains(text.as_str()))).count()
+    let mut kept: FxHashSet<u128> = FxHashSet::default();
+    each_text(after, |text| {
+        kept.insert(hash_of(text));
+        // A result without its call became part of a text.
+        kept.extend(text.strip_prefix(LOST_CALL).map(|result| hash_of(result.trim())));
+    });
+    let mut missing: Vec<String> = Vec::new();
+    each_text(before, |text| {
+        if kept.insert(hash_of(text)) {
+            missing.push(text.to_owned());
+        }
+    });
+    missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
+}
+
+/// How many texts with the same first line are searched for another text.
+const MAX_CANDIDATES: usize = 64;
+
+/// Counts the texts that are sent as whole lines of longer ones, as clients join texts.
+fn part_of_others(missing: &[String], after: &[u8]) -> usize {
+    let first_line = |text: &str| hash_of(text.lines().next().unwrap_or_default().trim());
+    let mut wanted: FxHashMap<u128, Vec<usize>> = FxHashMap::default();
+    for (at, text) in missing.iter().enumerate() {
+        let places = wanted.entry(first_line(text)).or_default();
+        if places.len() < MAX_CANDIDATES {
+            places.push(at);
+        }
+    }
+    let mut found: FxHashSet<usize> = FxHashSet::default();
+    each_text(after, |text| {
+        let lines: FxHashSet<u128> = text.lines().map(|line| hash_of(line.trim())).collect();
+        let candidates = lines.iter().filter_map(|line| wanted.get(line)).flatten();
+        found.extend(candidates.filter(|&&at| text.contains(missing[at].as_str())));
+    });
+    found.len()
+}
+
+fn hash_of(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
+}
+
+/// Gives the texts of entries that the newest client sends of a session, one by one.
+fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
+    let session = Session::read(bytes);
+    let resumed = resume(&session.facts, Client::NEWEST);
+    let wire = Reader::new(&session, bytes).wire(&resumed, Client::NEWEST, "");
+    for block in wire.iter().flat_map(|message| &message.blocks) {
+        // What the client puts in itself comes from no entry.
+        if block.node.is_none() {
+            continue;
+        }
+        let json = block.json();
+        let text = json.get("text").or_else(|| json.get("content")).and_then(Json::as_str);
+        if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+            take(text);
+        }
+    }
 }
 
 impl Repair {
     /// Adds changes to what has been changed already: a line that is changed twice was changed once.
     fn take_over(&mut self, changes: Vec<Change>) {
-        let mut by_line: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
+        let key = |line: u32, bytes: &[u8]| (line, xxh3_128(bytes.trim_ascii_end()));
+        // What stands in each line now. Thousands of entries may have been added behind one line.
+        let mut standing: FxHashMap<(u32, u128), VecDeque<usize>> = FxHashMap::default();
         for (at, change) in self.changes.iter().enumerate() {
-            by_line.entry(change.line).or_default().push(at);
+            if let Some(after) = &change.after {
+                standing.entry(key(change.line, after)).or_default().push_back(at);
+            }
         }
         let mut undone: FxHashSet<usize> = FxHashSet::default();
         for change in changes {
-            let same = |at: &&usize| {
-                let after = self.changes[**at].after.as_deref().map(<[u8]>::trim_ascii_end);
-                change.before.as_deref().is_some_and(|before| after == Some(before.trim_ascii_end()))
-            };
-            let earlier = by_line.get(&change.line).and_then(|places| places.iter().find(same)).copied();
+            let before = change.before.as_deref().map(|before| key(change.line, before));
+            let earlier = before.and_then(|before| standing.get_mut(&before)?.pop_front());
             match earlier {
                 Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
                     undone.insert(at);
@@ -161,7 +200,7 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let reader = Reader::new(&session, &ready);
     let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
     plan.mend();
-    let mut assembly = Assembly::new(&ready, &plan);
+    let assembly = Assembly::new(&ready, &plan);
     let untouched = |found: Vec<Finding>| {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         let changes = Vec::new();
@@ -170,10 +209,12 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     let faultless = assembly.changes.is_empty() && prepared.is_empty() && !reordered && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
     if meant.chain.is_empty() || faultless && !harmed {
+        drop(assembly);
         return untouched(found);
     }
     plan.lay_in_line();
-    assembly = Assembly::new(&ready, &plan);
+    drop(assembly);
+    let mut assembly = Assembly::new(&ready, &plan);
     let (mut left, agree) = look_again(&assembly.bytes);
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them.

@@ -51,7 +51,7 @@ pub(super) fn messages(
             }
             RowKind::Assistant if row.is_api_error() => {}
             RowKind::Assistant => match out.same_message(row.id) {
-                Some(at) => join_answers(client, &mut out.rows[at], row),
+                Some(at) => out.join_answer(at, row),
                 None => {
                     out.flush_turn(&mut turn_waits);
                     if client >= Client::V2_1_200 {
@@ -182,12 +182,22 @@ struct Out {
     /// User messages without any result, which no answer is joined over, oldest first.
     fences: Vec<usize>,
     last_answer: Option<usize>,
+    /// The messages that hold a blank text or a call, whose parts are looked at whenever one is added.
+    with_calls: FxHashSet<usize>,
 }
 
 impl Out {
     fn new(client: Client, turns: bool, n: usize) -> Self {
         let rows = Vec::with_capacity(n);
-        Self { client, turns, rows, by_id: FxHashMap::default(), fences: Vec::new(), last_answer: None }
+        Self {
+            client,
+            turns,
+            rows,
+            by_id: FxHashMap::default(),
+            fences: Vec::new(),
+            last_answer: None,
+            with_calls: FxHashSet::default(),
+        }
     }
 
     /// Finds the message that a row of an answer belongs to: 1.0.128 and 2.0.36 look at the one before,
@@ -207,12 +217,28 @@ impl Out {
         match row.kind {
             RowKind::User if !row.has(Sort::Result) => self.fences.push(at),
             RowKind::Assistant => {
+                if row.parts.iter().any(moves_others) {
+                    self.with_calls.insert(at);
+                }
                 self.by_id.insert(row.id, at);
                 self.last_answer = Some(at);
             }
             _ => {}
         }
         self.rows.push(row);
+    }
+
+    /// Joins a row of an answer to its message. Thousands of rows may be joined, so that all parts are looked at
+    /// again only where some may move or go.
+    fn join_answer(&mut self, at: usize, mut row: Row) {
+        if row.parts.iter().any(moves_others) {
+            self.with_calls.insert(at);
+        }
+        if self.with_calls.contains(&at) {
+            join_answers(self.client, &mut self.rows[at], row);
+        } else {
+            self.rows[at].parts.append(&mut row.parts);
+        }
     }
 
     fn add_user(&mut self, row: Row) {
@@ -253,6 +279,11 @@ impl Out {
             _ => self.push(Row::hidden()),
         }
     }
+}
+
+/// Returns whether parts of an answer may move or go because of a part.
+fn moves_others(part: &Part) -> bool {
+    matches!(part.sort, Sort::Blank | Sort::Call)
 }
 
 /// Joins two user rows into one message.

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Item, Usage};
+use rethread_model::Usage;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -115,24 +116,29 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     out.write_all(b",\"items\":[")?;
     let mut first = true;
     for part in document.parts {
-        for item in &part.items {
-            let row = Row::from(item);
-            let own = part.session == document.head.session;
-            let mut row = if own { row } else { row.of_session(part.session) };
-            if let Row::Message(message) = &mut row {
-                message.blocks = std::mem::take(&mut message.blocks)
-                    .into_iter()
-                    .filter_map(|block| shown(document, part, block))
-                    .collect();
+        part.items.each(|run, _| {
+            for item in &run.items {
+                let row = Row::from(item);
+                let own = part.session == document.head.session;
+                let mut row = if own { row } else { row.of_session(part.session) };
+                if let Row::Message(message) = &mut row {
+                    message.blocks = std::mem::take(&mut message.blocks)
+                        .into_iter()
+                        .filter_map(|block| shown(document, part, block))
+                        .collect();
+                }
+                line(out, &row, &mut first)?;
             }
-            line(out, &row, &mut first)?;
-        }
+            Ok(())
+        })?;
     }
     out.write_all(b"\n],\"subagents\":[")?;
     let mut first = true;
+    let called = called(document);
+    let lost: FxHashSet<usize> = document.head.lost_agents.iter().copied().collect();
     for (index, agent) in document.agents.iter().enumerate() {
-        let lost = document.head.lost_agents.contains(&index);
-        let Some(call) = called(document, index).or(lost.then_some(None)) else { continue };
+        let call = called.get(&index).map(|call| Some((*call).to_owned()));
+        let Some(call) = call.or(lost.contains(&index).then_some(None)) else { continue };
         let row = AgentRow {
             r#type: "subagent",
             name: &agent.name,
@@ -164,7 +170,8 @@ fn shown(document: &Document<'_>, part: &Part<'_>, block: Box<RawValue>) -> Opti
     }
     if let (true, Some(whole)) = (shortened, &part.side.whole_result) {
         let make_whole = |text: &mut Value| {
-            if let Some(found) = text.as_str().and_then(whole) {
+            let read = |text: &str| whole(text, &|file| document.shown.is_first_result(file));
+            if let Some(found) = text.as_str().and_then(read) {
                 *text = found.into();
             }
         };
@@ -200,19 +207,18 @@ fn line(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Resu
     serde_json::to_writer(out, row).map_err(io::Error::other)
 }
 
-/// Finds the call of this document that started a subagent; nothing if no call of it did.
-fn called(document: &Document<'_>, agent: usize) -> Option<Option<String>> {
-    let call_in = |part: &Part<'_>| {
-        let call =
-            part.side.agents.iter().find(|(_, agents)| agents.contains(&agent)).map(|(call, _)| *call)?;
-        part.items.iter().find_map(|item| match item {
-            Item::Message(message) => message
-                .blocks
-                .iter()
-                .find(|block| block.call == Some(call))
-                .map(|block| Some(block.id().into_owned())),
-            Item::Note(_) => None,
-        })
-    };
-    document.parts.iter().find_map(call_in)
+/// Finds the calls of this document that started subagents: their ids, by subagent.
+fn called<'d>(document: &'d Document<'_>) -> FxHashMap<usize, &'d str> {
+    let mut called: FxHashMap<usize, &str> = FxHashMap::default();
+    for part in document.parts {
+        let mut calls: Vec<_> =
+            part.side.agents.iter().filter(|(call, _)| part.items.makes(**call)).collect();
+        calls.sort_unstable();
+        for (&call, agents) in calls {
+            for &agent in agents {
+                called.entry(agent).or_insert_with(|| part.items.call_id(call));
+            }
+        }
+    }
+    called
 }

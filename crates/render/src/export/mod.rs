@@ -13,11 +13,14 @@ mod index;
 mod json;
 mod markdown;
 
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageView, ResultPart, Time, Usage};
-use rustc_hash::FxHashMap;
+use rethread_model::{BlockView, Item, MessageView, Passage, ResultPart, Run, Time, Usage};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 pub use index::{IndexRow, index};
@@ -126,20 +129,20 @@ pub struct Part<'a> {
     /// What is put before the numbers of its messages in links.
     pub prefix: String,
     /// What was said.
-    pub items: Vec<Item<'a>>,
+    pub items: Passage<'a>,
     /// What its calls started and where its results lie.
     pub side: Side<'a>,
 }
 
-/// Finds the whole text of a result that was shortened.
-type WholeResult<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+/// Reads the whole text of a result that was shortened, if the function it is given says so of the file.
+type WholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
 
 /// What belongs to the calls of a log.
 #[derive(Default)]
 pub struct Side<'a> {
     /// The subagents, by call: indexes of [`Document::agents`].
-    pub agents: FxHashMap<usize, Vec<usize>>,
-    /// Finds the whole text of a result that was shortened.
+    pub agents: Arc<FxHashMap<usize, Vec<usize>>>,
+    /// Reads the whole text of a result that was shortened.
     pub whole_result: Option<WholeResult<'a>>,
 }
 
@@ -167,7 +170,31 @@ pub struct Document<'a> {
     pub pictures: bool,
     /// Show thinking.
     pub thinking: bool,
+    /// What it has shown so far.
+    pub shown: Shown,
 }
+
+/// What a document shows once, however often it is referred to.
+#[derive(Debug, Default)]
+pub struct Shown {
+    agents: RefCell<FxHashSet<usize>>,
+    results: RefCell<FxHashSet<std::path::PathBuf>>,
+}
+
+impl Shown {
+    /// Returns whether a subagent is to be shown here: the first time.
+    fn is_first_agent(&self, agent: usize) -> bool {
+        self.agents.borrow_mut().insert(agent)
+    }
+
+    /// Returns whether the file of a large result is to be shown here: the first time.
+    fn is_first_result(&self, file: &Path) -> bool {
+        self.results.borrow_mut().insert(file.to_owned())
+    }
+}
+
+/// A text longer than this is shown as it is, not as Markdown: a parsed text is held several times.
+const MAX_PROSE: usize = 8 << 20;
 
 /// How deep subagents of subagents are shown; deeper ones are linked.
 const MAX_NESTING: usize = 4;
@@ -203,12 +230,12 @@ impl Document<'_> {
 }
 
 /// The parts of a result, with the whole of a text that was shortened.
-fn whole_parts<'a>(part: &Part<'_>, block: &BlockView<'a>) -> Vec<ResultPart<'a>> {
+fn whole_parts<'a>(shown: &Shown, part: &Part<'_>, block: &BlockView<'a>) -> Vec<ResultPart<'a>> {
     let mut parts = block.parts();
     if let Some(whole_result) = &part.side.whole_result {
         for piece in &mut parts {
             if let ResultPart::Text(said) = piece
-                && let Some(whole) = whole_result(said)
+                && let Some(whole) = whole_result(said, &|file| shown.is_first_result(file))
             {
                 *said = whole.into();
             }
@@ -230,41 +257,43 @@ fn extent(parts: &[ResultPart<'_>]) -> String {
     }
 }
 
-/// Tells whether a result is the first of its message: that one bears the message's number in links.
-fn is_first_result(message: &MessageView<'_>, block: &BlockView<'_>) -> bool {
-    let first = message.blocks.iter().find(|block| block.kind == Some(BlockKind::ToolResult));
-    first.is_some_and(|first| std::ptr::eq(first, block))
+/// A result under its call.
+struct Answer<'p, 'a> {
+    message: &'p MessageView<'a>,
+    block: &'p BlockView<'a>,
+    /// It is the first result of its message: that one bears the message's number in links.
+    first: bool,
 }
 
-/// A result and the message that holds it.
-type Answer<'p, 'a> = (&'p MessageView<'a>, &'p BlockView<'a>);
-
-/// The results of a part, by the pair that each makes with its call.
-struct Answers<'p, 'a>(FxHashMap<usize, Vec<Answer<'p, 'a>>>);
+/// The results of the calls of a run, each under one call.
+struct Answers<'p, 'a>(RefCell<FxHashMap<(usize, usize), Vec<Answer<'p, 'a>>>>);
 
 impl<'p, 'a> Answers<'p, 'a> {
-    fn new(items: &'p [Item<'a>]) -> Self {
-        let mut answers: FxHashMap<usize, Vec<Answer<'p, 'a>>> = FxHashMap::default();
-        for item in items {
+    fn new(run: &'p Run<'a>) -> Self {
+        let mut answers: FxHashMap<(usize, usize), Vec<Answer<'p, 'a>>> = FxHashMap::default();
+        for item in run.items.iter().chain(&run.apart) {
             let Item::Message(message) = item else { continue };
-            for block in message.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult)) {
-                // A result whose call is on another path, or nowhere, is shown by itself.
-                if let Some(pair) = block.pair {
-                    answers.entry(pair).or_default().push((message, block));
+            let mut first = true;
+            for block in message.blocks.iter().filter(|block| block.is_result()) {
+                // What is called on another path or not at all is shown where it stands.
+                if let Some(key) = block.owner.zip(block.call) {
+                    answers.entry(key).or_default().push(Answer { message, block, first });
                 }
+                first = false;
             }
         }
-        Self(answers)
+        Self(RefCell::new(answers))
     }
 
-    fn of(&self, pair: Option<usize>) -> &[Answer<'p, 'a>] {
-        pair.and_then(|pair| self.0.get(&pair)).map_or(&[], Vec::as_slice)
+    /// Returns the results of a call that a message makes; a call that stands there twice has them once.
+    fn of(&self, message: &MessageView<'_>, call: Option<usize>) -> Vec<Answer<'p, 'a>> {
+        call.and_then(|call| self.0.borrow_mut().remove(&(message.n, call))).unwrap_or_default()
     }
+}
 
-    /// Tells whether a result is shown under its call.
-    fn has(&self, block: &BlockView<'_>) -> bool {
-        block.kind == Some(BlockKind::ToolResult) && !self.of(block.pair).is_empty()
-    }
+/// Tells whether a result is shown under its call.
+fn is_under_call(block: &BlockView<'_>) -> bool {
+    block.is_result() && block.owner.is_some()
 }
 
 /// A picture in a log.

@@ -1,20 +1,29 @@
 //! The subagents that a document shows: those of its session, of the sessions that it goes on from,
 //! and of those whose calls were copied into it.
 
-use rethread_model::Item;
+use std::sync::Arc;
+
+use rethread_model::Groups;
 use rethread_render::{Agent, Part, Side};
 use rustc_hash::FxHashMap;
 
+use super::log::ExportLog;
 use super::plan::Files;
 use super::survey::Surveys;
 use crate::library::Library;
-use crate::session::{Calls, Loaded, Started, Subagent};
+use crate::session::{Calls, Started, Subagent};
 
 /// The subagents of some sessions, read.
 pub(super) struct Cast {
     /// Logs of sessions and subagents.
-    logs: Vec<Loaded>,
+    logs: Vec<ExportLog>,
+    /// The steps of subagents inside each log.
+    steps: Vec<Groups>,
     members: Vec<Member>,
+    /// The members, by session and index.
+    places: FxHashMap<(usize, usize), usize>,
+    /// What the calls of each member started, by call.
+    nested: Vec<FxHashMap<usize, Vec<usize>>>,
     /// The members that the calls with these ids started.
     by_call_id: FxHashMap<String, Vec<usize>>,
 }
@@ -22,15 +31,12 @@ pub(super) struct Cast {
 /// A subagent.
 struct Member {
     session: usize,
-    index: usize,
     name: String,
     file: String,
     /// The log that it stands in: one of `logs`, or that of the session whose documents are written.
     log: Option<usize>,
     /// Its first entry, if it stands in a session's own log.
     root: Option<usize>,
-    /// The subagent that started it, and by which call, if it was not a session.
-    of: Option<(usize, usize)>,
     /// No call is known that started it.
     lost: bool,
 }
@@ -45,7 +51,14 @@ impl Cast {
         own: usize,
         earlier: impl Iterator<Item = usize>,
     ) -> Self {
-        let mut cast = Self { logs: Vec::new(), members: Vec::new(), by_call_id: FxHashMap::default() };
+        let mut cast = Self {
+            logs: Vec::new(),
+            steps: Vec::new(),
+            members: Vec::new(),
+            places: FxHashMap::default(),
+            nested: Vec::new(),
+            by_call_id: FxHashMap::default(),
+        };
         let mut others: Vec<usize> = surveys.starters(own);
         others.extend(earlier.flat_map(|before| surveys.starters(before).into_iter().chain([before])));
         others.sort_unstable();
@@ -65,30 +78,27 @@ impl Cast {
         let log = if own || !inline {
             None
         } else {
-            let Ok(loaded) = library.load(&survey.source) else { return };
-            self.logs.push(loaded);
-            Some(self.logs.len() - 1)
+            let Ok(log) = library.export_log(&survey.source, u64::MAX) else { return };
+            Some(self.add_log(log))
         };
         for (index, agent) in survey.agents.iter().enumerate() {
             let Some(file) = files.agents.get(&(session, index)) else { continue };
             let log = match &agent.file {
                 Some(file) => {
-                    let Ok(loaded) = library.load(&file.clone().into()) else { continue };
-                    self.logs.push(loaded);
-                    Some(self.logs.len() - 1)
+                    let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+                    Some(self.add_log(log))
                 }
                 None => log,
             };
             let n = self.members.len();
+            self.places.insert((session, index), n);
             let call_id = survey.agent_calls[index].as_ref();
             self.members.push(Member {
                 session,
-                index,
                 name: name_of(agent, index),
                 file: file.clone(),
                 log,
                 root: agent.root,
-                of: None,
                 lost: call_id.is_none(),
             });
             if let Some(id) = call_id {
@@ -97,37 +107,51 @@ impl Cast {
         }
     }
 
+    fn add_log(&mut self, log: ExportLog) -> usize {
+        self.steps.push(log.session().steps_by_side_root());
+        self.logs.push(log);
+        self.logs.len() - 1
+    }
+
     /// What no call of a session started was started by another subagent.
     fn find_nested(&mut self, skips: &rethread_store::Skips) {
+        self.nested.resize_with(self.members.len(), FxHashMap::default);
         if !self.members.iter().any(|member| member.lost && member.root.is_none()) {
             return;
         }
-        let calls: Vec<(usize, Calls<'_>)> = self
-            .members
-            .iter()
-            .enumerate()
-            .filter(|(_, member)| member.root.is_none())
-            .filter_map(|(n, member)| Some((n, Calls::new(&self.logs[member.log?].session))))
-            .collect();
+        // The calls of all of them; of one id, the first and the second member that make it.
+        let mut by_agent: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
+        let mut by_id: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
+        for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.root.is_none()) {
+            let Some(log) = member.log else { continue };
+            let calls = Calls::new(self.logs[log].session());
+            let note = |places: &mut Vec<(usize, usize)>, call: usize| {
+                if places.len() < 2 {
+                    places.push((n, call));
+                }
+            };
+            calls.by_agent.iter().for_each(|(agent, call)| note(by_agent.entry(agent).or_default(), *call));
+            calls.by_id.iter().for_each(|(id, call)| note(by_id.entry(id).or_default(), *call));
+        }
         let mut found = Vec::new();
         for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.lost) {
             let Some(log) = member.log.filter(|_| member.root.is_none()) else { continue };
-            let started = Started::new(&self.logs[log].source.file, skips);
-            let by = calls
-                .iter()
-                .filter(|(other, _)| *other != n)
-                .find_map(|(other, calls)| Some((*other, calls.that_started(&started)?)));
-            found.extend(by.map(|by| (n, by)));
+            let started = Started::new(&self.logs[log].loaded.source.file, skips);
+            let of_other =
+                |places: &Vec<(usize, usize)>| places.iter().copied().find(|&(other, _)| other != n);
+            let named = by_agent.get(started.id.as_str()).and_then(of_other);
+            let by_call = || by_id.get(started.call_id.as_deref()?).and_then(of_other);
+            found.extend(named.or_else(by_call).map(|by| (n, by)));
         }
-        for (n, by) in found {
-            self.members[n].of = Some(by);
+        for (n, (by, call)) in found {
+            self.nested[by].entry(call).or_default().push(n);
             self.members[n].lost = false;
         }
     }
 
-    /// Returns what belongs to the calls of a session's log.
-    pub(super) fn side<'a>(&self, loaded: &'a Loaded) -> Side<'a> {
-        let facts = &loaded.session.facts;
+    /// Returns the subagents that the calls of a session's log started, by call.
+    pub(super) fn started_in(&self, log: &ExportLog) -> Arc<FxHashMap<usize, Vec<usize>>> {
+        let facts = &log.session().facts;
         let mut agents: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         if !self.by_call_id.is_empty() {
             for (call, found) in facts.calls.iter().enumerate() {
@@ -136,35 +160,33 @@ impl Cast {
                 }
             }
         }
-        side(loaded, agents)
+        Arc::new(agents)
     }
 
-    /// Returns what a subagent said and did. `own` is the session whose documents are written.
-    fn part<'p>(&'p self, own: &'p Loaded, n: usize, prefix: String) -> Part<'p> {
+    /// Returns what a subagent said and did. `own` is the session whose documents are written, with the steps of
+    /// the subagents inside it.
+    fn part<'p>(&'p self, own: &'p Own, n: usize, prefix: String) -> Part<'p> {
         let member = &self.members[n];
-        let log = member.log.map_or(own, |log| &self.logs[log]);
-        let mut nested: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for (other, started) in self.members.iter().enumerate() {
-            if let Some((_, call)) = started.of.filter(|(by, _)| *by == n) {
-                nested.entry(call).or_default().push(other);
-            }
-        }
+        let (log, steps) = match member.log {
+            Some(log) => (&self.logs[log], &self.steps[log]),
+            None => (&own.log, &own.steps),
+        };
         Part {
-            session: &log.source.file.id,
+            session: &log.loaded.source.file.id,
             prefix,
-            items: log.reader().side_items(member.root),
-            side: side(log, nested),
+            items: log.agent_passage(member.root, steps),
+            side: side(log, &Arc::new(self.nested[n].clone())),
         }
     }
 
     /// Returns all subagents as they are shown under their calls.
-    pub(super) fn agents<'p>(&'p self, own: &'p Loaded) -> Vec<Agent<'p>> {
+    pub(super) fn agents<'p>(&'p self, own: &'p Own) -> Vec<Agent<'p>> {
         let agent = |(n, member): (usize, &Member)| {
             let part = self.part(own, n, format!("a{}-", n + 1));
             Agent {
                 name: member.name.clone(),
                 file: member.file.clone(),
-                messages: part.items.iter().filter(|item| matches!(item, Item::Message(_))).count(),
+                messages: part.items.briefs().filter(|brief| brief.kind.is_some()).count(),
                 part,
             }
         };
@@ -174,11 +196,11 @@ impl Cast {
     /// Returns a subagent of the session that is written, for a document of its own.
     pub(super) fn alone<'p>(
         &'p self,
-        own: &'p Loaded,
+        own: &'p Own,
         session: usize,
         index: usize,
     ) -> Option<(usize, Part<'p>)> {
-        let n = self.members.iter().position(|m| m.session == session && m.index == index)?;
+        let n = *self.places.get(&(session, index))?;
         Some((n, self.part(own, n, String::new())))
     }
 
@@ -189,8 +211,24 @@ impl Cast {
     }
 }
 
-fn side<'a>(loaded: &'a Loaded, agents: FxHashMap<usize, Vec<usize>>) -> Side<'a> {
-    Side { agents, whole_result: Some(Box::new(|text: &str| loaded.whole_result(text))) }
+/// The session whose documents are written.
+pub(super) struct Own {
+    pub(super) log: ExportLog,
+    /// The steps of the subagents inside it.
+    steps: Groups,
+}
+
+impl Own {
+    pub(super) fn new(log: ExportLog) -> Self {
+        Self { steps: log.session().steps_by_side_root(), log }
+    }
+}
+
+/// Returns what belongs to the calls of a log.
+pub(super) fn side<'a>(log: &'a ExportLog, agents: &Arc<FxHashMap<usize, Vec<usize>>>) -> Side<'a> {
+    let read =
+        |text: &str, wanted: &dyn Fn(&std::path::Path) -> bool| log.loaded.whole_result_if(text, wanted);
+    Side { agents: Arc::clone(agents), whole_result: Some(Box::new(read)) }
 }
 
 /// Names a subagent; the same name can lie in several directories of one session.

@@ -2,9 +2,10 @@
 
 use rethread_model::{Item, MessageKind, PathId, Time, Usage, heading, one_line};
 use rethread_render::{Agent, Head, Part, PathRow};
+use rustc_hash::FxHashSet;
 
 use super::output::Row;
-use super::plan::{Plan, Planned};
+use super::plan::Planned;
 use super::survey::{Before, Survey, Surveys};
 
 /// Sums over the items of a document, each message once.
@@ -21,29 +22,21 @@ struct Sums {
 impl Sums {
     fn new(parts: &[Part<'_>]) -> Self {
         let mut sums = Self::default();
-        for item in parts.iter().flat_map(|part| &part.items) {
-            let time = match item {
-                Item::Message(message) => {
-                    sums.messages += 1;
-                    sums.turns += u32::from(message.kind == MessageKind::Prompt);
-                    if let Some(usage) = message.usage {
-                        sums.usage += usage;
-                    }
-                    let model = message.model.filter(|model| *model != "<synthetic>");
-                    if let Some(model) = model.filter(|model| !sums.models.iter().any(|known| known == model))
-                    {
-                        sums.models.push(model.to_owned());
-                    }
-                    message.time
-                }
-                Item::Note(note) => {
-                    sums.compactions += u32::from(note.kind == "compaction");
-                    note.time
-                }
-            };
-            if !time.is_none() {
-                sums.span.0 = if sums.span.0.is_none() { time } else { sums.span.0.min(time) };
-                sums.span.1 = sums.span.1.max(time);
+        let mut known = FxHashSet::default();
+        for brief in parts.iter().flat_map(|part| part.items.briefs()) {
+            sums.messages += u32::from(brief.kind.is_some());
+            sums.turns += u32::from(brief.kind == Some(MessageKind::Prompt));
+            sums.compactions += u32::from(brief.compaction);
+            if let Some(usage) = brief.usage {
+                sums.usage += usage;
+            }
+            let model = brief.model.filter(|model| *model != "<synthetic>");
+            if let Some(model) = model.filter(|model| known.insert(*model)) {
+                sums.models.push(model.to_owned());
+            }
+            if !brief.time.is_none() {
+                sums.span.0 = if sums.span.0.is_none() { brief.time } else { sums.span.0.min(brief.time) };
+                sums.span.1 = sums.span.1.max(brief.time);
             }
         }
         sums
@@ -104,15 +97,15 @@ pub(super) fn index_row(survey: &Survey, head: &Head) -> Row {
 }
 
 /// Describes a subagent.
-pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, plan: &Plan, index: bool) -> Head {
+pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, parent: Option<&Planned>, index: bool) -> Head {
     let sums = Sums::new(std::slice::from_ref(&agent.part));
-    let active = |planned: &&Planned| survey.paths[planned.index].path.active;
-    let parent = plan.documents.iter().find(active).or(plan.documents.last());
-    let first = agent.part.items.iter().find_map(|item| match item {
-        Item::Message(message) if message.kind == MessageKind::Prompt => {
-            message.blocks.first().map(|block| heading(&block.readable()))
+    let mut first = None;
+    // What cannot be read is said when the document is written.
+    let _ = agent.part.items.each_prompt(|item| {
+        if let Item::Message(message) = item {
+            first = message.blocks.first().map(|block| heading(&block.readable()));
         }
-        _ => None,
+        first.is_none()
     });
     Head {
         session: survey.name.clone(),

@@ -6,6 +6,7 @@
 
 mod agents;
 mod head;
+mod log;
 mod output;
 mod pictures;
 mod plan;
@@ -16,20 +17,20 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{Client, PathId};
-use rethread_render::{Document, Format, Part, SubagentRow, TranscriptRow, index, write_document};
+use rethread_render::{Document, Format, Part, Shown, SubagentRow, TranscriptRow, index, write_document};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
-use self::agents::Cast;
+use self::agents::{Cast, Own, side};
+use self::log::ExportLog;
 use self::output::{Output, Record};
 use self::pictures::Pictures;
 use self::plan::{Files, Plan, Planned};
 use self::survey::Surveys;
 use crate::library::{Library, Source};
-use crate::session::Loaded;
 
 /// Grows when documents are written differently, so that those of an older program are written again.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// What to write, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,68 +291,72 @@ impl Export<'_> {
     }
 
     /// Reads a session again, as it was when it was surveyed.
-    fn load(&self, session: usize) -> Result<Loaded, ExportError> {
+    fn load(&self, session: usize) -> Result<ExportLog, ExportError> {
         let survey = &self.surveys.sessions[session];
-        let loaded = self.library.load_to(&survey.source, survey.bytes)?;
-        if xxh3_128(&loaded.bytes) != survey.log_hash {
+        let log = self.library.export_log(&survey.source, survey.bytes)?;
+        if log.hash != survey.log_hash {
             return Err(ExportError::Moved { path: survey.source.file.path.clone() });
         }
-        Ok(loaded)
+        Ok(log)
     }
 
     fn write_session(&self, plan: &Plan, done: &mut Done) -> Result<(), ExportError> {
         let surveys = self.surveys;
         let survey = &surveys.sessions[plan.session];
-        let loaded = self.load(plan.session)?;
+        let own = Own::new(self.load(plan.session)?);
         let due = || plan.documents.iter().filter(|planned| planned.is_due());
-        let mut earlier: FxHashMap<usize, Loaded> = FxHashMap::default();
+        let mut earlier: FxHashMap<usize, ExportLog> = FxHashMap::default();
         for before in due().flat_map(|planned| surveys.before(plan.session, planned.index)) {
             if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
                 place.insert(self.load(before.session)?);
             }
         }
         let cast = Cast::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
-        let agents = cast.agents(&loaded);
+        let agents = cast.agents(&own);
+        let started = cast.started_in(&own.log);
+        let started_before: FxHashMap<usize, _> =
+            earlier.iter().map(|(&session, log)| (session, cast.started_in(log))).collect();
+        let lost = cast.lost(plan.session);
         let pictures = Pictures::new(self.output);
         for planned in due() {
             let row = &survey.paths[planned.index];
-            // The beginning is left out only where another document of this session has it.
-            let other = |of: usize| self.files.own(PathId { session: plan.session, path: of });
-            let cut = survey.branchings[planned.index]
-                .filter(|_| self.options.from_fork && !row.path.active)
-                .and_then(|cut| Some((cut, other(cut.of)?.clone())));
+            let cut = plan::cut(surveys, self.options, plan, planned.index, self.files);
             let before = surveys.before(plan.session, planned.index);
             let before = if cut.is_some() { Vec::new() } else { before };
             let mut parts: Vec<Part<'_>> = Vec::new();
             for (i, before) in before.iter().enumerate() {
-                let loaded = &earlier[&before.session];
+                let log = &earlier[&before.session];
                 parts.push(Part {
-                    session: &loaded.source.file.id,
+                    session: &log.loaded.source.file.id,
                     prefix: format!("e{}-", i + 1),
-                    items: loaded.reader().items(before.step),
-                    side: cast.side(loaded),
+                    items: log.passage(before.step, None),
+                    side: side(log, &started_before[&before.session]),
                 });
             }
-            let after = cut.as_ref().map(|(cut, _)| cut.step);
+            let after = cut.as_ref().map(|cut| cut.step);
             parts.push(Part {
                 session: &survey.name,
                 prefix: String::new(),
-                items: loaded.reader().items_after(row.path.step, after),
-                side: cast.side(&loaded),
+                items: own.log.passage(row.path.step, after),
+                side: side(&own.log, &started),
             });
             let mut head = head::path_head(survey, row, &parts, &before, cut.is_some());
             head.index = self.files.with_index;
-            head.branches = plan::branches(surveys, plan.session, planned.index, self.files);
+            head.branches = plan::branches(surveys, plan, planned.index, self.files);
             head.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
-            head.lost_agents = cast.lost(plan.session);
-            head.begins_in = cut.map(|(cut, file)| (file, cut.message));
+            // Among very many documents the whole ones list them.
+            let lists_lost = !(plan.at_forks && cut.is_some());
+            head.lost_agents = if lists_lost { lost.clone() } else { Vec::new() };
+            head.begins_in = cut.map(|cut| cut.begins_in);
             let record = Record { row: Some(head::index_row(survey, &head)), ..plan.record() };
             let document = self.document(&head, &parts, &agents);
             self.write_document(planned, &document, &pictures, record, done);
         }
+        let active = |planned: &&Planned| survey.paths[planned.index].path.active;
+        let parent = plan.documents.iter().find(active).or(plan.documents.last());
         for planned in plan.agents.iter().filter(|planned| planned.is_due()) {
-            let Some((n, part)) = cast.alone(&loaded, plan.session, planned.index) else { continue };
-            let head = head::agent_head(survey, &agents[n], plan, self.files.with_index);
+            let Some((n, part)) = cast.alone(&own, plan.session, planned.index) else { continue };
+            let head = head::agent_head(survey, &agents[n], parent, self.files.with_index);
             let document = self.document(&head, std::slice::from_ref(&part), &agents);
             self.write_document(planned, &document, &pictures, plan.record(), done);
         }
@@ -366,7 +371,7 @@ impl Export<'_> {
         agents: &'d [rethread_render::Agent<'d>],
     ) -> Document<'d> {
         let (pictures, thinking) = (self.options.pictures, self.options.thinking);
-        Document { head, parts, agents, pictures, thinking }
+        Document { head, parts, agents, pictures, thinking, shown: Shown::default() }
     }
 
     fn write_document(

@@ -1,6 +1,6 @@
 //! Pictures that are written beside the documents, each once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
 
@@ -18,7 +18,7 @@ pub(super) struct Pictures<'o> {
 
 #[derive(Default)]
 struct State {
-    made: Vec<(String, Record)>,
+    made: BTreeMap<String, Record>,
     /// Those that the document shows that is being written.
     shown: BTreeSet<String>,
 }
@@ -41,7 +41,7 @@ impl<'o> Pictures<'o> {
         let file = format!("{IMAGES}/{}.{ending}", &made_of[..20]);
         let mut state = self.state.lock().map_err(|_| io::Error::other("a writer failed"))?;
         state.shown.insert(file.clone());
-        if state.made.iter().any(|(name, _)| *name == file) {
+        if state.made.contains_key(&file) {
             return Ok(file);
         }
         let hash = if self.output.is_picture(&file, bytes)? {
@@ -49,7 +49,7 @@ impl<'o> Pictures<'o> {
         } else {
             Some(self.output.write(&file, |out| out.write_all(bytes)).map_err(io::Error::other)?)
         };
-        state.made.push((file.clone(), Record { made_of: Some(made_of), hash, ..Record::default() }));
+        state.made.insert(file.clone(), Record { made_of: Some(made_of), hash, ..Record::default() });
         Ok(file)
     }
 
@@ -60,7 +60,7 @@ impl<'o> Pictures<'o> {
     }
 
     /// Returns all that were written.
-    pub(super) fn made(self) -> Vec<(String, Record)> {
-        self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).made
+    pub(super) fn made(self) -> impl Iterator<Item = (String, Record)> {
+        self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).made.into_iter()
     }
 }

@@ -13,8 +13,14 @@ use super::{ExportError, ExportOptions, Exported, PathChoice, REVISION};
 
 /// The directory of what subagents did.
 const SUBAGENTS: &str = "subagents";
-/// How many paths before and after its own a document lists.
+/// How many paths before and after its own a document lists; fewer if paths begin at their forks, for then there
+/// are many.
 const AROUND: usize = 50;
+const AROUND_AT_FORKS: usize = 4;
+/// The documents of a session are written in full if they show at most so many times the bytes that the session has,
+/// and a little more.
+const MAX_TIMES: u64 = 8;
+const ALWAYS: u64 = 4 << 20;
 
 /// The documents of a session that are to be made.
 pub(super) struct Plan {
@@ -23,6 +29,8 @@ pub(super) struct Plan {
     pub(super) stem: String,
     pub(super) documents: Vec<Planned>,
     pub(super) agents: Vec<Planned>,
+    /// Abandoned paths begin at their forks, for all of them in full would be too much.
+    pub(super) at_forks: bool,
 }
 
 /// A document that is to be made.
@@ -117,8 +125,10 @@ pub(super) fn plan(
         let document = |index: usize| Planned::new(index, document_name(&stem, survey, index, ending));
         let agent = |index: usize| Planned::new(index, agent_file(&stem, survey, index, ending));
         let agents = if with_agents { 0..survey.agents.len() } else { 0..0 };
+        let at_forks = is_too_much(survey, &chosen);
         plans.push(Plan {
             session,
+            at_forks,
             documents: chosen.into_iter().map(document).collect(),
             agents: agents.map(agent).collect(),
             source,
@@ -126,6 +136,40 @@ pub(super) fn plan(
         });
     }
     plans
+}
+
+/// Returns whether these paths of a session in full would be out of proportion to it, as those of a comb of forks
+/// are. Up to eight paths never are: none shows more than the session has.
+fn is_too_much(survey: &Survey, chosen: &[usize]) -> bool {
+    let (results, all) = survey.sizes;
+    let shown = chosen.iter().map(|&path| survey.weights[path].saturating_add(results));
+    shown.fold(0, u64::saturating_add) > MAX_TIMES.saturating_mul(all).saturating_add(ALWAYS)
+}
+
+/// Where a document begins, if not at the beginning of its path.
+pub(super) struct Cut {
+    /// The last step that is in the other document.
+    pub(super) step: usize,
+    /// The document that has the beginning, and the number of the last message there if it is of this session.
+    pub(super) begins_in: (String, Option<usize>),
+}
+
+/// Finds where the document of a path begins. The beginning is left out only where another document has it.
+pub(super) fn cut(
+    surveys: &Surveys,
+    options: &ExportOptions,
+    plan: &Plan,
+    path: usize,
+    files: &Files,
+) -> Option<Cut> {
+    let survey = &surveys.sessions[plan.session];
+    let wanted = options.from_fork || plan.at_forks;
+    let branching = survey.branchings[path].filter(|_| wanted && !survey.paths[path].path.active)?;
+    let of = PathId { session: plan.session, path: branching.of };
+    let own = files.own(of).map(|file| (file.clone(), branching.message));
+    // The path that it leaves may be a copy that another session's document holds.
+    let other = || Some((files.of(surveys, of).filter(|_| plan.at_forks)?.clone(), None));
+    Some(Cut { step: branching.step, begins_in: own.or_else(other)? })
 }
 
 /// Tells sources apart by where they are; what is piped in, by what it says it is.
@@ -221,19 +265,22 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
     let documents = plan.documents.iter().map(|planned| {
         let before = surveys.before(plan.session, planned.index);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
-        let branches = branches(surveys, plan.session, planned.index, files);
+        let branches = branches(surveys, plan, planned.index, files);
+        let begins = cut(surveys, options, plan, planned.index, files).map(|cut| cut.begins_in);
         let (title, hash) = (&survey.titled.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);
-        spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {branches:?}"))
+        spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {branches:?} {begins:?}"))
     });
     let parents: Vec<&str> = plan.documents.iter().map(|planned| planned.file.as_str()).collect();
+    let parents = xxh3_128(format!("{parents:?}").as_bytes());
     let agents =
-        plan.agents.iter().map(|p| spell(format!("{how} {:x} {} {parents:?}", survey.hash, p.index)));
+        plan.agents.iter().map(|p| spell(format!("{how} {:x} {} {parents:x}", survey.hash, p.index)));
     documents.chain(agents).collect()
 }
 
 /// Lists the paths of a session with their documents: of thousands those around `path`.
-pub(super) fn branches(surveys: &Surveys, session: usize, path: usize, files: &Files) -> Vec<Branch> {
+pub(super) fn branches(surveys: &Surveys, plan: &Plan, path: usize, files: &Files) -> Vec<Branch> {
+    let (session, around) = (plan.session, if plan.at_forks { AROUND_AT_FORKS } else { AROUND });
     let survey = &surveys.sessions[session];
     if survey.paths.len() < 2 {
         return Vec::new();
@@ -251,8 +298,8 @@ pub(super) fn branches(surveys: &Surveys, session: usize, path: usize, files: &F
             last_prompt: row.last_prompt.as_deref().map(|words| fit(words, 100)).unwrap_or_default(),
         }
     };
-    let end = survey.paths.len().min(path + AROUND + 1);
-    (path.saturating_sub(AROUND)..end).map(branch).collect()
+    let end = survey.paths.len().min(path + around + 1);
+    (path.saturating_sub(around)..end).map(branch).collect()
 }
 
 /// Returns every name that documents of these sessions can have now.

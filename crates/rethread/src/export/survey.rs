@@ -5,17 +5,18 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{
-    Branching, Client, Ending, Facts, Joint, PathId, Restamped, Sketch, Time, Uid, holders,
+    Branching, Client, Ending, Facts, Joint, PathId, Restamped, Session, Sketch, Time, Uid, holders,
 };
 use rethread_render::PathRow;
-use rethread_store::{ConfinedPath, SessionFile, uuids_in};
+use rethread_store::{ConfinedPath, SessionFile, hash_of, uuids_in};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use super::log::ExportLog;
 use super::{ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, Source};
-use crate::session::{Loaded, Subagent};
+use crate::session::Subagent;
 use crate::titles::{self, Titled};
 
 /// How many rounds of files before files are looked for.
@@ -34,6 +35,10 @@ pub(crate) struct Survey {
     /// Its own documents are not asked for; it is read for what others go on from.
     pub(crate) auxiliary: bool,
     pub(crate) paths: Vec<PathRow>,
+    /// How many bytes of the log and of its subagents each path shows.
+    pub(crate) weights: Vec<u64>,
+    /// How many bytes the large results of the session have, and all files of the session.
+    pub(crate) sizes: (u64, u64),
     pub(crate) branchings: Vec<Option<Branching>>,
     /// The root of each path.
     roots: Vec<usize>,
@@ -185,18 +190,22 @@ impl Surveys {
             self.sessions.iter().enumerate().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
-            let Ok(loaded) = library.load(&file.clone().into()) else { continue };
-            let (roots, counts) = (loaded.session.roots(), loaded.session.counts());
+            let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+            let session = log.session();
+            let (roots, counts) = (session.roots(), session.counts());
             for uid in uids {
-                let facts = &loaded.session.facts;
-                let step = facts.node_of(uid).and_then(|node| loaded.session.tree.step(node));
+                let step = session.facts.node_of(uid).and_then(|node| session.tree.step(node));
                 let Some(step) = step else { continue };
-                let at = *by_path.entry(file.path.clone()).or_insert_with(|| {
-                    let mut survey = survey_of(library, &loaded, client);
-                    survey.auxiliary = true;
-                    self.sessions.push(survey);
-                    self.sessions.len() - 1
-                });
+                let at = match by_path.get(&file.path) {
+                    Some(&at) => at,
+                    None => {
+                        let Ok(mut survey) = survey_of(library, &log, client) else { continue };
+                        survey.auxiliary = true;
+                        self.sessions.push(survey);
+                        by_path.insert(file.path.clone(), self.sessions.len() - 1);
+                        self.sessions.len() - 1
+                    }
+                };
                 let before = Before { session: at, step, counts: counts[step], root: roots[step] };
                 for &(session, from) in &wanted[&uid] {
                     if session != at {
@@ -221,10 +230,10 @@ impl Surveys {
             }
         }
         for (of, forks) in by_origin {
-            let Ok(loaded) = library.load(&self.sessions[of].source) else { continue };
+            let Ok(log) = library.export_log(&self.sessions[of].source, u64::MAX) else { continue };
             for restamped in forks {
-                let Some(node) = loaded.session.facts.node_of(restamped.origin) else { continue };
-                let (key, words) = loaded.reader().key_of_entry(node);
+                let Some(node) = log.session().facts.node_of(restamped.origin) else { continue };
+                let Ok((key, words)) = log.key_of_entry(node) else { continue };
                 if words == restamped.words && key != restamped.key {
                     known_as.insert(restamped.key, key);
                 }
@@ -311,13 +320,13 @@ fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Sour
 
 fn survey(library: &Library, source: &Source, client: Client) -> Result<Survey, Error> {
     let _turn = source.turn();
-    Ok(survey_of(library, &library.load(source)?, client))
+    survey_of(library, &library.export_log(source, u64::MAX)?, client)
 }
 
-fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
-    let paths = loaded.tree(client);
-    let reader = loaded.reader();
-    let session = &loaded.session;
+fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
+    let loaded = &log.loaded;
+    let paths = log.tree(client)?;
+    let session = log.session();
     let roots = session.roots();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
     let ending = |row: &PathRow| Ending { step: row.path.step, active: row.path.active };
@@ -330,38 +339,57 @@ fn survey_of(library: &Library, loaded: &Loaded, client: Client) -> Survey {
     let facts = &session.facts;
     let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
     let calls = facts.calls.iter().map(|call| hash_of_id(facts.call_id(call))).collect();
-    let log_hash = xxh3_128(&loaded.bytes);
-    Survey {
-        name: name_of(loaded),
-        bytes: loaded.bytes.len() as u64,
-        log_hash,
-        hash: hash_all(library, loaded, log_hash),
+    let beside = Beside::look(library, log);
+    let started = |agent: &Subagent| {
+        let bytes = *beside.agents.get(agent.path.as_ref()?)?;
+        Some((facts.calls[agent.call?].node as usize, bytes))
+    };
+    let mut started_at: FxHashMap<usize, u64> = FxHashMap::default();
+    for (node, bytes) in agents.iter().filter_map(started) {
+        *started_at.entry(node).or_default() += bytes;
+    }
+    let weights = log.weights(|node| started_at.get(&node).copied().unwrap_or(0));
+    let agent_bytes: u64 = beside.agents.values().sum();
+    Ok(Survey {
+        name: name_of(log),
+        bytes: log.bytes,
+        log_hash: log.hash,
+        hash: beside.hash,
+        weights: paths.iter().map(|row| weights[row.path.step]).collect(),
+        sizes: (beside.results, log.bytes + agent_bytes + beside.results),
         agent_calls: agents.iter().map(call_id).collect(),
         calls,
         auxiliary: false,
         branchings: session.branchings(&of_paths),
         roots: of_paths_roots,
-        sketch: Sketch::new(session, reader.said(), paths.iter().map(ending).collect()),
-        restamped: reader.restamped(),
+        sketch: Sketch::new(session, log.said()?, paths.iter().map(ending).collect()),
+        restamped: log.restamped()?,
         titled,
         project: project_of(&session.facts, &loaded.source.file),
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
-        versions: session.facts.versions.iter().map(|(v, _)| v.to_owned()).filter(|v| v != "None").collect(),
+        versions: session
+            .facts
+            .versions
+            .iter()
+            .map(|(v, _)| v.to_owned())
+            .filter(|v| v != "None")
+            .take(MAX_VERSIONS)
+            .collect(),
         git_branch: session.facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
-        defects: defects_of(loaded),
+        defects: defects_of(session),
         span: session.facts.span,
         forked_from: session.facts.forked_from.clone(),
         agents,
         wanted,
         paths,
         source: loaded.source.clone(),
-    }
+    })
 }
 
-fn name_of(loaded: &Loaded) -> String {
-    let file = &loaded.source.file;
+fn name_of(log: &ExportLog) -> String {
+    let file = &log.loaded.source.file;
     let piped = file.path == Path::new("-");
-    let own = loaded.session.facts.session_ids.first().filter(|id| piped && !id.is_empty());
+    let own = log.session().facts.session_ids.first().filter(|id| piped && !id.is_empty());
     own.map_or_else(|| file.id.clone(), str::to_owned)
 }
 
@@ -375,10 +403,12 @@ fn project_of(facts: &Facts, file: &SessionFile) -> String {
 
 /// How many defects a document lists.
 const MAX_DEFECTS: usize = 50;
+/// How many versions of clients a document names.
+const MAX_VERSIONS: usize = 50;
 
-fn defects_of(loaded: &Loaded) -> Vec<String> {
-    let all = loaded.session.defects();
-    let left_out = (all.len().saturating_sub(MAX_DEFECTS)) as u64 + loaded.session.facts.defects_omitted;
+fn defects_of(session: &Session) -> Vec<String> {
+    let all = session.defects();
+    let left_out = (all.len().saturating_sub(MAX_DEFECTS)) as u64 + session.facts.defects_omitted;
     let mut told: Vec<String> = all
         .iter()
         .take(MAX_DEFECTS)
@@ -390,27 +420,47 @@ fn defects_of(loaded: &Loaded) -> Vec<String> {
     told
 }
 
-/// Hashes a session with everything beside it that a document shows.
-fn hash_all(library: &Library, loaded: &Loaded, log_hash: u128) -> u128 {
-    let mut hashes: Vec<u8> = log_hash.to_le_bytes().to_vec();
-    let mut look = |path: &ConfinedPath, whole: bool| {
-        let name = path.below().file_name().unwrap_or_default();
-        hashes.extend_from_slice(&xxh3_64(name.as_encoded_bytes()).to_le_bytes());
-        if whole {
-            hashes.extend_from_slice(&xxh3_128(&path.read().unwrap_or_default()).to_le_bytes());
-        } else if let Ok((size, modified)) = path.size() {
+/// What lies beside a session and is shown in its documents.
+struct Beside {
+    /// What the log and everything beside it hash to.
+    hash: u128,
+    /// The size of each subagent's log.
+    agents: FxHashMap<PathBuf, u64>,
+    /// How many bytes large results have.
+    results: u64,
+}
+
+impl Beside {
+    fn look(library: &Library, log: &ExportLog) -> Self {
+        let mut beside = Self { hash: 0, agents: FxHashMap::default(), results: 0 };
+        let mut hashes: Vec<u8> = log.hash.to_le_bytes().to_vec();
+        let name = |path: &ConfinedPath| {
+            xxh3_64(path.below().file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes()
+        };
+        let mut look = |path: &ConfinedPath| {
+            hashes.extend_from_slice(&name(path));
+            let Ok((size, modified)) = path.size() else { return 0 };
             let time = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
             hashes.extend_from_slice(&size.to_le_bytes());
             hashes.extend_from_slice(&time.map_or(0, |t| t.as_nanos()).to_le_bytes());
+            size
+        };
+        let agents = library.agents_of(&log.loaded.source);
+        for file in &agents {
+            look(&file.confined().with_extension("meta.json"));
         }
-    };
-    for file in library.agents_of(&loaded.source) {
-        let log = file.confined();
-        look(&log, true);
-        look(&log.with_extension("meta.json"), false);
+        for dir in log.loaded.result_dirs(&log.result_dirs) {
+            beside.results += dir.files(library.skips()).iter().map(&mut look).sum::<u64>();
+        }
+        for file in agents {
+            let log = file.confined();
+            hashes.extend_from_slice(&name(&log));
+            // A log that cannot be read is as one that is empty.
+            let (bytes, hash) = hash_of(&log).map_or((0, 0), |read| (read.bytes, read.hash));
+            hashes.extend_from_slice(&hash.to_le_bytes());
+            beside.agents.insert(file.path, bytes);
+        }
+        beside.hash = xxh3_128(&hashes);
+        beside
     }
-    for dir in loaded.result_dirs() {
-        dir.files(library.skips()).iter().for_each(|path| look(path, false));
-    }
-    xxh3_128(&hashes)
 }

@@ -1,6 +1,7 @@
 //! What stands above a conversation: outline, facts, the picture of the branches.
 
 use std::fmt::Write as _;
+use std::io;
 
 use rethread_log::BlockKind;
 use rethread_model::{BlockView, Item, MessageKind, one_line};
@@ -12,7 +13,7 @@ use crate::export::{Branch, Document, Head, moment, sent};
 use crate::text::{count, fit, plural};
 
 /// Writes everything before the first message.
-pub(super) fn write_head(out: &mut String, document: &Document<'_>) {
+pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let head = document.head;
     let title = if head.title.is_empty() { "Untitled session" } else { &head.title };
     let title = clean(title);
@@ -31,7 +32,7 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) {
         head.messages,
         escaped(&title)
     );
-    outline(out, document);
+    outline(out, document)?;
     out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
     if head.index || head.parent.is_some() {
         out.push_str("<p class=\"crumbs\">");
@@ -88,13 +89,14 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) {
          <label><input type=\"checkbox\" id=\"show-thinking\" checked> thinking</label></div>\n\
          <main id=\"main\" tabindex=\"-1\">\n<section class=\"page\" data-page=\"1\">\n",
     );
+    Ok(())
 }
 
 /// The prompts, with the compactions between them.
-fn outline(out: &mut String, document: &Document<'_>) {
+fn outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let mut compactions = 0;
     for part in document.parts {
-        for item in &part.items {
+        part.items.each_prompt(|item| {
             match item {
                 Item::Message(message) if message.kind == MessageKind::Prompt => {
                     let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
@@ -115,8 +117,10 @@ fn outline(out: &mut String, document: &Document<'_>) {
                 }
                 _ => {}
             }
-        }
+            true
+        })?;
     }
+    Ok(())
 }
 
 fn facts(out: &mut String, head: &Head) {

@@ -22,7 +22,7 @@ use self::prose::markdown;
 use super::safe::{clean, escaped, html};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, Part, extent, is_first_result, moment, picture_of, sent, tokens,
+    Answers, Document, MAX_NESTING, MAX_PROSE, Part, extent, is_under_call, moment, picture_of, sent, tokens,
     whole_parts,
 };
 use crate::text::{count, fit, plural};
@@ -31,7 +31,7 @@ pub(super) use self::page::page_start;
 
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
     let mut page = Page { document, text: String::new(), answered: String::new() };
-    head::write_head(&mut page.text, document);
+    head::write_head(&mut page.text, document)?;
     out.write_all(page.text.as_bytes())?;
     page.text.clear();
     let mut pages = Pages::new(out);
@@ -42,11 +42,14 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
             let _ =
                 write!(page.text, "<div class=\"joint\"><span>{told} {}</span></div>", text(part.session));
         }
-        let answers = Answers::new(&part.items);
-        for item in &part.items {
-            page.item(part, &answers, item, 0, &mut marks)?;
-            pages.take(&mut page.text)?;
-        }
+        part.items.each(|run, _| {
+            let answers = Answers::new(run);
+            for item in &run.items {
+                page.item(part, &answers, item, 0, &mut marks)?;
+                pages.take(&mut page.text)?;
+            }
+            Ok(())
+        })?;
     }
     page.lost_agents();
     pages.take(&mut page.text)?;
@@ -124,11 +127,11 @@ impl Page<'_> {
                 }
                 self.open(part, message, "answer", "Claude");
                 for block in &message.blocks {
-                    self.answer_block(part, answers, block, depth)?;
+                    self.answer_block(part, answers, (message, block), depth)?;
                 }
                 self.text.push_str("</article>\n");
             }
-            MessageKind::Result => self.loose_results(part, answers, message),
+            MessageKind::Result => self.loose_results(part, message),
             MessageKind::Summary => {
                 self.open(part, message, "summary", "Summary");
                 self.text.push_str(
@@ -178,6 +181,12 @@ impl Page<'_> {
 
     fn markdown(&mut self, said: &str) {
         let said = clean(said.trim_matches('\n'));
+        if said.len() > MAX_PROSE {
+            self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
+            html(&mut self.text, &said);
+            self.text.push_str("</div>");
+            return;
+        }
         self.text.push_str("<div class=\"text md\" dir=\"auto\">");
         markdown(&mut self.text, &said, &mut self.answered);
         self.text.push_str("</div>");
@@ -214,7 +223,7 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         if !self.document.shows(block) {
@@ -227,7 +236,7 @@ impl Page<'_> {
                 self.markdown(&block.text());
                 self.text.push_str("</details>");
             }
-            Some(BlockKind::ToolUse) => self.call(part, answers, block, depth)?,
+            Some(BlockKind::ToolUse) => self.call(part, answers, (message, block), depth)?,
             _ => self.media(block.json()),
         }
         Ok(())
@@ -237,13 +246,13 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         let tool = block.tool();
         let name = text(&tool);
-        let results = answers.of(block.pair);
-        let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
+        let results = answers.of(message, block.call);
+        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.copy);
         let told = tell(&tool, block.input(), copy);
         let open = if told.open { " open" } else { "" };
         let _ =
@@ -255,22 +264,22 @@ impl Page<'_> {
             self.text.push_str("<span class=\"outcome none\">no result</span>");
         }
         let wholes: Vec<Vec<ResultPart<'_>>> =
-            results.iter().map(|(_, block)| whole_parts(part, block)).collect();
-        for ((_, block), parts) in results.iter().zip(&wholes) {
-            outcome(&mut self.text, block, parts);
+            results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
+        for (answer, parts) in results.iter().zip(&wholes) {
+            outcome(&mut self.text, answer.block, parts);
         }
         self.text.push_str("</summary><div class=\"body\">");
         for piece in &told.pieces {
             self.piece(piece);
         }
         let language = result_language(&tool, block.input());
-        for ((message, block), parts) in results.iter().zip(&wholes) {
-            if is_first_result(message, block) {
-                let _ = write!(self.text, "<h4 id=\"{}m{}\">Result</h4>", part.prefix, message.n);
+        for (answer, parts) in results.iter().zip(&wholes) {
+            if answer.first {
+                let _ = write!(self.text, "<h4 id=\"{}m{}\">Result</h4>", part.prefix, answer.message.n);
             } else {
                 self.text.push_str("<h4>Result</h4>");
             }
-            self.result(block, parts, &language);
+            self.result(answer.block, parts, &language);
         }
         for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
             self.agent(agent, depth)?;
@@ -341,7 +350,7 @@ impl Page<'_> {
         let agent = &self.document.agents[index];
         let link = format!("{}{}", self.document.head.up, escaped(&agent.file));
         let messages = plural(agent.messages as u64, "message");
-        if depth >= MAX_NESTING {
+        if depth >= MAX_NESTING || !self.document.shown.is_first_agent(index) {
             let _ = write!(self.text, "<p><a href=\"{link}\">Subagent: {messages}</a></p>");
             return Ok(());
         }
@@ -350,11 +359,14 @@ impl Page<'_> {
             "<details class=\"subagent\"><summary>Subagent: {messages}</summary><div class=\"body\">\
              <p><a href=\"{link}\">On a page of its own</a></p>"
         );
-        let answers = Answers::new(&agent.part.items);
-        for item in &agent.part.items {
-            // Compactions inside a subagent are no marks of the outline.
-            self.item(&agent.part, &answers, item, depth + 1, &mut 0)?;
-        }
+        agent.part.items.each(|run, _| {
+            let answers = Answers::new(run);
+            for item in &run.items {
+                // Compactions inside a subagent are no marks of the outline.
+                self.item(&agent.part, &answers, item, depth + 1, &mut 0)?;
+            }
+            Ok(())
+        })?;
         self.text.push_str("</div></details>");
         Ok(())
     }
@@ -380,9 +392,9 @@ impl Page<'_> {
         self.text.push_str("</ul></section>\n");
     }
 
-    fn loose_results(&mut self, part: &Part<'_>, answers: &Answers<'_, '_>, message: &MessageView<'_>) {
+    fn loose_results(&mut self, part: &Part<'_>, message: &MessageView<'_>) {
         let mut opened = false;
-        for block in message.blocks.iter().filter(|block| !answers.has(block)) {
+        for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let said = block.text();
@@ -399,7 +411,7 @@ impl Page<'_> {
                 self.open(part, message, "answer loose", "Result without a call");
                 opened = true;
             }
-            let parts = whole_parts(part, block);
+            let parts = whole_parts(&self.document.shown, part, block);
             let _ = write!(
                 self.text,
                 "<details class=\"tool\"><summary><code class=\"gist\">{}</code> ",

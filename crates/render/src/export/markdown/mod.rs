@@ -22,8 +22,8 @@ use self::escape::{address, code, header, html_line, inline};
 use super::safe::clean;
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, Part, WritePicture, extent, is_first_result, moment, picture_of, sent,
-    tokens, whole_parts,
+    Answers, Document, MAX_NESTING, MAX_PROSE, Part, WritePicture, extent, is_under_call, moment, picture_of,
+    sent, tokens, whole_parts,
 };
 use crate::text::{count, plural};
 
@@ -148,18 +148,20 @@ impl Page<'_> {
     }
 
     fn part(&mut self, part: &Part<'_>, depth: usize, take: Take<'_>) -> io::Result<()> {
-        let answers = Answers::new(&part.items);
-        for item in &part.items {
-            self.text.clear();
-            match item {
-                Item::Message(message) => self.message(part, &answers, message, depth)?,
-                Item::Note(note) => self.note(note),
+        part.items.each(|run, _| {
+            let answers = Answers::new(run);
+            for item in &run.items {
+                self.text.clear();
+                match item {
+                    Item::Message(message) => self.message(part, &answers, message, depth)?,
+                    Item::Note(note) => self.note(note),
+                }
+                let text = std::mem::take(&mut self.text);
+                take(&text)?;
+                self.text = text;
             }
-            let text = std::mem::take(&mut self.text);
-            take(&text)?;
-            self.text = text;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn heading(&mut self, part: &Part<'_>, message: &MessageView<'_>, depth: usize, who: &str) {
@@ -196,12 +198,12 @@ impl Page<'_> {
                     self.heading(part, message, depth, &format!("Assistant{model}"));
                     self.text.push_str(&usage.unwrap_or_default());
                     for block in &message.blocks {
-                        self.answer_block(part, answers, block, depth)?;
+                        self.answer_block(part, answers, (message, block), depth)?;
                     }
                 }
                 Ok(())
             }
-            MessageKind::Result => self.loose_results(part, answers, message, depth),
+            MessageKind::Result => self.loose_results(part, message, depth),
             MessageKind::Summary => {
                 self.heading(part, message, depth, "Summary");
                 self.text.push_str(
@@ -230,7 +232,7 @@ impl Page<'_> {
                     let text = block.readable();
                     let text = clean(text.trim_matches('\n'));
                     if !text.is_empty() {
-                        quote(&mut self.text, &text, in_html);
+                        self.quoted(&text, in_html);
                         self.text.push('\n');
                     }
                 }
@@ -238,6 +240,15 @@ impl Page<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Quotes a text, or fences one that is too long to be parsed.
+    fn quoted(&mut self, text: &str, in_html: bool) {
+        if text.len() > MAX_PROSE {
+            fence(&mut self.text, "", text);
+        } else {
+            quote(&mut self.text, text, in_html);
+        }
     }
 
     fn media(&mut self, block: Json<'_>) -> io::Result<()> {
@@ -274,7 +285,7 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         if !self.document.shows(block) {
@@ -283,17 +294,22 @@ impl Page<'_> {
         match block.kind {
             Some(BlockKind::Text) => {
                 let place = Place { lower: if depth == 0 { 3 } else { 4 }, in_html: depth > 0 };
-                self.text.push_str(&contain(clean(&block.text()).trim_matches('\n'), place));
+                let text = block.text();
+                let text = clean(&text);
+                match text.trim_matches('\n') {
+                    long if long.len() > MAX_PROSE => fence(&mut self.text, "", long),
+                    text => self.text.push_str(&contain(text, place)),
+                }
                 self.text.push('\n');
                 Ok(())
             }
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                 self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
-                quote(&mut self.text, clean(&block.text()).trim_matches('\n'), true);
+                self.quoted(clean(&block.text()).trim_matches('\n'), true);
                 self.text.push_str("\n</details>\n\n");
                 Ok(())
             }
-            Some(BlockKind::ToolUse) => self.call(part, answers, block, depth),
+            Some(BlockKind::ToolUse) => self.call(part, answers, (message, block), depth),
             _ => self.media(block.json()),
         }
     }
@@ -302,16 +318,16 @@ impl Page<'_> {
         &mut self,
         part: &Part<'_>,
         answers: &Answers<'_, '_>,
-        block: &BlockView<'_>,
+        (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         let tool = block.tool();
-        let results = answers.of(block.pair);
-        let copy = results.first().map_or(Json::new(b""), |(message, _)| message.copy);
+        let results = answers.of(message, block.call);
+        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.copy);
         let told = tell(&tool, block.input(), copy);
         let wholes: Vec<Vec<ResultPart<'_>>> =
-            results.iter().map(|(_, block)| whole_parts(part, block)).collect();
-        let outcome = outcome(results.iter().map(|(_, block)| *block).zip(&wholes));
+            results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
+        let outcome = outcome(results.iter().map(|answer| answer.block).zip(&wholes));
         let gist = if told.gist.is_empty() {
             String::new()
         } else {
@@ -327,11 +343,11 @@ impl Page<'_> {
             self.piece(piece);
         }
         let language = result_language(&tool, block.input());
-        for ((message, block), parts) in results.iter().zip(&wholes) {
-            if is_first_result(message, block) {
-                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, message.n);
+        for (answer, parts) in results.iter().zip(&wholes) {
+            if answer.first {
+                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, answer.message.n);
             }
-            self.text.push_str(if block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
+            self.text.push_str(if answer.block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
             self.result(parts, &language)?;
         }
         for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
@@ -402,7 +418,7 @@ impl Page<'_> {
     fn agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
         let agent = &self.document.agents[index];
         let link = format!("[{}]({}{})", inline(&agent.name), self.document.head.up, address(&agent.file));
-        if depth >= MAX_NESTING {
+        if depth >= MAX_NESTING || !self.document.shown.is_first_agent(index) {
             let _ = write!(self.text, "Subagent {link}\n\n");
             return Ok(());
         }
@@ -422,15 +438,9 @@ impl Page<'_> {
     }
 
     /// Results whose call is not on this path, and words that came with results.
-    fn loose_results(
-        &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
-        message: &MessageView<'_>,
-        depth: usize,
-    ) -> io::Result<()> {
+    fn loose_results(&mut self, part: &Part<'_>, message: &MessageView<'_>, depth: usize) -> io::Result<()> {
         let mut headed = false;
-        for block in message.blocks.iter().filter(|block| !answers.has(block)) {
+        for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.text();
@@ -441,7 +451,7 @@ impl Page<'_> {
                         self.heading(part, message, depth, "Result without a call");
                         headed = true;
                     }
-                    let parts = whole_parts(part, block);
+                    let parts = whole_parts(&self.document.shown, part, block);
                     let outcome = outcome(std::iter::once((block, &parts)));
                     let id = html_line(&clean(&block.id()));
                     let _ =

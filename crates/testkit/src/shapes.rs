@@ -1,0 +1,363 @@
+//! Sessions that are small and cost much where work is not linear: one function per shape, each with a size.
+//!
+//! The log of a shape grows in proportion to its size, and so must the work of every command on it:
+//! `cargo xtask hostile` counts it at two sizes.
+
+use serde_json::{Value, json};
+
+use crate::{Call, Log};
+
+/// A shape: its name and the function that builds it.
+pub type Shape = (&'static str, fn(u32) -> Log);
+
+/// All shapes.
+pub const SHAPES: [Shape; 24] = [
+    ("line", line),
+    ("open_calls", open_calls),
+    ("open_calls_apart", open_calls_apart),
+    ("orphan_results", orphan_results),
+    ("orphan_results_apart", orphan_results_apart),
+    ("many_results", many_results),
+    ("reused_call_id", reused_call_id),
+    ("one_message", one_message),
+    ("growing_text", growing_text),
+    ("same_blocks", same_blocks),
+    ("same_uuid", same_uuid),
+    ("comb", comb),
+    ("star", star),
+    ("roots", roots),
+    ("compactions", compactions),
+    ("titles", titles),
+    ("summaries", summaries),
+    ("attachments", attachments),
+    ("queued_prompts", queued_prompts),
+    ("progress", progress),
+    ("dangling_parents", dangling_parents),
+    ("reversed", reversed),
+    ("inline_agents", inline_agents),
+    ("torn_lines", torn_lines),
+];
+
+fn call_block(id: &str) -> Value {
+    json!({ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": format!("echo {id}") } })
+}
+
+fn result_block(id: &str, text: &str) -> Value {
+    json!({ "type": "tool_result", "tool_use_id": id, "content": text })
+}
+
+/// Adds a message of the model as one entry with these blocks.
+fn answer_of(log: &mut Log, id: &str, blocks: &[Value]) -> String {
+    let message = json!({ "model": "claude-opus-5", "id": id, "type": "message", "role": "assistant",
+        "content": blocks, "stop_reason": null, "usage": { "input_tokens": 1, "output_tokens": 1 } });
+    log.entry("assistant", json!({ "message": message }))
+}
+
+/// Adds a user entry with these blocks.
+fn user_of(log: &mut Log, blocks: &[Value]) -> String {
+    log.entry("user", json!({ "message": { "role": "user", "content": blocks } }))
+}
+
+fn begun() -> Log {
+    let mut log = Log::new(1);
+    log.prompt("Begin, please.");
+    log
+}
+
+fn ended(mut log: Log) -> Log {
+    log.prompt("And now the end?");
+    log.answer("This is the end.");
+    log
+}
+
+/// A plain conversation of `n` turns, one call each, to compare the others with.
+pub fn line(n: u32) -> Log {
+    let mut log = begun();
+    for turn in 0..n {
+        let call = log.call("Bash", &json!({ "command": format!("echo {turn}") }));
+        log.result(&call, &format!("result {turn}"));
+        log.answer(&format!("Answer {turn}."));
+        log.prompt(&format!("Question {turn}"));
+    }
+    ended(log)
+}
+
+/// `n` calls without results in one entry.
+pub fn open_calls(n: u32) -> Log {
+    let mut log = begun();
+    let blocks: Vec<Value> = (0..n).map(|i| call_block(&format!("toolu_{i}"))).collect();
+    answer_of(&mut log, "msg_1", &blocks);
+    ended(log)
+}
+
+/// `n` calls without results in `n` entries of one message.
+pub fn open_calls_apart(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.block("msg_1", &call_block(&format!("toolu_{i}")));
+    }
+    ended(log)
+}
+
+/// `n` results without calls in one entry.
+pub fn orphan_results(n: u32) -> Log {
+    let mut log = begun();
+    log.answer("Nothing was called.");
+    let blocks: Vec<Value> =
+        (0..n).map(|i| result_block(&format!("toolu_{i}"), &format!("result {i}"))).collect();
+    user_of(&mut log, &blocks);
+    ended(log)
+}
+
+/// `n` results without calls in `n` entries.
+pub fn orphan_results_apart(n: u32) -> Log {
+    let mut log = begun();
+    log.answer("Nothing was called.");
+    for i in 0..n {
+        user_of(&mut log, &[result_block(&format!("toolu_{i}"), &format!("result {i}"))]);
+    }
+    ended(log)
+}
+
+/// `n` different results of one call.
+pub fn many_results(n: u32) -> Log {
+    let mut log = begun();
+    let call = log.call("Bash", &json!({ "command": "echo" }));
+    for i in 0..n {
+        log.result(&call, &format!("result {i}"));
+    }
+    ended(log)
+}
+
+/// One call id in every one of `n` messages, as some proxies write it.
+pub fn reused_call_id(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        let mark = answer_of(&mut log, &format!("msg_{i}"), &[call_block("call_0")]);
+        log.result(&Call { id: "call_0".into(), mark }, &format!("result {i}"));
+    }
+    ended(log)
+}
+
+/// `n` entries of one message id, all different.
+pub fn one_message(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.block("msg_1", &json!({ "type": "text", "text": format!("Text {i}.") }));
+    }
+    ended(log)
+}
+
+/// A text that grows by a word with every one of `n` entries, from a long beginning.
+pub fn growing_text(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.block(
+            "msg_1",
+            &json!({ "type": "text", "text": format!("beginning {:>1$}", "x", 1 + i as usize % 50) }),
+        );
+    }
+    ended(log)
+}
+
+/// `n` blocks of one entry that begin alike.
+pub fn same_blocks(n: u32) -> Log {
+    let mut log = begun();
+    let text = |i: u32| json!({ "type": "text", "text": format!("{}{i}", "the same beginning ".repeat(4)) });
+    let blocks: Vec<Value> = (0..n).map(text).collect();
+    answer_of(&mut log, "msg_1", &blocks);
+    ended(log)
+}
+
+/// `n` entries with one uuid.
+pub fn same_uuid(n: u32) -> Log {
+    let mut log = begun();
+    let mut entry = log.clone();
+    entry.answer("The same?");
+    let all = String::from_utf8(entry.bytes()).unwrap_or_default();
+    let one = all.lines().last().unwrap_or_default().to_owned();
+    for i in 0..n {
+        log.raw(&one.replace("The same?", &format!("The same {i}?")));
+    }
+    ended(log)
+}
+
+/// A trunk of `n` turns with a branch of one turn at each.
+pub fn comb(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        let trunk = log.answer(&format!("Answer {i} on the trunk, in a few words."));
+        log.prompt(&format!("Branch {i}"));
+        log.answer(&format!("Answer on branch {i}."));
+        log.back_to(&trunk);
+        log.prompt(&format!("Trunk {i}"));
+    }
+    ended(log)
+}
+
+/// `n` branches at one entry.
+pub fn star(n: u32) -> Log {
+    let mut log = begun();
+    let centre = log.answer("Choose.");
+    for i in 0..n {
+        log.back_to(&centre);
+        log.prompt(&format!("Branch {i}"));
+        log.answer(&format!("Answer on branch {i}."));
+    }
+    log
+}
+
+/// `n` conversations without a common root.
+pub fn roots(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.restart();
+        log.prompt(&format!("Beginning {i}"));
+        log.answer(&format!("Answer {i}."));
+    }
+    log
+}
+
+/// `n` compactions.
+pub fn compactions(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.answer(&format!("Answer {i}."));
+        log.compact(&format!("Summary {i}."));
+    }
+    ended(log)
+}
+
+/// `n` titles.
+pub fn titles(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.raw(
+            &json!({ "type": "ai-title", "aiTitle": format!("Title {i}"), "sessionId": log.session() })
+                .to_string(),
+        );
+        log.raw(&json!({ "type": "custom-title", "customTitle": format!("Name {i}"), "sessionId": log.session() }).to_string());
+    }
+    ended(log)
+}
+
+/// `n` summaries, each of another entry.
+pub fn summaries(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        let leaf = log.answer(&format!("Answer {i}."));
+        log.raw(
+            &json!({ "type": "summary", "summary": format!("Summary {i}"), "leafUuid": leaf }).to_string(),
+        );
+    }
+    ended(log)
+}
+
+/// `n` attachments behind one result.
+pub fn attachments(n: u32) -> Log {
+    let mut log = begun();
+    let call = log.call("Bash", &json!({ "command": "echo" }));
+    log.result(&call, "result");
+    for i in 0..n {
+        log.entry(
+            "attachment",
+            json!({ "attachment": { "type": "hook_success", "hookName": format!("PostToolUse:{i}"),
+                "toolUseID": call.id, "hookEvent": "PostToolUse", "content": "ok", "stdout": "ok", "stderr": "" } }),
+        );
+    }
+    ended(log)
+}
+
+/// `n` prompts queued while the model was busy.
+pub fn queued_prompts(n: u32) -> Log {
+    let mut log = begun();
+    let call = log.call("Bash", &json!({ "command": "echo" }));
+    log.result(&call, "result");
+    for i in 0..n {
+        let prompt = format!("Queued {i}");
+        let queue = |operation: &str| {
+            json!({ "type": "queue-operation", "operation": operation,
+            "timestamp": "2026-01-05T00:00:00.000Z", "sessionId": log.session(), "content": prompt })
+        };
+        let (enqueue, remove) = (queue("enqueue"), queue("remove"));
+        log.raw(&enqueue.to_string());
+        log.raw(&remove.to_string());
+        log.entry(
+            "attachment",
+            json!({ "attachment": { "type": "queued_command", "prompt": prompt, "commandMode": "prompt" } }),
+        );
+    }
+    ended(log)
+}
+
+/// `n` entries of progress behind one call.
+pub fn progress(n: u32) -> Log {
+    let mut log = begun();
+    let call = log.call("Bash", &json!({ "command": "echo" }));
+    for i in 0..n {
+        log.entry("progress", json!({ "data": { "type": "bash_progress", "output": i }, "toolUseID": format!("bash-{i}"), "parentToolUseID": call.id }));
+    }
+    log.result(&call, "result");
+    ended(log)
+}
+
+/// `n` entries whose parents are not in the file.
+pub fn dangling_parents(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.back_to(&format!("dddddddd-0000-4000-8000-{i:012x}"));
+        log.answer(&format!("Answer {i}."));
+    }
+    ended(log)
+}
+
+/// A conversation of `n` turns with its lines the other way round.
+pub fn reversed(n: u32) -> Log {
+    let forward = line(n / 3);
+    let mut log = Log::new(1);
+    for line in String::from_utf8(forward.bytes()).unwrap_or_default().lines().rev() {
+        log.raw(line);
+    }
+    log
+}
+
+/// `n` subagents in the session's own log, all with one prompt.
+pub fn inline_agents(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        let call = log.call(
+            "Task",
+            &json!({ "description": "Look", "prompt": "Look into it.", "subagent_type": "general-purpose" }),
+        );
+        let tip = log.tip().unwrap_or_default();
+        log.sidechain(Some(&format!("a{i}"))).restart();
+        log.prompt("Look into it.");
+        log.answer(&format!("Looked {i}."));
+        log.sidechain(None).back_to(&tip);
+        log.result(&call, &format!("looked {i}"));
+    }
+    ended(log)
+}
+
+/// `n` lines that were cut off.
+pub fn torn_lines(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.raw(&format!("{{\"type\":\"user\",\"uuid\":\"torn {i}\",\"message\":{{\"content\":\"cut"));
+        log.answer(&format!("Answer {i}."));
+    }
+    ended(log)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_grow_in_proportion_to_their_size() {
+        for (name, shape) in SHAPES {
+            let (small, large) = (shape(50).bytes().len(), shape(200).bytes().len());
+            assert!(large > 2 * small && large < 5 * small, "{name}: {small} and {large} bytes");
+        }
+    }
+}
