@@ -385,6 +385,14 @@ impl Builder {
         if flags.is_sidechain() && node.parent.is_none() {
             self.facts.side_roots.push((index, fingerprint(&[words])));
         }
+        let slot = match author {
+            Author::Human if flags.is_sidechain() => Some(&mut self.facts.first_task),
+            Author::Command if !flags.is_sidechain() => Some(&mut self.facts.first_command),
+            _ => None,
+        };
+        if let Some(slot) = slot.filter(|slot| slot.is_none() && !flags.is_meta()) {
+            *slot = Some(readable(&kept_text(words)).into_owned()).filter(|words| !words.is_empty());
+        }
         let asked = match author {
             Author::Human => came_from_a_person(line, raw),
             // The lead of a team gives tasks in a person's place.
@@ -399,6 +407,7 @@ impl Builder {
 
     /// Keeps the words of the first prompt that has any.
     fn note_first_prompt(&mut self, words: &[u8]) {
+        self.facts.wordless_prompt |= words.is_empty();
         if self.facts.first_prompt.is_none() {
             let words = readable(&kept_text(words)).into_owned();
             self.facts.first_prompt = Some(words).filter(|words| !words.is_empty());

@@ -329,6 +329,12 @@ pub struct Facts {
     pub bytes: Bytes,
     /// The first prompt that somebody typed.
     pub first_prompt: Option<String>,
+    /// The first task of a subagent in this file.
+    pub(crate) first_task: Option<String>,
+    /// The first local command that somebody typed.
+    pub(crate) first_command: Option<String>,
+    /// Somebody sent a picture without words.
+    pub(crate) wordless_prompt: bool,
     /// The last `custom-title`.
     pub custom_title: Option<String>,
     /// The last `ai-title`.

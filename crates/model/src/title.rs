@@ -49,6 +49,9 @@ pub fn title(facts: &Facts, elsewhere: Option<&str>) -> Title {
         .or_else(|| found(own(), TitleSource::Summary))
         .or_else(|| found(elsewhere, TitleSource::Summary))
         .or_else(|| found(facts.first_prompt.as_deref(), TitleSource::FirstPrompt))
+        .or_else(|| found(facts.wordless_prompt.then_some("[image]"), TitleSource::FirstPrompt))
+        .or_else(|| found(facts.first_task.as_deref(), TitleSource::FirstPrompt))
+        .or_else(|| found(facts.first_command.as_deref(), TitleSource::FirstPrompt))
         .unwrap_or_else(|| Title { text: String::new(), source: TitleSource::None })
 }
 

@@ -103,7 +103,7 @@ fn title(row: &SessionRow) -> (String, Style) {
         (SessionKind::Empty, _) => ("(empty)".into(), Style::Dim),
         (SessionKind::Summaries, _) => ("(summaries of other sessions)".into(), Style::Dim),
         (SessionKind::Pointer, _) => ("(no conversation, only its state)".into(), Style::Dim),
-        (_, TitleSource::None) => ("(nothing typed)".into(), Style::Dim),
+        (_, TitleSource::None) => ("(no prompt)".into(), Style::Dim),
         (_, TitleSource::FirstPrompt) => (row.title.clone(), Style::Plain),
         _ => (row.title.clone(), Style::Title),
     }
