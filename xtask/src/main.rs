@@ -25,12 +25,13 @@ fn main() -> Result<()> {
         ["browser"] => browser::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
         ["hostile", ..] => hostile::run(&args[1..]),
-        ["hunt"] => hunt(1000),
-        ["hunt", cases] => hunt(cases.parse()?),
+        ["hunt"] => hunt(1000, None),
+        ["hunt", cases] => hunt(cases.parse()?, None),
+        ["hunt", cases, test] => hunt(cases.parse()?, Some(test)),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hostile [FILTER…] | hunt [CASES] | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hostile [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
@@ -49,13 +50,17 @@ fn ci() -> Result<()> {
     fuzz::run(60)
 }
 
-/// Tries every property on so many new cases.
-fn hunt(cases: u32) -> Result<()> {
+/// Tries every property, or those of one test file, on so many new cases.
+fn hunt(cases: u32, test: Option<&str>) -> Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = now.subsec_nanos().to_string();
     println!("PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases}");
     let env = [("PROPTEST_RNG_SEED", seed.as_str()), ("PROPTEST_CASES", &cases.to_string())];
-    cargo(&["test", "--workspace"], &env)
+    let mut args = vec!["test", "--workspace"];
+    if let Some(test) = test {
+        args.extend(["--test", test]);
+    }
+    cargo(&args, &env)
 }
 
 /// Runs cargo in the workspace and says what it runs.

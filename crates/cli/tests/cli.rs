@@ -231,12 +231,12 @@ fn json_is_the_contract() {
     };
     assert_snapshot!(fields(&["ls", "--json"]).join(" "), @"type id path project cwd kind title title_source first_prompt created modified bytes entries messages turns tool_calls tips compactions subagents models versions git_branch live defects");
     assert_snapshot!(fields(&["info", "0000d001", "--json"]).join(" "), @"type id path bytes lines entries system bad_lines messages blocks tool_calls turns stop_reasons versions models forks tips compactions subagents chain bytes_by usage unknown defects defects_omitted");
-    assert_snapshot!(fields(&["tree", "0000d001", "--json"]).join(" "), @"type n status tip tip_message tip_line inner fork_point fork_message messages turns compactions last_prompt time");
+    assert_snapshot!(fields(&["tree", "0000d001", "--json"]).join(" "), @"type n status tip tip_message tip_line inner main resumes_at resumes_line fork_point fork_message messages turns compactions last_prompt time");
     assert_snapshot!(fields(&["show", "0000d001", "--json"]).join(" "), @"type n role kind entries line time model blocks usage");
     assert_snapshot!(demo(&["tree", "0000d001", "--json", "-q"]), @r#"
-    {"type":"path","n":1,"status":"abandoned","tip":"0000d001-0000-4000-8000-000000000006","tip_message":6,"tip_line":7,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000004","fork_message":4,"messages":6,"turns":3,"compactions":0,"last_prompt":"Write the driver in C.","time":"2026-01-05T00:04:56.000Z"}
-    {"type":"path","n":2,"status":"abandoned","tip":"0000d001-0000-4000-8000-00000000000a","tip_message":10,"tip_line":11,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it blocking.","time":"2026-01-05T00:16:00.000Z"}
-    {"type":"path","n":3,"status":"active","tip":"0000d001-0000-4000-8000-00000000000c","tip_message":12,"tip_line":13,"inner":false,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it async.","time":"2026-01-05T00:21:02.000Z"}
+    {"type":"path","n":1,"status":"abandoned","tip":"0000d001-0000-4000-8000-000000000006","tip_message":6,"tip_line":7,"inner":false,"main":false,"resumes_at":null,"resumes_line":null,"fork_point":"0000d001-0000-4000-8000-000000000004","fork_message":4,"messages":6,"turns":3,"compactions":0,"last_prompt":"Write the driver in C.","time":"2026-01-05T00:04:56.000Z"}
+    {"type":"path","n":2,"status":"abandoned","tip":"0000d001-0000-4000-8000-00000000000a","tip_message":10,"tip_line":11,"inner":false,"main":false,"resumes_at":null,"resumes_line":null,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it blocking.","time":"2026-01-05T00:16:00.000Z"}
+    {"type":"path","n":3,"status":"active","tip":"0000d001-0000-4000-8000-00000000000c","tip_message":12,"tip_line":13,"inner":false,"main":true,"resumes_at":"0000d001-0000-4000-8000-00000000000c","resumes_line":13,"fork_point":"0000d001-0000-4000-8000-000000000008","fork_message":8,"messages":8,"turns":4,"compactions":0,"last_prompt":"Make it async.","time":"2026-01-05T00:21:02.000Z"}
     "#);
     assert_snapshot!(demo(&["show", "0000d002", "--json", "-q"]), @r##"
     {"type":"message","n":1,"role":"user","kind":"prompt","entries":[1],"line":1,"time":"2026-01-06T00:00:01.000Z","model":null,"blocks":[{"type":"text","text":"Do the tests pass, and is the README still right?"}],"usage":null}
@@ -653,12 +653,125 @@ fn prompts_typed_while_the_model_was_busy_are_shown() {
     ▌ claude-opus-5 #2 · 5 Jan 2026 00:00
     working
 
-    ▌ you, while the model was busy 5 Jan 2026 00:00
+    ▌ you #3 · 5 Jan 2026 00:00
     and also this
 
-    ▌ claude-opus-5 #3 · 5 Jan 2026 00:00
+    ▌ claude-opus-5 #4 · 5 Jan 2026 00:00
     both done
     ");
+}
+
+/// The first row that a command prints.
+fn row(home: &Home, args: &[&str]) -> Value {
+    serde_json::from_str(run(home, args).lines().next().expect("a row")).expect("JSON")
+}
+
+#[test]
+fn commands_and_tasks_are_prompts_and_client_noise_is_not() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
+    log.prompt("<command-name>/clear</command-name> <command-message>clear</command-message> <command-args></command-args>");
+    log.prompt("<local-command-stdout>(no content)</local-command-stdout>");
+    log.prompt("<command-message>orchestrator</command-message>\n<command-name>/orchestrator</command-name>\n<command-args>create TODO app</command-args>");
+    log.answer("on it");
+    let blocks = json!([
+        { "type": "text", "text": "<ide_opened_file>The user opened a.rs</ide_opened_file>" },
+        { "type": "text", "text": "## why **this** file?\nand more" },
+    ]);
+    log.entry("user", json!({ "message": { "role": "user", "content": blocks } }));
+    log.prompt("(no content)");
+    log.prompt("<teammate-message teammate_id=\"team-lead\">\nBuild the parser.\n</teammate-message>");
+    log.answer("built");
+    home.add("/home/user/app", &log);
+    assert_snapshot!(run(&home, &["show", "00000001"]), @"
+      · /clear
+
+      · (no content)
+
+    ▌ you #4 · 5 Jan 2026 00:00
+    /orchestrator create TODO app
+
+    ▌ claude-opus-5 #5 · 5 Jan 2026 00:00
+    on it
+
+    ▌ you #6 · 5 Jan 2026 00:00
+    ## why **this** file?
+    and more
+
+    ▌ you #8 · 5 Jan 2026 00:00
+    Build the parser.
+
+    ▌ claude-opus-5 #9 · 5 Jan 2026 00:00
+    built
+    ");
+    let row = row(&home, &["ls", "--all", "--json"]);
+    assert_eq!((&row["title"], &row["turns"]), (&json!("/orchestrator create TODO app"), &json!(3)));
+}
+
+#[test]
+fn titles_are_one_plain_line_in_every_command() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    log.prompt(&format!("\n# **Plan** for `{}`\n\nsecond line", "a very long thing ".repeat(20)));
+    log.answer("ok");
+    home.add("/home/user/app", &log);
+    let row = row(&home, &["ls", "--all", "--json"]);
+    let title = row["title"].as_str().expect("a title").to_owned();
+    assert!(title.starts_with("Plan for a very long thing") && title.chars().count() <= 80, "{title}");
+    assert!(run(&home, &["tree", "00000001"]).starts_with(&title));
+    let out = home.path().join("out");
+    run(&home, &["export", "00000001", "-f", "json", "-o", &out.to_string_lossy()]);
+    let file = out.join("transcript_00000001-0000-4000-8000-000000000000.json");
+    let document: Value = serde_json::from_slice(&std::fs::read(file).expect("a document")).expect("JSON");
+    assert_eq!(document["title"], json!(title));
+}
+
+/// A local command at the end, attached to the first entry, is all that clients resume.
+#[test]
+fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
+    let home = Home::default();
+    let mut log = Log::new(1);
+    let first = log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
+    for n in 0..3 {
+        log.prompt(&format!("question {n}"));
+        log.answer(&format!("answer {n}"));
+    }
+    log.wait(60).back_to(&first);
+    log.prompt("<command-name>/export</command-name>");
+    log.prompt("<local-command-stdout>exported</local-command-stdout>");
+    home.add("/home/user/app", &log);
+    let output = |args: &[&str]| rethread(home.path()).args(args).output().expect("ran");
+    let findings = output(&["check", "00000001", "--json"]);
+    assert_eq!(findings.status.code(), Some(1));
+    let finding: Value = serde_json::from_slice(&findings.stdout).expect("one finding");
+    assert_eq!((&finding["kind"], &finding["severity"]), (&json!("left_behind"), &json!("loses")));
+    assert_eq!((&finding["line"], &finding["lost_lines"]), (&json!(9), &json!([2, 3, 4, 5, 6, 7])));
+    let shown = output(&["show", "00000001"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("answer 2"));
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("line 9"));
+    let repaired = row(&home, &["repair", "00000001", "--json"]);
+    let file = repaired["output"].as_str().expect("a file");
+    assert!(run(&home, &["preview", file, "--json"]).contains("answer 2"));
+    assert_eq!(output(&["check", file]).status.code(), Some(0));
+}
+
+#[test]
+fn subagents_whose_session_is_gone_are_listed_and_exported() {
+    let home = Home::default();
+    let mut agent = Log::new(2);
+    agent.sidechain(Some("a1b2c3d"));
+    agent.prompt("look behind the kettle");
+    agent.answer("nothing there");
+    let gone = "projects/-home-user-app/00000009-0000-4000-8000-000000000000/subagents/agent-a1b2c3d.jsonl";
+    home.write(gone, &agent.bytes());
+    let row = row(&home, &["ls", "--all", "--json"]);
+    assert_eq!((&row["kind"], &row["title"]), (&json!("orphan"), &json!("look behind the kettle")));
+    let out = home.path().join("out");
+    run(&home, &["export", "--all", "-o", &out.to_string_lossy()]);
+    let written = std::fs::read_dir(&out).expect("documents").filter_map(Result::ok);
+    let texts: String = { written }.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
+    assert!(texts.contains("nothing there"), "{texts}");
 }
 
 #[test]

@@ -152,7 +152,8 @@ impl Layout {
         let mut weights = vec![0; session.tree.steps.len()];
         for step in session.tree.in_order() {
             let before = session.tree.parent_of(step).map_or(0, |parent| weights[parent]);
-            weights[step] = self.nodes.of(step).iter().map(|&node| own(node as usize)).fold(before, u64::saturating_add);
+            weights[step] =
+                self.nodes.of(step).iter().map(|&node| own(node as usize)).fold(before, u64::saturating_add);
         }
         weights
     }

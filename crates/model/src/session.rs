@@ -140,16 +140,15 @@ impl Session {
         let at = leaf.and_then(|node| self.tree.step_on_chain(node));
         let sent_at = resumes_at.and_then(|node| self.tree.step(node));
         let beside = at.filter(|&step| !on_paths[step]);
-        let main = match (at, beside) {
-            (Some(at), None) => self.last_beyond(at, &ends),
-            (Some(at), Some(_)) => self.conversation_beside(at, &ends, &on_paths, &last),
-            (None, _) => ends.last().copied(),
+        let main = match at {
+            Some(at) => self.conversation_at(at, &ends, &last),
+            None => ends.last().copied(),
         };
         // A branch of nothing but notes is a path if the client would resume it.
         let added = beside.filter(|&step| !self.tree.steps[step].side).map(|step| self.tree.last_below(step));
         ends.extend(added);
         ends.sort_by_key(|&step| last[step]);
-        let active = if beside.is_some() { added } else { main.filter(|_| at.is_some()) };
+        let active = if beside.is_some() { added } else { at.and_then(|at| self.last_beyond(at, &ends)) };
         let mut said_above = self.said_above();
         ends.iter()
             .enumerate()
@@ -181,9 +180,12 @@ impl Session {
     /// notes, which nobody chose.
     pub(crate) fn left_behind(&self, resumed: &Resume) -> Option<LeftBehind> {
         let leaf = resumed.leaf?;
-        let step = &self.tree.steps[self.tree.step_on_chain(leaf)?];
         let chosen = self.facts.checkpoints.last().is_some_and(|last| last.explicit);
-        if step.spoken || step.side || chosen {
+        let mut branch =
+            std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
+                .map(|step| &self.tree.steps[step])
+                .take_while(|step| !step.said && !step.side);
+        if chosen || !branch.any(|step| self.facts.nodes[step.head as usize].flags.is_command()) {
             return None;
         }
         let paths = self.paths_with(Some(leaf), resumed.tip().or(Some(leaf)));
@@ -205,25 +207,25 @@ impl Session {
         ends.iter().copied().rfind(|&end| beyond[end])
     }
 
-    /// Finds the path that a person would call the conversation when the client resumes a branch of
-    /// notes: the last of those that the branch leaves, or for one with a root of its own the last path
-    /// written before it.
-    fn conversation_beside(
-        &self,
-        step: usize,
-        ends: &[usize],
-        on_paths: &[bool],
-        last: &[Option<u32>],
-    ) -> Option<usize> {
-        let mut at = self.tree.parent_of(step);
-        while let Some(above) = at {
-            if on_paths[above] {
-                return self.last_beyond(above, ends);
-            }
-            at = self.tree.parent_of(above);
+    /// Finds the path that a person would call the conversation when a client resumes at a step: the last
+    /// one with it. Where the step is on a branch of nothing but notes, the last of the conversations that the
+    /// branch leaves, or for one with a root of its own the last conversation written before it.
+    fn conversation_at(&self, step: usize, ends: &[usize], last: &[Option<u32>]) -> Option<usize> {
+        // The tip of a path is above the notes behind it.
+        let is_conversation = |end: &usize| {
+            let mut up = std::iter::successors(Some(*end), |&at| self.tree.parent_of(at));
+            up.find(|&at| self.tree.steps[at].spoken).is_some_and(|tip| self.tree.steps[tip].said)
+        };
+        let conversations: Vec<usize> = ends.iter().copied().filter(is_conversation).collect();
+        if conversations.is_empty() {
+            return self.last_beyond(step, ends).or(ends.last().copied());
+        }
+        let mut branch = std::iter::successors(Some(step), |&at| self.tree.parent_of(at));
+        if let Some(above) = branch.find(|&at| self.tree.steps[at].said) {
+            return self.last_beyond(above, &conversations);
         }
         let before = |&end: &usize| last[end] < Some(self.tree.steps[step].head);
-        ends.iter().copied().rfind(before).or(ends.last().copied())
+        conversations.iter().copied().rfind(before).or(conversations.last().copied())
     }
 
     /// Finds where each path leaves another, the main one being whole: a picture of the branches, in
@@ -323,8 +325,9 @@ impl Session {
     pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
         let mut prompts = vec![None; self.tree.steps.len()];
         for step in self.tree.in_order() {
-            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_prompt();
-            let asks = self.tree.steps[step].kind.is_prompt() && human;
+            // A prompt that was queued belongs to the turn that was running.
+            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_human();
+            let asks = self.tree.steps[step].kind == StepKind::Prompt && human;
             let above = self.tree.parent_of(step).and_then(|parent| prompts[parent]);
             prompts[step] = if asks { Some(step) } else { above };
         }

@@ -71,8 +71,10 @@ pub struct Step {
     message: u32,
     /// It belongs to a subagent.
     pub side: bool,
-    /// Something was said here or further on.
+    /// Something was typed or said here or further on.
     pub(crate) spoken: bool,
+    /// The same for prompts and answers alone.
+    pub(crate) said: bool,
     /// Its only entry was moved to another step.
     pub(crate) dead: bool,
     /// How many of the steps after it count.
@@ -175,7 +177,8 @@ impl<'f> Grouping<'f> {
         step.message == node.message
             || node.flags.has_result()
                 && node.role == Role::User
-                && crate::resume::places_of(&self.facts.answers, index).any(|call| self.uses(step.message, call))
+                && crate::resume::places_of(&self.facts.answers, index)
+                    .any(|call| self.uses(step.message, call))
     }
 
     fn uses(&self, message: u32, call: u32) -> bool {
@@ -209,6 +212,7 @@ impl<'f> Grouping<'f> {
             message,
             side,
             spoken: false,
+            said: false,
             dead: false,
             branches: 0,
         });
@@ -235,5 +239,7 @@ impl<'f> Grouping<'f> {
 }
 
 fn is_answer(node: &Node) -> bool {
-    node.role == Role::Assistant && node.message != NONE && StepKind::of(node.flags, node.role) == StepKind::Answer
+    node.role == Role::Assistant
+        && node.message != NONE
+        && StepKind::of(node.flags, node.role) == StepKind::Answer
 }

@@ -154,17 +154,19 @@ impl Tree {
         self.order = topological(&self.steps);
         // A session of nothing but commands and notes is shown as what it is.
         let talk = |step: &Step| !step.side && facts.nodes[step.head as usize].is_conversation();
-        let said = |step: &Step| step.kind.is_said() || facts.nodes[step.head as usize].flags.is_aside();
-        let nothing_said = !self.steps.iter().any(|step| !step.side && said(step));
+        let typed = |step: &Step| step.kind.is_said() || facts.nodes[step.head as usize].flags.is_aside();
+        let nothing_typed = !self.steps.iter().any(|step| !step.side && typed(step));
         for &i in self.order.iter().rev() {
+            self.steps[i as usize].said |= self.steps[i as usize].kind.is_said();
             let step = self.steps[i as usize];
-            let spoken = step.spoken || said(&step) || nothing_said && talk(&step);
+            let spoken = step.spoken || typed(&step) || nothing_typed && talk(&step);
             self.steps[i as usize].spoken = spoken;
             if let Some(parent) = self.steps.get_mut(step.parent as usize)
                 && spoken
                 && parent.side == step.side
             {
                 parent.spoken = true;
+                parent.said |= step.said;
                 parent.branches += 1;
             }
         }

@@ -612,9 +612,7 @@ fn pair_results(items: &mut [Item<'_>]) {
 
 /// Takes the prompt of a queued command apart: a string, or blocks.
 fn queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
-    let span = |part: &[u8], of: &[u8]| {
-        Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len())
-    };
+    let span = |part: &[u8], of: &[u8]| Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len());
     let view = |json: Json<'a>, kind| {
         let raw = json.raw();
         let text = json.get("text").map_or(Span::default(), |text| span(text.raw(), raw));

@@ -652,9 +652,13 @@ fn words(
     let mut all = Vec::new();
     for path in session.paths(Client::NEWEST).iter().filter(|path| chosen(path)) {
         let mut words = Vec::new();
+        let chain = chain_of(&session, path.tip);
         for item in reader.items(path.step) {
             let Item::Message(message) = item else { continue };
-            if said(&message) {
+            // A queued prompt beside the chain is shown, and no client finds it: `check` says so.
+            let found =
+                message.entries.iter().any(|entry| chain.contains(entry)) || !is_queued(&session, &message);
+            if said(&message) && found {
                 let texts = message.blocks.iter().filter(|block| block.kind == Some(BlockKind::Text));
                 let texts = texts.map(|block| block.text().trim().to_owned());
                 // No client takes a text of nothing.
@@ -667,6 +671,22 @@ fn words(
         all.push(words);
     }
     all
+}
+
+/// The numbers of the entries on the chain of parents of an entry.
+fn chain_of(session: &Session, tip: usize) -> BTreeSet<u32> {
+    let mut chain = BTreeSet::new();
+    let mut at = Some(tip);
+    while let Some(node) = at {
+        chain.insert(session.facts.nodes[node].entry);
+        at = session.tree.links[node].target().map(|parent| parent as usize);
+    }
+    chain
+}
+
+fn is_queued(session: &Session, message: &MessageView<'_>) -> bool {
+    let first = session.facts.messages[message.n - 1].first as usize;
+    session.facts.nodes[first].flags.is_queued_prompt()
 }
 
 /// A clone of a clone by the same recipe is the clone.

@@ -56,6 +56,13 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         render::tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
     }
     out.finish()?;
+    let beside = loaded.session.beside_paths().len();
+    if beside > 0 && !global.json {
+        let entries = if beside == 1 { "1 entry".to_owned() } else { format!("{beside} entries") };
+        terminal.say(&format!(
+            "{entries} on branches of nothing but commands and notes are on none of these paths"
+        ));
+    }
     if paths.is_empty() {
         terminal.say("nothing was said in this session");
     } else if !paths.iter().any(|path| path.path.active) {
