@@ -751,9 +751,9 @@ fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("answer 2"));
     assert!(String::from_utf8_lossy(&shown.stderr).contains("line 9"));
     let repaired = row(&home, &["repair", "00000001", "--json"]);
-    let file = repaired["output"].as_str().expect("a file");
-    assert!(run(&home, &["preview", file, "--json"]).contains("answer 2"));
-    assert_eq!(output(&["check", file]).status.code(), Some(0));
+    let id = repaired["id"].as_str().expect("a session");
+    assert!(run(&home, &["preview", id, "--json"]).contains("answer 2"));
+    assert_eq!(output(&["check", id]).status.code(), Some(0));
 }
 
 #[test]

@@ -176,10 +176,14 @@ impl Writer {
                 );
             }
             Event::Back(to) if !self.marks.is_empty() => {
-                drop(log.back_to(&self.marks[to.index(self.marks.len())]))
+                log.back_to(&self.marks[to.index(self.marks.len())]);
             }
-            Event::Back(_) | Event::Restart => drop(log.restart()),
-            Event::LostParent => drop(log.wait(60).back_to("gone")),
+            Event::Back(_) | Event::Restart => {
+                log.restart();
+            }
+            Event::LostParent => {
+                log.wait(60).back_to("gone");
+            }
             Event::Copy { from, n, to } => self.copy(log, from, usize::from(n % 6) + 1, to.as_ref()),
             Event::Duplicate(of) if !self.lines.is_empty() => {
                 log.raw(&of.get(&self.lines).to_string());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rethread_model::{Client, Finding, Kind, Session, Severity, check, title};
+use rethread_model::{Client, Finding, Kind, Session, Severity, check};
 use rethread_render::{Checked, FindingRow};
 
 use crate::library::{Library, Source};
@@ -42,7 +42,7 @@ impl Library {
         }
         Ok(Checked {
             session: source.file.id.clone(),
-            title: title(&session.facts, None).text,
+            title: self.title(source, &session.facts).text,
             findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
         })
     }

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
-use rethread_store::{SessionFile, uuids_in};
+use rethread_store::{SessionFile, contains, read_facts, uuids_in};
 use rustc_hash::FxHashMap;
+
+use crate::library::{Library, Source};
 
 /// What a session is called, as far as its own file tells.
 #[derive(Debug, Clone)]
@@ -30,6 +32,28 @@ impl Titled {
         self.file.path.parent().map(Path::to_owned).unwrap_or_default()
     }
 }
+
+impl Library {
+    /// Finds the title of a session; clients before 2.1 wrote some into other files of the project.
+    pub fn title(&self, source: &Source, facts: &Facts) -> Title {
+        let mut own = Titled::new(facts, &source.file);
+        let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
+        if own.open && source.bytes.is_none() && facts.versions.iter().any(|(version, _)| is_old(version)) {
+            let files = self.store.sessions_in(&own.dir(), false);
+            let summaries_of = |file: &SessionFile| {
+                let other = file.path != source.file.path && contains(file, SUMMARY).ok()?;
+                let (facts, _) = other.then(|| read_facts(file).ok()).flatten()?;
+                Some(Titled { open: false, ..Titled::new(&facts, file) })
+            };
+            let mut others: Vec<Titled> = files.par_iter().filter_map(summaries_of).collect();
+            from_elsewhere(others.iter_mut().chain([&mut own]));
+        }
+        own.title
+    }
+}
+
+/// What every summary entry of a client contains.
+const SUMMARY: &[u8] = b"\"type\":\"summary\"";
 
 /// Summaries of old clients lie in other files than the sessions that they are about. Those that
 /// found no entry in their own file are looked for in the sessions of the project without a title.

@@ -25,7 +25,9 @@ pub use index::{Listed, add_to_index};
 pub use live::{Holder, Live, writer_of};
 pub use pipeline::scan_for_two;
 pub use project::{project_dir, project_dir_name, same_project};
-pub use read::{read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length, uuids_in};
+pub use read::{
+    contains, read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length, uuids_in,
+};
 pub use skip::{Skipped, Skips};
 pub use write::{
     NewSession, ReplaceError, Written, copy_beside, copy_files, copy_private, hash_of, holds_files,

@@ -217,6 +217,16 @@ pub fn uuids_in(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<
     Ok(uuids.1)
 }
 
+/// Returns whether a log contains these bytes within a line.
+pub fn contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
+    let finder = memchr::memmem::Finder::new(wanted);
+    let mut found = false;
+    let mut file = file.open()?;
+    let limit = file.metadata()?.len();
+    each_piece(&mut file, limit, |piece| found = found || finder.find(piece).is_some())?;
+    Ok(found)
+}
+
 fn mentions(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
     let finder = memchr::memmem::Finder::new(b"\"uuid\":");
     let mut found = false;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::{self, Title};
+use rethread::model::Title;
 use rethread::render::{self, Style};
 use rethread::{Client, Loaded};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         }
     } else {
         let look = &terminal.look;
-        let Title { text, .. } = model::title(&loaded.session.facts, None);
+        let Title { text, .. } = library.title(&loaded.source, &loaded.session.facts);
         if !text.is_empty() {
             writeln!(out, "{}", look.paint(Style::Title, look.fit(&look.line(&text), 0)))?;
         }
