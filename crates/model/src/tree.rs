@@ -191,6 +191,7 @@ impl Tree {
             }
         }
         let uses = self.uses_of_results(facts);
+        let nearest = self.nearest(&on_paths);
         let mut hosts: FxHashMap<u32, u32> = FxHashMap::default();
         for &i in self.order.iter().rev() {
             let step = self.steps[i as usize];
@@ -198,7 +199,7 @@ impl Tree {
                 continue;
             }
             let host = match step.kind {
-                StepKind::Queued => self.first_above(step.parent, &on_paths),
+                StepKind::Queued => nearest.get(step.parent as usize).copied().filter(|&host| host != NONE),
                 _ => uses.get(&step.head).copied().filter(|&host| !self.steps[host as usize].side),
             };
             if let Some(host) = host {
@@ -217,15 +218,14 @@ impl Tree {
         }
     }
 
-    /// Returns the nearest step at or above `step` that is on a path.
-    fn first_above(&self, mut step: u32, on_paths: &[bool]) -> Option<u32> {
-        while let Some(at) = self.steps.get(step as usize) {
-            if on_paths[step as usize] {
-                return Some(step);
-            }
-            step = at.parent;
+    /// Returns for each step the nearest one at or above it that is on a path, or none.
+    fn nearest(&self, on_paths: &[bool]) -> Vec<u32> {
+        let mut nearest = vec![NONE; self.steps.len()];
+        for &step in &self.order {
+            let above = nearest.get(self.steps[step as usize].parent as usize).copied().unwrap_or(NONE);
+            nearest[step as usize] = if on_paths[step as usize] { step } else { above };
         }
-        None
+        nearest
     }
 
     /// Finds for each entry with results the step of the nearest call before it that it answers, or else
