@@ -129,7 +129,14 @@ fn link(text: &str) -> Option<(&str, usize)> {
 
 /// Joins the lines and blanks of a text by single spaces.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 #[cfg(test)]

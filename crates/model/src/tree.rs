@@ -349,6 +349,13 @@ impl Tree {
         self.spread.get(at).is_some_and(|part| part.message == message)
     }
 
+    /// Returns the parts of a message whose entries are in more than one step.
+    pub(crate) fn spread_of(&self, message: u32) -> &[Spread] {
+        let start = self.spread.partition_point(|part| part.message < message);
+        let end = self.spread.partition_point(|part| part.message <= message);
+        &self.spread[start..end]
+    }
+
     /// Returns for each step its place in a walk that visits a step before its descendants, and the
     /// place behind the last of them.
     fn visits(&self) -> Vec<(u32, u32)> {

@@ -497,6 +497,7 @@ impl<'a> Reader<'a> {
 ///
 /// Clients copy messages to other branches. When they resume a copy they take the parts and results
 /// that it lacks from the original.
+#[derive(Default)]
 pub(crate) struct Elsewhere {
     by_step: FxHashMap<usize, Vec<u32>>,
 }
@@ -521,7 +522,8 @@ impl Elsewhere {
                 last.insert(message, step);
             }
         }
-        for part in tree.spread.iter().filter(|part| !on_path.contains(&(part.step as usize))) {
+        let parts_of = |&message: &u32| tree.spread_of(message).iter();
+        for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&(part.step as usize))) {
             let Some(&step) = last.get(&part.message) else { continue };
             for &node in by_step.of(part.step as usize) {
                 // Of two entries with one uuid the later one is shown.
@@ -612,9 +614,7 @@ fn pair_results(items: &mut [Item<'_>]) {
 
 /// Takes the prompt of a queued command apart: a string, or blocks.
 fn queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
-    let span = |part: &[u8], of: &[u8]| {
-        Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len())
-    };
+    let span = |part: &[u8], of: &[u8]| Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len());
     let view = |json: Json<'a>, kind| {
         let raw = json.raw();
         let text = json.get("text").map_or(Span::default(), |text| span(text.raw(), raw));

@@ -95,6 +95,14 @@ impl Look {
         self.safe(&rethread_model::one_line(text)).into_owned()
     }
 
+    /// Makes the beginning of a text from a log safe to print on `width` columns of one line of a terminal.
+    pub fn beginning(&self, text: &str, width: usize) -> String {
+        /// More than any line shows: a text may be very long.
+        const MAX_BYTES: usize = 64 << 10;
+        let text = text.trim_start();
+        fit(&self.line(&text[..text.floor_char_boundary(MAX_BYTES)]), width)
+    }
+
     /// Cuts a text to a width, if there is one.
     pub fn fit(&self, text: &str, used: usize) -> String {
         match self.width {

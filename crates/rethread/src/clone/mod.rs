@@ -331,7 +331,8 @@ impl Library {
                     // What the recipe cannot see, the repair does.
                     let made = cloned.bytes();
                     unchanged(&read, source)?;
-                    let repaired = edit::repair(&made.map_err(failed)?);
+                    let made = made.map_err(failed)?;
+                    let repaired = edit::repair(&made);
                     part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());
