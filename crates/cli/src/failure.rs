@@ -209,8 +209,12 @@ impl From<rethread::Error> for Failure {
             }
             rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
                 let mut failure = failure;
+                let same_id = candidates.windows(2).all(|pair| pair[0].id == pair[1].id);
                 for candidate in candidates.iter().take(10) {
-                    failure = failure.hint(told(candidate));
+                    failure = failure.hint(match same_id {
+                        true => candidate.path.display().to_string(),
+                        false => told(candidate),
+                    });
                 }
                 match candidates.len().saturating_sub(10) {
                     0 => failure,

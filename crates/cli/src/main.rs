@@ -50,7 +50,15 @@ fn usage(error: &clap::Error) -> ExitCode {
         eprintln!("hint: only names of sessions, files and directories may hold other bytes");
         return ExitCode::from(2);
     }
-    let _ = error.print();
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !asked && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        // The arguments that it repeats may be names of files from anywhere.
+        for line in error.render().to_string().lines() {
+            eprintln!("{}", rethread::render::escape(line));
+        }
+    } else {
+        let _ = error.print();
+    }
     // Options whose value may be left out take it behind `=`.
     let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let slip = args.windows(2).find(|pair| {

@@ -429,7 +429,12 @@ impl Builder {
                 &content.len().to_le_bytes(),
             ]);
             let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
-            let seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            let mut seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            if seen != next && self.descends(node.parent, seen) {
+                // A message of its own, which may have copies too.
+                let print = fingerprint(&[&print.to_le_bytes(), &node.parent.to_bytes()]);
+                seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            }
             (seen != next).then_some(seen)
         };
         node.flags.set_if(copied.is_some(), Flags::REPLAY);
@@ -444,6 +449,21 @@ impl Builder {
             })
         });
         copied.is_some()
+    }
+
+    /// Returns whether an entry with this parent follows the first entry of a message within a few steps:
+    /// the same words typed again in the same moment are no copy.
+    fn descends(&self, mut parent: Uid, message: u32) -> bool {
+        const MAX_STEPS: usize = 64;
+        let first = self.facts.messages[message as usize].first as usize;
+        for _ in 0..MAX_STEPS {
+            match self.facts.node_of(parent).filter(|_| !parent.is_none()) {
+                Some(node) if node == first => return true,
+                Some(node) if node > first => parent = self.facts.nodes[node].parent,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Takes a command that was queued while the model was busy; only what a person typed is a message.

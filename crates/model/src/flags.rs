@@ -146,6 +146,15 @@ impl Flags {
         self.is_human() || self.is_typed_while_busy()
     }
 
+    /// Returns whether a user entry of a subagent gives it a task.
+    pub fn is_task(self) -> bool {
+        self.is_sidechain()
+            && !self.has_result()
+            && !self.is_meta()
+            && !self.is_interrupt()
+            && !self.is_command()
+    }
+
     /// Tells whether it is the client's own report of a failure, which is never sent again.
     pub fn is_failure_report(self) -> bool {
         self.is_api_error() && self.is_synthetic()

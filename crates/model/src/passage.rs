@@ -147,15 +147,28 @@ impl Layout {
         Self { nodes: session.tree.nodes_by_step() }
     }
 
-    /// Adds up the bytes of the entries that are shown on the way to each step.
+    /// Adds up the bytes of the entries that are shown on the way to each step, with what its messages have on other
+    /// branches.
     pub fn weights(&self, session: &Session, own: impl Fn(usize) -> u64) -> Vec<u64> {
-        let mut weights = vec![0; session.tree.steps.len()];
-        for step in session.tree.in_order() {
-            let before = session.tree.parent_of(step).map_or(0, |parent| weights[parent]);
-            weights[step] =
-                self.nodes.of(step).iter().map(|&node| own(node as usize)).fold(before, u64::saturating_add);
+        let tree = &session.tree;
+        let sum =
+            |step| self.nodes.of(step).iter().map(|&node| own(node as usize)).fold(0, u64::saturating_add);
+        let steps: Vec<u64> = (0..tree.steps.len()).map(sum).collect();
+        let all = steps.iter().copied().fold(0, u64::saturating_add);
+        let mut weights = steps.clone();
+        for parts in tree.spread.chunk_by(|a, b| a.message == b.message) {
+            let whole = parts.iter().map(|part| steps[part.step as usize]).fold(0, u64::saturating_add);
+            for part in parts.iter().filter(|part| !part.continued) {
+                let weight = &mut weights[part.step as usize];
+                *weight = weight.saturating_add(whole - steps[part.step as usize]);
+            }
         }
-        weights
+        for step in tree.in_order() {
+            let before = tree.parent_of(step).map_or(0, |parent| weights[parent]);
+            weights[step] = weights[step].saturating_add(before);
+        }
+        // No path shows more than the session has.
+        weights.into_iter().map(|weight| weight.min(all)).collect()
     }
 }
 
@@ -200,13 +213,14 @@ pub struct Run<'r> {
 }
 
 impl<'a> Passage<'a> {
-    /// Returns what is shown on the way to `step` after the step `after`.
+    /// Returns what is shown on the way to `step` after the step `after`. With `joins`, copied messages also show what
+    /// they have only on other branches.
     pub fn to(
         session: &'a Session,
         layout: &'a Layout,
         text: &'a dyn LogText,
-        step: usize,
-        after: Option<usize>,
+        (step, after): (usize, Option<usize>),
+        joins: bool,
     ) -> Self {
         let mut path = Vec::new();
         let mut at = Some(step).filter(|&step| Some(step) != after);
@@ -215,7 +229,7 @@ impl<'a> Passage<'a> {
             at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
         }
         path.reverse();
-        Self::of_steps(session, layout, text, path)
+        Self::of_steps(session, layout, text, path, joins)
     }
 
     /// Returns everything that a subagent said and did, in the order of its log: the subagent in this file whose
@@ -232,10 +246,16 @@ impl<'a> Passage<'a> {
             Some(root) => steps_by_root.of(root).to_vec(),
             None => (0..session.tree.steps.len()).filter_map(|step| u32::try_from(step).ok()).collect(),
         };
-        Self::of_steps(session, layout, text, steps)
+        Self::of_steps(session, layout, text, steps, true)
     }
 
-    fn of_steps(session: &'a Session, layout: &'a Layout, text: &'a dyn LogText, steps: Vec<u32>) -> Self {
+    fn of_steps(
+        session: &'a Session,
+        layout: &'a Layout,
+        text: &'a dyn LogText,
+        steps: Vec<u32>,
+        joins: bool,
+    ) -> Self {
         let mut passage = Self {
             session,
             layout,
@@ -246,7 +266,9 @@ impl<'a> Passage<'a> {
             apart: FxHashMap::default(),
             in_place: Vec::new(),
         };
-        passage.join_copies();
+        if joins {
+            passage.join_copies();
+        }
         passage.pair();
         passage
     }
@@ -484,7 +506,17 @@ impl Laid {
             let place = places_of(&facts.answers, first).next();
             if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
         };
-        messages.sort_by_key(call_order);
+        // Results that were written one behind the other stay in that order.
+        let is_result = |node: usize| facts.nodes[node].flags.has_result();
+        let follows = |&node: &u32| {
+            let parent = session.tree.links[node as usize].target();
+            is_result(node as usize) && parent.is_some_and(|parent| is_result(parent as usize))
+        };
+        if nodes.iter().any(follows) {
+            messages.sort_by_key(|(message, _)| !facts.messages[*message].assistant);
+        } else {
+            messages.sort_by_key(call_order);
+        }
         Self { messages, notes }
     }
 }

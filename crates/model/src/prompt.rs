@@ -94,8 +94,10 @@ fn author_of_markup(text: &[u8]) -> Author {
     if text.starts_with(b"<command-message>") && find(beginning, b"<command-name>").is_some() {
         return Author::Human;
     }
-    if text.starts_with(LEAD.as_bytes()) {
-        return if is_protocol(beginning) { Author::Notice } else { Author::Lead };
+    if text.starts_with(b"<teammate-message") {
+        let tasks = memchr::memmem::find_iter(text, LEAD).take(MAX_MESSAGES);
+        let is_task = |at: usize| !is_protocol(&text[at..text.len().min(at + 2000)]);
+        return if { tasks }.any(is_task) { Author::Lead } else { Author::Notice };
     }
     if text.len() < 64 && unescape(text).trim_end() == NO_CONTENT {
         return Author::Nobody;
@@ -106,6 +108,8 @@ fn author_of_markup(text: &[u8]) -> Author {
 
 /// The beginning of a message of the lead of a team, as it is spelled in JSON.
 const LEAD: &str = r#"<teammate-message teammate_id=\"team-lead\""#;
+/// How many messages of a team are looked at in one entry.
+const MAX_MESSAGES: usize = 64;
 /// The client's placeholder for a message without text.
 const NO_CONTENT: &str = "(no content)";
 
@@ -168,7 +172,10 @@ pub fn readable(text: &str) -> Cow<'_, str> {
     }
     let command = || {
         let name = element(text, "command-name").or_else(|| element(text, "command-message"))?;
-        let args = element(text, "command-args").unwrap_or_default();
+        // What was typed may hold the closing tag.
+        let args = text
+            .split_once("<command-args>")
+            .map_or("", |(_, rest)| rest.rfind("</command-args>").map_or(rest, |end| &rest[..end]).trim());
         Some(format!("/{} {args}", name.trim_start_matches('/')).trim_end().to_owned())
     };
     let around = |mark: &str, tag: &str| element(text, tag).map(|inner| format!("{mark}{inner}"));
@@ -183,7 +190,6 @@ pub fn readable(text: &str) -> Cow<'_, str> {
             Some(outputs.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"))
         }
         "local-command-caveat" => Some(String::new()),
-        "task-notification" | "agent-notification" => element(text, "summary").map(str::to_owned),
         _ => None,
     };
     found.map_or(Cow::Borrowed(text), Cow::Owned)

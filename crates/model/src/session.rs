@@ -122,11 +122,23 @@ impl Session {
         let (leaf, sent) = known.map_or_else(
             || {
                 let resumed = resume(&self.facts, client);
-                (resumed.leaf, resumed.tip())
+                (resumed.leaf, self.last_sent(&resumed))
             },
             |tip| (Some(tip), Some(tip)),
         );
         self.paths_with(leaf.filter(|_| sent.is_some()), sent)
+    }
+
+    /// Returns the last entry that a client sends: one on the chain of its leaf, if there is any, for it also
+    /// sends parts and results from other branches.
+    fn last_sent(&self, resumed: &Resume) -> Option<usize> {
+        let end = resumed.leaf.and_then(|leaf| self.tree.step_on_chain(leaf));
+        let on_path = end.map(|end| self.tree.ancestors_of(&[end])).unwrap_or_default();
+        let sent = resumed.messages.iter().rev().flat_map(|sent| sent.parts.iter().rev());
+        let mut nodes = sent.filter_map(|part| part.what.node());
+        nodes
+            .find(|&node| self.tree.step(node).is_some_and(|step| on_path.get(step) == Some(&true)))
+            .or_else(|| resumed.tip())
     }
 
     /// Returns the paths; the active one is that of the entry `leaf`, which a client takes for the last
@@ -140,7 +152,10 @@ impl Session {
         let at = leaf.and_then(|node| self.tree.step_on_chain(node));
         let sent_at = resumes_at.and_then(|node| self.tree.step(node));
         let beside = at.filter(|&step| !on_paths[step]);
+        // What somebody chose by a checkpoint is meant, whatever it is.
+        let chosen = self.facts.checkpoints.last().is_some_and(|last| last.explicit);
         let main = match at {
+            Some(at) if chosen => self.last_beyond(at, &ends),
             Some(at) => self.conversation_at(at, &ends, &last),
             None => ends.last().copied(),
         };
@@ -148,6 +163,7 @@ impl Session {
         let added = beside.filter(|&step| !self.tree.steps[step].side).map(|step| self.tree.last_below(step));
         ends.extend(added);
         ends.sort_by_key(|&step| last[step]);
+        let main = main.or(added);
         let active = if beside.is_some() { added } else { at.and_then(|at| self.last_beyond(at, &ends)) };
         let mut said_above = self.said_above();
         ends.iter()
@@ -185,10 +201,15 @@ impl Session {
             std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
                 .map(|step| &self.tree.steps[step])
                 .take_while(|step| !step.said && !step.side);
-        if chosen || !branch.any(|step| self.facts.nodes[step.head as usize].flags.is_command()) {
+        // An entry without words is no reason to leave anything.
+        let says = |step: &crate::steps::Step| {
+            let flags = self.facts.nodes[step.head as usize].flags;
+            step.talk && flags.has_text() && !flags.is_summary()
+        };
+        if chosen || !branch.any(says) {
             return None;
         }
-        let paths = self.paths_with(Some(leaf), resumed.tip().or(Some(leaf)));
+        let paths = self.paths_with(Some(leaf), Some(leaf));
         let conversation = paths.iter().find(|path| path.main && !path.active)?;
         Some(LeftBehind { tip: conversation.tip, leaf })
     }
@@ -367,6 +388,13 @@ impl Session {
 
     fn sums(&self) -> Vec<Sums> {
         let own = self.messages_by_step();
+        let mut queued = vec![0u32; self.tree.steps.len()];
+        for &node in &self.tree.moved {
+            let fact = &self.facts.nodes[node as usize];
+            if let Some(step) = self.tree.step(node as usize).filter(|_| fact.flags.is_typed_while_busy()) {
+                queued[step] += 1;
+            }
+        }
         let mut sums = vec![Sums::default(); self.tree.steps.len()];
         for &i in &self.tree.order {
             let i = i as usize;
@@ -378,6 +406,7 @@ impl Session {
                 sum.fork = Some((step.parent as usize, step.from));
             }
             sum.messages += own[i];
+            sum.turns += queued[i];
             sum.compactions += u32::from(self.is_compaction(i));
             let head = &self.facts.nodes[step.head as usize];
             if step.kind.is_prompt() && !self.tree.continues(i, head.message) {

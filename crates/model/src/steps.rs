@@ -49,7 +49,7 @@ impl StepKind {
             Role::User if flags.is_summary() => Self::Compaction,
             Role::User if flags.is_human() => Self::Prompt,
             // The first entry of a subagent is its prompt, though no person wrote it.
-            Role::User if flags.is_sidechain() && !flags.has_result() => Self::Prompt,
+            Role::User if flags.is_task() => Self::Prompt,
             Role::Assistant if !flags.is_api_error() && !flags.is_synthetic() => Self::Answer,
             _ => Self::Note,
         }
@@ -69,6 +69,8 @@ pub struct Step {
     pub(crate) head: u32,
     /// The message that it is or that its results answer, or none for a boundary.
     message: u32,
+    /// Its first entry is one of a user or the model.
+    pub(crate) talk: bool,
     /// It belongs to a subagent.
     pub side: bool,
     /// Something was typed or said here or further on.
@@ -110,6 +112,7 @@ impl Steps {
             }
         }
         grouping.place_duplicates();
+        grouping.place_leading(links);
         grouping.found
     }
 }
@@ -208,6 +211,7 @@ impl<'f> Grouping<'f> {
             from,
             head,
             message,
+            talk: self.facts.nodes[index].is_conversation(),
             side,
             spoken: false,
             said: false,
@@ -222,6 +226,18 @@ impl<'f> Grouping<'f> {
             }
         }
         step
+    }
+
+    /// Gives entries above the first message of a chain the step of what follows them.
+    fn place_leading(&mut self, links: &[Link]) {
+        for index in 0..links.len() {
+            let step = self.found.step_of[index];
+            let mut at = links[index].target();
+            while let Some(parent) = at.filter(|&p| step != NONE && self.found.step_of[p as usize] == NONE) {
+                self.found.step_of[parent as usize] = step;
+                at = links[parent as usize].target();
+            }
+        }
     }
 
     /// Gives an entry whose uuid an earlier one has the step of that one.

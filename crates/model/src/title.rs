@@ -60,7 +60,8 @@ const MAX_TITLE: usize = 80;
 
 /// Returns the first line of a text that has words, without Markdown, cut to the length of a title.
 pub fn heading(text: &str) -> String {
-    let lines = text.lines().map(|line| one_line(&without_markdown(line)));
+    let fence = |line: &&str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
+    let lines = text.lines().filter(|line| !fence(line)).map(|line| one_line(&without_markdown(line)));
     let line = { lines }.find(|line| line.chars().any(char::is_alphanumeric));
     let line = line.unwrap_or_else(|| one_line(text));
     if line.chars().count() <= MAX_TITLE {
@@ -77,7 +78,8 @@ fn without_markdown(line: &str) -> String {
     let mut line = line.trim();
     loop {
         let rest = line.trim_start_matches(['#', '>']).trim_start();
-        let rest = ["- ", "* ", "+ "].iter().find_map(|mark| rest.strip_prefix(mark)).unwrap_or(rest);
+        let marks = ["- ", "* ", "+ ", "[ ] ", "[x] ", "[X] "];
+        let rest = marks.iter().find_map(|mark| rest.strip_prefix(mark)).unwrap_or(rest);
         if rest.len() == line.len() {
             break;
         }
@@ -85,9 +87,15 @@ fn without_markdown(line: &str) -> String {
     }
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
-    while let Some(at) = rest.find(['*', '_', '`', '[', '~']) {
+    while let Some(at) = rest.find(['*', '_', '`', '[', '~', '\\']) {
         out.push_str(&rest[..at]);
         let marked = &rest[at..];
+        if let Some(escaped) = marked.strip_prefix('\\') {
+            let kept = escaped.chars().next().filter(char::is_ascii_punctuation);
+            out.push(kept.unwrap_or('\\'));
+            rest = &escaped[kept.map_or(0, char::len_utf8)..];
+            continue;
+        }
         let mark = marked.as_bytes()[0];
         let run = marked.bytes().take_while(|&b| b == mark).count();
         // Within a word, an underscore or an asterisk is a character of its own.
@@ -129,7 +137,14 @@ fn link(text: &str) -> Option<(&str, usize)> {
 
 /// Joins the lines and blanks of a text by single spaces.
 pub fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 #[cfg(test)]
@@ -141,9 +156,10 @@ mod tests {
         for (text, title) in [
             ("fix the login", "fix the login"),
             ("\n\n# Plan: **do** `this`\n\nmore", "Plan: do this"),
-            ("- [ ] see [the docs](https://example.org/a_b)", "[ ] see the docs"),
+            ("- [ ] see [the docs](https://example.org/a_b)", "see the docs"),
             ("> ## _quoted_ snake_case 2*3", "quoted snake_case 2*3"),
-            ("```\nlet x = 1;\n```", "let x = 1;"),
+            ("```rust\nlet x = 1;\n```", "let x = 1;"),
+            (r"\*not bold\* a\b", r"*not bold* a\b"),
             ("---", "---"),
             ("  two \t blanks ", "two blanks"),
             ("", ""),

@@ -57,6 +57,8 @@ pub struct Tree {
     pub(crate) step_of: Vec<u32>,
     /// Entries that were moved to a step that is not that of their parent, sorted.
     pub(crate) moved: Vec<u32>,
+    /// Results in another step than the call they answer: the step of the call, their step, the entry.
+    pub(crate) apart: Vec<(u32, u32, u32)>,
     /// Messages whose entries are in more than one step.
     pub(crate) spread: Vec<Spread>,
     /// What is wrong with the links.
@@ -87,6 +89,7 @@ impl Tree {
         (tree.steps, tree.step_of) = (steps, step_of);
         tree.count_branches(facts);
         tree.move_strays(facts);
+        tree.find_results_apart(facts);
         tree.find_spread_messages(facts);
         tree
     }
@@ -141,11 +144,21 @@ impl Tree {
     /// Cuts each cycle at its first entry in the file.
     fn break_cycles(&mut self, facts: &Facts) {
         let next: Vec<u32> = self.links.iter().map(|link| link.target().unwrap_or(NONE)).collect();
-        for node in cycles(&next) {
-            self.links[node as usize] = Link::Root;
+        let found = cycles(&next);
+        if found.is_empty() {
+            return;
+        }
+        let by_time = sorted_by_time(facts);
+        for node in found {
+            // As for a lost parent, clients take the entry before it in time.
+            self.links[node as usize] = bridge(facts, &by_time, node).map_or(Link::Root, Link::Bridged);
             let line = facts.place(node as usize).line;
             let detail = "entry is its own ancestor".to_owned();
             self.defects.push(Defect { line, kind: DefectKind::Cycle, detail });
+        }
+        let next: Vec<u32> = self.links.iter().map(|link| link.target().unwrap_or(NONE)).collect();
+        for node in cycles(&next) {
+            self.links[node as usize] = Link::Root;
         }
     }
 
@@ -193,6 +206,7 @@ impl Tree {
             }
         }
         let uses = self.uses_of_results(facts);
+        let nearest = self.nearest(&on_paths);
         let mut hosts: FxHashMap<u32, u32> = FxHashMap::default();
         for &i in self.order.iter().rev() {
             let step = self.steps[i as usize];
@@ -200,7 +214,7 @@ impl Tree {
                 continue;
             }
             let host = match step.kind {
-                StepKind::Queued => self.first_above(step.parent, &on_paths),
+                StepKind::Queued => nearest.get(step.parent as usize).copied().filter(|&host| host != NONE),
                 _ => uses.get(&step.head).copied().filter(|&host| !self.steps[host as usize].side),
             };
             if let Some(host) = host {
@@ -219,15 +233,38 @@ impl Tree {
         }
     }
 
-    /// Returns the nearest step at or above `step` that is on a path.
-    fn first_above(&self, mut step: u32, on_paths: &[bool]) -> Option<u32> {
-        while let Some(at) = self.steps.get(step as usize) {
-            if on_paths[step as usize] {
-                return Some(step);
-            }
-            step = at.parent;
+    /// Finds the results that are in another step than their call.
+    fn find_results_apart(&mut self, facts: &Facts) {
+        let is_apart = |step: &Step| {
+            step.kind == StepKind::Note && !step.dead && facts.nodes[step.head as usize].flags.has_result()
+        };
+        if !self.steps.iter().any(is_apart) {
+            return;
         }
-        None
+        for (node, host) in self.uses_of_results(facts) {
+            let step = self.step_of[node as usize];
+            if step != NONE && step != host && is_apart(&self.steps[step as usize]) {
+                self.apart.push((host, step, node));
+            }
+        }
+        self.apart.sort_unstable();
+    }
+
+    /// Returns the results of the calls of a step that are in other steps, each with its step and entry.
+    pub(crate) fn results_apart(&self, step: u32) -> &[(u32, u32, u32)] {
+        let start = self.apart.partition_point(|&(host, ..)| host < step);
+        let end = self.apart.partition_point(|&(host, ..)| host <= step);
+        &self.apart[start..end]
+    }
+
+    /// Returns for each step the nearest one at or above it that is on a path, or none.
+    fn nearest(&self, on_paths: &[bool]) -> Vec<u32> {
+        let mut nearest = vec![NONE; self.steps.len()];
+        for &step in &self.order {
+            let above = nearest.get(self.steps[step as usize].parent as usize).copied().unwrap_or(NONE);
+            nearest[step as usize] = if on_paths[step as usize] { step } else { above };
+        }
+        nearest
     }
 
     /// Finds for each entry with results the step of the nearest call before it that it answers, or else
@@ -260,12 +297,13 @@ impl Tree {
     /// Returns for each step the last one in the file among it and the notes behind it.
     fn last_notes(&self) -> Vec<u32> {
         let mut last: Vec<u32> = (0..self.steps.len()).map(|i| u32::try_from(i).unwrap_or(NONE)).collect();
-        let head = |step: u32| self.steps[step as usize].head;
+        // A queued prompt can be moved, an entry of a user or the model cannot.
+        let rank = |step: u32| (self.steps[step as usize].talk, self.steps[step as usize].head);
         for &i in self.order.iter().rev() {
             let step = &self.steps[i as usize];
             let Some(parent) = self.steps.get(step.parent as usize) else { continue };
             let known = last[step.parent as usize];
-            let later = known == step.parent || head(last[i as usize]) > head(known);
+            let later = known == step.parent || rank(last[i as usize]) > rank(known);
             if !step.spoken && !step.dead && parent.side == step.side && later {
                 last[step.parent as usize] = last[i as usize];
             }
@@ -349,6 +387,13 @@ impl Tree {
     pub(crate) fn is_spread(&self, message: u32) -> bool {
         let at = self.spread.partition_point(|part| part.message < message);
         self.spread.get(at).is_some_and(|part| part.message == message)
+    }
+
+    /// Returns the parts of a message whose entries are in more than one step.
+    pub(crate) fn spread_of(&self, message: u32) -> &[Spread] {
+        let start = self.spread.partition_point(|part| part.message < message);
+        let end = self.spread.partition_point(|part| part.message <= message);
+        &self.spread[start..end]
     }
 
     /// Returns for each step its place in a walk that visits a step before its descendants, and the

@@ -497,6 +497,7 @@ impl<'a> Reader<'a> {
 ///
 /// Clients copy messages to other branches. When they resume a copy they take the parts and results
 /// that it lacks from the original.
+#[derive(Default)]
 pub(crate) struct Elsewhere {
     by_step: FxHashMap<usize, Vec<u32>>,
 }
@@ -504,6 +505,7 @@ pub(crate) struct Elsewhere {
 impl Elsewhere {
     pub(crate) fn new(session: &Session, by_step: &Groups, steps: &[usize]) -> Self {
         let mut found = Self { by_step: FxHashMap::default() };
+        found.add_lone_results(session, by_step, steps);
         let (tree, facts) = (&session.tree, &session.facts);
         if tree.spread.is_empty() {
             return found;
@@ -521,9 +523,13 @@ impl Elsewhere {
                 last.insert(message, step);
             }
         }
-        for part in tree.spread.iter().filter(|part| !on_path.contains(&(part.step as usize))) {
+        let parts_of = |&message: &u32| tree.spread_of(message).iter();
+        for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&(part.step as usize))) {
             let Some(&step) = last.get(&part.message) else { continue };
-            for &node in by_step.of(part.step as usize) {
+            let apart = tree.results_apart(part.step).iter();
+            let apart = apart.filter(|(_, other, _)| !on_path.contains(&(*other as usize)));
+            let apart: Vec<u32> = apart.map(|&(_, _, node)| node).collect();
+            for &node in by_step.of(part.step as usize).iter().chain(&apart) {
                 // Of two entries with one uuid the later one is shown.
                 if facts.duplicates.contains_key(&node) {
                     continue;
@@ -537,6 +543,33 @@ impl Elsewhere {
             }
         }
         found
+    }
+
+    /// Adds results that are behind a fork between a call and its result: a prompt can be queued there, and
+    /// the conversation rewound to it.
+    fn add_lone_results(&mut self, session: &Session, by_step: &Groups, steps: &[usize]) {
+        let (tree, facts) = (&session.tree, &session.facts);
+        if tree.apart.is_empty() {
+            return;
+        }
+        let on_path: FxHashSet<u32> = steps.iter().filter_map(|&step| u32::try_from(step).ok()).collect();
+        for &step in steps {
+            let apart = u32::try_from(step).map_or(&[][..], |step| tree.results_apart(step));
+            if apart.is_empty() || apart.iter().any(|&(_, other, _)| on_path.contains(&other)) {
+                // The result is on the path, further on.
+                continue;
+            }
+            let calls = |node: u32| crate::resume::places_of(&facts.answers, node);
+            let mut answered: FxHashSet<u32> =
+                by_step.of(step).iter().flat_map(|&node| calls(node)).collect();
+            for &(_, _, node) in apart {
+                let superseded = facts.duplicates.contains_key(&node);
+                if !superseded && calls(node).any(|call| !answered.contains(&call)) {
+                    answered.extend(calls(node));
+                    self.by_step.entry(step).or_default().push(node);
+                }
+            }
+        }
     }
 
     pub(crate) fn take(&mut self, step: usize) -> Option<Vec<u32>> {
@@ -667,7 +700,7 @@ pub(crate) fn message_kind(node: &Node) -> MessageKind {
         _ if flags.is_summary() => MessageKind::Summary,
         _ if flags.is_prompt() => MessageKind::Prompt,
         _ if flags.is_command() => MessageKind::Command,
-        _ if flags.is_sidechain() && !flags.is_meta() => MessageKind::Prompt,
+        _ if flags.is_task() => MessageKind::Prompt,
         _ => MessageKind::Note,
     }
 }

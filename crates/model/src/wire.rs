@@ -137,6 +137,14 @@ impl<'a> Wire<'a, '_> {
     fn block(&self, part: &Part, at: usize) -> Option<Cow<'a, [u8]>> {
         let plain = self.line.message.and_then(|m| m.content.string_in(self.raw));
         if let Some(text) = plain {
+            if !part.broken && is_told_as_it_is(text) {
+                let content = self.line.message.map_or(&b""[..], |m| m.content.of(self.raw));
+                let mut object = Object(Vec::with_capacity(content.len() + 32));
+                object.0.push(b'{');
+                object.text("type", "text");
+                object.raw("text", content);
+                return Some(object.finish());
+            }
             return text_block(rethread_log::unescape(text), part.broken);
         }
         let spans = self.line.blocks.get(at)?;
@@ -380,6 +388,31 @@ fn told(text: String, broken: bool) -> Option<String> {
     }
     left.push_str(rest);
     (!left.trim().is_empty()).then_some(left)
+}
+
+/// Returns whether the spelling of a text in the log is taken over: it is well-formed and has no reminders. A text may
+/// be very long, so it is not copied to find out.
+fn is_told_as_it_is(inner: &[u8]) -> bool {
+    let holds = |what: &[u8]| memchr::memmem::find(inner, what).is_some();
+    // A reminder may be spelled in escapes.
+    let plain = !holds(b"system-reminder") && !holds(b"\\u00");
+    plain
+        && std::str::from_utf8(inner).is_ok()
+        && !inner.iter().any(|&b| b < 0x20)
+        && escapes_are_whole(inner)
+}
+
+/// Returns whether every backslash begins an escape that JSON knows.
+fn escapes_are_whole(inner: &[u8]) -> bool {
+    let mut rest = inner;
+    while let Some(slash) = memchr::memchr(b'\\', rest) {
+        // Escapes by number may be halves of a pair.
+        if !rest.get(slash + 1).is_some_and(|c| b"\"\\/bfnrt".contains(c)) {
+            return false;
+        }
+        rest = &rest[slash + 2..];
+    }
+    true
 }
 
 fn text_block<'a>(text: Cow<'_, str>, broken: bool) -> Option<Cow<'a, [u8]>> {

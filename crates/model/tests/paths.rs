@@ -21,6 +21,8 @@ enum Event {
         fan_out: bool,
         reused_ids: bool,
     },
+    /// A call, a prompt that was queued, and the result behind it.
+    QueuedBeforeResult(bool),
     /// A result that is a child of something else than its call, or of nothing.
     StrayResult(Index, bool),
     Queued,
@@ -121,6 +123,18 @@ impl Writer {
                     }
                     self.result(log, call);
                 }
+            }
+            Event::QueuedBeforeResult(attached) => {
+                let id = self.id();
+                let call = format!("toolu_{id}");
+                let block = json!({ "type": "tool_use", "id": call, "name": "T", "input": {} });
+                self.part(log, &id, &block);
+                if *attached {
+                    self.write(log, &Event::Queued);
+                } else {
+                    self.prompt(log);
+                }
+                self.result(log, &call);
             }
             Event::StrayResult(parent, rooted) => {
                 let Some(call) = self.lines.iter().rev().find_map(|line| {
@@ -238,6 +252,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| Event::Interleaved { parts, between }),
         4 => (any::<u8>(), any::<bool>(), any::<bool>())
             .prop_map(|(n, fan_out, reused_ids)| Event::Calls { n, fan_out, reused_ids }),
+        2 => any::<bool>().prop_map(Event::QueuedBeforeResult),
         1 => (any::<Index>(), any::<bool>()).prop_map(|(parent, rooted)| Event::StrayResult(parent, rooted)),
         2 => Just(Event::Queued),
         1 => Just(Event::Attachment),
@@ -263,6 +278,7 @@ fn linear_event() -> impl Strategy<Value = Event> {
                 | Event::Answer
                 | Event::Interleaved { .. }
                 | Event::Calls { fan_out: false, .. }
+                | Event::QueuedBeforeResult(_)
                 | Event::Queued
                 | Event::Attachment
                 | Event::Progress

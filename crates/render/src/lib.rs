@@ -35,5 +35,5 @@ pub use rows::{
     RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
 };
 pub use show::{ShowOptions, Tools, show};
-pub use text::{Look, Style, ago, bytes, count, escape, fit};
+pub use text::{Look, Style, ago, bytes, count, escape, fit, shell_word};
 pub use tree::tree;

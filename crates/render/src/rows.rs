@@ -1,5 +1,7 @@
 //! The JSON shapes: what `--json` prints, one object per line.
 
+use std::borrow::Cow;
+
 use rethread_edit::{Counts, Redactions};
 use rethread_model::{
     BlockView, Finding, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
@@ -239,7 +241,7 @@ pub struct Continues {
 /// A message, as `show --json` prints it.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct MessageRow {
+pub struct MessageRow<'a> {
     pub r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -250,7 +252,7 @@ pub struct MessageRow {
     pub line: u32,
     pub time: Option<String>,
     pub model: Option<String>,
-    pub blocks: Vec<Box<RawValue>>,
+    pub blocks: Vec<Cow<'a, RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pair>,
     pub usage: Option<Usage>,
@@ -280,12 +282,12 @@ pub struct NoteRow {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the variants say what they hold")]
-pub enum Row {
-    Message(MessageRow),
+pub enum Row<'a> {
+    Message(MessageRow<'a>),
     Note(NoteRow),
 }
 
-impl Row {
+impl Row<'_> {
     /// Says that the row is from another session.
     pub fn of_session(mut self, session: &str) -> Self {
         if let Self::Message(message) = &mut self {
@@ -295,8 +297,8 @@ impl Row {
     }
 }
 
-impl From<&Item<'_>> for Row {
-    fn from(item: &Item<'_>) -> Self {
+impl<'a> From<&Item<'a>> for Row<'a> {
+    fn from(item: &Item<'a>) -> Self {
         match item {
             Item::Message(message) => Self::Message(message_row(message)),
             Item::Note(note) => Self::Note(note_row(note)),
@@ -304,22 +306,32 @@ impl From<&Item<'_>> for Row {
     }
 }
 
-fn raw_block(block: &BlockView<'_>) -> Option<Box<RawValue>> {
-    // A line may be very long, so it is copied once.
-    let raw = String::from_utf8_lossy(block.json().raw());
-    let is_json = serde_json::from_str::<&RawValue>(&raw).is_ok();
+/// A block as it stands in the log, which may be very long and is not copied if it can be helped.
+fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
+    let raw = block.json().raw();
+    let value = serde_json::from_slice::<&RawValue>(raw).ok();
     if block.is_plain() {
-        let text = if is_json { raw } else { serde_json::to_string(&block.text()).ok()?.into() };
-        return RawValue::from_string(["{\"type\":\"text\",\"text\":", &text, "}"].concat()).ok();
+        let spelled = || serde_json::to_string(&block.text()).ok();
+        let text =
+            value.map_or_else(|| spelled().map(Cow::Owned), |value| Some(Cow::Borrowed(value.get())))?;
+        return RawValue::from_string(["{\"type\":\"text\",\"text\":", &text, "}"].concat())
+            .ok()
+            .map(Cow::Owned);
     }
-    if is_json {
-        return RawValue::from_string(raw.into_owned()).ok();
+    if let Some(value) = value {
+        return Some(Cow::Borrowed(value));
+    }
+    let raw = String::from_utf8_lossy(raw).into_owned();
+    if serde_json::from_str::<&RawValue>(&raw).is_ok() {
+        return RawValue::from_string(raw).ok().map(Cow::Owned);
     }
     // What is broken inside is given as the text that it is.
-    RawValue::from_string(serde_json::json!({ "type": "broken", "text": raw }).to_string()).ok()
+    RawValue::from_string(serde_json::json!({ "type": "broken", "text": raw }).to_string())
+        .ok()
+        .map(Cow::Owned)
 }
 
-fn message_row(message: &MessageView<'_>) -> MessageRow {
+fn message_row<'a>(message: &MessageView<'a>) -> MessageRow<'a> {
     let pair = |block: &BlockView<'_>| Some(Pair { id: block.id().into_owned(), message: block.partner? });
     MessageRow {
         r#type: "message",

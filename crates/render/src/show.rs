@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use rethread_log::{BlockKind, Json};
 use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, readable, telling};
 
-use crate::text::{Look, Style, fit, plural};
+use crate::text::{Look, Style, plural};
 
 /// How much of tool calls is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,7 +86,7 @@ impl Page<'_, '_> {
                 if words.trim().is_empty() {
                     return Ok(());
                 }
-                let words = fit(&self.look.line(&words), self.look.width.unwrap_or(160).saturating_sub(4));
+                let words = self.look.beginning(&words, self.look.width.unwrap_or(160).saturating_sub(4));
                 writeln!(out, "{}\n", self.look.paint(Style::Dim, format!("  · {words}")))
             }
         }
@@ -171,9 +171,9 @@ impl Page<'_, '_> {
     fn call(&self, out: &mut dyn Write, block: &BlockView<'_>) -> io::Result<()> {
         let look = self.look;
         let tool = look.line(&block.tool());
-        let gist = look.line(&gist(block.input()));
         let room = look.width.unwrap_or(160).saturating_sub(6 + tool.chars().count());
-        writeln!(out, "  {} {}", look.paint(Style::Tool, format!("⏺ {tool}")), fit(&gist, room))?;
+        let gist = look.beginning(&gist(block.input()), room);
+        writeln!(out, "  {} {gist}", look.paint(Style::Tool, format!("⏺ {tool}")))?;
         let result = block.pair.and_then(|pair| self.results.get(&pair));
         if self.options.tools == Tools::Full {
             self.text(out, &pretty(block.input()), "      ", Style::Dim)?;
@@ -198,11 +198,11 @@ impl Page<'_, '_> {
             return self.text(out, text, "    │ ", style);
         }
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let first = look.line(lines.next().unwrap_or("(nothing)"));
+        let first = lines.next().unwrap_or("(nothing)");
         let more = lines.count() as u64;
         let more = if more > 0 { format!("  (+{})", plural(more, "line")) } else { String::new() };
         let room = look.width.unwrap_or(160).saturating_sub(8 + more.chars().count());
-        writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", fit(&first, room))))
+        writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", look.beginning(first, room))))
     }
 
     /// Results whose call is on this path are shown there.

@@ -95,6 +95,14 @@ impl Look {
         self.safe(&rethread_model::one_line(text)).into_owned()
     }
 
+    /// Makes the beginning of a text from a log safe to print on `width` columns of one line of a terminal.
+    pub fn beginning(&self, text: &str, width: usize) -> String {
+        /// More than any line shows: a text may be very long.
+        const MAX_BYTES: usize = 64 << 10;
+        let text = text.trim_start();
+        fit(&self.line(&text[..text.floor_char_boundary(MAX_BYTES)]), width)
+    }
+
     /// Cuts a text to a width, if there is one.
     pub fn fit(&self, text: &str, used: usize) -> String {
         match self.width {
@@ -221,6 +229,17 @@ pub fn ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
         _ if then.year() == today.year() => then.strftime("%-d %b").to_string(),
         _ => then.strftime("%-d %b %Y").to_string(),
     }
+}
+
+/// Returns a text as one word of a shell command: in quotes unless it is plain, and never an option.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@%,=".contains(c);
+    if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    // A name that begins like an option is a file of this directory.
+    let dash = if text.starts_with('-') { "./" } else { "" };
+    format!("'{dash}{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Reader, Session, StepKind, Time};
+use rethread_model::{Reader, Session, StepKind, Time, heading};
 use rustc_hash::FxHashMap;
 
 use crate::rows::PathRow;
@@ -41,16 +41,17 @@ struct Picture<'a> {
     children: FxHashMap<usize, Vec<usize>>,
     /// The paths that end at a step.
     ends: FxHashMap<usize, Vec<&'a PathRow>>,
-    /// How much a step wants to be on the straight line: its newest ending, the active one above all.
-    rank: Vec<(bool, u32)>,
     /// The steps that are on a path.
     on_paths: Vec<bool>,
+    /// The steps that are on the active path.
+    active: Vec<bool>,
 }
 
 impl<'a> Picture<'a> {
     fn new(session: &'a Session, reader: &'a Reader<'a>, paths: &'a [PathRow], look: &'a Look) -> Self {
         let mut children: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut ends: FxHashMap<usize, Vec<&PathRow>> = FxHashMap::default();
+        // The straight line goes to the main path, else to the newest ending.
         let mut rank = vec![(false, 0); session.tree.steps.len()];
         for path in paths {
             ends.entry(path.path.step).or_default().push(path);
@@ -66,7 +67,8 @@ impl<'a> Picture<'a> {
         for list in children.values_mut() {
             list.sort_by_key(|&step| rank[step]);
         }
-        Self { session, reader, look, children, ends, rank, on_paths }
+        let active = session.on_paths(paths.iter().map(|path| &path.path).filter(|path| path.active));
+        Self { session, reader, look, children, ends, on_paths, active }
     }
 
     fn is_root(&self, step: usize) -> bool {
@@ -129,7 +131,7 @@ impl<'a> Picture<'a> {
             (false, n) => "│ ".repeat(n),
         };
         let paths = self.ends.get(&end);
-        let active = self.rank[start].0;
+        let active = self.active[start];
         let (mark, style) = if active { ("●", Style::Active) } else { ("○", Style::Abandoned) };
         let words = self.words(start, stretch);
         let mut facts = Vec::new();
@@ -170,7 +172,7 @@ impl<'a> Picture<'a> {
         let node = |step: usize| self.session.tree.first_entry(step);
         match stretch.prompt {
             Some(step) => {
-                let words = self.look.line(&self.reader.words(node(step)));
+                let words = self.look.line(&heading(&self.reader.words(node(step))));
                 if words.is_empty() { "(no words)".to_owned() } else { words }
             }
             None => match self.session.tree.steps[start].kind {

@@ -228,6 +228,13 @@ impl Library {
         // What lies beside it comes first: a session is there when its log is.
         for (at, part) in parts.iter().enumerate().rev() {
             let mut target = Target::new(part, options, redaction, &mut names)?;
+            if let (CleanTo::Dir { over: true, .. }, Ok(file)) =
+                (&options.to, rethread_store::SessionFile::confined_at(&target.place))
+            {
+                // What is written over may be a session of another config directory.
+                self.store.holder(&file).map_or(Ok(()), Err)?;
+                rethread_store::writer_of(std::iter::once(&target.place)).map_or(Ok(()), Err)?;
+            }
             // What is written in place is what was read, and nothing that came later is lost.
             let before = match &options.to {
                 CleanTo::InPlace => Some(part.place.read().map_err(|e| source.error(e))?),
@@ -405,6 +412,9 @@ impl Sink for Finding<'_> {
     fn defect(&mut self, _: Defect) {}
 }
 
+/// A buffer with more bytes than this is not copied.
+const LONG: usize = 1 << 20;
+
 /// What went wrong.
 enum Fault {
     Read(io::Error),
@@ -481,6 +491,18 @@ impl Target {
         }
     }
 
+    /// Writes bytes; the buffer is kept if that saves a copy, for a line may be very long.
+    fn take(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.to {
+            To::Memory(all) if bytes.len() > all.len().max(LONG) => {
+                bytes.splice(..0, all.drain(..));
+                *all = std::mem::take(bytes);
+                Ok(())
+            }
+            _ => self.write(bytes),
+        }
+    }
+
     /// Forgets what was written.
     fn restart(&mut self) -> io::Result<()> {
         match &mut self.to {
@@ -521,7 +543,7 @@ fn clean_log(
     let mut bridges: Option<Bridges> = None;
     loop {
         let again = bridges.is_some();
-        let mut write = |bytes: &[u8]| target.write(bytes);
+        let mut write = |bytes: &mut Vec<u8>| target.take(bytes);
         let mut cleaner = Cleaner::new(options.rules, redaction, bridges.take(), &mut write);
         log.scan(&mut cleaner).map_err(Fault::Read)?;
         let mut cleaned = cleaner.finish().map_err(Fault::Write)?;

@@ -176,7 +176,7 @@ impl Loaded {
     }
 
     /// Returns what is read on a path, as `show --json` prints it.
-    pub fn show(&self, path: &Path) -> Vec<Row> {
+    pub fn show(&self, path: &Path) -> Vec<Row<'_>> {
         self.reader().items(path.step).iter().map(Row::from).collect()
     }
 

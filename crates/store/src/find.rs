@@ -346,11 +346,17 @@ impl Store {
             candidates = sessions(true);
         }
         if let Some(exact) = candidates.iter().position(|file| file.id == wanted) {
+            let same: Vec<SessionFile> =
+                candidates.iter().filter(|file| file.id == wanted).cloned().collect();
+            let (file, dir) =
+                (&candidates[exact], |file: &SessionFile| file.side_dir().parent().map(Path::to_owned));
+            let name = |file: &SessionFile| dir(file).and_then(|dir| dir.file_name().map(OsStr::to_owned));
+            if same.iter().any(|other| name(other) != name(file)) {
+                return Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates: same });
+            }
             // The same id in two roots is a copy; the one written last is meant.
-            let newest = |file: &&SessionFile| file.modified;
-            let exact =
-                candidates.iter().filter(|f| f.id == wanted).max_by_key(newest).unwrap_or(&candidates[exact]);
-            return Ok(exact.clone());
+            let newest = same.into_iter().max_by_key(|file| file.modified);
+            return Ok(newest.unwrap_or_else(|| candidates[exact].clone()));
         }
         match candidates.len() {
             0 => Err(FindError::NoMatch { wanted: wanted.to_owned(), roots: self.roots.clone() }),

@@ -18,6 +18,9 @@ use crate::skip::Skips;
 /// A file in `sessions` is a few hundred bytes; anything large is something else.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// The length of a session's id.
+const UUID_LEN: usize = 36;
+
 /// A client that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -121,6 +124,8 @@ fn said(file: &ConfinedPath, name: &OsStr, kind: Kind) -> Option<Said> {
         _ => Vec::new(),
     };
     let live: Option<Live> = serde_json::from_slice(&text).ok();
+    // An id that is none may be the beginning of one.
+    let live = live.filter(|live| live.session_id.len() >= UUID_LEN);
     match live {
         Some(live) => (runs(live.pid) || named.is_some_and(runs)).then_some(Said::Open(live)),
         // A name that is no number tells of no process that could be asked for.

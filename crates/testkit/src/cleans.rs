@@ -23,8 +23,8 @@ pub fn clean(log: &[u8], rules: Rules, redact: &Redact) -> (Vec<u8>, Cleaned) {
     let mut bridges = None;
     loop {
         let mut out = Vec::new();
-        let mut write = |bytes: &[u8]| {
-            out.extend_from_slice(bytes);
+        let mut write = |bytes: &mut Vec<u8>| {
+            out.append(bytes);
             Ok(())
         };
         let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);

@@ -11,7 +11,7 @@ use crate::{Call, Log};
 pub type Shape = (&'static str, fn(u32) -> Log);
 
 /// All shapes.
-pub const SHAPES: [Shape; 24] = [
+pub const SHAPES: [Shape; 32] = [
     ("line", line),
     ("open_calls", open_calls),
     ("open_calls_apart", open_calls_apart),
@@ -36,6 +36,14 @@ pub const SHAPES: [Shape; 24] = [
     ("reversed", reversed),
     ("inline_agents", inline_agents),
     ("torn_lines", torn_lines),
+    ("texts_and_calls", texts_and_calls),
+    ("thoughts_and_calls", thoughts_and_calls),
+    ("copies_on_branches", copies_on_branches),
+    ("copies_with_roots", copies_with_roots),
+    ("stray_results", stray_results),
+    ("queued_beside", queued_beside),
+    ("interleaved", interleaved),
+    ("commands_beside", commands_beside),
 ];
 
 fn call_block(id: &str) -> Value {
@@ -347,6 +355,118 @@ pub fn torn_lines(n: u32) -> Log {
         log.answer(&format!("Answer {i}."));
     }
     ended(log)
+}
+
+/// Texts and calls of one message in turn, in `n` entries each.
+pub fn texts_and_calls(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.block("msg_1", &json!({ "type": "text", "text": format!("Text {i}.") }));
+        log.block("msg_1", &call_block(&format!("toolu_{i}")));
+    }
+    ended(log)
+}
+
+/// Thinking, blank texts and calls of one message in turn, in `n` entries each.
+pub fn thoughts_and_calls(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.block(
+            "msg_1",
+            &json!({ "type": "thinking", "thinking": format!("Thought {i}."), "signature": "s" }),
+        );
+        log.block("msg_1", &json!({ "type": "text", "text": " " }));
+        log.block("msg_1", &call_block(&format!("toolu_{i}")));
+    }
+    ended(log)
+}
+
+/// One message on each of `n` branches, with another text and another result every time.
+pub fn copies_on_branches(n: u32) -> Log {
+    let mut log = begun();
+    let centre = log.answer("Choose.");
+    for i in 0..n {
+        log.back_to(&centre);
+        log.prompt(&format!("Branch {i}"));
+        copy(&mut log, i);
+    }
+    log
+}
+
+/// One message in each of `n` conversations without a common root, with another text every time.
+pub fn copies_with_roots(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        log.restart();
+        log.prompt(&format!("Beginning {i}"));
+        copy(&mut log, i);
+    }
+    log
+}
+
+fn copy(log: &mut Log, i: u32) {
+    log.block("msg_1", &json!({ "type": "text", "text": format!("Copy {i}.") }));
+    let id = format!("toolu_{i}");
+    let mark = log.block("msg_1", &call_block(&id));
+    log.result(&Call { id, mark }, &format!("result {i}"));
+    log.answer(&format!("Answer {i}."));
+}
+
+/// `n` calls of one message whose results hang on the prompt before it.
+pub fn stray_results(n: u32) -> Log {
+    let mut log = begun();
+    let prompt = log.tip().unwrap_or_default();
+    for i in 0..n {
+        log.block("msg_1", &call_block(&format!("toolu_{i}")));
+    }
+    let answer = log.tip().unwrap_or_default();
+    for i in 0..n {
+        log.back_to(&prompt);
+        user_of(&mut log, &[result_block(&format!("toolu_{i}"), &format!("result {i}"))]);
+    }
+    log.back_to(&answer);
+    ended(log)
+}
+
+/// A chain of `n` queued prompts beside the conversation.
+pub fn queued_beside(n: u32) -> Log {
+    let mut log = begun();
+    let call = log.call("Bash", &json!({ "command": "echo" }));
+    let result = log.result(&call, "result");
+    for i in 0..n {
+        log.entry(
+            "attachment",
+            json!({ "attachment": { "type": "queued_command", "prompt": format!("Queued {i}"), "commandMode": "prompt" } }),
+        );
+    }
+    log.back_to(&result);
+    ended(log)
+}
+
+/// A chain of `n` entries each of two messages in turn.
+pub fn interleaved(n: u32) -> Log {
+    let mut log = begun();
+    for i in 0..n {
+        for id in ["msg_1", "msg_2"] {
+            log.block(id, &json!({ "type": "text", "text": format!("Text {i} of {id}.") }));
+        }
+    }
+    ended(log)
+}
+
+/// `n` local commands attached to the first entry, the last ones of the log.
+pub fn commands_beside(n: u32) -> Log {
+    let mut log = begun();
+    let first = log.tip().unwrap_or_default();
+    log.answer("Answered.");
+    for i in 0..n {
+        log.back_to(&first);
+        let text = format!("<command-name>/export</command-name>\n<command-args>{i}.txt</command-args>");
+        log.entry("user", json!({ "message": { "role": "user", "content": text } }));
+        let told = format!("<local-command-stdout>Exported {i}</local-command-stdout>");
+        log.entry("user", json!({ "message": { "role": "user", "content": told } }));
+    }
+    log
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use crate::terminal::Terminal;
 /// what can be done.
 ///
 /// The measure is the conversation as it was meant: the branch that the newest client takes, with
-/// every link that can be mended.
+/// every link that can be mended. Where that is a branch of nothing but local commands, it is the
+/// conversation that they were typed in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct Args {

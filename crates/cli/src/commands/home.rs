@@ -38,7 +38,7 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
     }
     let demo = match &global.config_dir {
         _ if library.is_demo() => " --demo".to_owned(),
-        Some(dir) => format!(" --config-dir {}", dir.display()),
+        Some(dir) => format!(" --config-dir {}", render::shell_word(&dir.display().to_string())),
         None => String::new(),
     };
     if rows.is_empty() && !listing.is_empty() {
@@ -70,7 +70,8 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
         writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{demo} ls")))?;
     }
     let id = &rows[0].id[..rows[0].id.char_indices().nth(8).map_or(rows[0].id.len(), |(at, _)| at)];
-    let id = look.safe(id);
+    let id = render::shell_word(id);
+    let id = look.safe(&id);
     writeln!(out)?;
     for (command, does) in [
         (format!("rethread{demo} show {id}"), "read it"),

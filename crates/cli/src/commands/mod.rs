@@ -114,9 +114,24 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
     Ok((client, note))
 }
 
+/// How much of a line is spelled at once.
+const PIECE: usize = 1 << 16;
+
 /// Writes a value as one line of JSON.
 pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    out.write_all(&json_bytes(value)?)?;
+    let text = serde_json::to_string(value)?;
+    if holds_hidden(&text) {
+        // A line may be very long.
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+            out.write_all(spelled(piece).as_bytes())?;
+            rest = more;
+        }
+    } else {
+        out.write_all(text.as_bytes())?;
+    }
+    out.write_all(b"\n")?;
     Ok(())
 }
 

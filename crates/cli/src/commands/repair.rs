@@ -120,7 +120,8 @@ fn tell<'c>(
         project.and_then(|dir| dir.file_name()).is_some_and(|name| name == "projects")
     };
     if let Some(id) = row.id.as_ref().filter(|_| row.output.as_ref().is_some_and(in_project)) {
-        writeln!(out, "resume it with: claude --resume {}", look.paint(Style::Id, look.line(id)))?;
+        let command = format!("claude --resume {}", render::shell_word(id));
+        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.line(&command)))?;
     }
     for finding in &row.left {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));

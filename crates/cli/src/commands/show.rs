@@ -16,7 +16,8 @@ use crate::terminal::Terminal;
 
 /// Show the conversation of a session
 ///
-/// Shows the path that the client would go on with; `rethread tree` lists the others. Compactions
+/// Shows the conversation: the path that the client would go on with, unless that has nothing but
+/// local commands, which is said. `rethread tree` lists the others. Compactions
 /// stand where they happened, results under their calls. #12 is message 12: the number never changes
 /// and can be given to --at.
 #[derive(Debug, clap::Args)]

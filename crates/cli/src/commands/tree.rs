@@ -16,7 +16,8 @@ use crate::terminal::Terminal;
 /// Draw the branches of a session
 ///
 /// Every ending of the conversation is a path with a number, which `rethread show --path N` takes.
-/// ● is the path that the client would go on with, ○ what was left behind by a rewind or redo.
+/// ● is the path that the client would go on with, ○ what was left behind by a rewind or redo. If the
+/// client would go on with a local command beside the conversation, that is said at both.
 /// Parallel tool calls, hooks and progress notes make no branches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -126,8 +126,8 @@ impl Cleaned {
 /// Results and inputs with more characters are shortened to so many.
 const LONG: usize = 2000;
 
-/// What takes the bytes of a cleaned log.
-type Write<'w> = &'w mut (dyn FnMut(&[u8]) -> io::Result<()> + Send);
+/// What takes the bytes of a cleaned log, and may keep the buffer that they are in.
+type Write<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Cleans a log while it is read.
 pub struct Cleaner<'c> {
@@ -193,7 +193,7 @@ impl<'c> Cleaner<'c> {
     fn flush(&mut self) {
         if self.failed.is_none() {
             self.cleaned.cleaned += self.out.len() as u64;
-            self.failed = (self.write)(&self.out).err();
+            self.failed = (self.write)(&mut self.out).err();
         }
         self.out.clear();
     }

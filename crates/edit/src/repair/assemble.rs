@@ -4,7 +4,7 @@ use rethread_log::{Content, Entry, read};
 use rethread_model::Kind;
 use rustc_hash::FxHashMap;
 
-use super::Change;
+use super::{Change, LONG};
 use crate::ids::Names;
 use crate::plan::{Item, NewKind, Plan, checkpoint, edited, spell};
 
@@ -16,18 +16,33 @@ pub(super) struct Assembly {
     pub(super) sources: Vec<u32>,
     /// How many bytes the lines in `sources` have.
     counted: usize,
+    /// Only the changes are wanted, not the bytes.
+    dry: bool,
 }
 
 impl Assembly {
     pub(super) fn new(source: &[u8], plan: &Plan<'_>) -> Self {
+        Self::make(source, plan, false)
+    }
+
+    /// Returns whether a plan changes anything.
+    pub(super) fn changes_any(source: &[u8], plan: &Plan<'_>) -> bool {
+        !Self::make(source, plan, true).changes.is_empty()
+    }
+
+    fn make(source: &[u8], plan: &Plan<'_>, dry: bool) -> Self {
         let entries = read(source).entries;
         let names = Names::same();
         let added = added_behind(plan);
         let node_of: FxHashMap<u32, usize> =
             plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
-        let bytes = Vec::with_capacity(source.len() + 4096);
-        let mut out = Self { changes: Vec::new(), bytes, sources: Vec::new(), counted: 0 };
+        let bytes = Vec::with_capacity(if dry { 0 } else { source.len() + 4096 });
+        let mut out = Self { changes: Vec::new(), bytes, sources: Vec::new(), counted: 0, dry };
         for entry in &entries {
+            // One change is enough.
+            if dry && !out.changes.is_empty() {
+                return out;
+            }
             let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
             match node.filter(|&node| !plan.is_same(node)) {
                 Some(node) if plan.is_dropped(node) => {
@@ -49,16 +64,21 @@ impl Assembly {
                 }
                 let why = plan.new[*new].why;
                 for line in lines.split_inclusive(|&b| b == b'\n') {
-                    let (before, after) = (None, Some(line.to_vec()));
-                    out.changes.push(Change { line: entry.line, why, before, after });
+                    out.changes.push(Change::new(entry.line, why, None, Some(line)));
                 }
-                out.bytes.extend_from_slice(&lines);
+                out.put(&lines);
             }
             out.count_lines(entry.line);
         }
         out.end_file(&entries);
         out.count_lines(entries.last().map_or(1, |entry| entry.line));
         out
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        // Only how it ends matters then.
+        let start = if self.dry { bytes.len().saturating_sub(1) } else { 0 };
+        self.bytes.extend_from_slice(&bytes[start..]);
     }
 
     fn count_lines(&mut self, source: u32) {
@@ -75,8 +95,7 @@ impl Assembly {
     }
 
     fn dropped(&mut self, entry: &Entry<'_>, why: Kind) {
-        let before = Some(entry.raw.to_vec());
-        self.changes.push(Change { line: entry.line, why, before, after: None });
+        self.changes.push(Change::new(entry.line, why, Some(entry.raw), None));
         // The end of its line stays with what stands before it on the same line.
         if entry.behind {
             self.end_line();
@@ -88,39 +107,37 @@ impl Assembly {
         let cut = own_line(line);
         let before = own_line(entry.raw);
         self.end_line();
-        self.bytes.extend_from_slice(cut);
+        self.put(cut);
         if entry.before || entry.raw.ends_with(b"\n") {
             self.end_line();
         }
         if cut != before {
-            let (before, after) = (Some(before.to_vec()), Some(cut.to_vec()));
-            self.changes.push(Change { line: entry.line, why, before, after });
+            self.changes.push(Change::new(entry.line, why, Some(before), Some(cut)));
         } else if entry.behind || entry.before {
             self.told_apart(entry);
         }
     }
 
     fn told_apart(&mut self, entry: &Entry<'_>) {
-        let (before, after) = (Some(entry.raw.to_vec()), Some(own_line(entry.raw).to_vec()));
-        self.changes.push(Change { line: entry.line, why: Kind::SeveralObjects, before, after });
+        let (before, after) = (Some(entry.raw), Some(own_line(entry.raw)));
+        self.changes.push(Change::new(entry.line, Kind::SeveralObjects, before, after));
     }
 
     fn untouched(&mut self, entry: &Entry<'_>) {
         match entry.content {
             Content::Object if entry.behind || entry.before => {
-                let line = entry.raw.to_vec();
-                self.object(entry, &line, Kind::SeveralObjects);
+                self.object(entry, entry.raw, Kind::SeveralObjects);
             }
             Content::Object if entry.raw.starts_with(MARK) => {
-                self.bytes.extend_from_slice(&entry.raw[MARK.len()..]);
-                let (before, after) = (Some(entry.raw.to_vec()), Some(entry.raw[MARK.len()..].to_vec()));
-                self.changes.push(Change { line: 1, why: Kind::ByteOrderMark, before, after });
+                self.put(&entry.raw[MARK.len()..]);
+                let (before, after) = (Some(entry.raw), Some(&entry.raw[MARK.len()..]));
+                self.changes.push(Change::new(1, Kind::ByteOrderMark, before, after));
             }
             Content::Value if entry.raw.trim_ascii() == b"null" => self.dropped(entry, Kind::NullLine),
             Content::Junk if entry.raw.contains(&0) => self.dropped(entry, Kind::NulBytes),
             // What begins like an object and does not end is a write that was cut off.
             Content::Junk if entry.raw.trim_ascii().starts_with(b"{") => self.dropped(entry, Kind::CutShort),
-            _ => self.bytes.extend_from_slice(entry.raw),
+            _ => self.put(entry.raw),
         }
     }
 
@@ -131,13 +148,12 @@ impl Assembly {
         }
         self.end_line();
         if last.content == Content::Object && !last.raw.ends_with(b"\n") {
-            let before = last.raw.to_vec();
-            let mut after = before.clone();
-            after.push(b'\n');
             let known = self.changes.iter().any(|change| change.line == last.line);
             if !known {
-                let (before, after) = (Some(before), Some(after));
-                self.changes.push(Change { line: last.line, why: Kind::NoLineBreak, before, after });
+                // Of a very long line its end is enough.
+                let end = &last.raw[last.raw.len().saturating_sub(LONG)..];
+                let after = [end, b"\n"].concat();
+                self.changes.push(Change::new(last.line, Kind::NoLineBreak, Some(end), Some(&after)));
             }
         }
     }

@@ -26,7 +26,7 @@ use assemble::Assembly;
 
 /// A mended session.
 #[derive(Debug, Clone)]
-pub struct Repair {
+pub struct Repair<'a> {
     /// What was found before.
     pub found: Vec<Finding>,
     /// What was changed, in the order of the lines.
@@ -35,8 +35,8 @@ pub struct Repair {
     pub reordered: bool,
     /// What could not be mended.
     pub left: Vec<Finding>,
-    /// The mended session.
-    pub bytes: Vec<u8>,
+    /// The mended session; the source itself if nothing was changed.
+    pub bytes: Cow<'a, [u8]>,
 }
 
 /// A line that was changed.
@@ -46,10 +46,38 @@ pub struct Change {
     pub line: u32,
     /// What it mends.
     pub why: Kind,
-    /// What stood there; nothing if it was added.
+    /// What stood there; nothing if it was added. Of a very long line only the part that differs, with a little around
+    /// it.
     pub before: Option<Vec<u8>>,
-    /// What stands there now; nothing if it was dropped.
+    /// What stands there now; nothing if it was dropped. Of a very long line only a part, too.
     pub after: Option<Vec<u8>>,
+    /// What the line before and the line now hash to.
+    prints: (u128, u128),
+}
+
+/// Lines with more bytes are very long: they are not copied.
+const LONG: usize = 1 << 20;
+/// How much of a very long line is kept around what differs.
+const AROUND: usize = 1 << 10;
+
+impl Change {
+    pub(crate) fn new(line: u32, why: Kind, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
+        let print = |line: Option<&[u8]>| line.map_or(0, |line| xxh3_128(line.trim_ascii_end()));
+        let prints = (print(before), print(after));
+        let (from, to) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let (mut start, mut tail) = (0, 0);
+        if before.is_some() && after.is_some() && from.len().max(to.len()) > LONG {
+            start = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+            let (from, to) = (&from[start..], &to[start..]);
+            tail = from.iter().rev().zip(to.iter().rev()).take_while(|(a, b)| a == b).count();
+        }
+        let part = |line: &[u8]| {
+            let end = (line.len() - tail + AROUND).min(line.len());
+            let part = &line[start.saturating_sub(AROUND)..end];
+            part[..part.len().min(LONG)].to_vec()
+        };
+        Self { line, why, before: before.map(part), after: after.map(part), prints }
+    }
 }
 
 /// How often a repair is repeated until nothing more changes.
@@ -59,7 +87,7 @@ const MAX_ROUNDS: usize = 4;
 ///
 /// What is mended may bring something to light that was out of sight before, so it is looked at until
 /// nothing more changes: to repair a repaired session changes nothing.
-pub fn repair(bytes: &[u8]) -> Repair {
+pub fn repair(bytes: &[u8]) -> Repair<'_> {
     let (mut repair, mut sources) = once(bytes);
     for _ in 1..MAX_ROUNDS {
         if repair.changes.is_empty() && !repair.reordered {
@@ -69,7 +97,8 @@ pub fn repair(bytes: &[u8]) -> Repair {
         if next.changes.is_empty() && !next.reordered {
             break;
         }
-        let mut changes = next.changes;
+        let Repair { mut changes, bytes: mended, left, reordered, .. } = next;
+        let mended = mended.into_owned();
         for change in &mut changes {
             let at = (change.line as usize).saturating_sub(1);
             change.line = sources.get(at).copied().unwrap_or(change.line);
@@ -79,8 +108,8 @@ pub fn repair(bytes: &[u8]) -> Repair {
             .iter()
             .map(|&line| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line))
             .collect();
-        (repair.bytes, repair.left) = (next.bytes, next.left);
-        repair.reordered |= next.reordered;
+        (repair.bytes, repair.left) = (mended.into(), left);
+        repair.reordered |= reordered;
     }
     repair.changes.sort_by_key(|change| change.line);
     if repair.changes.is_empty() && !repair.reordered {
@@ -99,7 +128,7 @@ pub fn repair(bytes: &[u8]) -> Repair {
             let finding = Finding { line, kind, severity, detail, clients, lost };
             let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
             let (changes, reordered) = (Vec::new(), false);
-            Repair { found: repair.found, changes, reordered, left, bytes: bytes.to_vec() }
+            Repair { found: repair.found, changes, reordered, left, bytes: bytes.into() }
         }
     }
 }
@@ -151,40 +180,54 @@ fn hash_of(text: &str) -> u128 {
 fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
     let session = Session::read(bytes);
     let resumed = resume(&session.facts, Client::NEWEST);
-    let wire = Reader::new(&session, bytes).wire(&resumed, Client::NEWEST, "");
-    for block in wire.iter().flat_map(|message| &message.blocks) {
-        // What the client puts in itself comes from no entry.
-        if block.node.is_none() {
-            continue;
-        }
-        let json = block.json();
-        let text = json.get("text").or_else(|| json.get("content")).and_then(Json::as_str);
-        if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-            take(text);
+    let reader = Reader::new(&session, bytes);
+    for some in resumed.messages.chunks(MESSAGES_AT_ONCE) {
+        let wire = reader.wire_part(&resumed, some, Client::NEWEST, "");
+        for block in wire.iter().flat_map(|message| &message.blocks) {
+            // What the client puts in itself comes from no entry.
+            if block.node.is_none() {
+                continue;
+            }
+            let json = block.json();
+            let text = json.get("text").or_else(|| json.get("content")).and_then(Json::as_str);
+            if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+                take(text);
+            }
         }
     }
 }
 
-impl Repair {
+/// How many messages are put into words at a time.
+const MESSAGES_AT_ONCE: usize = 16;
+
+impl Repair<'_> {
+    /// Copies the session if nothing was changed, so that the source is no longer needed.
+    pub fn into_owned(self) -> Repair<'static> {
+        let Self { found, changes, reordered, left, bytes } = self;
+        Repair { found, changes, reordered, left, bytes: bytes.into_owned().into() }
+    }
+
     /// Adds changes to what has been changed already: a line that is changed twice was changed once.
     fn take_over(&mut self, changes: Vec<Change>) {
-        let key = |line: u32, bytes: &[u8]| (line, xxh3_128(bytes.trim_ascii_end()));
         // What stands in each line now. Thousands of entries may have been added behind one line.
         let mut standing: FxHashMap<(u32, u128), VecDeque<usize>> = FxHashMap::default();
         for (at, change) in self.changes.iter().enumerate() {
-            if let Some(after) = &change.after {
-                standing.entry(key(change.line, after)).or_default().push_back(at);
+            if change.after.is_some() {
+                standing.entry((change.line, change.prints.1)).or_default().push_back(at);
             }
         }
         let mut undone: FxHashSet<usize> = FxHashSet::default();
         for change in changes {
-            let before = change.before.as_deref().map(|before| key(change.line, before));
+            let before = change.before.as_ref().map(|_| (change.line, change.prints.0));
             let earlier = before.and_then(|before| standing.get_mut(&before)?.pop_front());
             match earlier {
                 Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
                     undone.insert(at);
                 }
-                Some(at) => self.changes[at].after = change.after,
+                Some(at) => {
+                    self.changes[at].after = change.after;
+                    self.changes[at].prints.1 = change.prints.1;
+                }
                 None => self.changes.push(change),
             }
         }
@@ -197,27 +240,25 @@ impl Repair {
 }
 
 /// Mends what is in sight; returns also which line of the source each line comes from.
-fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
+fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
     let session = Session::read(bytes);
     let found = check(&session, &Client::IN_USE);
     let Prepared { bytes: ready, session, meant, changes: prepared, reordered } = prepare(bytes, session);
     let reader = Reader::new(&session, &ready);
     let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
     plan.mend();
-    let assembly = Assembly::new(&ready, &plan);
+    let changes_any = Assembly::changes_any(&ready, &plan);
     let untouched = |found: Vec<Finding>| {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         let changes = Vec::new();
-        (Repair { found, changes, reordered: false, left, bytes: bytes.to_vec() }, Vec::new())
+        (Repair { found, changes, reordered: false, left, bytes: bytes.into() }, Vec::new())
     };
-    let faultless = assembly.changes.is_empty() && prepared.is_empty() && !reordered && !plan.misplaced;
+    let faultless = !changes_any && prepared.is_empty() && !reordered && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
     if meant.chain.is_empty() || faultless && !harmed {
-        drop(assembly);
         return untouched(found);
     }
     plan.lay_in_line();
-    drop(assembly);
     let mut assembly = Assembly::new(&ready, &plan);
     let (mut left, agree) = look_again(&assembly.bytes);
     if !left.is_empty() || !agree {
@@ -234,7 +275,7 @@ fn once(bytes: &[u8]) -> (Repair, Vec<u32>) {
     if faultless && left.iter().any(in_use) {
         return untouched(found);
     }
-    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes };
+    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
     whole.take_over(assembly.changes);
     (whole, assembly.sources)
 }
@@ -326,8 +367,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> (Vec<u8>, Vec<Chan
         out.extend_from_slice(&after);
         done = start + raw.len();
         let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
-        let (before, after) = (Some(raw.to_vec()), Some(after));
-        changes.push(Change { line: place.line, why, before, after });
+        changes.push(Change::new(place.line, why, Some(raw), Some(&after)));
     }
     out.extend_from_slice(&bytes[done..]);
     (out, changes)

@@ -83,7 +83,7 @@ pub(super) fn messages(
         }
     }
     out.flush_turn(&mut turn_waits);
-    let mut out = out.rows;
+    let mut out = out.finish();
     if client >= Client::V2_1_325 {
         out = drop_empty_text(client, out);
     }
@@ -182,8 +182,8 @@ struct Out {
     /// User messages without any result, which no answer is joined over, oldest first.
     fences: Vec<usize>,
     last_answer: Option<usize>,
-    /// The messages that hold a blank text or a call, whose parts are looked at whenever one is added.
-    with_calls: FxHashSet<usize>,
+    /// How the parts of messages stand that hold a blank text or a call, which may move or go.
+    answers: FxHashMap<usize, Answer>,
 }
 
 impl Out {
@@ -196,7 +196,7 @@ impl Out {
             by_id: FxHashMap::default(),
             fences: Vec::new(),
             last_answer: None,
-            with_calls: FxHashSet::default(),
+            answers: FxHashMap::default(),
         }
     }
 
@@ -218,7 +218,7 @@ impl Out {
             RowKind::User if !row.has(Sort::Result) => self.fences.push(at),
             RowKind::Assistant => {
                 if row.parts.iter().any(moves_others) {
-                    self.with_calls.insert(at);
+                    self.answers.insert(at, Answer::new(self.client, &row.parts));
                 }
                 self.by_id.insert(row.id, at);
                 self.last_answer = Some(at);
@@ -228,17 +228,24 @@ impl Out {
         self.rows.push(row);
     }
 
-    /// Joins a row of an answer to its message. Thousands of rows may be joined, so that all parts are looked at
-    /// again only where some may move or go.
+    /// Joins a row of an answer to its message.
     fn join_answer(&mut self, at: usize, mut row: Row) {
+        let parts = &mut self.rows[at].parts;
         if row.parts.iter().any(moves_others) {
-            self.with_calls.insert(at);
+            self.answers.entry(at).or_insert_with(|| Answer::new(self.client, parts));
         }
-        if self.with_calls.contains(&at) {
-            join_answers(self.client, &mut self.rows[at], row);
-        } else {
-            self.rows[at].parts.append(&mut row.parts);
+        match self.answers.get_mut(&at) {
+            Some(answer) => answer.join(self.client, parts, row.parts),
+            None => parts.append(&mut row.parts),
         }
+    }
+
+    /// Returns the messages, each with the calls that were kept apart at its end.
+    fn finish(mut self) -> Vec<Row> {
+        for (at, mut answer) in self.answers {
+            self.rows[at].parts.append(&mut answer.calls);
+        }
+        self.rows
     }
 
     fn add_user(&mut self, row: Row) {
@@ -325,53 +332,143 @@ fn join_note(client: Client, turns: bool, into: &mut Row, mut row: Row) {
     }
 }
 
-fn join_answers(client: Client, into: &mut Row, mut row: Row) {
-    // Calls behind what was in order before need no second look.
-    let blank = |part: &Part| part.sort == Sort::Blank;
-    let calls = row.parts.iter().all(|part| part.sort == Sort::Call);
-    if calls && into.parts.last().is_some_and(|part| part.sort == Sort::Call) {
-        return into.parts.append(&mut row.parts);
-    }
-    if client < Client::V2_1_200 && !into.parts.iter().any(blank) && !row.parts.iter().any(blank) {
-        return into.parts.append(&mut row.parts);
-    }
-    into.parts.append(&mut row.parts);
-    let parts = &mut into.parts;
-    if client >= Client::V2_1_112 {
-        let thinking = |at: usize| parts.get(at).is_some_and(|part| part.sort.is_thinking());
-        let keeps: Vec<bool> = (0..parts.len())
-            .map(|at| {
-                let parts_them = client >= Client::V2_1_200 && at > 0 && thinking(at - 1) && thinking(at + 1);
-                parts[at].sort != Sort::Blank || parts_them
-            })
-            .collect();
-        if parts.iter().zip(&keeps).any(|(part, &keep)| keep && !part.sort.is_thinking()) {
-            let mut keeps = keeps.into_iter();
-            parts.retain(|_| keeps.next().unwrap_or(true));
+/// How the parts of an answer stand while rows are joined to it.
+///
+/// Whenever a row is added, blank texts go and calls move behind everything else. Thousands of rows may be added, so
+/// that all parts are looked at once, and then only what is new: what has stayed so far stays.
+#[derive(Default)]
+struct Answer {
+    /// The calls that stand behind the other parts, where some had to move; they are put back in the end.
+    calls: Vec<Part>,
+    /// The order stays as it is: the client moves no calls, or moving them would bring thinking blocks together.
+    fixed: bool,
+    /// Some part is neither thinking nor a text that goes. Until then blank texts stay.
+    full: bool,
+    /// Blank texts went, if any.
+    looked_at: bool,
+}
+
+impl Answer {
+    fn new(client: Client, parts: &[Part]) -> Self {
+        let is_call = |part: &Part| part.sort == Sort::Call;
+        let calls_end = parts.iter().skip_while(|part| !is_call(part)).all(is_call);
+        let stays = |at: usize| stays(client, None, parts, at) && !parts[at].sort.is_thinking();
+        Self {
+            calls: Vec::new(),
+            fixed: client < Client::V2_1_200 || !calls_end,
+            full: (0..parts.len()).any(stays),
+            looked_at: false,
         }
     }
-    if client >= Client::V2_1_200 {
-        calls_last(parts);
+
+    /// Adds the parts of a row to those of the message.
+    fn join(&mut self, client: Client, into: &mut Vec<Part>, mut row: Vec<Part>) {
+        let is_call = |part: &Part| part.sort == Sort::Call;
+        if client < Client::V2_1_112 {
+            return into.append(&mut row);
+        }
+        if row.iter().all(is_call) && self.calls.last().or(into.last()).is_some_and(is_call) {
+            let end = if self.calls.is_empty() { into } else { &mut self.calls };
+            return end.append(&mut row);
+        }
+        if self.looked_at {
+            let before = self.calls.last().or(into.last()).map(|part| part.sort);
+            retain_staying(client, before, &mut row);
+            return self.add(into, row);
+        }
+        // The last part so far may stay because of what follows.
+        let start = into.len().saturating_sub(1);
+        let before = start.checked_sub(1).and_then(|at| into.get(at)).map(|part| part.sort);
+        into.append(&mut row);
+        let new = &into[start..];
+        self.full |= (0..new.len()).any(|at| stays(client, before, new, at) && !new[at].sort.is_thinking());
+        if !self.full {
+            return;
+        }
+        retain_staying(client, None, into);
+        self.looked_at = true;
+        if client >= Client::V2_1_200 {
+            calls_last(into);
+            self.fixed = !into.iter().skip_while(|part| !is_call(part)).all(is_call);
+        }
+    }
+
+    /// Adds parts that stay, calls behind everything else unless that brings thinking blocks together.
+    fn add(&mut self, into: &mut Vec<Part>, mut row: Vec<Part>) {
+        if self.fixed {
+            return into.append(&mut row);
+        }
+        if self.calls.is_empty() {
+            let n_calls = into.iter().rev().take_while(|part| part.sort == Sort::Call).count();
+            self.calls = into.split_off(into.len() - n_calls);
+        }
+        let mut order = Order { called: !self.calls.is_empty(), ..Order::default() };
+        order.between = order.called;
+        order.was_thinking = into.last().is_some_and(|part| part.sort.is_thinking());
+        row.iter().for_each(|part| order.look_at(part));
+        if order.clash {
+            self.fixed = true;
+            into.append(&mut self.calls);
+            return into.append(&mut row);
+        }
+        let (mut calls, mut others) = row.into_iter().partition(|part| part.sort == Sort::Call);
+        self.calls.append(&mut calls);
+        into.append(&mut others);
+    }
+}
+
+/// Returns whether a part stays in an answer: blank texts go, but since 2.1.200 not between two thinking blocks.
+/// `before` is what stands before the parts.
+fn stays(client: Client, before: Option<Sort>, parts: &[Part], at: usize) -> bool {
+    let before = at.checked_sub(1).map_or(before, |at| Some(parts[at].sort));
+    let thinking = |sort: Option<Sort>| sort.is_some_and(Sort::is_thinking);
+    let between = || thinking(before) && thinking(parts.get(at + 1).map(|part| part.sort));
+    parts[at].sort != Sort::Blank || client >= Client::V2_1_200 && between()
+}
+
+fn retain_staying(client: Client, before: Option<Sort>, parts: &mut Vec<Part>) {
+    if !parts.iter().any(|part| part.sort == Sort::Blank) {
+        return;
+    }
+    let keeps: Vec<bool> = (0..parts.len()).map(|at| stays(client, before, parts, at)).collect();
+    let mut keeps = keeps.into_iter();
+    parts.retain(|_| keeps.next().unwrap_or(true));
+}
+
+/// What was seen of the order of calls and other parts so far.
+#[derive(Default)]
+struct Order {
+    called: bool,
+    /// Something follows a call.
+    after: bool,
+    /// Two thinking blocks have nothing but calls between them.
+    clash: bool,
+    /// The last part that is no call is thinking.
+    was_thinking: bool,
+    /// Calls follow it.
+    between: bool,
+}
+
+impl Order {
+    fn look_at(&mut self, part: &Part) {
+        if part.sort == Sort::Call {
+            self.called = true;
+            self.between = true;
+        } else {
+            self.after |= self.called;
+            let thinking = part.sort.is_thinking();
+            self.clash |= thinking && self.was_thinking && self.between;
+            self.was_thinking = thinking;
+            self.between = false;
+        }
     }
 }
 
 /// Moves calls to the end, unless that would bring two thinking blocks together.
 fn calls_last(parts: &mut [Part]) {
-    let (mut called, mut after, mut clash) = (false, false, false);
-    let (mut was_thinking, mut between) = (false, false);
-    for part in parts.iter() {
-        if part.sort == Sort::Call {
-            called = true;
-            between = true;
-        } else {
-            after |= called;
-            let thinking = part.sort.is_thinking();
-            clash |= thinking && was_thinking && between;
-            was_thinking = thinking;
-            between = false;
-        }
-    }
-    if after && !clash {
+    let mut order = Order::default();
+    parts.iter().for_each(|part| order.look_at(part));
+    if order.after && !order.clash {
         parts.sort_by_key(|part| part.sort == Sort::Call);
     }
 }
@@ -455,4 +552,64 @@ fn place_turns(client: Client, rows: Vec<Row>) -> Vec<Row> {
         }
     }
     if changed { join_neighbours(client, out) } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::request::What;
+    use super::*;
+
+    fn part(sort: Sort, n: u32) -> Part {
+        Part { sort, what: What::Block(n, 0), ..Part::words("") }
+    }
+
+    /// Joins a row in the plainest way: all parts are looked at again.
+    fn join_plainly(client: Client, parts: &mut Vec<Part>, mut row: Vec<Part>) {
+        let calls = row.iter().all(|part| part.sort == Sort::Call);
+        let behind_calls = calls && parts.last().is_some_and(|part| part.sort == Sort::Call);
+        parts.append(&mut row);
+        if behind_calls || client < Client::V2_1_112 {
+            return;
+        }
+        let keeps = |at: usize| stays(client, None, parts, at);
+        if (0..parts.len()).any(|at| keeps(at) && !parts[at].sort.is_thinking()) {
+            retain_staying(client, None, parts);
+        }
+        if client >= Client::V2_1_200 {
+            calls_last(parts);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn rows_are_joined_as_if_all_parts_were_looked_at_again(
+            rows in proptest::collection::vec(proptest::collection::vec(0..5usize, 1..4), 1..9),
+        ) {
+            const SORTS: [Sort; 5] = [Sort::Text, Sort::Thinking, Sort::Redacted, Sort::Call, Sort::Blank];
+            for client in [Client::V2_1_76, Client::V2_1_112, Client::V2_1_200, Client::V2_1_325] {
+                let mut n = 0;
+                let mut rows: Vec<Vec<Part>> = rows
+                    .iter()
+                    .map(|row| row.iter().map(|&sort| { n += 1; part(SORTS[sort], n) }).collect())
+                    .collect();
+                let mut out = Out::new(client, false, 1);
+                let mut plain = rows.remove(0);
+                if client >= Client::V2_1_200 {
+                    calls_last(&mut plain);
+                }
+                out.push(Row::put_in(RowKind::Assistant, plain.clone()));
+                for row in rows {
+                    join_plainly(client, &mut plain, row.clone());
+                    out.join_answer(0, Row::put_in(RowKind::Assistant, row));
+                }
+                let found = out.finish().remove(0).parts;
+                let order = |parts: &[Part]| parts.iter().map(|part| part.what).collect::<Vec<_>>();
+                prop_assert_eq!(order(&found), order(&plain));
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A document as data: one JSON object, an item to a line.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use rethread_model::Usage;
@@ -152,7 +153,11 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
 }
 
 /// Takes out of a block what is not to be shown, and puts in what was shortened.
-fn shown(document: &Document<'_>, part: &Part<'_>, block: Box<RawValue>) -> Option<Box<RawValue>> {
+fn shown<'a>(
+    document: &Document<'_>,
+    part: &Part<'_>,
+    block: Cow<'a, RawValue>,
+) -> Option<Cow<'a, RawValue>> {
     let text = block.get();
     // Most blocks stay as they are.
     let thinks = !document.thinking && text.contains("thinking");
@@ -183,7 +188,7 @@ fn shown(document: &Document<'_>, part: &Part<'_>, block: Box<RawValue>) -> Opti
             None => {}
         }
     }
-    serde_json::value::to_raw_value(&value).ok()
+    serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
 }
 
 /// Leaves the data of pictures and documents out of a block.

@@ -161,7 +161,7 @@ impl Library {
             removed_file: beside.removed.map(|path| path.to_string_lossy().into_owned()),
             warnings: beside.warnings,
             cwd: cwd_of(source, options, &gist),
-            resume: target.as_ref().map(|_| format!("claude --resume {id}")),
+            resume: target.as_ref().map(|_| format!("claude --resume {}", rethread_render::shell_word(&id))),
             path: target.map(|path| path.to_string_lossy().into_owned()),
         })
     }
@@ -331,7 +331,8 @@ impl Library {
                     // What the recipe cannot see, the repair does.
                     let made = cloned.bytes();
                     unchanged(&read, source)?;
-                    let repaired = edit::repair(&made.map_err(failed)?);
+                    let made = made.map_err(failed)?;
+                    let repaired = edit::repair(&made);
                     part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());

@@ -136,9 +136,10 @@ impl ExportLog {
         self.loaded.source.error(source)
     }
 
-    /// Returns what is shown on the way to a step, after another.
-    pub(crate) fn passage(&self, step: usize, after: Option<usize>) -> Passage<'_> {
-        Passage::to(self.session(), &self.layout, &self.text, step, after)
+    /// Returns what is shown on the way to a step, after another; with `joins`, copied messages also show what they
+    /// have only on other branches.
+    pub(crate) fn passage(&self, step: usize, after: Option<usize>, joins: bool) -> Passage<'_> {
+        Passage::to(self.session(), &self.layout, &self.text, (step, after), joins)
     }
 
     /// Returns what a subagent said and did.

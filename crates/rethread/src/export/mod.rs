@@ -329,15 +329,17 @@ impl Export<'_> {
                 parts.push(Part {
                     session: &log.loaded.source.file.id,
                     prefix: format!("e{}-", i + 1),
-                    items: log.passage(before.step, None),
+                    items: log.passage(before.step, None, true),
                     side: side(log, &started_before[&before.session]),
                 });
             }
             let after = cut.as_ref().map(|cut| cut.step);
+            // Where all paths in full would be too much, the documents of other branches have what is there.
+            let joins = !plan.at_forks || row.path.is_current();
             parts.push(Part {
                 session: &survey.name,
                 prefix: String::new(),
-                items: own.log.passage(row.path.step, after),
+                items: own.log.passage(row.path.step, after, joins),
                 side: side(&own.log, &started),
             });
             let mut head = head::path_head(survey, row, &parts, &before, cut.is_some());

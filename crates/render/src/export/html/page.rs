@@ -25,6 +25,8 @@ const PAGE_MESSAGES: usize = 200;
 pub(super) struct Pages<'w> {
     out: &'w mut dyn Write,
     held: String,
+    /// How much the page has.
+    bytes: usize,
     n: usize,
     messages: usize,
 }
@@ -32,7 +34,7 @@ pub(super) struct Pages<'w> {
 impl<'w> Pages<'w> {
     /// Begins behind the head.
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, held: String::new(), n: 1, messages: 0 }
+        Self { out, held: String::new(), bytes: 0, n: 1, messages: 0 }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -44,15 +46,22 @@ impl<'w> Pages<'w> {
     /// Puts an item on the page, or on the next.
     pub(super) fn take(&mut self, item: &mut String) -> io::Result<()> {
         let room = if self.n == 1 { FIRST_BYTES } else { PAGE_BYTES };
-        let full = self.held.len() + item.len() > room || self.messages >= PAGE_MESSAGES;
+        let full = self.bytes + item.len() > room || self.messages >= PAGE_MESSAGES;
         if full && self.messages > 0 {
             self.flush()?;
             self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
             self.n += 1;
-            self.messages = 0;
+            (self.bytes, self.messages) = (0, 0);
             write!(self.out, "<script type=\"text/plain\" class=\"chunk\" data-page=\"{}\">", self.n)?;
         }
         self.messages += usize::from(!item.is_empty());
+        self.bytes += item.len();
+        if item.len() > PAGE_BYTES {
+            // It may be very long, so it is not copied.
+            self.flush()?;
+            self.out.write_all(item.as_bytes())?;
+            *item = String::new();
+        }
         self.held.push_str(item);
         item.clear();
         Ok(())

@@ -10,8 +10,11 @@ use crate::export::safe::clean;
 
 /// Returns whether a `<` could begin HTML or an autolink in any renderer.
 pub(super) fn opens_tag(text: &[u8], at: usize) -> bool {
+    // Beyond ASCII there are letters that some renderers fold into ASCII ones.
     text[at] == b'<'
-        && text.get(at + 1).is_some_and(|&b| b.is_ascii_alphabetic() || matches!(b, b'/' | b'!' | b'?'))
+        && text
+            .get(at + 1)
+            .is_some_and(|&b| b.is_ascii_alphabetic() || !b.is_ascii() || matches!(b, b'/' | b'!' | b'?'))
 }
 
 /// Returns whether code holds something that would act if a renderer did not take it for code.
