@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use rethread_log::{BlockKind, Json, Key, Line, unescape};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
 
 use crate::id::Uid;
 use crate::view::Reader;
@@ -118,6 +118,9 @@ fn words_key(line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
     xxh3_64(spelled)
 }
 
+/// Strings with more bytes are spelled by their hash and not copied.
+const LONG: usize = 1 << 20;
+
 /// Spells a JSON value without blanks and with its strings unescaped, each with its length before it:
 /// two spellings of one value become the same bytes, two values never do.
 fn spell(value: &[u8], out: &mut Vec<u8>) {
@@ -136,7 +139,11 @@ fn spell(value: &[u8], out: &mut Vec<u8>) {
         let text = unescape(&rest[..end]);
         out.push(b'"');
         out.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
+        if text.len() > LONG {
+            out.extend_from_slice(&xxh3_128(text.as_bytes()).to_le_bytes());
+        } else {
+            out.extend_from_slice(text.as_bytes());
+        }
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     plain(rest, out);

@@ -119,7 +119,11 @@ impl<'a> BlockView<'a> {
     pub fn readable(&self) -> Cow<'a, str> {
         match self.text() {
             Cow::Borrowed(text) => crate::prompt::readable(text),
-            Cow::Owned(text) => Cow::Owned(crate::prompt::readable(&text).into_owned()),
+            Cow::Owned(text) => match crate::prompt::readable(&text) {
+                // It may be very long.
+                Cow::Borrowed(whole) if whole.len() == text.len() => Cow::Owned(text),
+                other => Cow::Owned(other.into_owned()),
+            },
         }
     }
 

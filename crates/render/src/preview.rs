@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use rethread_log::Json;
+use rethread_log::{Json, unescape};
 use rethread_model::{Client, Refusal, Resume, WireMessage, describe_media, one_line};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -86,13 +86,20 @@ fn start(text: &str) -> String {
     line
 }
 
+/// The beginning of a string on one line. Only what is shown of it is unescaped, for it may be very long.
+fn start_of(json: Option<Json<'_>>) -> String {
+    let inner = json.and_then(Json::inner).unwrap_or_default();
+    // An escape has at most six bytes, so the end of this is not shown if it is not the end.
+    start(&unescape(&inner[..inner.len().min(8 * MAX_LINE)]))
+}
+
 /// A block in a few words.
 fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     let text = |key: &str| block.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = text("type");
     match &*kind {
-        "text" => (said, start(&text("text"))),
-        "thinking" => (Style::Dim, format!("thinking: {}", start(&text("thinking")))),
+        "text" => (said, start_of(block.get("text"))),
+        "thinking" => (Style::Dim, format!("thinking: {}", start_of(block.get("thinking")))),
         "redacted_thinking" => (Style::Dim, "thinking, encrypted".to_owned()),
         "tool_use" => {
             let input =
@@ -101,13 +108,13 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
         }
         "tool_result" => {
             let content = block.get("content");
-            let words = content.and_then(Json::as_str).or_else(|| {
+            let words = content.filter(|content| content.is_string()).or_else(|| {
                 let items = content.map(Json::items).into_iter().flatten();
-                items.into_iter().find_map(|item| item.get("text")?.as_str())
+                items.into_iter().find_map(|item| item.get("text").filter(|text| text.is_string()))
             });
             let failed = block.get("is_error").is_some_and(|error| error.raw() == b"true");
             let mark = if failed { "error: " } else { "result: " };
-            (Style::Tool, format!("{mark}{}", start(&words.unwrap_or_default())))
+            (Style::Tool, format!("{mark}{}", start_of(words)))
         }
         _ => (Style::Tool, describe_media(block)),
     }

@@ -15,7 +15,7 @@ pub(crate) mod tree;
 pub(crate) mod util;
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,20 +119,33 @@ const PIECE: usize = 1 << 16;
 
 /// Writes a value as one line of JSON.
 pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string(value)?;
-    if holds_hidden(&text) {
-        // A line may be very long.
-        let mut rest = &text[..];
-        while !rest.is_empty() {
-            let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
-            out.write_all(spelled(piece).as_bytes())?;
-            rest = more;
-        }
-    } else {
-        out.write_all(text.as_bytes())?;
-    }
+    serde_json::to_writer(Spelling(&mut *out), value)?;
     out.write_all(b"\n")?;
     Ok(())
+}
+
+/// Writes JSON with its hidden characters spelled as escapes. A line may be very long, so it is not held.
+struct Spelling<W>(W);
+
+impl<W: Write> Write for Spelling<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // JSON is written in pieces that are texts.
+        let mut rest = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+            if holds_hidden(piece) {
+                self.0.write_all(spelled(piece).as_bytes())?;
+            } else {
+                self.0.write_all(piece.as_bytes())?;
+            }
+            rest = more;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Spells a value as one line of JSON that a terminal shows and never obeys: characters that hide or
@@ -177,6 +190,9 @@ mod tests {
         for c in (0x7f..0x11_0000).filter_map(char::from_u32).filter(|&c| hides(c)) {
             let value = format!("naïve {c} – text");
             let line = String::from_utf8(json_bytes(&value).expect("a string")).expect("text");
+            let mut written = Vec::new();
+            json_line(&mut written, &value).expect("written");
+            assert_eq!(written, line.as_bytes(), "{c:?}");
             assert!(!line.trim_end().contains(hides), "{c:?}");
             assert_eq!(serde_json::from_str::<String>(&line).expect("JSON"), value);
         }

@@ -6,7 +6,7 @@ use rethread_model::{Kind, Role, Sort};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BlockEdit, CopyEdit, Item, NewKind, Plan};
-use crate::splice::{Splice, string};
+use crate::splice::Splice;
 
 /// A block on the way.
 #[derive(Debug, Clone, Copy)]
@@ -230,8 +230,11 @@ fn text_of_result(content: Json<'_>) -> Vec<Vec<u8>> {
 
 /// Spells a text block.
 pub(super) fn text_block(text: &str) -> Vec<u8> {
-    let mut block = br#"{"type":"text","text":"#.to_vec();
-    block.extend(string(text));
+    // It may be very long, so it is spelled in its place.
+    let mut block = Vec::with_capacity(text.len() + 32);
+    block.extend_from_slice(br#"{"type":"text","text":"#);
+    let spelled = serde_json::to_writer(&mut block, text);
+    debug_assert!(spelled.is_ok(), "memory takes everything");
     block.push(b'}');
     block
 }

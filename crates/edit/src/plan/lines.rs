@@ -1,5 +1,7 @@
 //! The lines of a plan, as they are written.
 
+use std::borrow::Cow;
+
 use rethread_log::{BlockKind, Json, Key, MessageSpans};
 use rustc_hash::FxHashSet;
 
@@ -86,42 +88,53 @@ fn edit_message(
     let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
     let spans: Vec<_> = splice.line.blocks.clone();
-    let mut list: Vec<Vec<u8>> = Vec::new();
+    // A block may be very long, so none is copied that goes or is replaced.
+    let mut list: Vec<Cow<'_, [u8]>> = Vec::new();
     for (at, span) in spans.iter().enumerate() {
-        let raw = span.whole.of(splice.raw);
-        // Thinking is signed and stays as it is.
-        let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
-        let raw = match is_short(at) {
-            true if edit.replaced_by.is_some() => {
-                names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)))
+        let block = || {
+            let raw = span.whole.of(splice.raw);
+            // Thinking is signed and stays as it is.
+            let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
+            match is_short(at) {
+                true if edit.replaced_by.is_some() => {
+                    names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)))
+                }
+                true => names.with_results(without(raw, &within(span.whole, cut_out))),
+                false if signed => raw.to_vec(),
+                false => names.with_results(raw.to_vec()),
             }
-            true => names.with_results(without(raw, &within(span.whole, cut_out))),
-            false if signed => raw.to_vec(),
-            false => names.with_results(raw.to_vec()),
         };
         match edit.blocks.get(&at) {
             Some(BlockEdit::Remove) => {}
-            Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().cloned()),
+            Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().map(|block| block.into())),
             Some(BlockEdit::Rename(id)) => {
-                let block = with_id(&raw, id);
+                let block = with_id(&block(), id);
                 if whole {
-                    list.push(block);
+                    list.push(block.into());
                 } else {
                     splice.replace(span.whole, block);
                 }
             }
             None => {
                 if whole {
-                    list.push(raw);
+                    list.push(block().into());
                 } else if is_short(at) {
-                    splice.replace(span.whole, raw);
+                    let block = block();
+                    splice.replace(span.whole, block);
                 }
             }
         }
     }
     if whole {
-        let mut content = vec![b'['];
-        content.extend(list.join(&b","[..]));
+        let len: usize = list.iter().map(|block| block.len() + 1).sum();
+        let mut content = Vec::with_capacity(len + 2);
+        content.push(b'[');
+        for (at, block) in list.into_iter().enumerate() {
+            if at > 0 {
+                content.push(b',');
+            }
+            content.extend_from_slice(&block);
+        }
         content.push(b']');
         splice.replace(message.content, content);
     }

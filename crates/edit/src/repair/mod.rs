@@ -306,8 +306,7 @@ fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
     if reordered {
         ready.read(in_order(bytes, &ready.session));
     }
-    let (edited, changes) = first_edits(&ready.session, &ready.bytes, true);
-    if !changes.is_empty() {
+    if let Some((edited, changes)) = first_edits(&ready.session, &ready.bytes, true) {
         ready.read(edited);
         ready.changes = changes;
     }
@@ -324,10 +323,11 @@ pub(crate) fn readied<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Op
         return None;
     }
     if !scrambled {
-        return Some(first_edits(session, bytes(), false).0);
+        return first_edits(session, bytes(), false).map(|(edited, _)| edited);
     }
     let ordered = in_order(bytes(), session);
-    Some(first_edits(&Session::read(&ordered), &ordered, false).0)
+    let edited = first_edits(&Session::read(&ordered), &ordered, false);
+    Some(edited.map_or(ordered, |(edited, _)| edited))
 }
 
 fn lacks_id(node: &rethread_model::Node) -> bool {
@@ -335,8 +335,9 @@ fn lacks_id(node: &rethread_model::Node) -> bool {
 }
 
 /// Gives answers without a message id one: rows that hang on each other are one message. If every
-/// entry is a subagent's, they become entries of a session of its own, if that is wanted.
-fn first_edits(session: &Session, bytes: &[u8], own: bool) -> (Vec<u8>, Vec<Change>) {
+/// entry is a subagent's, they become entries of a session of its own, if that is wanted. Returns nothing if nothing
+/// changes.
+fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, Vec<Change>)> {
     let facts = &session.facts;
     let all_side = own && facts.all_sidechain();
     let mut ids: FxHashMap<usize, String> = FxHashMap::default();
@@ -369,8 +370,11 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> (Vec<u8>, Vec<Chan
         let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
         changes.push(Change::new(place.line, why, Some(raw), Some(&after)));
     }
+    if changes.is_empty() {
+        return None;
+    }
     out.extend_from_slice(&bytes[done..]);
-    (out, changes)
+    Some((out, changes))
 }
 
 /// What of a mended session is still lost or refused by any client, and whether all send the same.

@@ -3,6 +3,8 @@
 //! A part counts as sent if the client sends that very block, or another with the same content in the same
 //! message or for the same call: where history was written twice, clients send one of the two.
 
+use std::cell::RefCell;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Findings, Kind, Severity, index};
@@ -234,6 +236,9 @@ struct Causes<'a> {
     /// The line after which clients resume in place of the conversation.
     left_at: Option<u32>,
     sent: Sent<'a>,
+    /// Entries between queued prompts and the words that they were attached to, and whether those are on the client's
+    /// path: thousands of prompts may hang on each other.
+    followed: RefCell<FxHashMap<usize, bool>>,
 }
 
 impl<'a> Causes<'a> {
@@ -252,7 +257,17 @@ impl<'a> Causes<'a> {
             .rev()
             .find(|pair| in_chain[pair[1]] && !in_chain[pair[0]])
             .and_then(|pair| Some((facts.place(pair[1]).line, break_at(facts, meant, pair[1])?)));
-        Self { facts, client, in_chain, broken_at, on_way, scrambled: meant.scrambled, left_at: None, sent }
+        Self {
+            facts,
+            client,
+            in_chain,
+            broken_at,
+            on_way,
+            scrambled: meant.scrambled,
+            left_at: None,
+            sent,
+            followed: RefCell::default(),
+        }
     }
 
     fn of(&self, missing: &Missing) -> (Option<u32>, Kind) {
@@ -299,15 +314,26 @@ impl<'a> Causes<'a> {
 
     /// Returns whether the words that an entry was attached to are on the client's path.
     fn follows_chain(&self, node: usize) -> bool {
-        let mut seen = FxHashSet::default();
+        let mut known = self.followed.borrow_mut();
+        let mut trail = Vec::new();
         let mut at = self.facts.parent_of(node);
-        while let Some(above) = at.filter(|&above| seen.insert(above)) {
-            if self.facts.nodes[above].is_conversation() {
-                return self.in_chain[above];
+        let follows = loop {
+            match at {
+                None => break false,
+                Some(above) if self.facts.nodes[above].is_conversation() => break self.in_chain[above],
+                Some(above) => {
+                    if let Some(&follows) = known.get(&above) {
+                        break follows;
+                    }
+                    // A way that comes back here leads nowhere.
+                    known.insert(above, false);
+                    trail.push(above);
+                    at = self.facts.parent_of(above);
+                }
             }
-            at = self.facts.parent_of(above);
-        }
-        false
+        };
+        known.extend(trail.into_iter().map(|passed| (passed, follows)));
+        follows
     }
 
     /// Returns why blocks of an entry on the client's path are not sent.
