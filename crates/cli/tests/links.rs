@@ -487,7 +487,7 @@ fn unclear_files_of_clients_hold_all_sessions() {
 #[test]
 fn files_that_a_process_writes_to_are_not_replaced() {
     let id = Log::new(1).session();
-    let (home, path) = held_home("another", r#"{"pid":PID,"sessionId":"ID"}"#);
+    let (home, path) = held_home("99999999-0000-4000-8000-000000000000", r#"{"pid":PID,"sessionId":"ID"}"#);
     let writer = fs::File::options().append(true).open(&path).expect("opened");
     refuses(home.path(), &["repair", &id, "--in-place"], home.path());
     refuses(home.path(), &["clean", &id, "--in-place", "-l", "max"], home.path());

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use rethread_model::{BlockView, Client, Item, MessageKind, Reader, Session, resume};
+use rethread_model::{BlockView, Client, Item, Link, MessageKind, Reader, Session, resume};
 use serde_json::Value;
 
 /// An entry of the tree, as far as the laws ask.
@@ -184,8 +184,9 @@ impl Graph {
             let link =
                 session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
             let named = parents[i].as_ref().and_then(|parent| by_uuid.get(parent));
-            // A cycle is cut by the model.
-            entries[i].parent = named.filter(|_| link.is_some()).or(link).copied();
+            // A cycle is cut by the model, and what it cut is bridged.
+            let by_parent = matches!(session.tree.links[entries[i].node], Link::Parent(_) | Link::Logical(_));
+            entries[i].parent = named.filter(|_| by_parent).or(link).copied();
         }
         let mut n_children = vec![0; entries.len()];
         for parent in entries.iter().filter_map(|entry| entry.parent) {
