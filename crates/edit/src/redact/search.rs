@@ -122,7 +122,7 @@ impl Search {
         for word in WORDS.iter().chain(SERVICES) {
             add(word, Try::Name);
         }
-        for word in ["://", r":\/\/", r":\\/\\/"] {
+        for word in ["://", r":\/\/", r":\\/\\/", "//"] {
             add(word, Try::Address);
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
