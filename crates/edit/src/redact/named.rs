@@ -5,8 +5,12 @@
 //! else at a space, or at a sign behind which something new begins.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::MARK;
+use super::search::begins_at;
 use super::value::{Named, is_secret};
 
 /// What a name says about its value.
@@ -334,8 +338,10 @@ const TABLES: [&str; 18] = [
 ];
 
 fn is_of_service(low: &str) -> bool {
+    static FINDER: OnceLock<AhoCorasick> = OnceLock::new();
+    let finder = FINDER.get_or_init(|| AhoCorasick::new(SERVICES).expect("few words"));
     let begins = |at: usize| at == 0 || !low.as_bytes()[at - 1].is_ascii_alphanumeric();
-    SERVICES.iter().any(|service| low.match_indices(service).any(|(at, _)| begins(at)))
+    finder.find_overlapping_iter(low).any(|found| begins(found.start()))
 }
 
 /// Names that hold no secret, whatever they begin with.
@@ -538,7 +544,9 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
     if dash {
         return Some(at + 2);
     }
-    let said = kind == Kind::Password && at > closed && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
+    let said = matches!(kind, Kind::Password | Kind::Secret)
+        && at > closed
+        && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
     said.then_some(at)
 }
 
@@ -646,8 +654,8 @@ fn on_next_line(bytes: &[u8], at: usize) -> Option<usize> {
     let odd =
         count(|b| b"!#$%^&*+=?@~".contains(b)) > 0 || word >= 20 && count(|b| b"_-./:".contains(b)) == 0;
     let mixed = count(u8::is_ascii_digit) > 0 && count(u8::is_ascii_alphabetic) > 0;
-    let alone =
-        bytes[next + word..].iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r')).is_none_or(|b| *b == b'\n');
+    let behind = bytes[next + word..].iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r'));
+    let alone = behind.is_none_or(|b| b"\n\"'`<".contains(b));
     (word >= 8 && odd && mixed && alone && !value.ends_with(b":")).then_some(next)
 }
 
@@ -787,16 +795,21 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     let before = sign.start.checked_sub(1).map(|at| bytes[at]);
     // Without a scheme it stands by itself.
     let bare = sign.len() == 2;
-    let begins = before.is_none_or(|b| !b.is_ascii_alphanumeric() && !b":/\\.".contains(&b));
+    let begins = begins_at(bytes, sign.start) && !before.is_some_and(|b| b":/\\.".contains(&b));
     if bare && !begins || !bare && !before.is_some_and(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
     let ends = |b: &u8| *b <= b' ' || b"\"'`<>\\".contains(b);
     let rest = &bytes[sign.end..bytes.len().min(sign.end + 4096)];
+    // Most addresses have none, and that shows soon.
+    let first = rest.iter().take(101).position(|b| ends(b) || b":/@".contains(b));
+    let colon = first.filter(|at| rest[*at] == b':')?;
+    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
     // Another address may follow without a space.
     let rest = memchr::memmem::find(rest, b"://").map_or(rest, |next| &rest[..next]);
-    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-    let colon = memchr::memchr3(b':', b'/', b'@', rest).filter(|at| rest[*at] == b':' && *at <= 100)?;
+    if colon >= rest.len() {
+        return None;
+    }
     let password = colon + 1..memchr::memrchr(b'@', rest).filter(|at| *at > colon + 1)?;
     let host = rest.get(password.end + 1)?;
     if !(host.is_ascii_alphanumeric() || b"[_-$".contains(host)) {

@@ -190,7 +190,8 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
                 && !is_call(trimmed)
         }
         "cookie" => {
-            let hex = value.len() >= 24 && value.bytes().all(|b| b.is_ascii_hexdigit());
+            let signed = value.trim_start_matches("s%3A").trim_start_matches("s:");
+            let hex = signed.len() >= 24 && signed.bytes().all(|b| b.is_ascii_hexdigit());
             let long = |one: &str| {
                 let held = one.split_once('=').map_or("", |(_, held)| held);
                 held.len() >= 12 && Made::of(held).digit
@@ -238,7 +239,7 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
             let long = value.len() >= if hex { 32 } else { 16 };
             is_hex_key(value)
-                || named.is_environment() && is_uuid(value)
+                || (named.is_environment() || named.name.eq_ignore_ascii_case("salt")) && is_uuid(value)
                 || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
         }
         Kind::Service => is_of_service(named.name, value, &made),
