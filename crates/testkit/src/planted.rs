@@ -440,6 +440,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("htpasswd", "htpasswd -b users.txt bob {}", "<m10>!x9"),
     ("htpasswd shown", "htpasswd -nb bob {}", "<m10>!x9"),
     ("openssl key", "openssl enc -aes-256-cbc -k {} -in x", "<m10>!x9"),
+    ("openssl key first", "openssl enc -k {} -aes-256-cbc", "<m10>!x9"),
     ("openssl passin", "openssl rsa -passin pass:{} -in x", "<m10>!X9"),
     ("httpie", "http -a bob:{} host.internal", "<m10>!x9"),
     ("user and password flags", "mongosh -u admin -p {} host.internal", "<m10>!x9"),

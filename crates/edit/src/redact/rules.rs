@@ -770,7 +770,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
             "signtool",
         ],
         0,
-        r#"(?i)(?:(?:sshpass|(?:docker|podman)[ -]login|helm registry|az login|oc login|ldap(?:search|modify|add|whoami|passwd)|unzip|unrar|certutil|user(?:add|mod)|twine |ipmitool|7z\b|zip\b|sqlcmd)[^\n|;]{0,120}?\s-(?:p|P|w)\s?|redis-cli[^\n|;]{0,120}?\s-a\s?|smbclient[^\n|;]{0,120}?\s-U\s?[^\s%]{1,40}%|doctl [^\n|;]{0,60}?\s-t\s?|openssl enc [^\n|;]{0,120}?\s-k\s?|signtool [^\n|;]{0,120}?\s/p\s|(?:mysql|mariadb)(?:dump|admin)?\b[^\n|;]{0,80}?\s-p)["'\\]{0,3}([^\s"'\\-][^\s"'\\]{3,})"#,
+        r#"(?i)(?:(?:sshpass|(?:docker|podman)[ -]login|helm registry|az login|oc login|ldap(?:search|modify|add|whoami|passwd)|unzip|unrar|certutil|user(?:add|mod)|twine |ipmitool|7z\b|zip\b|sqlcmd)[^\n|;]{0,120}?\s-(?:p|P|w)\s?|redis-cli[^\n|;]{0,120}?\s-a\s?|smbclient[^\n|;]{0,120}?\s-U\s?[^\s%]{1,40}%|doctl\b[^\n|;]{0,60}?\s-t\s?|openssl enc\b[^\n|;]{0,120}?\s-k\s?|signtool\b[^\n|;]{0,120}?\s/p\s|(?:mysql|mariadb)(?:dump|admin)?\b[^\n|;]{0,80}?\s-p)["'\\]{0,3}([^\s"'\\-][^\s"'\\]{3,})"#,
         2.0,
     ),
     careful(
