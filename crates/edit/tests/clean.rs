@@ -137,6 +137,17 @@ fn ids_hashes_and_data_stay() {
         "aGVsbG8gd29ybGQsIHRoaXMgaXMganVzdCBzb21lIHRleHQgaW4gYmFzZTY0",
         "eyJuYW1lIjoid29ybGQifQ and %48%65%6C%6C%6F%20%77%6F%72%6C%64",
         "class=\"mt-4 token-list\" data-key=\"row-12\" href=\"/users/12/tokens?page=2&token=\"",
+        "docker run -u 1000:1000 -p 8080:80 x && mkdir -p build2/out && git push -u origin v2 -p",
+        "curl -b cookies.txt https://host/x?key=user_name2&code=404 and git checkout -b feature2=x",
+        "| token | string | required |\n| password2 | the second one, see v2 |",
+        "**Password:** required, at least 12 characters\n\npassword:\n  secretKeyRef2: x\ntoken:\n  - name: a1",
+        "setToken(token2); user.password(); getPassword(\"user1\"); $('#password2').val(); fill('#name', 'bob1')",
+        "variable \"db_password\" {\n  type = string\n  default = \"\"\n}",
+        "// TODO: see docs@2 and //host:8080/@scope/pkg1 and //cdn.host/a:b@2.0.1",
+        "salt: 10, saltRounds = 12, pepper: true, clave primaria, enclave: v2, the API key `api_key_2`",
+        "echo build2 | tee log && echo $TOKEN | docker login --password-stdin && cargo login --help",
+        "auth = ('user', 'admin'), login(\"user2\", \"name\"), (0) 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+        "secret_name my-app-2 auth_token is_valid2 api_key required_field_1",
         "fn password(&self) -> &str; pub token: Option<String>, secret: Vec<u8>, api_key: impl Into<String>",
     ];
     let mut changed = Vec::new();

@@ -13,6 +13,7 @@ mod search;
 mod strings;
 mod value;
 mod views;
+mod words;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -266,13 +267,13 @@ impl Redaction {
     /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
     pub fn rewrite_entry(&self, raw: &[u8], counts: &mut Redactions) -> Option<Vec<u8>> {
         rewrite(raw, |strings| {
-            // What holds nothing by itself may hold what is known from elsewhere.
-            let alone = self.known.is_none() && !self.redact.people;
-            if alone && key(strings).is_some_and(|key| self.empty.contains(&key)) {
+            let empty = !self.redact.people && key(strings).is_some_and(|key| self.empty.contains(&key));
+            if empty && self.known.is_none() {
                 return None;
             }
             let texts = strings.texts();
-            let hits = self.hits_in(&texts);
+            // What holds nothing by itself may hold what is known from elsewhere.
+            let hits = if empty { self.known_in(&texts) } else { self.hits_in(&texts) };
             if hits.iter().all(Vec::is_empty) {
                 return None;
             }
@@ -327,6 +328,25 @@ impl Redaction {
         all.into_iter().map(apart).collect()
     }
 
+    /// The hits of what is known from elsewhere in each of some strings.
+    fn known_in(&self, texts: &Texts<'_>) -> Vec<Vec<Hit>> {
+        let hits = texts.texts.iter().map(|text| {
+            let mut hits = Vec::new();
+            self.find_known(text, &mut hits);
+            hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
+            apart(hits)
+        });
+        hits.collect()
+    }
+
+    fn find_known(&self, text: &str, hits: &mut Vec<Hit>) {
+        let Some(known) = &self.known else { return };
+        hits.extend(known.finder.find_iter(text).map(|found| {
+            let (rank, rule) = known.rules[found.pattern().as_usize()].clone();
+            hit(found.start()..found.end(), rank, rule)
+        }));
+    }
+
     /// Makes ready to rewrite what was noted.
     pub fn settle(&mut self) {
         self.people.settle();
@@ -347,12 +367,7 @@ impl Redaction {
             hits.retain(|hit| hit.rank < FIRST_CAREFUL);
             return hits;
         }
-        if let Some(known) = &self.known {
-            hits.extend(known.finder.find_iter(text).map(|found| {
-                let (rank, rule) = known.rules[found.pattern().as_usize()].clone();
-                hit(found.start()..found.end(), rank, rule)
-            }));
-        }
+        self.find_known(text, &mut hits);
         hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
         if self.redact.people && !is_structure(name) {
             hits.extend(self.people.find(text));
@@ -460,6 +475,9 @@ fn snapped(text: &str, range: Range<usize>) -> Range<usize> {
 
 /// Joins hits that overlap, under the name of the surest.
 fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+    if hits.len() < 2 {
+        return hits;
+    }
     hits.sort_by_key(|hit| (hit.range.start, hit.rank));
     let mut out: Vec<Hit> = Vec::with_capacity(hits.len());
     for hit in hits {

@@ -5,8 +5,12 @@
 //! else at a space, or at a sign behind which something new begins.
 
 use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::MARK;
+use super::search::begins_at;
 use super::value::{Named, is_secret};
 
 /// What a name says about its value.
@@ -70,10 +74,50 @@ pub(super) const WORDS: &[&str] = &[
     "key-data",
     "certificate-data",
     "authority-data",
-    "_salt",
+    "salt",
+    "pepper",
     "webhook_url",
     "_auth",
+    "masterauth",
+    "psk",
+    "verifier",
+    // Names of several words.
+    "api key",
+    "secret key",
+    "access key",
+    "hmac key",
+    "signing key",
+    "encryption key",
+    "master key",
+    "subscription key",
+    "license key",
+    "otp seed",
+    "otp_seed",
+    "backup code",
+    "backup_code",
+    "recovery code",
+    "recovery_code",
+    // Passwords in other languages.
+    "parola",
+    "clave",
+    "heslo",
+    "haslo",
+    "hasło",
+    "lösenord",
+    "wachtwoord",
+    "пароль",
+    "Пароль",
+    "ПАРОЛЬ",
+    "密码",
+    "密碼",
+    "口令",
+    "パスワード",
+    "비밀번호",
 ];
+
+/// Words for passwords that have letters of their own.
+const FOREIGN: [&str; 10] =
+    ["hasło", "lösenord", "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼", "口令", "パスワード", "비밀번호"];
 
 /// Services whose keys have no form of their own.
 pub(super) const SERVICES: &[&str] = &[
@@ -215,14 +259,22 @@ pub(super) fn kind_of(name: &str) -> Option<Kind> {
     if is_harmless(name, low) {
         return None;
     }
-    if has(&["passw", "passphrase", "passcode", "kennwort", "contrase", "pwd", "senha"])
-        || parts().any(|part| matches!(part, "pass" | "pw"))
+    const OWN: [&str; 9] = ["pass", "pw", "psk", "passe", "parola", "clave", "heslo", "haslo", "masterauth"];
+    if has(&["passw", "passphrase", "passcode", "kennwort", "contrase", "pwd", "senha", "wachtwoord"])
+        || parts().any(|part| OWN.contains(&part))
+        || FOREIGN.iter().any(|word| low.contains(word))
         || squeezed.ends_with("pw") && squeezed.len() > 2
         || squeezed.ends_with("pass") && !squeezed.ends_with("bypass") && !squeezed.ends_with("compass")
     {
         return Some(Kind::Password);
     }
-    const SECRET: [&str; 26] = [
+    const SECRET: [&str; 32] = [
+        "hmackey",
+        "subscriptionkey",
+        "otpseed",
+        "backupcode",
+        "recoverycode",
+        "codeverifier",
         "secret",
         "token",
         "apikey",
@@ -258,7 +310,8 @@ pub(super) fn kind_of(name: &str) -> Option<Kind> {
     }
     let key = parts().next_back().is_some_and(|last| matches!(last, "key" | "salt"))
         || name.ends_with("Key") && name.len() > 3;
-    let named = key && parts().count() > 1 || name.ends_with("Key");
+    let alone = matches!(low, "salt" | "pepper") || low == "key" && name.starts_with("--");
+    let named = key && parts().count() > 1 || name.ends_with("Key") || alone;
     (named && !TABLES.iter().any(|head| low.contains(head))).then_some(Kind::Key)
 }
 
@@ -285,8 +338,10 @@ const TABLES: [&str; 18] = [
 ];
 
 fn is_of_service(low: &str) -> bool {
+    static FINDER: OnceLock<AhoCorasick> = OnceLock::new();
+    let finder = FINDER.get_or_init(|| AhoCorasick::new(SERVICES).expect("few words"));
     let begins = |at: usize| at == 0 || !low.as_bytes()[at - 1].is_ascii_alphanumeric();
-    SERVICES.iter().any(|service| low.match_indices(service).any(|(at, _)| begins(at)))
+    finder.find_overlapping_iter(low).any(|found| begins(found.start()))
 }
 
 /// Names that hold no secret, whatever they begin with.
@@ -406,7 +461,7 @@ pub(super) fn find(text: &str, word: Range<usize>, progress: &mut Progress) -> O
 fn may_follow(bytes: &[u8], end: usize) -> bool {
     let rest = &bytes[end..bytes.len().min(end + REACH)];
     let behind = rest.iter().copied().find(|b| !is_name(*b));
-    behind.is_some_and(|b| b"\"'`\\])=:>?|, \t\n\r&".contains(&b))
+    behind.is_some_and(|b| b"\"'`\\])(=:>?|, \t\n\r&*\xe2\xef".contains(&b))
 }
 
 /// Where the value of a name stands.
@@ -424,12 +479,29 @@ fn skip(bytes: &[u8], at: usize, most: usize, set: &[u8]) -> usize {
 
 /// Where something begins behind the sign that says that the name has a value.
 fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
-    let closed = skip(bytes, name.end, 8, b"\"'`\\])");
+    let closed = skip(bytes, name.end, 8, b"\"'`\\])*");
     let quoted = closed > name.end && bytes[name.end..closed].iter().any(|b| b"\"'`".contains(b));
     let at = skip(bytes, closed, 8, b" \t");
     let rest = &bytes[at..];
-    const SIGNS: [&[u8]; 14] =
-        [b"=>", b":-", b"->", b":=", b"?=", b"===", b"==", b"!==", b"!=", b"+=", b"::", b"||=", b"=", b":"];
+    const SIGNS: [&[u8]; 16] = [
+        b"=>",
+        b":-",
+        b"->",
+        b":=",
+        b"?=",
+        b"===",
+        b"==",
+        b"!==",
+        b"!=",
+        b"+=",
+        b"::",
+        b"||=",
+        b"=",
+        b":",
+        // An arrow, and the colon of texts in Chinese or Japanese.
+        b"\xe2\x86\x92",
+        b"\xef\xbc\x9a",
+    ];
     // In a variable of a shell only a default is a value.
     let variable = bytes[..name.start].ends_with(b"${");
     if variable && !rest.starts_with(b":-") && !rest.starts_with(b":=") {
@@ -453,22 +525,84 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
     if let Some(value) = behind_value(bytes, closed) {
         return Some(value);
     }
-    // Arguments of a call, and of a definition.
-    let opened = bytes[..name.start].iter().rev().find(|b| !b"\"'\\".contains(b));
-    if quoted && opened == Some(&b'(') && rest.first() == Some(&b',') {
-        let next = skip(bytes, at + 1, 4, b" \t\n");
-        return matches!(bytes.get(next), Some(b'"' | b'\'' | b'\\')).then_some(next);
+    let called = if quoted { behind_call(bytes, name, at) } else { behind_setter(bytes, name) };
+    if called.is_some() {
+        return called;
+    }
+    if let Some(value) = in_row(bytes, name, at) {
+        return Some(value);
     }
     let flag = bytes[name.start] == b'-';
     if flag && at > name.end {
         let value = bytes.get(at).is_some_and(|b| !matches!(b, b'-' | b'<' | b'[' | b'|' | b'\n'));
         return value.then_some(at);
     }
-    if at > closed && kind != Kind::Service && is_line(bytes, name, at) {
+    if at > closed && kind != Kind::Service && (is_line(bytes, name, at) || is_setting(bytes, name, at)) {
         return Some(at);
     }
-    let said = kind == Kind::Password && at > closed && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
+    let dash = at > closed && rest.starts_with(b"- ") && kind == Kind::Secret;
+    if dash {
+        return Some(at + 2);
+    }
+    let said = matches!(kind, Kind::Password | Kind::Secret)
+        && at > closed
+        && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
     said.then_some(at)
+}
+
+/// Where a value begins in a call whose argument before it is the name, or tells where to write it:
+/// `setdefault("PASSWORD", "…")`, `fill('#password', '…')`, `get('#password').type('…')`.
+fn behind_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
+    const WRITES: [&[u8]; 5] = [b".type(", b".fill(", b".send_keys(", b".sendKeys(", b".setValue("];
+    let rest = &bytes[at..];
+    let next = if rest.first() == Some(&b',') {
+        let from = name.start.saturating_sub(40);
+        let quote = bytes[from..name.start].iter().rposition(|b| matches!(b, b'"' | b'\''))?;
+        let opened = bytes[..from + quote].iter().rev().find(|b| !b"\"'\\".contains(b));
+        skip(bytes, (opened == Some(&b'(')).then_some(at + 1)?, 4, b" \t\n")
+    } else {
+        at + WRITES.iter().find(|call| rest.starts_with(call))?.len()
+    };
+    matches!(bytes.get(next), Some(b'"' | b'\'' | b'\\')).then_some(next)
+}
+
+/// Where a value begins that a call sets: `setPassword("…")`, `.password('…')`.
+fn behind_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
+    let open = bytes.get(name.end..).filter(|rest| rest.starts_with(b"(")).map(|_| name.end + 1)?;
+    let word = &bytes[name.clone()];
+    let word = word.rsplit(|b| *b == b'.').next().unwrap_or(word);
+    let member =
+        word.len() < name.len() || name.start > 0 && matches!(bytes[name.start - 1], b'.' | b'>' | b':');
+    let sets = [&b"set"[..], b"with", b"use"]
+        .iter()
+        .any(|verb| word.len() > verb.len() && word[..verb.len()].eq_ignore_ascii_case(verb));
+    const OWN: [&[u8]; 6] = [b"password", b"token", b"apikey", b"api_key", b"secret", b"passphrase"];
+    let own = member && OWN.iter().any(|own| word.eq_ignore_ascii_case(own));
+    let quote = matches!(bytes.get(open), Some(b'"' | b'\'' | b'\\'));
+    ((sets || own) && quote).then_some(open)
+}
+
+/// Where a value begins in the next column of a table.
+fn in_row(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
+    let before = bytes[..name.start].iter().rev().take(16).find(|b| !b" \t*`\"'".contains(b));
+    (before == Some(&b'|') && bytes.get(at) == Some(&b'|')).then_some(at + 1)
+}
+
+/// Tells whether a name of several words as programs join them has, from `at` on, a value that is no word:
+/// `auth_token …` within other text.
+fn is_setting(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
+    let word = &bytes[name.clone()];
+    let joined = word.iter().any(|b| matches!(b, b'_' | b'.'))
+        || [&b"bindpw"[..], b"rootpw", b"requirepass", b"masterauth"].contains(&word);
+    let value = &bytes[at..at + bytes[at..].iter().take(256).take_while(|b| !ends_word(**b)).count()];
+    let count = |is: fn(&u8) -> bool| value.iter().filter(|b| is(b)).count();
+    let signs = count(|b| b"!#$%^&*+=?@~".contains(b));
+    let mixed = count(u8::is_ascii_digit) > 0 && count(u8::is_ascii_alphabetic) > 0;
+    joined && at == name.end + 1 && mixed && (value.len() >= 20 || value.len() >= 8 && signs > 0)
+}
+
+fn ends_word(b: u8) -> bool {
+    b <= b' ' || b"\"'`<>\\()[]{},;".contains(&b)
 }
 
 /// Tells whether a line has only a name and, from `at` on, a value.
@@ -492,15 +626,49 @@ fn behind_type(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Where a value begins that has `value` before it: attributes, and fields beside the one with the name.
 fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
+    if let Some(value) = behind_default(bytes, at) {
+        return Some(value);
+    }
     let at = skip(bytes, at, 24, b" \t\r\n+,\"'\\/><|");
     let word = bytes.get(at..at + 5).filter(|word| word.eq_ignore_ascii_case(b"value"))?;
     let at = skip(bytes, at + word.len(), 8, b"\"'\\ \t");
     matches!(bytes.get(at), Some(b'=' | b':' | b'>')).then_some(at + 1)
 }
 
+/// Where the default of a variable begins: `variable "db_password" { default = "…" }`.
+fn behind_default(bytes: &[u8], at: usize) -> Option<usize> {
+    let open = skip(bytes, at, 4, b" \t");
+    let block = bytes.get(open..bytes.len().min(open + 400)).filter(|block| block.starts_with(b"{"))?;
+    let block = &block[..memchr::memchr(b'}', block).unwrap_or(block.len())];
+    let word = memchr::memmem::find(block, b"default")? + b"default".len();
+    let sign = skip(block, word, 16, b" \t");
+    (block.get(sign) == Some(&b'=')).then_some(open + sign + 1)
+}
+
+/// Where the value of a name begins that stands alone on one of the next lines.
+fn on_next_line(bytes: &[u8], at: usize) -> Option<usize> {
+    let next = skip(bytes, at, 40, b" \t\r\n+>");
+    let word = bytes[next..].iter().take(256).take_while(|b| !ends_word(**b)).count();
+    let value = &bytes[next..next + word];
+    let count = |is: fn(&u8) -> bool| value.iter().filter(|b| is(b)).count();
+    let odd =
+        count(|b| b"!#$%^&*+=?@~".contains(b)) > 0 || word >= 20 && count(|b| b"_-./:".contains(b)) == 0;
+    let mixed = count(u8::is_ascii_digit) > 0 && count(u8::is_ascii_alphabetic) > 0;
+    let behind = bytes[next + word..].iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r'));
+    let alone = behind.is_none_or(|b| b"\n\"'`<".contains(b));
+    (word >= 8 && odd && mixed && alone && !value.ends_with(b":")).then_some(next)
+}
+
 /// Reads the value of a name that begins at `at`.
 fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<Value> {
     let mut at = skip(bytes, at, 8, b" \t");
+    // What is said of it may end with the sign: `**Password:** …`.
+    if bytes[at..].starts_with(b"** ") {
+        at = skip(bytes, at + 2, 8, b" \t");
+    }
+    if let Some(b'\r' | b'\n') = bytes.get(at) {
+        at = on_next_line(bytes, at)?;
+    }
     // In YAML it may stand on the next line.
     if let Some(b'|' | b'>') = bytes.get(at) {
         let end = skip(bytes, at + 1, 3, b"-+ \r");
@@ -624,15 +792,24 @@ fn begins_name(bytes: &[u8]) -> bool {
 /// Finds the password of an address; `sign` is where its `://` stands.
 pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    if sign.start == 0 || !bytes[sign.start - 1].is_ascii_alphanumeric() {
+    let before = sign.start.checked_sub(1).map(|at| bytes[at]);
+    // Without a scheme it stands by itself.
+    let bare = sign.len() == 2;
+    let begins = begins_at(bytes, sign.start) && !before.is_some_and(|b| b":/\\.".contains(&b));
+    if bare && !begins || !bare && !before.is_some_and(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
     let ends = |b: &u8| *b <= b' ' || b"\"'`<>\\".contains(b);
     let rest = &bytes[sign.end..bytes.len().min(sign.end + 4096)];
+    // Most addresses have none, and that shows soon.
+    let first = rest.iter().take(101).position(|b| ends(b) || b":/@".contains(b));
+    let colon = first.filter(|at| rest[*at] == b':')?;
+    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
     // Another address may follow without a space.
     let rest = memchr::memmem::find(rest, b"://").map_or(rest, |next| &rest[..next]);
-    let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-    let colon = memchr::memchr3(b':', b'/', b'@', rest).filter(|at| rest[*at] == b':' && *at <= 100)?;
+    if colon >= rest.len() {
+        return None;
+    }
     let password = colon + 1..memchr::memrchr(b'@', rest).filter(|at| *at > colon + 1)?;
     let host = rest.get(password.end + 1)?;
     if !(host.is_ascii_alphanumeric() || b"[_-$".contains(host)) {

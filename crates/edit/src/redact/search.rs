@@ -3,17 +3,18 @@
 //! All words of all rules are looked for at once; where one stands, its rules are tried there and nowhere else. So
 //! the work grows with the text and with the words in it, not with the number of rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::named::{self, Kind, SERVICES, WORDS};
 use super::rules::{Class, PATTERNS, Pattern, TOKENS, Token};
 use super::value::{Named, entropy, fits, is_data, is_scrambled, is_secret, without_marks};
 use super::views;
+use super::words::Words;
 use super::{Hit, hit, snapped};
 
 /// Rules before this one know what they find by itself.
@@ -41,7 +42,7 @@ const OTHERS: [&str; 10] = [
 /// What is tried where a word stands.
 #[derive(Debug, Clone, Copy)]
 enum Try {
-    Token(u16, u16),
+    Token(u16),
     Pattern(u16),
     Name,
     Address,
@@ -51,9 +52,8 @@ enum Try {
 /// All rules, made ready once.
 pub(super) struct Search {
     patterns: Vec<OnceLock<Regex>>,
-    words: AhoCorasick,
     /// What is tried at each word.
-    tries: Vec<Vec<Try>>,
+    words: Words<Try>,
     /// Words of names that say something.
     names: AhoCorasick,
 }
@@ -91,7 +91,7 @@ fn ready(rule: &Pattern) -> Regex {
 }
 
 /// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
-fn begins_at(bytes: &[u8], at: usize) -> bool {
+pub(super) fn begins_at(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
@@ -107,40 +107,34 @@ fn begins_at(bytes: &[u8], at: usize) -> bool {
 
 impl Search {
     fn new() -> Self {
-        let mut words: BTreeMap<String, Vec<Try>> = BTreeMap::new();
-        let mut add = |word: &str, what: Try| words.entry(word.to_ascii_lowercase()).or_default().push(what);
+        let mut words = Words::new();
         for (n, token) in (0..).zip(TOKENS) {
-            for (head, word) in (0..).zip(token.heads) {
-                add(word, Try::Token(n, head));
+            for head in token.heads {
+                words.add(head, true, Try::Token(n));
             }
         }
         for (n, pattern) in (0..).zip(PATTERNS) {
+            let exact = !pattern.pattern.starts_with("(?i");
             for word in pattern.words {
-                add(word, Try::Pattern(n));
+                words.add(word, exact, Try::Pattern(n));
             }
         }
         for word in WORDS.iter().chain(SERVICES) {
-            add(word, Try::Name);
+            words.add(word, false, Try::Name);
         }
-        for word in ["://", r":\/\/", r":\\/\\/"] {
-            add(word, Try::Address);
+        for word in ["://", r":\/\/", r":\\/\\/", "//"] {
+            words.add(word, true, Try::Address);
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
-            add(word, Try::Kubernetes);
+            words.add(word, false, Try::Kubernetes);
         }
-        let finder = AhoCorasickBuilder::new()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
-            .build(words.keys())
-            .expect("few words");
         Self {
             patterns: PATTERNS.iter().map(|_| OnceLock::new()).collect(),
-            words: finder,
+            words,
             names: AhoCorasickBuilder::new()
                 .ascii_case_insensitive(true)
                 .build(WORDS.iter().chain(SERVICES))
                 .expect("few words"),
-            tries: words.into_values().collect(),
         }
     }
 
@@ -195,56 +189,49 @@ impl Search {
         let mut runs = Runs::default();
         let mut kubernetes = 0;
         let mut done: Vec<Done> = Vec::new();
-        for found in self.words.find_overlapping_iter(text) {
-            let word = found.range();
-            for what in &self.tries[found.pattern().as_usize()] {
-                match *what {
-                    Try::Token(n, head) => {
-                        let token = &TOKENS[usize::from(n)];
-                        let head = token.heads[usize::from(head)];
-                        if &bytes[word.clone()] == head.as_bytes()
-                            && let Some(range) = token_at(token, bytes, &word, &mut runs)
-                        {
-                            hits.push(hit(range, usize::from(n) + 1, token.name.into()));
-                        }
-                    }
-                    Try::Pattern(n) => {
-                        let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
-                            done.push(Done { rule: n, end: 0, failed: 0 });
-                            done.len() - 1
-                        });
-                        if done[at].end <= word.start {
-                            match self.pattern_at(n, text, &word, done[at].window(), hits) {
-                                Some(end) => done[at].end = end,
-                                None => done[at].failed += 1,
-                            }
-                        }
-                    }
-                    Try::Name => {
-                        if let Some((range, kind)) = named::find(text, word.clone(), &mut named) {
-                            hits.push(careful_hit(snapped(text, range), kind));
-                        }
-                    }
-                    Try::Address => {
-                        if let Some(range) = named::url_password(text, word.clone()) {
-                            let value = without_marks(&text[range.clone()]);
-                            if is_url_password(&value) {
-                                hits.push(hit(snapped(text, range), FIRST_CAREFUL, "url-password".into()));
-                            }
-                        }
-                    }
-                    Try::Kubernetes if word.start < kubernetes => {}
-                    Try::Kubernetes => {
-                        kubernetes = word.start + named::FAR / 4;
-                        let values = named::kube_values(text, word.start).into_iter();
-                        let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
-                        hits.extend(values.map(|range| {
-                            hit(snapped(text, range), FIRST_CAREFUL + 1, "kubernetes-secret".into())
-                        }));
+        self.words.each(bytes, |word, what| match what {
+            Try::Token(n) => {
+                let token = &TOKENS[usize::from(n)];
+                if let Some(range) = token_at(token, bytes, &word, &mut runs) {
+                    hits.push(hit(range, usize::from(n) + 1, token.name.into()));
+                }
+            }
+            Try::Pattern(n) => {
+                let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
+                    done.push(Done { rule: n, end: 0, failed: 0 });
+                    done.len() - 1
+                });
+                if done[at].end <= word.start {
+                    match self.pattern_at(n, text, &word, done[at].window(), hits) {
+                        Some(end) => done[at].end = end,
+                        None => done[at].failed += 1,
                     }
                 }
             }
-        }
+            Try::Name => {
+                if let Some((range, kind)) = named::find(text, word, &mut named) {
+                    hits.push(careful_hit(snapped(text, range), kind));
+                }
+            }
+            Try::Address => {
+                if let Some(range) = named::url_password(text, word)
+                    && is_url_password(&without_marks(&text[range.clone()]))
+                {
+                    hits.push(hit(snapped(text, range), FIRST_CAREFUL, "url-password".into()));
+                }
+            }
+            Try::Kubernetes if word.start < kubernetes => {}
+            Try::Kubernetes => {
+                kubernetes = word.start + named::FAR / 4;
+                let values = named::kube_values(text, word.start).into_iter();
+                let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
+                hits.extend(
+                    values.map(|range| {
+                        hit(snapped(text, range), FIRST_CAREFUL + 1, "kubernetes-secret".into())
+                    }),
+                );
+            }
+        });
     }
 
     /// Tries a pattern at a word; returns where it matched last.
@@ -347,7 +334,25 @@ fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
 
 /// Tells whether a name may make its value a secret.
 pub(super) fn says_something(name: &[u8]) -> bool {
-    search().names.is_match(name)
+    // Most strings stand under one of few names.
+    let common: &[&[u8]] = match name.len() {
+        0..=3 => &[b"", b"id", b"cwd"],
+        4 => &[b"type", b"role", b"text", b"uuid", b"name", b"slug"],
+        5 => &[b"model", b"usage", b"lines", b"input", b"level"],
+        7 => &[b"content", b"version", b"command", b"message", b"pattern"],
+        9 => &[b"sessionId", b"gitBranch", b"timestamp", b"requestId", b"toolUseID", b"file_path"],
+        6 | 8 => &[b"stdout", b"stderr", b"userType", b"filePath", b"thinking"],
+        _ => &[
+            b"parentUuid",
+            b"tool_use_id",
+            b"entrypoint",
+            b"stop_reason",
+            b"service_tier",
+            b"old_string",
+            b"new_string",
+        ],
+    };
+    !common.contains(&name) && search().names.is_match(name)
 }
 
 /// The secret in a text that stands under a name of its own, if all of it is one.

@@ -160,12 +160,27 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
         "netrc-password" | "command-password" | "pgpass" => {
             !value.starts_with(['$', '{', '%', '/']) && (made.digit || made.sign || is_scrambled(value))
         }
-        "sql-password" | "console-password" => made.digit || made.sign || is_scrambled(value),
+        "login-password" | "piped-password" | "call-password" | "sent-password" => {
+            let odd = made.sign || !is_identifier(value);
+            made.digit && made.letter && odd && !is_number(value) && !is_path(value) && !is_call(value)
+        }
+        "query-secret" => {
+            let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
+            made.digit
+                && made.letter
+                && !is_identifier(value)
+                && (hex || is_mixed_case(value))
+                && !is_uuid(value)
+        }
+        "secure-string" | "sql-password" | "console-password" => {
+            made.digit || made.sign || is_scrambled(value)
+        }
         "spoken-password" => {
             let trimmed = value.trim_end_matches(['.', ',', '!', '?', ')', ':', ';', '*']);
             let made = Made::of(trimmed);
             let quoted = before.ends_with(['"', '\'', '`']);
-            let password = before.to_ascii_lowercase().starts_with("pass");
+            let low = before.to_ascii_lowercase();
+            let password = ["pass", "cred", "login"].iter().any(|start| low.starts_with(start));
             let odd =
                 made.digit && made.letter && (made.sign || !is_identifier(trimmed) || quoted && password);
             trimmed.len() >= 6
@@ -175,8 +190,13 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
                 && !is_call(trimmed)
         }
         "cookie" => {
-            let hex = value.len() >= 24 && value.bytes().all(|b| b.is_ascii_hexdigit());
-            made.digit && (value.contains('=') || hex || is_scrambled(value))
+            let signed = value.trim_start_matches("s%3A").trim_start_matches("s:");
+            let hex = signed.len() >= 24 && signed.bytes().all(|b| b.is_ascii_hexdigit());
+            let long = |one: &str| {
+                let held = one.split_once('=').map_or("", |(_, held)| held);
+                held.len() >= 12 && Made::of(held).digit
+            };
+            made.digit && (value.split(';').any(long) || hex || is_scrambled(value))
         }
         "configured-secret" | "npmrc-auth" => {
             !is_path(value) && (made.digit || is_scrambled(value)) && !is_number(value)
@@ -219,7 +239,7 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
             let long = value.len() >= if hex { 32 } else { 16 };
             is_hex_key(value)
-                || named.is_environment() && is_uuid(value)
+                || (named.is_environment() || named.name.eq_ignore_ascii_case("salt")) && is_uuid(value)
                 || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
         }
         Kind::Service => is_of_service(named.name, value, &made),
@@ -243,8 +263,7 @@ fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
     }
     // In `pass: 12` nothing is secret but what is as odd as passwords are.
     if matches!(&*name, "pass" | "-pass" | "--pass") {
-        let cased =
-            value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase());
+        let cased = is_mixed_case(value);
         return value.len() >= 8
             && made.digit
             && made.letter
@@ -324,6 +343,11 @@ pub(super) fn is_scrambled(value: &str) -> bool {
         n += 1;
     }
     n >= 8 && changes * 3 >= n
+}
+
+/// Tells whether there are both capitals and small letters.
+fn is_mixed_case(value: &str) -> bool {
+    value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase())
 }
 
 /// Tells whether it is a way to a file, or to something on the web.

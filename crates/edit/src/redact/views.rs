@@ -131,22 +131,55 @@ fn percent(line: &str) -> View {
     let mut view = View::with_capacity(line.len());
     let mut done = 0;
     for sign in memchr::memchr_iter(b'%', bytes) {
-        let Some(c) = hex(bytes.get(sign + 1..sign + 3)).and_then(char::from_u32) else { continue };
-        if sign < done || !c.is_ascii() {
+        if sign < done {
             continue;
         }
+        let Some((c, used)) = percent_char(&bytes[sign..]) else { continue };
         view.copy(line, done..sign);
         view.push(c, sign);
-        done = sign + 3;
+        done = sign + used;
     }
     view.copy(line, done..line.len());
     view.end(line.len())
 }
 
+/// The character that the bytes behind percent signs make, and how long they are.
+fn percent_char(bytes: &[u8]) -> Option<(char, usize)> {
+    let byte = |n: usize| {
+        let digits = bytes.get(3 * n..3 * n + 3)?.strip_prefix(b"%")?;
+        hex(Some(digits)).and_then(|byte| u8::try_from(byte).ok())
+    };
+    let first = byte(0)?;
+    let n = match first {
+        0..0x80 => return Some((char::from(first), 3)),
+        0xc2..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0..0xf5 => 4,
+        _ => return None,
+    };
+    let mut all = [0; 4];
+    for (at, slot) in all[..n].iter_mut().enumerate() {
+        *slot = byte(at)?;
+    }
+    let c = std::str::from_utf8(&all[..n]).ok()?.chars().next()?;
+    Some((c, 3 * n))
+}
+
 /// Takes away the numbers before the lines of a file that was read; nothing if there are none, or if no secret stands
 /// on several lines.
 pub(super) fn unnumbered(text: &str) -> Option<View> {
-    const SPANS: [&str; 6] = ["kind: Secret", "value:", ": |", ": >", "Password,", "PRIVATE KEY"];
+    const SPANS: [&str; 10] = [
+        "kind: Secret",
+        "value:",
+        ": |",
+        ": >",
+        "Password,",
+        "PRIVATE KEY",
+        "Private-Lines",
+        "machine ",
+        "variable \"",
+        "assword:",
+    ];
     number(text)?;
     if !SPANS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
         return None;
@@ -302,6 +335,9 @@ mod tests {
             seen.push((text[place.clone()].to_owned(), view.text.clone(), view.source(at..at + 1)));
         });
         assert_eq!(seen, [("a%3Db%26c 100%".to_owned(), "a=b&c 100%".to_owned(), 1..4)]);
+        let view = percent("x%C3%B1%E5%AF%86%F0%9F%98%80%C3%28%ff");
+        assert_eq!(view.text, "xñ密😀%C3(%ff");
+        assert_eq!(view.source(1..3), 1..7);
     }
 
     #[test]
