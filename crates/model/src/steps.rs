@@ -149,9 +149,7 @@ impl<'f> Grouping<'f> {
         let side = node.flags.is_sidechain() && !self.all_side;
         let step = if node.flags.is_boundary() {
             self.add(index, parent, above, side, StepKind::Compaction)
-        } else if node.message == NONE {
-            above
-        } else if self.joins(index, above, side) {
+        } else if node.message == NONE || self.joins(index, above, side) {
             above
         } else if let Some(sibling) = self.sibling(node.message, above, side) {
             sibling
