@@ -62,7 +62,10 @@ pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
     let mut findings = Findings::default();
     findings.odd(session, &meant);
     let found = |client: Client| {
-        let mut findings = Findings { left_at: left.as_ref().map(|left| facts.place(left.leaf).line), ..Findings::default() };
+        let mut findings = Findings {
+            left_at: left.as_ref().map(|left| facts.place(left.leaf).line),
+            ..Findings::default()
+        };
         match client {
             Client::NEWEST => findings.of_client(facts, &meant, client, &newest),
             _ => findings.of_client(facts, &meant, client, &resume(facts, client)),

@@ -173,7 +173,8 @@ impl<'f> Grouping<'f> {
         step.message == node.message
             || node.flags.has_result()
                 && node.role == Role::User
-                && crate::resume::places_of(&self.facts.answers, index).any(|call| self.uses(step.message, call))
+                && crate::resume::places_of(&self.facts.answers, index)
+                    .any(|call| self.uses(step.message, call))
     }
 
     fn uses(&self, message: u32, call: u32) -> bool {
@@ -233,5 +234,7 @@ impl<'f> Grouping<'f> {
 }
 
 fn is_answer(node: &Node) -> bool {
-    node.role == Role::Assistant && node.message != NONE && StepKind::of(node.flags, node.role) == StepKind::Answer
+    node.role == Role::Assistant
+        && node.message != NONE
+        && StepKind::of(node.flags, node.role) == StepKind::Answer
 }

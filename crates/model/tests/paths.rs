@@ -11,9 +11,16 @@ enum Event {
     Prompt,
     Answer,
     /// A message of several parts, with a prompt or another message between two of them.
-    Interleaved { parts: u8, between: u8 },
+    Interleaved {
+        parts: u8,
+        between: u8,
+    },
     /// Calls with their results: chained, or each a child of its call.
-    Calls { n: u8, fan_out: bool, reused_ids: bool },
+    Calls {
+        n: u8,
+        fan_out: bool,
+        reused_ids: bool,
+    },
     /// A result that is a child of something else than its call, or of nothing.
     StrayResult(Index, bool),
     Queued,
@@ -26,7 +33,11 @@ enum Event {
     Restart,
     LostParent,
     /// Writes entries again under new ids, behind an earlier entry or as a new root.
-    Copy { from: Index, n: u8, to: Option<Index> },
+    Copy {
+        from: Index,
+        n: u8,
+        to: Option<Index>,
+    },
     Duplicate(Index),
     Side,
     Failure,
@@ -96,7 +107,8 @@ impl Writer {
             Event::Calls { n, fan_out, reused_ids } => {
                 let id = self.id();
                 let n = n % 4 + 1;
-                let call_id = |i: u8| if *reused_ids { format!("call_{i}") } else { format!("toolu_{id}_{i}") };
+                let call_id =
+                    |i: u8| if *reused_ids { format!("call_{i}") } else { format!("toolu_{id}_{i}") };
                 let calls: Vec<(String, String)> = (0..n)
                     .map(|i| {
                         let block = json!({ "type": "tool_use", "id": call_id(i), "name": "T", "input": {} });
@@ -131,7 +143,8 @@ impl Writer {
             Event::Queued => {
                 self.n += 1;
                 let prompt = format!("q{}", self.n);
-                let attachment = json!({ "type": "queued_command", "prompt": prompt, "commandMode": "prompt" });
+                let attachment =
+                    json!({ "type": "queued_command", "prompt": prompt, "commandMode": "prompt" });
                 self.add(log, "attachment", json!({ "attachment": attachment }));
             }
             Event::Attachment => {
@@ -141,14 +154,20 @@ impl Writer {
                 self.add(log, "progress", json!({ "data": { "type": "hook_progress" } }));
             }
             Event::Notes => {
-                for text in ["<command-name>/cost</command-name>", "<local-command-stdout>0</local-command-stdout>"] {
+                for text in
+                    ["<command-name>/cost</command-name>", "<local-command-stdout>0</local-command-stdout>"]
+                {
                     self.add(log, "user", json!({ "message": { "role": "user", "content": text } }));
                 }
             }
             Event::Compact(linked) => {
                 let parent = if *linked { log.tip() } else { None };
                 log.restart();
-                self.add(log, "system", json!({ "subtype": "compact_boundary", "logicalParentUuid": parent }));
+                self.add(
+                    log,
+                    "system",
+                    json!({ "subtype": "compact_boundary", "logicalParentUuid": parent }),
+                );
                 let summary = "This session is being continued from a previous conversation";
                 self.add(
                     log,
@@ -156,7 +175,9 @@ impl Writer {
                     json!({ "isCompactSummary": true, "message": { "role": "user", "content": summary } }),
                 );
             }
-            Event::Back(to) if !self.marks.is_empty() => drop(log.back_to(&self.marks[to.index(self.marks.len())])),
+            Event::Back(to) if !self.marks.is_empty() => {
+                drop(log.back_to(&self.marks[to.index(self.marks.len())]))
+            }
             Event::Back(_) | Event::Restart => drop(log.restart()),
             Event::LostParent => drop(log.wait(60).back_to("gone")),
             Event::Copy { from, n, to } => self.copy(log, from, usize::from(n % 6) + 1, to.as_ref()),

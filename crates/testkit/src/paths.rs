@@ -43,7 +43,9 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     }
     for path in &paths {
         let items = reader.items(path.step);
-        broken.extend(graph.differences(&session, &items, path.tip).map(|what| format!("path {}: {what}", path.n)));
+        broken.extend(
+            graph.differences(&session, &items, path.tip).map(|what| format!("path {}: {what}", path.n)),
+        );
         // What is taken from another branch for a copied message is not counted.
         let steps: HashSet<usize> = session.tree.path_to(path.step).into_iter().collect();
         let own: HashSet<usize> = session
@@ -54,10 +56,14 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
             .filter(|&(node, _)| session.tree.step(node).is_some_and(|step| steps.contains(&step)))
             .filter_map(|(_, node)| Some(node.message()? + 1))
             .collect();
-        let distinct: BTreeSet<usize> =
-            items.iter().filter_map(number).filter(|n| own.contains(n)).collect();
+        let distinct: BTreeSet<usize> = items.iter().filter_map(number).filter(|n| own.contains(n)).collect();
         if distinct.len() != path.messages as usize {
-            broken.push(format!("path {}: {} messages shown, {} counted", path.n, distinct.len(), path.messages));
+            broken.push(format!(
+                "path {}: {} messages shown, {} counted",
+                path.n,
+                distinct.len(),
+                path.messages
+            ));
         }
     }
     broken.extend(graph.lost(&session, &reader));
@@ -106,7 +112,8 @@ fn unsent(session: &Session, reader: &Reader<'_>) -> Option<String> {
     let missing = { sent }.find(|&node| {
         let fact = &session.facts.nodes[node];
         let main = !fact.flags.is_sidechain() || session.facts.all_sidechain();
-        main && fact.message().is_some_and(|message| !shown.contains(&(message + 1))) && !is_shown_result(node)
+        main && fact.message().is_some_and(|message| !shown.contains(&(message + 1)))
+            && !is_shown_result(node)
     })?;
     let line = session.facts.place(missing).line;
     Some(format!("line {line} is sent, and is not on the active path {}", path.n))
@@ -143,12 +150,16 @@ impl Graph {
                 node,
                 conversation: matches!(role, "user" | "assistant"),
                 side: value["isSidechain"] == true && !all_side,
-                message_id: value["message"]["id"].as_str().filter(|_| role == "assistant").map(str::to_owned),
+                message_id: value["message"]["id"]
+                    .as_str()
+                    .filter(|_| role == "assistant")
+                    .map(str::to_owned),
                 calls: if role == "assistant" { ids("tool_use", "id") } else { Vec::new() },
                 results: if role == "user" { ids("tool_result", "tool_use_id") } else { Vec::new() },
                 parent: None,
             };
-            let parent = text("parentUuid").filter(|_| value["subtype"] != "compact_boundary" || role != "system");
+            let parent =
+                text("parentUuid").filter(|_| value["subtype"] != "compact_boundary" || role != "system");
             match text("uuid").and_then(|uuid| by_uuid.get(&uuid).copied()) {
                 // Of two entries with one uuid the later one counts, at the place of the first.
                 Some(first) => {
@@ -166,10 +177,12 @@ impl Graph {
                 }
             }
         }
-        let mut by_node: HashMap<usize, usize> = entries.iter().enumerate().map(|(i, e)| (e.node, i)).collect();
+        let mut by_node: HashMap<usize, usize> =
+            entries.iter().enumerate().map(|(i, e)| (e.node, i)).collect();
         by_node.extend(duplicates);
         for i in 0..entries.len() {
-            let link = session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
+            let link =
+                session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
             let named = parents[i].as_ref().and_then(|parent| by_uuid.get(parent));
             // A cycle is cut by the model.
             entries[i].parent = named.filter(|_| link.is_some()).or(link).copied();
@@ -224,18 +237,17 @@ impl Graph {
             at = self.entries[entry].parent;
         }
         chain.reverse();
-        let message_of = |entry: usize| session.facts.nodes[self.entries[entry].node].message().map(|m| m + 1);
-        let place: HashMap<usize, usize> = items
-            .iter()
-            .enumerate()
-            .rev()
-            .filter_map(|(at, item)| Some((number(item)?, at)))
-            .collect();
+        let message_of =
+            |entry: usize| session.facts.nodes[self.entries[entry].node].message().map(|m| m + 1);
+        let place: HashMap<usize, usize> =
+            items.iter().enumerate().rev().filter_map(|(at, item)| Some((number(item)?, at))).collect();
         let on_chain: HashSet<usize> = chain.iter().copied().collect();
         // Everything on the chain is shown, in its order.
         let mut last = 0;
         let mut seen = HashSet::new();
-        for &entry in chain.iter().filter(|&&entry| self.entries[entry].conversation && !self.entries[entry].side) {
+        for &entry in
+            chain.iter().filter(|&&entry| self.entries[entry].conversation && !self.entries[entry].side)
+        {
             let Some(message) = message_of(entry) else { continue };
             let Some(&at) = place.get(&message) else {
                 broken.push(format!("line {} is on the chain and not shown", line(entry)));
@@ -249,12 +261,16 @@ impl Graph {
             }
         }
         // Everything shown is on the chain, or a part or a result of what is.
-        let ids: HashSet<&str> = chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
+        let ids: HashSet<&str> =
+            chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
         let messages: HashSet<usize> = chain.iter().filter_map(|&e| message_of(e)).collect();
         let calls: HashSet<&str> = self
             .entries
             .iter()
-            .filter(|entry| entry.message_id.as_deref().is_some_and(|id| ids.contains(id)) || on_chain.contains(&self.by_node[&entry.node]))
+            .filter(|entry| {
+                entry.message_id.as_deref().is_some_and(|id| ids.contains(id))
+                    || on_chain.contains(&self.by_node[&entry.node])
+            })
             .flat_map(|entry| entry.calls.iter().map(String::as_str))
             .collect();
         let by_number: HashMap<u32, usize> =
