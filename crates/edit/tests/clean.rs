@@ -139,7 +139,7 @@ fn ids_hashes_and_data_stay() {
         "class=\"mt-4 token-list\" data-key=\"row-12\" href=\"/users/12/tokens?page=2&token=\"",
         "docker run -u 1000:1000 -p 8080:80 x && mkdir -p build2/out && git push -u origin v2 -p",
         "curl -b cookies.txt https://host/x?key=user_name2&code=404 and git checkout -b feature2=x",
-        "| token | string | required |\n| password2 | the second one, see v2 |",
+        "| token | string | required |\n| password2 | the second one, see v2 |\n| `OWM_API_KEY` | OpenWeatherMap API key |\n| `APPLE_ID_PASSWORD` | App-specific password |",
         "**Password:** required, at least 12 characters\n\npassword:\n  secretKeyRef2: x\ntoken:\n  - name: a1",
         "setToken(token2); user.password(); getPassword(\"user1\"); $('#password2').val(); fill('#name', 'bob1')",
         "variable \"db_password\" {\n  type = string\n  default = \"\"\n}",

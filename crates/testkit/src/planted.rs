@@ -478,6 +478,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("bold", "**Password:** {}", "<m10>!x9"),
     ("bold key", "- **API Key**: `{}`", "<m32>"),
     ("api key of two words", "API key: {}", "<m32>"),
+    ("secret key of two words", "secret key: {}", "<m32>"),
     ("hmac key", "hmac key: {}", "<h40>"),
     ("backup code", "backup_code={}", "<m20>"),
     ("credentials", "Credentials: admin / {}", "<m10>!x9"),

@@ -582,10 +582,16 @@ fn behind_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
     ((sets || own) && quote).then_some(open)
 }
 
-/// Where a value begins in the next column of a table.
+/// Where a value begins in the next column of a table: one word with a digit or a sign, not what is said of the name.
 fn in_row(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
     let before = bytes[..name.start].iter().rev().take(16).find(|b| !b" \t*`\"'".contains(b));
-    (before == Some(&b'|') && bytes.get(at) == Some(&b'|')).then_some(at + 1)
+    if before != Some(&b'|') || bytes.get(at) != Some(&b'|') {
+        return None;
+    }
+    let cell = bytes[at + 1..].iter().take(1300).take_while(|b| !matches!(b, b'|' | b'\n')).count();
+    let cell = bytes[at + 1..at + 1 + cell].trim_ascii();
+    let odd = |b: &u8| b.is_ascii_digit() || b"!#$%^&+=?@~".contains(b);
+    (cell.iter().any(odd) && !cell.iter().any(u8::is_ascii_whitespace)).then_some(at + 1)
 }
 
 /// Tells whether a name of several words as programs join them has, from `at` on, a value that is no word:

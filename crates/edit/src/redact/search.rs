@@ -119,7 +119,10 @@ impl Search {
                 words.add(word, exact, Try::Pattern(n));
             }
         }
-        for word in WORDS.iter().chain(SERVICES) {
+        // Of two that begin at one place the longer is tried first: `secret key` before `secret`.
+        let mut names: Vec<&str> = WORDS.iter().chain(SERVICES).copied().collect();
+        names.sort_by_key(|word| std::cmp::Reverse(word.len()));
+        for word in names {
             words.add(word, false, Try::Name);
         }
         for word in ["://", r":\/\/", r":\\/\\/", "//"] {
