@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::check::{Straight, newest_tip, straight_in};
 use crate::client::Client;
-use crate::facts::{Facts, NONE};
+use crate::facts::{Facts, NONE, Sort};
 use crate::id::{Time, Uid};
 use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
@@ -203,8 +203,11 @@ impl Session {
                 .take_while(|step| !step.said && !step.side);
         // An entry without words is no reason to leave anything.
         let says = |step: &crate::steps::Step| {
-            let flags = self.facts.nodes[step.head as usize].flags;
-            step.talk && flags.has_text() && !flags.is_summary()
+            let has_words = |block: &crate::facts::Block| block.sort == Sort::Text;
+            let head = step.head as usize;
+            step.talk
+                && !self.facts.nodes[head].flags.is_summary()
+                && self.facts.blocks_of(head).iter().any(has_words)
         };
         if chosen || !branch.any(says) {
             return None;

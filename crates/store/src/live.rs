@@ -246,15 +246,16 @@ mod tests {
         let dir = root.path().join("sessions");
         fs::create_dir(&dir).expect("created");
         let pid = std::process::id();
+        let (a, b) = ("a".repeat(UUID_LEN), "b".repeat(UUID_LEN));
         let write = |name: &str, text: &str| fs::write(dir.join(name), text).expect("written");
-        write("1.json", &format!(r#"{{"pid":{pid},"sessionId":"a","cwd":"/x"}}"#));
-        write("4294967294.json", r#"{"pid":4294967294,"sessionId":"b"}"#);
+        write("1.json", &format!(r#"{{"pid":{pid},"sessionId":"{a}","cwd":"/x"}}"#));
+        write("4294967294.json", &format!(r#"{{"pid":4294967294,"sessionId":"{b}"}}"#));
         write("4294967293.json", "torn {");
         write("4.key", "x");
-        assert_eq!(live_sessions(root.path(), &Skips::default()), [Live { pid, session_id: "a".into() }]);
-        let held = Holder::Client { session: "a".into(), pid };
-        assert_eq!(holder_in(root.path(), &["b".into(), "a".into()]), Some(held));
-        assert_eq!(holder_in(root.path(), &["b".into()]), None);
+        assert_eq!(live_sessions(root.path(), &Skips::default()), [Live { pid, session_id: a.clone() }]);
+        let held = Holder::Client { session: a.clone(), pid };
+        assert_eq!(holder_in(root.path(), &[b.clone(), a]), Some(held));
+        assert_eq!(holder_in(root.path(), &[b]), None);
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
         let file = dir.join(format!("{pid}.json"));
         let holds = || matches!(holder_in(root.path(), &["x".into()]), Some(Holder::Unknown { .. }));
         let torn = format!(r#"{{"pid":{pid},"sessionId":"a"#);
-        for text in ["", "{", "{}", "[]", &torn, &format!(r#"{{"pid":{pid}}}"#)] {
+        for text in ["", "{", "{}", "[]", &torn, &format!("{torn}\"}}"), &format!(r#"{{"pid":{pid}}}"#)] {
             fs::write(&file, text).expect("written");
             assert!(holds(), "{text}");
         }

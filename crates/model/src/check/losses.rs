@@ -219,7 +219,7 @@ fn loss_of(kind: Kind) -> &'static str {
         Kind::ProgressEntries => "a progress entry breaks the chain",
         Kind::KeptMessages => "the client does not know what a compaction kept",
         Kind::OutOfOrder => "most entries stand before their parents",
-        Kind::LeftBehind => "the client resumes after this local command, which is beside the conversation",
+        Kind::LeftBehind => "the client resumes after this entry, which is beside the conversation",
         _ => "the client takes another branch",
     }
 }
