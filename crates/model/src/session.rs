@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::check::{Straight, newest_tip, straight_in};
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Sort};
+use crate::facts::{Facts, NONE, Role, Sort};
 use crate::id::{Time, Uid};
 use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
@@ -201,11 +201,11 @@ impl Session {
             std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
                 .map(|step| &self.tree.steps[step])
                 .take_while(|step| !step.said && !step.side);
-        // An entry without words is no reason to leave anything.
+        // An entry without words, or a placeholder in the model's place, is no reason to leave anything.
         let says = |step: &crate::steps::Step| {
             let has_words = |block: &crate::facts::Block| block.sort == Sort::Text;
             let head = step.head as usize;
-            step.talk
+            self.facts.nodes[head].role == Role::User
                 && !self.facts.nodes[head].flags.is_summary()
                 && self.facts.blocks_of(head).iter().any(has_words)
         };
