@@ -207,6 +207,7 @@ impl Session {
             let head = step.head as usize;
             self.facts.nodes[head].role == Role::User
                 && !self.facts.nodes[head].flags.is_summary()
+                && !self.facts.nodes[head].flags.is_meta()
                 && self.facts.blocks_of(head).iter().any(has_words)
         };
         if chosen || !branch.any(says) {
