@@ -574,6 +574,13 @@ pub fn planted(seed: u64) -> Vec<Planted> {
     let mut add = |kind: &'static str, text: &str, secret: String| {
         all.push(Planted { kind, text: text.replace("{}", &secret), secret });
     };
+    add("token with a blank behind it", "API_TOKEN='{} x'", format!("a7B{}", d.some(MIXED, 27)));
+    add("password with a blank before it", "DB_PASSWORD=\" {}\"", format!("Zk8{}", d.some(MIXED, 12)));
+    add(
+        "password behind a mark",
+        "DB_PASSWORD=\"[REDACTED:assignment] {}\"",
+        format!("Zk8{}", d.some(MIXED, 12)),
+    );
     for (kind, text, form) in FORMS {
         add(kind, text, d.form(form));
     }

@@ -221,6 +221,15 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
         return false;
     }
     let made = Made::of(value);
+    if made.space && named.quoted && matches!(named.kind, Kind::Password | Kind::Secret | Kind::Key) {
+        match value.split_whitespace().collect::<Vec<_>>()[..] {
+            [] => return false,
+            // Blanks around it do not make it another.
+            [only] => return is_secret(named, only),
+            ref words if is_secret_with_words(named, value, words) => return true,
+            _ => {}
+        }
+    }
     match named.kind {
         Kind::Password => is_password(named, value, &made),
         Kind::Data => value.len() >= 40 && !made.space,
@@ -244,6 +253,20 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
         }
         Kind::Service => is_of_service(named.name, value, &made),
     }
+}
+
+/// Returns whether one word of a short value in quotes is as mixed as tokens are, or the words are a passphrase.
+fn is_secret_with_words(named: &Named<'_>, value: &str, words: &[&str]) -> bool {
+    if value.contains('\n') || value.len() > 200 || words.len() > 8 {
+        return false;
+    }
+    let mixed = |word: &&str| {
+        let made = Made::of(word);
+        word.len() >= 10 && made.digit && is_mixed_case(word) && is_token(word, &made)
+    };
+    let phrase = named.name.to_ascii_lowercase().contains("passphrase");
+    words.iter().any(mixed)
+        || phrase && words.len() >= 3 && words.iter().all(|word| !word.ends_with(['.', ',', ':']))
 }
 
 fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
