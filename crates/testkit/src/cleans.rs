@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rethread_edit::{Cleaned, Cleaner, Level, Redact, Redaction, Rules};
 use rethread_log::Scanner;
-use rethread_model::{Block, Client, Session};
+use rethread_model::{Block, Client, Path, Session, StepKind};
 use serde_json::Value;
 
 /// Cleans a log.
@@ -65,8 +65,19 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         let says = |block: &Block| !block.sort.is_thinking() && !block.sort.is_blank();
         session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
     };
+    // The last words of a path are above the notes behind them.
+    let by_step = before.tree.nodes_by_step();
+    let ends_in_words = |path: &&Path| {
+        let mut up = std::iter::successors(Some(path.step), |&step| before.tree.parent_of(step));
+        let last =
+            up.find(|&step| matches!(before.tree.steps[step].kind, StepKind::Prompt | StepKind::Answer));
+        let nodes = by_step.of(last.unwrap_or(path.step));
+        nodes
+            .iter()
+            .any(|&node| before.facts.nodes[node as usize].is_conversation() && says(&before, node as usize))
+    };
     let paths = before.paths(Client::NEWEST);
-    let least = paths.iter().filter(|path| says(&before, path.tip)).count();
+    let least = paths.iter().filter(ends_in_words).count();
     let left = after.paths(Client::NEWEST).len();
     if level <= Level::Strong && !(least..=paths.len()).contains(&left) {
         return Err(format!("{} paths became {left}", paths.len()));
