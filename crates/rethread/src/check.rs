@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rethread_model::{Client, Finding, Kind, Session, Severity, check};
+use rethread_model::{Client, Finding, Kind, Session, Severity, check, title};
 use rethread_render::{Checked, FindingRow};
 
 use crate::library::{Library, Source};
@@ -40,9 +40,12 @@ impl Library {
         if let Some(stale) = options.now.and_then(|now| stale(source, now)) {
             findings.push(stale);
         }
+        // Titles in other files are looked for only where something is to be read about the session.
+        let harmful = findings.iter().any(Finding::is_harmful);
+        let title = if harmful { self.title(source, &session.facts) } else { title(&session.facts, None) };
         Ok(Checked {
             session: source.file.id.clone(),
-            title: self.title(source, &session.facts).text,
+            title: title.text,
             findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
         })
     }

@@ -12,6 +12,7 @@ use rethread_store::{
 
 use crate::demo;
 use crate::session::Loaded;
+use crate::titles::Summaries;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -99,12 +100,14 @@ pub struct Library {
     /// The built-in sample, in place of any directory.
     pub(crate) demo: Option<Vec<Source>>,
     pub(crate) agents: Arc<Agents>,
+    pub(crate) summaries: Arc<Summaries>,
 }
 
 impl Library {
     /// Opens config directories, such as `~/.claude`. They need not exist.
     pub fn open(roots: Vec<PathBuf>) -> Self {
-        Self { store: Store::new(roots), demo: None, agents: Arc::default() }.noting(Skips::default())
+        Self { store: Store::new(roots), demo: None, agents: Arc::default(), summaries: Arc::default() }
+            .noting(Skips::default())
     }
 
     /// Notes in `skips` which links and other things that are not regular files are passed over.
@@ -125,7 +128,12 @@ impl Library {
 
     /// Opens a small sample that is built into the program.
     pub fn demo() -> Self {
-        Self { store: Store::new(Vec::new()), demo: Some(demo::sources()), agents: Arc::default() }
+        Self {
+            store: Store::new(Vec::new()),
+            demo: Some(demo::sources()),
+            agents: Arc::default(),
+            summaries: Arc::default(),
+        }
     }
 
     /// Tells whether this is the built-in sample.

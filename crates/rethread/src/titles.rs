@@ -1,6 +1,7 @@
 //! Titles that stand in another file than the session they are about.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
@@ -33,22 +34,40 @@ impl Titled {
     }
 }
 
+/// The summaries in the logs of each project directory that was asked for.
+pub(crate) type Summaries = Mutex<FxHashMap<PathBuf, Arc<FxHashMap<Uid, String>>>>;
+
 impl Library {
     /// Finds the title of a session; clients before 2.1 wrote some into other files of the project.
     pub fn title(&self, source: &Source, facts: &Facts) -> Title {
-        let mut own = Titled::new(facts, &source.file);
+        let own = Titled::new(facts, &source.file);
         let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
-        if own.open && source.bytes.is_none() && facts.versions.iter().any(|(version, _)| is_old(version)) {
-            let files = self.store.sessions_in(&own.dir(), false);
-            let summaries_of = |file: &SessionFile| {
-                let other = file.path != source.file.path && contains(file, SUMMARY).ok()?;
-                let (facts, _) = other.then(|| read_facts(file).ok()).flatten()?;
-                Some(Titled { open: false, ..Titled::new(&facts, file) })
-            };
-            let mut others: Vec<Titled> = files.par_iter().filter_map(summaries_of).collect();
-            from_elsewhere(others.iter_mut().chain([&mut own]));
+        if !own.open || source.bytes.is_some() || !facts.versions.iter().any(|(version, _)| is_old(version)) {
+            return own.title;
         }
-        own.title
+        let summaries = self.summaries_in(&own.dir());
+        let here = summaries.iter().filter_map(|(uid, text)| Some((facts.node_of(*uid)?, text)));
+        let found = here.max().map(|(_, text)| heading(text)).filter(|text| !text.is_empty());
+        found.map_or(own.title, |text| Title { text, source: TitleSource::Summary })
+    }
+
+    /// Collects the summaries in the logs of a directory, once.
+    fn summaries_in(&self, dir: &Path) -> Arc<FxHashMap<Uid, String>> {
+        let mut known = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(dir) {
+            return Arc::clone(found);
+        }
+        let mut found = FxHashMap::default();
+        for file in self.store.sessions_in(dir, false) {
+            if contains(&file, SUMMARY).unwrap_or(false)
+                && let Ok((facts, _)) = read_facts(&file)
+            {
+                found.extend(facts.summaries);
+            }
+        }
+        let found = Arc::new(found);
+        known.insert(dir.to_owned(), Arc::clone(&found));
+        found
     }
 }
 
