@@ -40,12 +40,9 @@ impl Library {
         if let Some(stale) = options.now.and_then(|now| stale(source, now)) {
             findings.push(stale);
         }
-        // Titles in other files are looked for only where something is to be read about the session.
-        let harmful = findings.iter().any(Finding::is_harmful);
-        let title = if harmful { self.title(source, &session.facts) } else { title(&session.facts, None) };
         Ok(Checked {
             session: source.file.id.clone(),
-            title: title.text,
+            title: title(&session.facts, None).text,
             findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
         })
     }
