@@ -48,7 +48,7 @@ fn written(bytes: &[u8], format: Format) -> String {
     let layout = Layout::new(&loaded.session);
     let mut all = Vec::new();
     for path in loaded.tree(Client::NEWEST).iter().take(4) {
-        let items = Passage::to(&loaded.session, &layout, &loaded, path.path.step, None);
+        let items = Passage::to(&loaded.session, &layout, &loaded, (path.path.step, None), true);
         let parts = [Part { session: "fuzz", prefix: String::new(), items, side: Side::default() }];
         let head = Head { session: "fuzz".into(), path: (path.n, 1), ..Head::default() };
         let shown = Shown::default();

@@ -270,22 +270,21 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Events that make neither a fork nor a second root.
 fn linear_event() -> impl Strategy<Value = Event> {
-    event().prop_filter("no fork and no second root", |event| {
-        matches!(
-            event,
-            Event::Prompt
-                | Event::Answer
-                | Event::Interleaved { .. }
-                | Event::Calls { fan_out: false, .. }
-                | Event::QueuedBeforeResult(_)
-                | Event::Queued
-                | Event::Attachment
-                | Event::Progress
-                | Event::Notes
-                | Event::Failure
-        )
-    })
+    prop_oneof![
+        5 => Just(Event::Prompt),
+        5 => Just(Event::Answer),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| Event::Interleaved { parts, between }),
+        4 => (any::<u8>(), any::<bool>())
+            .prop_map(|(n, reused_ids)| Event::Calls { n, fan_out: false, reused_ids }),
+        2 => any::<bool>().prop_map(Event::QueuedBeforeResult),
+        2 => Just(Event::Queued),
+        1 => Just(Event::Attachment),
+        1 => Just(Event::Progress),
+        2 => Just(Event::Notes),
+        1 => Just(Event::Failure),
+    ]
 }
 
 fn written(events: &[Event]) -> Vec<u8> {
