@@ -11,13 +11,13 @@ fuzz_target!(|bytes: &[u8]| {
     let library = Library::demo();
     let source = Source::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let loaded = library.load(&source).expect("anything can be read");
-    let mut tips = None;
+    // A branch of notes is one more path for the clients that would resume it.
+    let tips = loaded.session.tree.tips().len();
     for client in Client::ALL {
         let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("spelled");
         serde_json::from_str::<serde_json::Value>(&preview).expect("one document");
         let paths = loaded.tree(client);
-        let n = paths.iter().filter(|path| !path.inner).count();
-        assert_eq!(*tips.get_or_insert(n), n, "endings do not depend on the client");
+        assert!((tips..=tips + 1).contains(&paths.len()), "{} paths of {tips} endings", paths.len());
         for path in paths.iter().take(8) {
             loaded.show(&path.path);
         }
