@@ -152,10 +152,8 @@ impl Session {
         let at = leaf.and_then(|node| self.tree.step_on_chain(node));
         let sent_at = resumes_at.and_then(|node| self.tree.step(node));
         let beside = at.filter(|&step| !on_paths[step]);
-        // What somebody chose by a checkpoint is meant, whatever it is.
-        let chosen = self.facts.checkpoints.last().is_some_and(|last| last.explicit);
         let main = match at {
-            Some(at) if chosen => self.last_beyond(at, &ends),
+            Some(at) if self.is_leaf_chosen() => self.last_beyond(at, &ends),
             Some(at) => self.conversation_at(at, &ends, &last),
             None => ends.last().copied(),
         };
@@ -192,11 +190,15 @@ impl Session {
             .collect()
     }
 
+    /// Returns whether somebody chose the leaf by a checkpoint: that is meant, whatever it is.
+    fn is_leaf_chosen(&self) -> bool {
+        self.facts.checkpoints.last().is_some_and(|last| last.explicit)
+    }
+
     /// Finds the conversation that a client leaves behind: it resumes a branch of nothing but commands and
     /// notes, which nobody chose.
     pub(crate) fn left_behind(&self, resumed: &Resume) -> Option<LeftBehind> {
         let leaf = resumed.leaf?;
-        let chosen = self.facts.checkpoints.last().is_some_and(|last| last.explicit);
         let mut branch =
             std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
                 .map(|step| &self.tree.steps[step])
@@ -210,7 +212,7 @@ impl Session {
                 && !self.facts.nodes[head].flags.is_meta()
                 && self.facts.blocks_of(head).iter().any(has_words)
         };
-        if chosen || !branch.any(says) {
+        if self.is_leaf_chosen() || !branch.any(says) {
             return None;
         }
         let paths = self.paths_with(Some(leaf), Some(leaf));

@@ -435,11 +435,6 @@ impl Tree {
         self.steps[step].head as usize
     }
 
-    /// Tells whether a step is part of a path of the main conversation.
-    pub fn counts(&self, step: usize) -> bool {
-        self.steps[step].spoken && !self.steps[step].side
-    }
-
     /// Returns the steps in an order in which every one comes before the step that it hangs on.
     pub fn from_the_tips(&self) -> impl Iterator<Item = usize> + '_ {
         self.order.iter().rev().map(|&step| step as usize)
