@@ -52,10 +52,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        // The arguments that it repeats may be names of files from anywhere.
-        for line in error.render().to_string().lines() {
-            eprintln!("{}", rethread::render::escape(line));
-        }
+        eprint!("{}", usage_for_terminal(error));
     } else {
         let _ = error.print();
     }
@@ -69,6 +66,12 @@ fn usage(error: &clap::Error) -> ExitCode {
         eprintln!("hint: write {option}={value}");
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Returns a usage error for a terminal: the arguments it repeats may be file names from anywhere, so their control
+/// characters are escaped.
+fn usage_for_terminal(error: &clap::Error) -> String {
+    error.render().to_string().lines().map(|line| format!("{}\n", rethread::render::escape(line))).collect()
 }
 
 fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
@@ -87,5 +90,20 @@ fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
         Some(Command::Secrets(args)) => commands::secrets::run(args, global, terminal),
         Some(Command::Repair(args)) => commands::repair::run(args, global, terminal),
         Some(Command::Util(args)) => commands::util::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_escape_the_arguments_they_repeat() {
+        for args in [["rethread", "--\u{1b}[2Jx"], ["rethread", "\u{9b}31m\u{202e}"]] {
+            let error = Args::try_parse_from(args).expect_err("no such argument");
+            let text = usage_for_terminal(&error);
+            assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text}");
+            assert!(text.starts_with("error: ") && text.lines().count() > 1, "{text}");
+        }
     }
 }

@@ -196,6 +196,23 @@ fn what_would_do_harm_is_refused() {
 }
 
 #[test]
+fn copies_never_replace_a_session_that_a_client_has_open() {
+    let (home, path) = home();
+    let (other, open) = self::home();
+    let live = json!({ "pid": std::process::id(), "sessionId": path.file_stem().and_then(|id| id.to_str()) });
+    other.write("sessions/1.json", live.to_string().as_bytes());
+    let before = fs::read(&open).expect("read");
+    let into = other.path().to_string_lossy().into_owned();
+    let refused = run(&home, &["clean", "00000007", "-o", &into, "--force"]);
+    assert!(refused.contains("is open in a client") && refused.contains("exit Some(2)"), "{refused}");
+    assert_eq!(fs::read(&open).expect("read"), before);
+    fs::remove_file(other.path().join("sessions/1.json")).expect("removed");
+    let done = run(&home, &["clean", "00000007", "-o", &into, "--force"]);
+    assert!(!done.contains("exit Some"), "{done}");
+    assert_ne!(fs::read(&open).expect("read"), before);
+}
+
+#[test]
 fn the_sample_can_be_cleaned() {
     assert_snapshot!(demo(&["clean", "--all", "-n", "-l", "max"]), @"
     before                  19 kB  100.0 %

@@ -383,6 +383,7 @@ fn what_a_log_says_is_never_obeyed_by_the_terminal() {
 fn titles_are_never_another_session_s() {
     let home = Home::default();
     let mut told = Log::new(1);
+    told.version = "2.0.77".into();
     told.prompt("first prompt of one");
     let leaf = told.answer("ok");
     let mut other = Log::new(2);
@@ -414,10 +415,12 @@ fn titles_are_never_another_session_s() {
     00000004  4 days ago      1   441 B        Given by the user
     00000003  4 days ago      1  1.2 kB        About session three
     00000002  4 days ago      1   525 B        first prompt of two
-    00000001  4 days ago      1   968 B        About session one
+    00000001  4 days ago      1   966 B        About session one
     ----- stderr
     4 sessions; folded away: 1 empty file, 1 file of summaries, 1 file without a conversation (--agents shows them)
     ");
+    let drawn = run(&home, &["tree", "00000001"]);
+    assert!(drawn.starts_with("About session one"), "{drawn}");
     let rows: Vec<Value> = run(&home, &["ls", "--agents", "--json", "-q"])
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -806,6 +809,22 @@ fn an_ambiguous_beginning_is_answered_with_titles() {
     hint: 0000aa02-0000-4000-8000-000000000000 is "write release notes", 4 days ago
     ----- exit Some(2)
     "#);
+}
+
+#[test]
+fn an_id_in_two_projects_is_ambiguous() {
+    let home = Home::default();
+    for (project, text) in [("/home/user/app", "fix the login"), ("/home/user/other", "write release notes")]
+    {
+        let mut log = Log::new(0xaa01);
+        log.prompt(text);
+        home.add(project, &log);
+    }
+    for args in [&["show", "0000aa01"][..], &["repair", "0000aa01-0000-4000-8000-000000000000"]] {
+        let refused = run(&home, args);
+        assert!(refused.contains("matches 2 sessions") && refused.contains("exit Some(2)"), "{refused}");
+        assert!(refused.contains("-home-user-app/") && refused.contains("-home-user-other/"), "{refused}");
+    }
 }
 
 #[test]

@@ -122,22 +122,27 @@ impl std::fmt::Debug for Json<'_> {
 
 /// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', inner).is_none() {
-        return String::from_utf8_lossy(inner);
+    // Validated at once: what is put together from valid text need not be looked at again.
+    match simdutf8::basic::from_utf8(inner) {
+        Ok(inner) => unescape_text(inner),
+        Err(_) => Cow::Owned(unescape_text(&String::from_utf8_lossy(inner)).into_owned()),
     }
-    let mut out = Vec::with_capacity(inner.len());
+}
+
+fn unescape_text(inner: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Cow::Borrowed(inner);
+    }
+    let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
-    while let Some(slash) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..slash]);
-        let (c, used) = escape_sequence(&rest[slash..]);
-        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    while let Some(slash) = memchr::memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..slash]);
+        let (c, used) = escape_sequence(&rest.as_bytes()[slash..]);
+        out.push(c);
         rest = &rest[slash + used..];
     }
-    out.extend_from_slice(rest);
-    match String::from_utf8(out) {
-        Ok(text) => Cow::Owned(text),
-        Err(broken) => Cow::Owned(String::from_utf8_lossy(broken.as_bytes()).into_owned()),
-    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Reads the escape that `bytes` begins with; returns its character and how many bytes it took.
@@ -196,6 +201,7 @@ mod tests {
             assert_eq!(unescape(raw.as_bytes()), text, "{raw}");
         }
         assert_eq!(unescape(b"bad \xff\\n"), "bad \u{fffd}\n");
+        assert_eq!(unescape("\\é\\u00é".as_bytes()), "\u{fffd}é\u{fffd}00é");
     }
 
     #[test]

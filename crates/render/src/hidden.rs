@@ -42,15 +42,33 @@ pub(crate) fn hidden(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {
-            from += text.as_bytes()[from..].iter().position(|&b| can_begin(b))?;
-            let at = from;
+            let at = next_candidate(text.as_bytes(), from)?;
             let c = text[at..].chars().next()?;
-            from += c.len_utf8();
+            from = at + c.len_utf8();
             if hides(c) && !belongs(text, at, c) {
                 return Some((at, c));
             }
         }
     })
+}
+
+/// Finds the next byte that can begin a character that hides.
+///
+/// Blocks of plain ASCII are passed over with a test that compilers turn into vector instructions; an export looks at
+/// all of its text here.
+fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let mut at = from;
+    for block in bytes[from..].chunks(BLOCK) {
+        let unusual = block.iter().fold(false, |unusual, &b| {
+            unusual | ((b < 0x20) & (b != b'\n') & (b != b'\t')) | (b >= 0x7f)
+        });
+        if unusual && let Some(found) = block.iter().position(|&b| can_begin(b)) {
+            return Some(at + found);
+        }
+        at += block.len();
+    }
+    None
 }
 
 /// Returns whether the encoding of a character that hides can begin with a byte. Most text has none.

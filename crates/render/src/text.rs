@@ -254,6 +254,19 @@ mod tests {
         assert!(matches!(escape("plain ä 😀"), Cow::Borrowed(_)));
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        #[cfg(unix)]
+        fn a_shell_reads_a_quoted_word_as_the_text_itself(text in "[-a '\"$`\\\\!*?~;&|<>(){}#\n\t\u{e9}]{0,12}") {
+            let command = format!("printf %s {}", shell_word(&text));
+            let output = std::process::Command::new("sh").arg("-c").arg(command).output().expect("a shell");
+            let read = String::from_utf8(output.stdout).expect("UTF-8");
+            prop_assert_eq!(read.strip_prefix("./").filter(|_| text.starts_with('-')).unwrap_or(&read), text);
+        }
+    }
+
     #[test]
     fn hidden_characters_are_spelled_out_on_a_terminal() {
         assert_eq!(escape("pass\u{200b}word \u{e0068}\u{e0069}"), "pass\\u{200b}word \\u{e0068}\\u{e0069}");

@@ -103,6 +103,24 @@ impl SessionFile {
 /// The directory of subagents' logs.
 const SUBAGENTS: &str = "subagents";
 
+/// The directory of tool results that are too large for the log.
+const TOOL_RESULTS: &str = "tool-results";
+
+/// Returns whether a directory is a session's own, by its name and what lies beside it.
+fn is_side_dir(name: &OsStr, beside: &[(OsString, Kind)]) -> bool {
+    let mut log = name.to_owned();
+    log.push(".jsonl");
+    name == SUBAGENTS
+        || name == TOOL_RESULTS
+        || is_uuid(name)
+        || beside.binary_search_by(|(other, _)| other.cmp(&log)).is_ok()
+}
+
+fn is_uuid(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == 36 && name.iter().all(|&b| b == b'-' || b.is_ascii_hexdigit())
+}
+
 fn id_of(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -112,14 +130,12 @@ fn in_side_dir(path: &Path) -> Option<ConfinedPath> {
     let names: Vec<&OsStr> = path.iter().collect();
     let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
     let is_side = |&at: &usize| {
-        let id = names[at].to_string_lossy();
-        let is_uuid = id.len() == 36 && id.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
         let has_log = || {
             let mut log = join(&names[..=at]).into_os_string();
             log.push(".jsonl");
             Path::new(&log).symlink_metadata().is_ok()
         };
-        (names[at + 1] == SUBAGENTS || names[at + 1] == "tool-results") && (is_uuid || has_log())
+        (names[at + 1] == SUBAGENTS || names[at + 1] == TOOL_RESULTS) && (is_uuid(names[at]) || has_log())
     };
     let at = (0..names.len().saturating_sub(1)).find(is_side)?;
     Some(ConfinedPath::new(join(&names[..at]), join(&names[at..])))
@@ -370,12 +386,17 @@ impl Store {
         let mut found = Vec::new();
         let mut waiting = vec![(ConfinedPath::new(dir, ""), 0)];
         while let Some((at, depth)) = waiting.pop() {
-            for (name, kind) in at.entries(&self.skips) {
-                let item = at.join(&name);
+            let entries = at.entries(&self.skips);
+            for (name, kind) in &entries {
+                let (item, kind) = (at.join(name), *kind);
                 match kind {
                     Kind::Dir if depth == MAX_DEPTH => self.skips.note(item.path(), NotRegular::TooDeep),
-                    Kind::Dir => waiting.push((item, depth + 1)),
-                    _ if is_log(&name) => found.extend(log_at(&item, kind, false, &self.skips)),
+                    Kind::Dir if !at.below().as_os_str().is_empty() || is_side_dir(name, &entries) => {
+                        waiting.push((item, depth + 1));
+                    }
+                    // Links may lead to a project. Its logs are then opened by one call each, not one per component.
+                    Kind::Dir => waiting.push((ConfinedPath::new(item.path(), ""), depth + 1)),
+                    _ if is_log(name) => found.extend(log_at(&item, kind, false, &self.skips)),
                     Kind::Other(NotRegular::Link) if item.path().is_dir() => {
                         self.skips.note(item.path(), NotRegular::Link);
                     }

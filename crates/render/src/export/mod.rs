@@ -244,10 +244,16 @@ fn whole_parts<'a>(shown: &Shown, part: &Part<'_>, block: &BlockView<'a>) -> Vec
     parts
 }
 
-/// Tells how much a result says.
+/// Counts the lines of a text; a line feed at its end begins no other line.
+fn line_count(text: &str) -> u64 {
+    let feeds = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
+    feeds + u64::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+/// Returns the length of a result, in lines or attachments.
 fn extent(parts: &[ResultPart<'_>]) -> String {
     let lines = |part: &ResultPart<'_>| match part {
-        ResultPart::Text(said) => said.lines().count() as u64,
+        ResultPart::Text(said) => line_count(said),
         ResultPart::Other(_) => 0,
     };
     let others = parts.iter().filter(|part| matches!(part, ResultPart::Other(_))).count() as u64;

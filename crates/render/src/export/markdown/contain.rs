@@ -22,11 +22,11 @@ use crate::export::safe::clean;
 
 /// Fences code by more backticks than it holds.
 pub(super) fn fence(out: &mut String, language: &str, text: &str) {
-    let mut longest = 0;
-    let mut run = 0;
-    for b in text.bytes() {
-        run = if b == b'`' { run + 1 } else { 0 };
+    let (mut longest, mut run, mut next) = (0, 0, 0);
+    for at in memchr::memchr_iter(b'`', text.as_bytes()) {
+        run = if at == next { run + 1 } else { 1 };
         longest = longest.max(run);
+        next = at + 1;
     }
     let ticks = "`".repeat((longest + 1).max(3));
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };

@@ -219,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn letters_beyond_ascii_may_open_a_tag() {
+        // U+017F and U+212A fold to `s` and `k`.
+        for text in ["<\u{17f}cript>", "<\u{212a}bd>", "<a>", "</a>", "<!--", "<?x"] {
+            assert!(opens_tag(text.as_bytes(), 0) && is_active(text), "{text}");
+        }
+        for text in ["<", "< a", "<3", "<="] {
+            assert!(!opens_tag(text.as_bytes(), 0), "{text}");
+        }
+    }
+
+    #[test]
     fn placeholders_are_no_attributes() {
         for (text, opens) in
             [("{id}", false), ("{: .a}", true), ("{ a=b }", true), ("{#id}", true), ("{{ x }}", true)]
