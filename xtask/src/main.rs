@@ -5,6 +5,7 @@
 
 mod bench;
 mod browser;
+mod conventions;
 mod corpus;
 mod fuzz;
 mod generate;
@@ -23,6 +24,7 @@ fn main() -> Result<()> {
         ["bench", ..] => bench::run(&args[1..]),
         ["corpus", ..] => corpus::run(&args[1..]),
         ["browser"] => browser::run(),
+        ["conventions"] => conventions::run(),
         ["real-client", ..] => real_client::run(&args[1..]),
         ["hostile", ..] => hostile::run(&args[1..]),
         ["hunt"] => hunt(1000, None),
@@ -31,7 +33,7 @@ fn main() -> Result<()> {
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         _ => bail!(
-            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | hostile [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
+            "usage: cargo xtask ci | bench [--quick] [info|ls|growth|check|preview|clone|clean|export] | corpus [--recipe NAME] [DIR…] | browser | conventions | hostile [FILTER…] | hunt [CASES [TEST]] | fuzz [SECONDS] | {}",
             real_client::USAGE
         ),
     }
