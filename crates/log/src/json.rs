@@ -123,7 +123,7 @@ impl std::fmt::Debug for Json<'_> {
 /// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
     if memchr::memchr(b'\\', inner).is_none() {
-        return String::from_utf8_lossy(inner);
+        return readable(inner);
     }
     let mut out = Vec::with_capacity(inner.len());
     let mut rest = inner;
@@ -138,6 +138,11 @@ pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
         Ok(text) => Cow::Owned(text),
         Err(broken) => Cow::Owned(String::from_utf8_lossy(broken.as_bytes()).into_owned()),
     }
+}
+
+/// Reads bytes as a text; what is no character becomes U+FFFD. Nearly all are one, which is told fast.
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Reads the escape that `bytes` begins with; returns its character and how many bytes it took.

@@ -425,42 +425,42 @@ fn is_marks(value: &str) -> bool {
 
 /// Fields that name something.
 fn is_id(name: &[u8]) -> bool {
-    const IDS: [&[u8]; 16] = [
-        b"uuid",
-        b"parentUuid",
-        b"logicalParentUuid",
-        b"leafUuid",
-        b"sessionId",
-        b"id",
-        b"tool_use_id",
-        b"requestId",
-        b"messageId",
-        b"toolUseID",
-        b"parentToolUseID",
-        b"sourceToolUseID",
-        b"sourceToolAssistantUUID",
-        b"promptId",
-        b"agentId",
-        b"timestamp",
-    ];
-    IDS.contains(&name)
+    matches!(
+        name,
+        b"uuid"
+            | b"parentUuid"
+            | b"logicalParentUuid"
+            | b"leafUuid"
+            | b"sessionId"
+            | b"id"
+            | b"tool_use_id"
+            | b"requestId"
+            | b"messageId"
+            | b"toolUseID"
+            | b"parentToolUseID"
+            | b"sourceToolUseID"
+            | b"sourceToolAssistantUUID"
+            | b"promptId"
+            | b"agentId"
+            | b"timestamp"
+    )
 }
 
 /// Fields whose values clients know.
 fn is_structure(name: &[u8]) -> bool {
-    const KNOWN: [&[u8]; 10] = [
-        b"type",
-        b"role",
-        b"subtype",
-        b"model",
-        b"operation",
-        b"level",
-        b"stop_reason",
-        b"media_type",
-        b"version",
-        b"userType",
-    ];
-    KNOWN.contains(&name)
+    matches!(
+        name,
+        b"type"
+            | b"role"
+            | b"subtype"
+            | b"model"
+            | b"operation"
+            | b"level"
+            | b"stop_reason"
+            | b"media_type"
+            | b"version"
+            | b"userType"
+    )
 }
 
 fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {

@@ -15,7 +15,7 @@ use super::rules::{Class, PATTERNS, Pattern, TOKENS, Token};
 use super::value::{Named, entropy, fits, is_data, is_scrambled, is_secret, without_marks};
 use super::views;
 use super::words::Words;
-use super::{Hit, hit, snapped};
+use super::{Hit, hit, is_id, snapped};
 
 /// Rules before this one know what they find by itself.
 pub(super) const FIRST_CAREFUL: usize = 10_000;
@@ -107,33 +107,33 @@ pub(super) fn begins_at(bytes: &[u8], at: usize) -> bool {
 
 impl Search {
     fn new() -> Self {
-        let mut words = Words::new();
+        let mut words = Vec::new();
         for (n, token) in (0..).zip(TOKENS) {
             for head in token.heads {
-                words.add(head, true, Try::Token(n));
+                words.push((*head, true, Try::Token(n)));
             }
         }
         for (n, pattern) in (0..).zip(PATTERNS) {
             let exact = !pattern.pattern.starts_with("(?i");
             for word in pattern.words {
-                words.add(word, exact, Try::Pattern(n));
+                words.push((*word, exact, Try::Pattern(n)));
             }
         }
         // Of two that begin at one place the longer is tried first: `secret key` before `secret`.
         let mut names: Vec<&str> = WORDS.iter().chain(SERVICES).copied().collect();
         names.sort_by_key(|word| std::cmp::Reverse(word.len()));
         for word in names {
-            words.add(word, false, Try::Name);
+            words.push((word, false, Try::Name));
         }
         for word in ["://", r":\/\/", r":\\/\\/", "//"] {
-            words.add(word, true, Try::Address);
+            words.push((word, true, Try::Address));
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
-            words.add(word, false, Try::Kubernetes);
+            words.push((word, false, Try::Kubernetes));
         }
         Self {
             patterns: PATTERNS.iter().map(|_| OnceLock::new()).collect(),
-            words,
+            words: Words::new(words),
             names: AhoCorasickBuilder::new()
                 .ascii_case_insensitive(true)
                 .build(WORDS.iter().chain(SERVICES))
@@ -337,25 +337,55 @@ fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
 
 /// Tells whether a name may make its value a secret.
 pub(super) fn says_something(name: &[u8]) -> bool {
-    // Most strings stand under one of few names.
-    let common: &[&[u8]] = match name.len() {
-        0..=3 => &[b"", b"id", b"cwd"],
-        4 => &[b"type", b"role", b"text", b"uuid", b"name", b"slug"],
-        5 => &[b"model", b"usage", b"lines", b"input", b"level"],
-        7 => &[b"content", b"version", b"command", b"message", b"pattern"],
-        9 => &[b"sessionId", b"gitBranch", b"timestamp", b"requestId", b"toolUseID", b"file_path"],
-        6 | 8 => &[b"stdout", b"stderr", b"userType", b"filePath", b"thinking"],
-        _ => &[
-            b"parentUuid",
-            b"tool_use_id",
-            b"entrypoint",
-            b"stop_reason",
-            b"service_tier",
-            b"old_string",
-            b"new_string",
-        ],
-    };
-    !common.contains(&name) && search().names.is_match(name)
+    !is_common(name) && search().names.is_match(name)
+}
+
+/// Tells whether a name is one of the few that most strings stand under, none of which says anything.
+fn is_common(name: &[u8]) -> bool {
+    is_id(name)
+        || matches!(
+            name,
+            b"" | b"cwd"
+                | b"type"
+                | b"role"
+                | b"text"
+                | b"name"
+                | b"slug"
+                | b"model"
+                | b"usage"
+                | b"lines"
+                | b"input"
+                | b"level"
+                | b"content"
+                | b"version"
+                | b"command"
+                | b"message"
+                | b"pattern"
+                | b"gitBranch"
+                | b"file_path"
+                | b"stdout"
+                | b"stderr"
+                | b"userType"
+                | b"filePath"
+                | b"thinking"
+                | b"entrypoint"
+                | b"stop_reason"
+                | b"service_tier"
+                | b"old_string"
+                | b"new_string"
+                | b"oldString"
+                | b"newString"
+                | b"inference_geo"
+                | b"hookEvent"
+                | b"hookName"
+                | b"addedLines"
+                | b"addedNames"
+                | b"status"
+                | b"speed"
+                | b"description"
+                | b"backupTime"
+                | b"backupFileName"
+        )
 }
 
 /// The secret in a text that stands under a name of its own, if all of it is one.
@@ -456,6 +486,16 @@ mod tests {
         }
         for kind in [Kind::Password, Kind::Secret, Kind::Key, Kind::Service, Kind::Data] {
             assert!(is_rule(kind.rule()));
+        }
+    }
+
+    #[test]
+    fn common_names_say_nothing() {
+        for name in ["", "content", "sessionId", "tool_use_id", "backupFileName"] {
+            assert!(is_common(name.as_bytes()) && !search().names.is_match(name), "{name}");
+        }
+        for name in ["password", "apiKey", "auth_token"] {
+            assert!(says_something(name.as_bytes()), "{name}");
         }
     }
 

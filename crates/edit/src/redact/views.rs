@@ -203,6 +203,8 @@ fn number(line: &str) -> Option<usize> {
 
 /// The shortest base64 that is looked into, in characters.
 const LEAST: usize = 24;
+/// How far apart the blocks are that are looked at; each is as long as what is left of the shortest base64.
+const STEP: usize = 16;
 /// So much of it is decoded.
 const DECODED: usize = 64 * 1024 / 3 * 4;
 /// What is no digit.
@@ -236,17 +238,16 @@ fn is_digit(b: u8) -> bool {
 pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // A run that is long enough covers one of the bytes that are looked at.
-    while let Some(&probe) = bytes.get(at + LEAST - 1) {
-        if !is_digit(probe) {
-            at += LEAST;
+    // A run that is long enough covers one of the blocks that are looked at.
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        if has_space(*block) || !block.iter().all(|b| is_digit(*b)) {
+            at += STEP;
             continue;
         }
-        let before = bytes[at..at + LEAST - 1].iter().rev().take_while(|b| is_digit(**b)).count();
-        let start = at + LEAST - 1 - before;
-        let mut end = run_end(bytes, at + LEAST);
+        let start = at - bytes[..at].iter().rev().take_while(|b| is_digit(**b)).count();
+        let mut end = run_end(bytes, at + block.len());
         if end - start < LEAST {
-            at = end + 1;
+            at = end.next_multiple_of(STEP);
             continue;
         }
         let mut digits = bytes[start..end.min(start + DECODED)].to_vec();
@@ -259,8 +260,16 @@ pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str))
         }
         let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=').count();
         readable(&digits, |decoded| visit(start..end + padding, decoded));
-        at = end + padding;
+        at = (end + padding).next_multiple_of(STEP);
     }
+}
+
+/// Tells whether one of eight bytes is a space or another of the signs before the digits of base64: in most texts one
+/// is, and that is told without a look at each.
+fn has_space(block: [u8; LEAST - STEP]) -> bool {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    let block = u64::from_le_bytes(block);
+    block.wrapping_sub(EACH * b'+' as u64) & !block & (EACH << 7) != 0
 }
 
 fn run_end(bytes: &[u8], from: usize) -> usize {
@@ -357,6 +366,21 @@ mod tests {
         let lines = "VGhlIHNlY3JldCBvZiB0aGUgd29ybGQgaXMgdGhhdCB0\naGVyZSBpcyBub25lIGF0IGFsbA==";
         let seen = all(lines);
         assert_eq!(seen[0].1, "The secret of the world is that there is none at all");
+    }
+
+    #[test]
+    fn base64_of_the_least_length_is_found_at_every_place() {
+        let encoded = "VGhlIHNlY3JldCBvZiBpdCBh";
+        assert_eq!(encoded.len(), LEAST);
+        for n in 0..2 * STEP {
+            let (text, mut found) = (format!("{}{encoded}{}", ".".repeat(n), " ".repeat(n % 3)), Vec::new());
+            each_base64(&text, |place, decoded| found.push((place, decoded.to_owned())));
+            assert!(found.contains(&(n..n + LEAST, "The secret of it a".to_owned())), "{text}");
+        }
+        for b in 0..=u8::MAX {
+            let block = [b'z', b'0', b, b'/', b'A', b'_', b'-', b'+'];
+            assert_eq!(has_space(block), b < b'+', "{b}");
+        }
     }
 
     #[test]
