@@ -164,6 +164,11 @@ impl Search {
             self.find_plain(&view.text, &mut inner);
             hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
         }
+        for place in views::pieces(text) {
+            let Some(view) = views::uncoloured(&text[place.clone()]) else { continue };
+            self.find_plain(&view.text, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.kept(range), place.start)));
+        }
         if depth == 0 || memchr::memchr(b'\\', text.as_bytes()).is_none() {
             return;
         }
@@ -406,6 +411,8 @@ fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -
         return None;
     }
     let end = runs.end(token.class, bytes, head.end);
+    // What ends the name of a file is none of the token.
+    let end = head.end + without_ending(&bytes[head.end..end]).len();
     let run = end - head.end;
     // A number with letters behind it is no number.
     let cut = token.class == Class::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
@@ -420,6 +427,13 @@ fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -
         _ => is_mixed(value),
     };
     (mixed && entropy(value) >= least).then_some(head.start..end)
+}
+
+/// A name without what says which kind of file it is.
+pub(super) fn without_ending(name: &[u8]) -> &[u8] {
+    const ENDINGS: [&[u8]; 10] =
+        [b".meta.json", b".jsonl", b".json", b".txt", b".log", b".md", b".yml", b".yaml", b".env", b".bak"];
+    ENDINGS.iter().find_map(|ending| name.strip_suffix(*ending)).unwrap_or(name)
 }
 
 /// Tells whether letters and digits are so mixed as in no words.
@@ -511,6 +525,43 @@ mod tests {
         assert_eq!(found(&format!("x ghp_{long} y")), [format!("ghp_{long}")]);
         assert_eq!(found(&format!("MY_TOKEN={long}\nx")), [&*long]);
         assert_eq!(found(&format!("{{\\\"password\\\":\\\"{long}\\\"}}")), [&*long]);
+    }
+
+    #[test]
+    fn colours_hide_nothing() {
+        let value = "Zk3vQ8rT1xW5yB7nM2pL4sD6";
+        let token = format!("ghp_{value}aB3dE5gH7jK9");
+        let colours = [
+            "\x1b[31m",
+            "\x1b[1;38;2;255;100;0m",
+            r"\u001b[31m",
+            r"\x1b[0;1m",
+            r"\033[2m",
+            r"\e[1m",
+            "^[[4m",
+        ];
+        for colour in colours {
+            let lit = token.replacen("8r", &format!("8{colour}r"), 1);
+            for (text, secret) in [
+                (format!("DB_PASSWORD={colour}{value}{colour} x"), value),
+                (format!("{colour}DB_PASSWORD{colour}={colour}{value}"), value),
+                (format!("DB_PASSWORD{colour}: {colour}\"{value}\"{colour}"), value),
+                (format!("see {colour}{token}{colour} x"), &*token),
+                (format!("see {lit}{colour} x"), &*lit),
+            ] {
+                let found = found(&text);
+                assert!(found.len() == 1 && found[0].contains(secret), "{found:?} in {text:?}");
+                // What a terminal takes stays.
+                assert!(!colour.starts_with('\x1b') || found == [secret], "{found:?} in {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ending_of_a_file_is_no_part_of_a_token() {
+        let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
+        assert_eq!(found(&format!("agent-{token}.jsonl")), [token]);
+        assert_eq!(found(&format!("{token}.01.a1b2c3d4e")), [format!("{token}.01.a1b2c3d4e")]);
     }
 
     #[test]

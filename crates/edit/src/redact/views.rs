@@ -24,6 +24,13 @@ impl View {
         at(range.start)..at(range.end)
     }
 
+    /// Where a part of it comes from, without what was taken away behind it.
+    pub(super) fn kept(&self, range: Range<usize>) -> Range<usize> {
+        let last = self.source(range.end.saturating_sub(1)..range.end).start;
+        let start = self.source(range.clone()).start;
+        if range.is_empty() { start..start } else { start..last + 1 }
+    }
+
     fn copy(&mut self, text: &str, range: Range<usize>) {
         self.text.push_str(&text[range.clone()]);
         self.from.extend(range.map(|at| u32::try_from(at).unwrap_or(u32::MAX)));
@@ -201,6 +208,39 @@ fn number(line: &str) -> Option<usize> {
     (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
 }
 
+/// Takes away the colours of terminals and what else moves their cursors; nothing if there are none.
+pub(super) fn uncoloured(text: &str) -> Option<View> {
+    let bytes = text.as_bytes();
+    let mut view: Option<View> = None;
+    let mut done = 0;
+    for sign in memchr::memchr3_iter(0x1b, b'\\', b'^', bytes) {
+        let n = if sign < done { 0 } else { control(&bytes[sign..]) };
+        if n > 0 {
+            view.get_or_insert_with(|| View::with_capacity(text.len())).copy(text, done..sign);
+            done = sign + n;
+        }
+    }
+    let mut view = view?;
+    view.copy(text, done..text.len());
+    Some(view.end(text.len()))
+}
+
+/// How long the sequence is that a text begins with, as a terminal takes it or as programs spell it; nothing if it
+/// begins with none.
+fn control(bytes: &[u8]) -> usize {
+    const SIGNS: [&[u8]; 4] = [b"\x1b", b"\\033", b"\\e", b"^["];
+    let Some(sign) = SIGNS.iter().find(|sign| bytes.starts_with(sign)) else { return 0 };
+    match &bytes[sign.len()..] {
+        // Another set of characters.
+        [b'(' | b')', b'0' | b'A' | b'B', ..] if sign.len() == 1 => sign.len() + 2,
+        [b'[', rest @ ..] => {
+            let n = rest.iter().take(64).take_while(|b| matches!(b, b' '..=b'?')).count();
+            rest.get(n).filter(|last| matches!(last, b'@'..=b'~')).map_or(0, |_| sign.len() + n + 2)
+        }
+        _ => 0,
+    }
+}
+
 /// The shortest base64 that is looked into, in characters.
 const LEAST: usize = 24;
 /// How far apart the blocks are that are looked at; each is as long as what is left of the shortest base64.
@@ -333,6 +373,16 @@ mod tests {
         assert_eq!(&text[view.source(at..at + 4)], r"\ud83d\ude00");
         assert_eq!(view.source(0..view.text.len()), 0..text.len());
         assert!(unescaped("C:\\Data\\").is_none());
+    }
+
+    #[test]
+    fn colours_are_taken_away_and_stay_in_the_text() {
+        let text = "a\x1b[1;38;2;255;0;0mb\x1b[0m\x1b(B c\\033[31md\\e[0m ^[[1me \x1b[ü";
+        let view = uncoloured(text).expect("there are colours");
+        assert_eq!(view.text, "ab cd e \x1b[ü");
+        assert_eq!(&text[view.kept(1..2)], "b");
+        assert_eq!(&text[view.kept(0..2)], "a\x1b[1;38;2;255;0;0mb");
+        assert!(uncoloured("C:\\each [31m x^[1] \x1b").is_none());
     }
 
     #[test]
