@@ -122,22 +122,25 @@ impl std::fmt::Debug for Json<'_> {
 
 /// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', inner).is_none() {
-        return readable(inner);
+    let text = readable(inner);
+    let bytes = text.as_bytes();
+    if memchr::memchr(b'\\', bytes).is_none() {
+        return text;
     }
-    let mut out = Vec::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(slash) = memchr::memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..slash]);
-        let (c, used) = escape_sequence(&rest[slash..]);
-        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        rest = &rest[slash + used..];
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for slash in memchr::memchr_iter(b'\\', bytes) {
+        // A slash that is escaped itself escapes nothing.
+        if slash < done {
+            continue;
+        }
+        let (c, used) = escape_sequence(&bytes[slash..]);
+        out.push_str(&text[done..slash]);
+        out.push(c);
+        done = slash + used;
     }
-    out.extend_from_slice(rest);
-    match String::from_utf8(out) {
-        Ok(text) => Cow::Owned(text),
-        Err(broken) => Cow::Owned(String::from_utf8_lossy(broken.as_bytes()).into_owned()),
-    }
+    out.push_str(&text[done..]);
+    Cow::Owned(out)
 }
 
 /// Reads bytes as a text; what is no character becomes U+FFFD. Nearly all are one, which is told fast.

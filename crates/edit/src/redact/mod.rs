@@ -393,7 +393,7 @@ impl Redaction {
             search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
             if !name.is_empty() && text.len() <= 1 << 16 {
-                hits.extend(named_text(&String::from_utf8_lossy(name), text));
+                hits.extend(named_text(name, text));
             }
         }
         for also in &self.redact.also {

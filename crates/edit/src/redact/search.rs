@@ -164,12 +164,15 @@ impl Search {
             self.find_plain(&view.text, &mut inner);
             hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
         }
+        if !views::may_resolve(text) {
+            return;
+        }
         for place in views::pieces(text) {
             let Some(view) = views::uncoloured(&text[place.clone()]) else { continue };
             self.find_plain(&view.text, &mut inner);
             hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.kept(range), place.start)));
         }
-        if depth == 0 || memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        if depth == 0 {
             return;
         }
         for place in views::pieces(text) {
@@ -394,10 +397,11 @@ fn is_common(name: &[u8]) -> bool {
 }
 
 /// The secret in a text that stands under a name of its own, if all of it is one.
-pub(super) fn named_text(name: &str, text: &str) -> Option<Hit> {
-    if !says_something(name.as_bytes()) {
+pub(super) fn named_text(name: &[u8], text: &str) -> Option<Hit> {
+    if !says_something(name) {
         return None;
     }
+    let name = &*String::from_utf8_lossy(name);
     let kind = named::kind_of(name)?;
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();

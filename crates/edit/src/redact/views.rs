@@ -4,6 +4,7 @@
 //! base64. A [`View`] is a text with one such spelling resolved, and knows where each of its bytes comes
 //! from, so that what is found in it can be replaced in the text itself.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A text with something resolved.
@@ -208,6 +209,11 @@ fn number(line: &str) -> Option<usize> {
     (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
 }
 
+/// Tells whether a text may have escapes or colours: most have neither, and one look tells that.
+pub(super) fn may_resolve(text: &str) -> bool {
+    memchr::memchr3(0x1b, b'\\', b'^', text.as_bytes()).is_some()
+}
+
 /// Takes away the colours of terminals and what else moves their cursors; nothing if there are none.
 pub(super) fn uncoloured(text: &str) -> Option<View> {
     let bytes = text.as_bytes();
@@ -290,11 +296,11 @@ pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str))
             at = end.next_multiple_of(STEP);
             continue;
         }
-        let mut digits = bytes[start..end.min(start + DECODED)].to_vec();
+        let mut digits = Cow::Borrowed(&bytes[start..end.min(start + DECODED)]);
         // Long base64 is broken into lines.
         while let Some(line) = next_line(bytes, start, end) {
             if digits.len() < DECODED {
-                digits.extend_from_slice(&bytes[line.clone()]);
+                digits.to_mut().extend_from_slice(&bytes[line.clone()]);
             }
             end = line.end;
         }
