@@ -156,6 +156,29 @@ fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
 }
 
 #[test]
+fn secrets_in_names_of_files_are_not_shown_and_their_endings_stay() {
+    let (home, path) = home();
+    let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
+    let side = path.with_extension("");
+    fs::create_dir_all(side.join("subagents")).expect("made");
+    let mut agent = Log::new(8);
+    agent.answer("done");
+    fs::write(side.join(format!("subagents/agent-{token}.jsonl")), agent.bytes()).expect("written");
+    fs::write(side.join(format!("tool-results/{TOKEN}.bin")), b"\x80\xff\x00").expect("written");
+    for args in [
+        &["secrets", "00000007"][..],
+        &["secrets", "00000007", "--json"],
+        &["clean", "00000007", "-o", "share", "--redact"],
+    ] {
+        let told = run(&home, args);
+        assert!(!told.contains(token) && !told.contains(TOKEN), "{args:?}: {told}");
+    }
+    let written = everything(&home.path().join("share"));
+    assert!(written.contains("agent-[REDACTED:gitlab-token].jsonl"), "{written}");
+    assert!(!written.contains(token) && !written.contains(TOKEN));
+}
+
+#[test]
 fn in_place_keeps_a_backup_and_does_not_read_it_again() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");

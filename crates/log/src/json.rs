@@ -122,27 +122,30 @@ impl std::fmt::Debug for Json<'_> {
 
 /// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
-    // Validated at once: what is put together from valid text need not be looked at again.
-    match simdutf8::basic::from_utf8(inner) {
-        Ok(inner) => unescape_text(inner),
-        Err(_) => Cow::Owned(unescape_text(&String::from_utf8_lossy(inner)).into_owned()),
+    let text = readable(inner);
+    let bytes = text.as_bytes();
+    if memchr::memchr(b'\\', bytes).is_none() {
+        return text;
     }
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for slash in memchr::memchr_iter(b'\\', bytes) {
+        // A slash that is escaped itself escapes nothing.
+        if slash < done {
+            continue;
+        }
+        let (c, used) = escape_sequence(&bytes[slash..]);
+        out.push_str(&text[done..slash]);
+        out.push(c);
+        done = slash + used;
+    }
+    out.push_str(&text[done..]);
+    Cow::Owned(out)
 }
 
-fn unescape_text(inner: &str) -> Cow<'_, str> {
-    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-        return Cow::Borrowed(inner);
-    }
-    let mut out = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(slash) = memchr::memchr(b'\\', rest.as_bytes()) {
-        out.push_str(&rest[..slash]);
-        let (c, used) = escape_sequence(&rest.as_bytes()[slash..]);
-        out.push(c);
-        rest = &rest[slash + used..];
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
+/// Reads bytes as a text; what is no character becomes U+FFFD. Nearly all are one, which is told fast.
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Reads the escape that `bytes` begins with; returns its character and how many bytes it took.

@@ -209,6 +209,13 @@ impl Library {
         let mut warnings = Vec::new();
         let redaction = options.redact.any().then(|| redaction_for(&parts, options));
         let redaction = redaction.as_ref();
+        // The name of a file may hold what must not be shown.
+        let shown = |path: &Path| {
+            redaction
+                .map_or_else(|| path.to_owned(), |redaction| redaction.rewrite_path(path))
+                .display()
+                .to_string()
+        };
         let mut row = CleanedRow {
             r#type: "cleaned",
             session: source.file.id.clone(),
@@ -253,12 +260,12 @@ impl Library {
                 Ok(None) => {
                     let stays = matches!(options.to, CleanTo::InPlace);
                     let told = if stays { "stays as it is" } else { "is left out" };
-                    warnings.push(format!("{} is no text and {told}", part.path.display()));
+                    warnings.push(format!("{} is no text and {told}", shown(&part.path)));
                     continue;
                 }
                 Err(Fault::Read(error)) if at == 0 => return Err(source.error(error).into()),
                 Err(Fault::Read(error)) => {
-                    warnings.push(format!("{} cannot be read: {error}", part.path.display()));
+                    warnings.push(format!("{} cannot be read: {error}", shown(&part.path)));
                     continue;
                 }
                 Err(Fault::Write(source)) => return Err(CleanError::Write { path: target.path, source }),
@@ -287,13 +294,15 @@ impl Library {
         let mut secrets = Secrets::default();
         let redaction = Redaction::new(redact.clone());
         for (at, part) in self.parts_of(source, Path::new("")).iter().enumerate() {
+            // The name of a file may be a secret too, and is shown without it.
+            let path = redaction.rewrite_path(&part.path);
             let mut found = Finding { redaction: &redaction, rows: Vec::new() };
             if part.log {
                 match part.to_read().scan(&mut found) {
                     Ok(()) => {}
                     Err(error) if at == 0 => return Err(source.error(error)),
                     Err(error) => {
-                        secrets.unread.push(format!("{}: {error}", part.path.display()));
+                        secrets.unread.push(format!("{}: {error}", path.display()));
                         continue;
                     }
                 }
@@ -303,7 +312,7 @@ impl Library {
                         let hits = redaction.find_in_file(&bytes).into_iter();
                         found.rows.extend(hits.map(|(n, hit)| (n, "file", hit)));
                     }
-                    Err(error) => secrets.unread.push(format!("{}: {error}", part.path.display())),
+                    Err(error) => secrets.unread.push(format!("{}: {error}", path.display())),
                 }
             }
             let name = part.below.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -312,7 +321,7 @@ impl Library {
             secrets.found.extend(found.rows.into_iter().map(|(line, place, found)| SecretRow {
                 r#type: "secret",
                 session: source.file.id.clone(),
-                file: part.path.to_string_lossy().into_owned(),
+                file: path.to_string_lossy().into_owned(),
                 line,
                 r#where: place,
                 rule: found.rule.into_owned(),
@@ -448,10 +457,7 @@ impl Target {
         };
         // The name of a project is a path, with the user's name in it.
         let below: PathBuf = match redaction {
-            Some(redaction) => {
-                let names = part.below.iter().map(|name| redaction.rewrite_name(&name.to_string_lossy()));
-                names.collect()
-            }
+            Some(redaction) => redaction.rewrite_path(&part.below),
             None => part.below.clone(),
         };
         let mut below = below;

@@ -642,8 +642,16 @@ pub const PLACES: [&str; 30] = [
 ];
 
 /// Files beside a log in which something can stand.
-pub const FILES: [&str; 6] =
-    ["text", "carriage returns", "JSON", "JSON lines", "UTF-16", "UTF-16, big end first"];
+pub const FILES: [&str; 8] = [
+    "text",
+    "carriage returns",
+    "JSON",
+    "JSON lines",
+    "UTF-16",
+    "UTF-16, big end first",
+    "UTF-32",
+    "UTF-32, big end first",
+];
 
 /// The bytes of a file beside a log that holds a text.
 pub fn file(kind: &str, text: &str) -> Vec<u8> {
@@ -660,6 +668,8 @@ pub fn file(kind: &str, text: &str) -> Vec<u8> {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect(),
+        "UTF-32" => "\u{feff}".chars().chain(said.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect(),
+        "UTF-32, big end first" => said.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
         _ => said.encode_utf16().flat_map(u16::to_be_bytes).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! Files that lie beside a log: texts, JSON, and texts in UTF-16 as some programs write them.
+//! Files that lie beside a log: texts, JSON, and texts in UTF-16 or UTF-32 as some programs write them.
 
 use super::{Found, Redaction, Redactions};
 
@@ -15,10 +15,33 @@ enum Encoding {
     Utf16Le,
     /// Two bytes for each unit, the high one first.
     Utf16Be,
+    /// Four bytes for each character, the lowest first.
+    Utf32Le,
+    /// Four bytes for each character, the highest first.
+    Utf32Be,
+}
+
+/// Tells whether a file is written in UTF-32: four bytes are a character each time, and mostly one of those with two
+/// bytes that are nothing. Two characters of UTF-16 are not.
+fn utf32(bytes: &[u8]) -> Option<Encoding> {
+    let start = bytes.get(..bytes.len().min(4096) / 4 * 4).filter(|start| start.iter().any(|b| *b != 0))?;
+    let is = |read: fn([u8; 4]) -> u32| {
+        let units = || start.chunks_exact(4).map(|four| read([four[0], four[1], four[2], four[3]]));
+        let low = units().filter(|unit| *unit < 1 << 16).count();
+        units().all(|unit| char::from_u32(unit).is_some()) && low * 8 >= start.len()
+    };
+    match bytes.len().is_multiple_of(4) {
+        true if is(u32::from_le_bytes) => Some(Encoding::Utf32Le),
+        true if is(u32::from_be_bytes) => Some(Encoding::Utf32Be),
+        _ => None,
+    }
 }
 
 /// Tells how a file is written. Without a mark it is UTF-16 if every other byte is nothing.
 fn encoding(bytes: &[u8]) -> Encoding {
+    if let Some(encoding) = utf32(bytes) {
+        return encoding;
+    }
     match bytes {
         [0xff, 0xfe, ..] => return Encoding::Utf16Le,
         [0xfe, 0xff, ..] => return Encoding::Utf16Be,
@@ -45,10 +68,17 @@ fn read(bytes: &[u8]) -> Result<(String, Encoding), NoText> {
         }
         Encoding::Utf16Le => u16::from_le_bytes,
         Encoding::Utf16Be => u16::from_be_bytes,
+        Encoding::Utf32Le => return Ok((read_utf32(bytes, u32::from_le_bytes)?, encoding)),
+        Encoding::Utf32Be => return Ok((read_utf32(bytes, u32::from_be_bytes)?, encoding)),
     };
     let units: Vec<u16> = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
     let text = String::from_utf16(&units).map_err(|_| NoText)?;
     if bytes.len() % 2 == 1 { Err(NoText) } else { Ok((text, encoding)) }
+}
+
+fn read_utf32(bytes: &[u8], read: fn([u8; 4]) -> u32) -> Result<String, NoText> {
+    let chars = bytes.chunks_exact(4).map(|four| char::from_u32(read([four[0], four[1], four[2], four[3]])));
+    chars.collect::<Option<String>>().ok_or(NoText)
 }
 
 fn write(text: &str, encoding: Encoding) -> Vec<u8> {
@@ -56,6 +86,8 @@ fn write(text: &str, encoding: Encoding) -> Vec<u8> {
         Encoding::Utf8 => text.as_bytes().to_vec(),
         Encoding::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
         Encoding::Utf16Be => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        Encoding::Utf32Le => text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect(),
+        Encoding::Utf32Be => text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
     }
 }
 
@@ -101,10 +133,18 @@ mod tests {
     #[test]
     fn texts_are_read_however_they_are_written() {
         for text in ["héllo wörld", "\u{feff}plain words 😀"] {
-            for encoding in [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be] {
+            for encoding in
+                [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Utf32Le, Encoding::Utf32Be]
+            {
                 assert_eq!(read(&write(text, encoding)), Ok((text.to_owned(), encoding)), "{text}");
             }
         }
+        let lines = "x\ny\n";
+        assert_eq!(
+            read(&write(lines, Encoding::Utf16Le)),
+            Ok((lines.to_owned(), Encoding::Utf16Le)),
+            "two characters are not one"
+        );
         assert_eq!(read(&[0xff, 0xfe, 0x41]), Err(NoText));
         assert_eq!(read(&[0x80, 0xff, 0x41]), Err(NoText));
         assert_eq!(read(b""), Ok((String::new(), Encoding::Utf8)));

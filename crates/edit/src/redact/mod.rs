@@ -18,6 +18,7 @@ mod words;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
@@ -26,7 +27,7 @@ use rustc_hash::FxHashSet;
 
 pub use file::NoText;
 use people::People;
-use search::{FIRST_CAREFUL, named_text, says_something, search};
+use search::{FIRST_CAREFUL, named_text, says_something, search, without_ending};
 use strings::{Strings, Texts, each_text, rewrite};
 use value::{is_distinct, without_marks};
 
@@ -259,9 +260,16 @@ impl Redaction {
         found.collect()
     }
 
-    /// Rewrites the name of a file.
+    /// Rewrites the name of a file. What says which kind of file it is stays.
     pub fn rewrite_name(&self, name: &str) -> String {
-        self.rewrite_text(name, &mut Redactions::default()).unwrap_or_else(|| name.to_owned())
+        let (stem, ending) = name.split_at(without_ending(name.as_bytes()).len());
+        let stem = self.rewrite_text(stem, &mut Redactions::default()).unwrap_or_else(|| stem.to_owned());
+        stem + ending
+    }
+
+    /// Rewrites all names of a path.
+    pub fn rewrite_path(&self, path: &Path) -> PathBuf {
+        path.iter().map(|name| self.rewrite_name(&name.to_string_lossy())).collect()
     }
 
     /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
@@ -385,7 +393,7 @@ impl Redaction {
             search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
             if !name.is_empty() && text.len() <= 1 << 16 {
-                hits.extend(named_text(&String::from_utf8_lossy(name), text));
+                hits.extend(named_text(name, text));
             }
         }
         for also in &self.redact.also {
@@ -425,42 +433,42 @@ fn is_marks(value: &str) -> bool {
 
 /// Fields that name something.
 fn is_id(name: &[u8]) -> bool {
-    const IDS: [&[u8]; 16] = [
-        b"uuid",
-        b"parentUuid",
-        b"logicalParentUuid",
-        b"leafUuid",
-        b"sessionId",
-        b"id",
-        b"tool_use_id",
-        b"requestId",
-        b"messageId",
-        b"toolUseID",
-        b"parentToolUseID",
-        b"sourceToolUseID",
-        b"sourceToolAssistantUUID",
-        b"promptId",
-        b"agentId",
-        b"timestamp",
-    ];
-    IDS.contains(&name)
+    matches!(
+        name,
+        b"uuid"
+            | b"parentUuid"
+            | b"logicalParentUuid"
+            | b"leafUuid"
+            | b"sessionId"
+            | b"id"
+            | b"tool_use_id"
+            | b"requestId"
+            | b"messageId"
+            | b"toolUseID"
+            | b"parentToolUseID"
+            | b"sourceToolUseID"
+            | b"sourceToolAssistantUUID"
+            | b"promptId"
+            | b"agentId"
+            | b"timestamp"
+    )
 }
 
 /// Fields whose values clients know.
 fn is_structure(name: &[u8]) -> bool {
-    const KNOWN: [&[u8]; 10] = [
-        b"type",
-        b"role",
-        b"subtype",
-        b"model",
-        b"operation",
-        b"level",
-        b"stop_reason",
-        b"media_type",
-        b"version",
-        b"userType",
-    ];
-    KNOWN.contains(&name)
+    matches!(
+        name,
+        b"type"
+            | b"role"
+            | b"subtype"
+            | b"model"
+            | b"operation"
+            | b"level"
+            | b"stop_reason"
+            | b"media_type"
+            | b"version"
+            | b"userType"
+    )
 }
 
 fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {

@@ -15,7 +15,7 @@ use super::rules::{Class, PATTERNS, Pattern, TOKENS, Token};
 use super::value::{Named, entropy, fits, is_data, is_scrambled, is_secret, without_marks};
 use super::views;
 use super::words::Words;
-use super::{Hit, hit, snapped};
+use super::{Hit, hit, is_id, snapped};
 
 /// Rules before this one know what they find by itself.
 pub(super) const FIRST_CAREFUL: usize = 10_000;
@@ -107,33 +107,33 @@ pub(super) fn begins_at(bytes: &[u8], at: usize) -> bool {
 
 impl Search {
     fn new() -> Self {
-        let mut words = Words::new();
+        let mut words = Vec::new();
         for (n, token) in (0..).zip(TOKENS) {
             for head in token.heads {
-                words.add(head, true, Try::Token(n));
+                words.push((*head, true, Try::Token(n)));
             }
         }
         for (n, pattern) in (0..).zip(PATTERNS) {
             let exact = !pattern.pattern.starts_with("(?i");
             for word in pattern.words {
-                words.add(word, exact, Try::Pattern(n));
+                words.push((*word, exact, Try::Pattern(n)));
             }
         }
         // Of two that begin at one place the longer is tried first: `secret key` before `secret`.
         let mut names: Vec<&str> = WORDS.iter().chain(SERVICES).copied().collect();
         names.sort_by_key(|word| std::cmp::Reverse(word.len()));
         for word in names {
-            words.add(word, false, Try::Name);
+            words.push((word, false, Try::Name));
         }
         for word in ["://", r":\/\/", r":\\/\\/", "//"] {
-            words.add(word, true, Try::Address);
+            words.push((word, true, Try::Address));
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
-            words.add(word, false, Try::Kubernetes);
+            words.push((word, false, Try::Kubernetes));
         }
         Self {
             patterns: PATTERNS.iter().map(|_| OnceLock::new()).collect(),
-            words,
+            words: Words::new(words),
             names: AhoCorasickBuilder::new()
                 .ascii_case_insensitive(true)
                 .build(WORDS.iter().chain(SERVICES))
@@ -164,7 +164,15 @@ impl Search {
             self.find_plain(&view.text, &mut inner);
             hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
         }
-        if depth == 0 || memchr::memchr(b'\\', text.as_bytes()).is_none() {
+        if !views::may_resolve(text) {
+            return;
+        }
+        for place in views::pieces(text) {
+            let Some(view) = views::uncoloured(&text[place.clone()]) else { continue };
+            self.find_plain(&view.text, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.kept(range), place.start)));
+        }
+        if depth == 0 {
             return;
         }
         for place in views::pieces(text) {
@@ -337,32 +345,63 @@ fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
 
 /// Tells whether a name may make its value a secret.
 pub(super) fn says_something(name: &[u8]) -> bool {
-    // Most strings stand under one of few names.
-    let common: &[&[u8]] = match name.len() {
-        0..=3 => &[b"", b"id", b"cwd"],
-        4 => &[b"type", b"role", b"text", b"uuid", b"name", b"slug"],
-        5 => &[b"model", b"usage", b"lines", b"input", b"level"],
-        7 => &[b"content", b"version", b"command", b"message", b"pattern"],
-        9 => &[b"sessionId", b"gitBranch", b"timestamp", b"requestId", b"toolUseID", b"file_path"],
-        6 | 8 => &[b"stdout", b"stderr", b"userType", b"filePath", b"thinking"],
-        _ => &[
-            b"parentUuid",
-            b"tool_use_id",
-            b"entrypoint",
-            b"stop_reason",
-            b"service_tier",
-            b"old_string",
-            b"new_string",
-        ],
-    };
-    !common.contains(&name) && search().names.is_match(name)
+    !is_common(name) && search().names.is_match(name)
+}
+
+/// Tells whether a name is one of the few that most strings stand under, none of which says anything.
+fn is_common(name: &[u8]) -> bool {
+    is_id(name)
+        || matches!(
+            name,
+            b"" | b"cwd"
+                | b"type"
+                | b"role"
+                | b"text"
+                | b"name"
+                | b"slug"
+                | b"model"
+                | b"usage"
+                | b"lines"
+                | b"input"
+                | b"level"
+                | b"content"
+                | b"version"
+                | b"command"
+                | b"message"
+                | b"pattern"
+                | b"gitBranch"
+                | b"file_path"
+                | b"stdout"
+                | b"stderr"
+                | b"userType"
+                | b"filePath"
+                | b"thinking"
+                | b"entrypoint"
+                | b"stop_reason"
+                | b"service_tier"
+                | b"old_string"
+                | b"new_string"
+                | b"oldString"
+                | b"newString"
+                | b"inference_geo"
+                | b"hookEvent"
+                | b"hookName"
+                | b"addedLines"
+                | b"addedNames"
+                | b"status"
+                | b"speed"
+                | b"description"
+                | b"backupTime"
+                | b"backupFileName"
+        )
 }
 
 /// The secret in a text that stands under a name of its own, if all of it is one.
-pub(super) fn named_text(name: &str, text: &str) -> Option<Hit> {
-    if !says_something(name.as_bytes()) {
+pub(super) fn named_text(name: &[u8], text: &str) -> Option<Hit> {
+    if !says_something(name) {
         return None;
     }
+    let name = &*String::from_utf8_lossy(name);
     let kind = named::kind_of(name)?;
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
@@ -376,6 +415,8 @@ fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -
         return None;
     }
     let end = runs.end(token.class, bytes, head.end);
+    // What ends the name of a file is none of the token.
+    let end = head.end + without_ending(&bytes[head.end..end]).len();
     let run = end - head.end;
     // A number with letters behind it is no number.
     let cut = token.class == Class::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
@@ -390,6 +431,13 @@ fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -
         _ => is_mixed(value),
     };
     (mixed && entropy(value) >= least).then_some(head.start..end)
+}
+
+/// A name without what says which kind of file it is.
+pub(super) fn without_ending(name: &[u8]) -> &[u8] {
+    const ENDINGS: [&[u8]; 10] =
+        [b".meta.json", b".jsonl", b".json", b".txt", b".log", b".md", b".yml", b".yaml", b".env", b".bak"];
+    ENDINGS.iter().find_map(|ending| name.strip_suffix(*ending)).unwrap_or(name)
 }
 
 /// Tells whether letters and digits are so mixed as in no words.
@@ -459,6 +507,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn common_names_say_nothing() {
+        for name in ["", "content", "sessionId", "tool_use_id", "backupFileName"] {
+            assert!(is_common(name.as_bytes()) && !search().names.is_match(name), "{name}");
+        }
+        for name in ["password", "apiKey", "auth_token"] {
+            assert!(says_something(name.as_bytes()), "{name}");
+        }
+    }
+
     fn found(text: &str) -> Vec<&str> {
         let mut hits = Vec::new();
         search().find(text, &mut hits);
@@ -471,6 +529,43 @@ mod tests {
         assert_eq!(found(&format!("x ghp_{long} y")), [format!("ghp_{long}")]);
         assert_eq!(found(&format!("MY_TOKEN={long}\nx")), [&*long]);
         assert_eq!(found(&format!("{{\\\"password\\\":\\\"{long}\\\"}}")), [&*long]);
+    }
+
+    #[test]
+    fn colours_hide_nothing() {
+        let value = "Zk3vQ8rT1xW5yB7nM2pL4sD6";
+        let token = format!("ghp_{value}aB3dE5gH7jK9");
+        let colours = [
+            "\x1b[31m",
+            "\x1b[1;38;2;255;100;0m",
+            r"\u001b[31m",
+            r"\x1b[0;1m",
+            r"\033[2m",
+            r"\e[1m",
+            "^[[4m",
+        ];
+        for colour in colours {
+            let lit = token.replacen("8r", &format!("8{colour}r"), 1);
+            for (text, secret) in [
+                (format!("DB_PASSWORD={colour}{value}{colour} x"), value),
+                (format!("{colour}DB_PASSWORD{colour}={colour}{value}"), value),
+                (format!("DB_PASSWORD{colour}: {colour}\"{value}\"{colour}"), value),
+                (format!("see {colour}{token}{colour} x"), &*token),
+                (format!("see {lit}{colour} x"), &*lit),
+            ] {
+                let found = found(&text);
+                assert!(found.len() == 1 && found[0].contains(secret), "{found:?} in {text:?}");
+                // What a terminal takes stays.
+                assert!(!colour.starts_with('\x1b') || found == [secret], "{found:?} in {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ending_of_a_file_is_no_part_of_a_token() {
+        let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
+        assert_eq!(found(&format!("agent-{token}.jsonl")), [token]);
+        assert_eq!(found(&format!("{token}.01.a1b2c3d4e")), [format!("{token}.01.a1b2c3d4e")]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! base64. A [`View`] is a text with one such spelling resolved, and knows where each of its bytes comes
 //! from, so that what is found in it can be replaced in the text itself.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A text with something resolved.
@@ -22,6 +23,13 @@ impl View {
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
         let at = |n: usize| self.from.get(n).map_or(0, |&from| from as usize);
         at(range.start)..at(range.end)
+    }
+
+    /// Where a part of it comes from, without what was taken away behind it.
+    pub(super) fn kept(&self, range: Range<usize>) -> Range<usize> {
+        let last = self.source(range.end.saturating_sub(1)..range.end).start;
+        let start = self.source(range.clone()).start;
+        if range.is_empty() { start..start } else { start..last + 1 }
     }
 
     fn copy(&mut self, text: &str, range: Range<usize>) {
@@ -201,8 +209,48 @@ fn number(line: &str) -> Option<usize> {
     (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
 }
 
+/// Tells whether a text may have escapes or colours: most have neither, and one look tells that.
+pub(super) fn may_resolve(text: &str) -> bool {
+    memchr::memchr3(0x1b, b'\\', b'^', text.as_bytes()).is_some()
+}
+
+/// Takes away the colours of terminals and what else moves their cursors; nothing if there are none.
+pub(super) fn uncoloured(text: &str) -> Option<View> {
+    let bytes = text.as_bytes();
+    let mut view: Option<View> = None;
+    let mut done = 0;
+    for sign in memchr::memchr3_iter(0x1b, b'\\', b'^', bytes) {
+        let n = if sign < done { 0 } else { control(&bytes[sign..]) };
+        if n > 0 {
+            view.get_or_insert_with(|| View::with_capacity(text.len())).copy(text, done..sign);
+            done = sign + n;
+        }
+    }
+    let mut view = view?;
+    view.copy(text, done..text.len());
+    Some(view.end(text.len()))
+}
+
+/// How long the sequence is that a text begins with, as a terminal takes it or as programs spell it; nothing if it
+/// begins with none.
+fn control(bytes: &[u8]) -> usize {
+    const SIGNS: [&[u8]; 4] = [b"\x1b", b"\\033", b"\\e", b"^["];
+    let Some(sign) = SIGNS.iter().find(|sign| bytes.starts_with(sign)) else { return 0 };
+    match &bytes[sign.len()..] {
+        // Another set of characters.
+        [b'(' | b')', b'0' | b'A' | b'B', ..] if sign.len() == 1 => sign.len() + 2,
+        [b'[', rest @ ..] => {
+            let n = rest.iter().take(64).take_while(|b| matches!(b, b' '..=b'?')).count();
+            rest.get(n).filter(|last| matches!(last, b'@'..=b'~')).map_or(0, |_| sign.len() + n + 2)
+        }
+        _ => 0,
+    }
+}
+
 /// The shortest base64 that is looked into, in characters.
 const LEAST: usize = 24;
+/// How far apart the blocks are that are looked at; each is as long as what is left of the shortest base64.
+const STEP: usize = 16;
 /// So much of it is decoded.
 const DECODED: usize = 64 * 1024 / 3 * 4;
 /// What is no digit.
@@ -236,31 +284,38 @@ fn is_digit(b: u8) -> bool {
 pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // A run that is long enough covers one of the bytes that are looked at.
-    while let Some(&probe) = bytes.get(at + LEAST - 1) {
-        if !is_digit(probe) {
-            at += LEAST;
+    // A run that is long enough covers one of the blocks that are looked at.
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        if has_space(*block) || !block.iter().all(|b| is_digit(*b)) {
+            at += STEP;
             continue;
         }
-        let before = bytes[at..at + LEAST - 1].iter().rev().take_while(|b| is_digit(**b)).count();
-        let start = at + LEAST - 1 - before;
-        let mut end = run_end(bytes, at + LEAST);
+        let start = at - bytes[..at].iter().rev().take_while(|b| is_digit(**b)).count();
+        let mut end = run_end(bytes, at + block.len());
         if end - start < LEAST {
-            at = end + 1;
+            at = end.next_multiple_of(STEP);
             continue;
         }
-        let mut digits = bytes[start..end.min(start + DECODED)].to_vec();
+        let mut digits = Cow::Borrowed(&bytes[start..end.min(start + DECODED)]);
         // Long base64 is broken into lines.
         while let Some(line) = next_line(bytes, start, end) {
             if digits.len() < DECODED {
-                digits.extend_from_slice(&bytes[line.clone()]);
+                digits.to_mut().extend_from_slice(&bytes[line.clone()]);
             }
             end = line.end;
         }
         let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=').count();
         readable(&digits, |decoded| visit(start..end + padding, decoded));
-        at = end + padding;
+        at = (end + padding).next_multiple_of(STEP);
     }
+}
+
+/// Tells whether one of eight bytes is a space or another of the signs before the digits of base64: in most texts one
+/// is, and that is told without a look at each.
+fn has_space(block: [u8; LEAST - STEP]) -> bool {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    let block = u64::from_le_bytes(block);
+    block.wrapping_sub(EACH * b'+' as u64) & !block & (EACH << 7) != 0
 }
 
 fn run_end(bytes: &[u8], from: usize) -> usize {
@@ -327,6 +382,16 @@ mod tests {
     }
 
     #[test]
+    fn colours_are_taken_away_and_stay_in_the_text() {
+        let text = "a\x1b[1;38;2;255;0;0mb\x1b[0m\x1b(B c\\033[31md\\e[0m ^[[1me \x1b[ü";
+        let view = uncoloured(text).expect("there are colours");
+        assert_eq!(view.text, "ab cd e \x1b[ü");
+        assert_eq!(&text[view.kept(1..2)], "b");
+        assert_eq!(&text[view.kept(0..2)], "a\x1b[1;38;2;255;0;0mb");
+        assert!(uncoloured("C:\\each [31m x^[1] \x1b").is_none());
+    }
+
+    #[test]
     fn percent_signs_are_resolved_on_their_lines() {
         let text = "x\na%3Db%26c 100%\ny";
         let mut seen = Vec::new();
@@ -357,6 +422,21 @@ mod tests {
         let lines = "VGhlIHNlY3JldCBvZiB0aGUgd29ybGQgaXMgdGhhdCB0\naGVyZSBpcyBub25lIGF0IGFsbA==";
         let seen = all(lines);
         assert_eq!(seen[0].1, "The secret of the world is that there is none at all");
+    }
+
+    #[test]
+    fn base64_of_the_least_length_is_found_at_every_place() {
+        let encoded = "VGhlIHNlY3JldCBvZiBpdCBh";
+        assert_eq!(encoded.len(), LEAST);
+        for n in 0..2 * STEP {
+            let (text, mut found) = (format!("{}{encoded}{}", ".".repeat(n), " ".repeat(n % 3)), Vec::new());
+            each_base64(&text, |place, decoded| found.push((place, decoded.to_owned())));
+            assert!(found.contains(&(n..n + LEAST, "The secret of it a".to_owned())), "{text}");
+        }
+        for b in 0..=u8::MAX {
+            let block = [b'z', b'0', b, b'/', b'A', b'_', b'-', b'+'];
+            assert_eq!(has_space(block), b < b'+', "{b}");
+        }
     }
 
     #[test]
