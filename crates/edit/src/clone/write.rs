@@ -10,7 +10,7 @@ use rethread_model::{Builder, Bytes, Finding, Session, Sort, Uid};
 
 use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
-use crate::plan::{Plan, edited, spell};
+use crate::plan::{Plan, edited, spell, write_edited};
 use crate::source::Window;
 
 /// What was written.
@@ -359,8 +359,12 @@ impl Cloned<'_> {
         let same = match (written, node) {
             (Some(same), _) => same,
             (None, Some(node)) => {
-                // What is cut is counted from the beginning of the line.
-                bytes.extend_from_slice(&edited(plan, whole, node, &self.names)[start..]);
+                if start == 0 {
+                    write_edited(plan, whole, node, &self.names, bytes);
+                } else {
+                    // What is cut is counted from the beginning of the line.
+                    bytes.extend_from_slice(&edited(plan, whole, node, &self.names)[start..]);
+                }
                 false
             }
             (None, None) => {

@@ -12,16 +12,16 @@ mod assemble;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use rethread_log::{Json, Key};
+use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
-    Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check, harm,
-    intended, meant_at, resume,
+    Client, Facts, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check,
+    harm, intended, meant_at, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::plan::{LOST_CALL, Plan, made_uuid, message_id};
-use crate::splice::{Splice, string};
+use crate::splice::{Splice, string, text_chunks};
 use assemble::Assembly;
 
 /// A mended session.
@@ -137,17 +137,21 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
 fn lost_words(before: &[u8], after: &[u8]) -> usize {
     let mut kept: FxHashSet<u128> = FxHashSet::default();
     each_text(after, |text| {
-        kept.insert(hash_of(text));
+        kept.insert(text.hash());
         // A result without its call became part of a text.
-        kept.extend(text.strip_prefix(LOST_CALL).map(|result| hash_of(result.trim())));
+        kept.extend(text.behind_lost_call().map(Sent::hash));
     });
     let mut missing: Vec<String> = Vec::new();
+    let mut n_long = 0;
     each_text(before, |text| {
-        if kept.insert(hash_of(text)) {
-            missing.push(text.to_owned());
+        if kept.insert(text.hash()) {
+            match text {
+                Sent::Text(text) => missing.push(text.to_owned()),
+                Sent::Long(_) => n_long += 1,
+            }
         }
     });
-    missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
+    n_long + missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
 }
 
 /// How many texts with the same first line are searched for another text.
@@ -165,6 +169,7 @@ fn part_of_others(missing: &[String], after: &[u8]) -> usize {
     }
     let mut found: FxHashSet<usize> = FxHashSet::default();
     each_text(after, |text| {
+        let Sent::Text(text) = text else { return };
         let lines: FxHashSet<u128> = text.lines().map(|line| hash_of(line.trim())).collect();
         let candidates = lines.iter().filter_map(|line| wanted.get(line)).flatten();
         found.extend(candidates.filter(|&&at| text.contains(missing[at].as_str())));
@@ -176,11 +181,52 @@ fn hash_of(text: &str) -> u128 {
     xxh3_128(text.as_bytes())
 }
 
+/// A text that a client sends.
+#[derive(Clone, Copy)]
+enum Sent<'a> {
+    Text(&'a str),
+    /// A very long one, as it stands between its quotes.
+    Long(&'a [u8]),
+}
+
+impl<'a> Sent<'a> {
+    fn hash(self) -> u128 {
+        match self {
+            Self::Text(text) => hash_of(text),
+            Self::Long(inner) => {
+                let mut hash = Xxh3::new();
+                text_chunks(inner, LONG).for_each(|text| hash.update(text.as_bytes()));
+                hash.digest128()
+            }
+        }
+    }
+
+    /// The result that was made a text because its call is missing.
+    fn behind_lost_call(self) -> Option<Self> {
+        match self {
+            Self::Text(text) => Some(Self::Text(text.strip_prefix(LOST_CALL)?.trim())),
+            Self::Long(inner) => {
+                Some(Self::Long(inner.strip_prefix(LOST_CALL.as_bytes())?.strip_prefix(b"\\n")?))
+            }
+        }
+    }
+}
+
 /// Gives the texts of entries that the newest client sends of a session, one by one.
-fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
+fn each_text(bytes: &[u8], mut take: impl FnMut(Sent<'_>)) {
     let session = Session::read(bytes);
-    let resumed = resume(&session.facts, Client::NEWEST);
+    let mut resumed = resume(&session.facts, Client::NEWEST);
     let reader = Reader::new(&session, bytes);
+    let mut long = LongBlocks { facts: &session.facts, reader, line: Line::default(), parsed: None };
+    for message in &mut resumed.messages {
+        message.parts.retain(|part| match long.of(part) {
+            Some(text) => {
+                text.into_iter().for_each(|text| take(Sent::Long(text)));
+                false
+            }
+            None => true,
+        });
+    }
     for some in resumed.messages.chunks(MESSAGES_AT_ONCE) {
         let wire = reader.wire_part(&resumed, some, Client::NEWEST, "");
         for block in wire.iter().flat_map(|message| &message.blocks) {
@@ -191,9 +237,45 @@ fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
             let json = block.json();
             let text = json.get("text").or_else(|| json.get("content")).and_then(Json::as_str);
             if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-                take(text);
+                take(Sent::Text(text));
             }
         }
+    }
+}
+
+/// Finds blocks that are too long to be copied.
+struct LongBlocks<'a> {
+    facts: &'a Facts,
+    reader: Reader<'a>,
+    line: Line,
+    /// The entry that `line` is of.
+    parsed: Option<usize>,
+}
+
+impl<'a> LongBlocks<'a> {
+    /// The text of a very long block, as it stands between its quotes; an empty one is no text. Nothing if the block
+    /// is not very long.
+    fn of(&mut self, part: &Part) -> Option<Option<&'a [u8]>> {
+        let node = part.what.node()?;
+        let raw = self.reader.entry(self.facts.nodes[node].entry);
+        if raw.len() <= LONG {
+            return None;
+        }
+        if self.parsed.replace(node) != Some(node) {
+            parse_entry(raw, &mut self.line);
+        }
+        let line = &self.line;
+        let value = match (part.what, line.message) {
+            (What::Block(_, at), Some(message)) => {
+                let block =
+                    line.blocks.get(at as usize).filter(|_| !Json::new(message.content.of(raw)).is_string());
+                Json::new(block.map_or(message.content, |block| block.whole).of(raw))
+            }
+            (What::Command(_), _) => Json::new(line.field(Key::Content).of(raw)),
+            _ => Json::new(raw),
+        };
+        let text = || value.get("text").or_else(|| value.get("content")).and_then(Json::inner);
+        (value.raw().len() > LONG).then(|| if value.is_string() { value.inner() } else { text() })
     }
 }
 
@@ -259,15 +341,18 @@ fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
         return untouched(found);
     }
     plan.lay_in_line();
-    let mut assembly = Assembly::new(&ready, &plan);
-    let (mut left, agree) = look_again(&assembly.bytes);
+    let mut assembly = Some(Assembly::new(&ready, &plan));
+    let (mut left, agree) = look_again(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
     if !left.is_empty() || !agree {
-        // The clients do not agree on where it ends: a last entry tells them.
+        // The clients do not agree on where it ends: a last entry tells them. One of the two is in memory at a time.
+        drop(assembly.take());
         plan.mark_end();
         let marked = Assembly::new(&ready, &plan);
         let (left_then, agree_then) = look_again(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
-            (assembly, left) = (marked, left_then);
+            (assembly, left) = (Some(marked), left_then);
+        } else {
+            plan.unmark_end();
         }
     }
     // Without a fault in any entry, only what helps is done.
@@ -275,6 +360,7 @@ fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
     if faultless && left.iter().any(in_use) {
         return untouched(found);
     }
+    let assembly = assembly.unwrap_or_else(|| Assembly::new(&ready, &plan));
     let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
     whole.take_over(assembly.changes);
     (whole, assembly.sources)
@@ -342,7 +428,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
     let all_side = own && facts.all_sidechain();
     let mut ids: FxHashMap<usize, String> = FxHashMap::default();
     let mut out = Vec::new();
-    let mut changes = Vec::new();
+    let mut changes: Vec<Change> = Vec::new();
     let mut done = 0;
     for (node, fact) in facts.nodes.iter().enumerate() {
         let flags = fact.flags;
@@ -363,12 +449,15 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
             splice.set_in_message("id", message.id, string(&id));
             ids.insert(node, id);
         }
-        let after = splice.finish();
+        if changes.is_empty() {
+            out.reserve(bytes.len() + 4096);
+        }
         out.extend_from_slice(&bytes[done..start]);
-        out.extend_from_slice(&after);
+        let written = out.len();
+        splice.write(&mut out);
         done = start + raw.len();
         let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
-        changes.push(Change::new(place.line, why, Some(raw), Some(&after)));
+        changes.push(Change::new(place.line, why, Some(raw), Some(&out[written..])));
     }
     if changes.is_empty() {
         return None;
