@@ -244,6 +244,13 @@ fn whole_parts<'a>(shown: &Shown, part: &Part<'_>, block: &BlockView<'a>) -> Vec
     parts
 }
 
+/// What was said in a message, cleaned.
+fn said_in(message: &MessageView<'_>) -> String {
+    let mut said: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
+    // One of them may be very long.
+    safe::clean_short(if said.len() == 1 { said.swap_remove(0) } else { said.join("\n").into() })
+}
+
 /// Tells how much a result says.
 fn extent(parts: &[ResultPart<'_>]) -> String {
     let lines = |part: &ResultPart<'_>| match part {

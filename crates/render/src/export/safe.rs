@@ -35,6 +35,39 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
+/// Texts longer than this are written piece by piece.
+pub(crate) const LONG: usize = 1 << 20;
+
+/// Cleans a text piece by piece: it may be very long, and what is made of it longer still.
+pub(crate) fn clean_pieces(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at(piece_end(rest));
+        rest = behind;
+        (!piece.is_empty()).then(|| clean(piece))
+    })
+}
+
+/// Where the first piece of a text ends: behind a line if there is one, for no sequence goes on behind it.
+fn piece_end(text: &str) -> usize {
+    if text.len() <= LONG {
+        return text.len();
+    }
+    let line = memchr::memrchr(b'\n', &text.as_bytes()[..LONG]).map(|at| at + 1);
+    line.unwrap_or_else(|| (0..=LONG).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(LONG))
+}
+
+/// Cleans a text that is written later. A very long one stays as it is: it is cleaned when it is written.
+pub(crate) fn clean_short(text: Cow<'_, str>) -> String {
+    if text.len() > LONG {
+        return text.into_owned();
+    }
+    match clean(&text) {
+        Cow::Owned(text) => text,
+        Cow::Borrowed(_) => text.into_owned(),
+    }
+}
+
 /// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
 fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     let rest = chars.as_str();

@@ -22,19 +22,36 @@ use crate::export::safe::clean;
 
 /// Fences code by more backticks than it holds.
 pub(super) fn fence(out: &mut String, language: &str, text: &str) {
-    let mut longest = 0;
-    let mut run = 0;
-    for b in text.bytes() {
-        run = if b == b'`' { run + 1 } else { 0 };
-        longest = longest.max(run);
-    }
-    let ticks = "`".repeat((longest + 1).max(3));
+    let mut ticks = Ticks::default();
+    ticks.count(text);
+    let ticks = ticks.fence();
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let _ = write!(out, "{ticks}{}\n{text}{end}{ticks}\n\n", language_name(language));
 }
 
+/// Runs of backticks in a text that comes in pieces.
+#[derive(Default)]
+pub(super) struct Ticks {
+    run: usize,
+    longest: usize,
+}
+
+impl Ticks {
+    pub(super) fn count(&mut self, text: &str) {
+        for b in text.bytes() {
+            self.run = if b == b'`' { self.run + 1 } else { 0 };
+            self.longest = self.longest.max(self.run);
+        }
+    }
+
+    /// The fence of the text.
+    pub(super) fn fence(&self) -> String {
+        "`".repeat((self.longest + 1).max(3))
+    }
+}
+
 /// Returns the language of an info string, without anything that a renderer could take for options.
-fn language_name(info: &str) -> &str {
+pub(super) fn language_name(info: &str) -> &str {
     let named = |c: char| c.is_ascii_alphanumeric() || "+#._-".contains(c);
     let end = info.find(|c| !named(c)).unwrap_or(info.len());
     if end > 30 { "" } else { &info[..end] }
