@@ -88,17 +88,27 @@ const MAX_ROUNDS: usize = 4;
 /// What is mended may bring something to light that was out of sight before, so it is looked at until
 /// nothing more changes: to repair a repaired session changes nothing.
 pub fn repair(bytes: &[u8]) -> Repair<'_> {
-    let (mut repair, mut sources) = once(bytes);
+    match repair_from(&|| Ok::<_, std::convert::Infallible>(bytes.into())) {
+        Ok(repair) => repair,
+        Err(never) => match never {},
+    }
+}
+
+/// Mends a session that is read again where it is needed again, instead of being kept: a line may be very long. `source`
+/// gives the same bytes each time, or fails.
+pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Result<Repair<'a>, E> {
+    let Round { found, changes, reordered, left, bytes, mut sources } = once(source()?);
+    let bytes = bytes.map_or_else(source, Ok)?;
+    let mut repair = Repair { found, changes, reordered, left, bytes };
+    if repair.changes.is_empty() && !repair.reordered {
+        return Ok(repair);
+    }
     for _ in 1..MAX_ROUNDS {
-        if repair.changes.is_empty() && !repair.reordered {
+        let Round { mut changes, reordered, left, bytes, sources: lines, .. } =
+            once(Cow::Borrowed(&repair.bytes));
+        let Some(mended) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
             break;
-        }
-        let (next, lines) = once(&repair.bytes);
-        if next.changes.is_empty() && !next.reordered {
-            break;
-        }
-        let Repair { mut changes, bytes: mended, left, reordered, .. } = next;
-        let mended = mended.into_owned();
+        };
         for change in &mut changes {
             let at = (change.line as usize).saturating_sub(1);
             change.line = sources.get(at).copied().unwrap_or(change.line);
@@ -113,14 +123,15 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
     }
     repair.changes.sort_by_key(|change| change.line);
     if repair.changes.is_empty() && !repair.reordered {
-        return repair;
+        return Ok(repair);
     }
     // A client that leaves the conversation behind sends local commands in its place, which nobody misses.
     if repair.found.iter().any(|finding| finding.kind == Kind::LeftBehind) {
-        return repair;
+        return Ok(repair);
     }
-    match lost_words(bytes, &repair.bytes) {
-        0 => repair,
+    let bytes = source()?;
+    match lost_words(&bytes, &repair.bytes) {
+        0 => Ok(repair),
         n => {
             let detail = format!("to mend it would lose {n} texts that the newest client sends now");
             let (line, kind, severity) = (None, Kind::WouldLose, Severity::Loses);
@@ -128,7 +139,7 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
             let finding = Finding { line, kind, severity, detail, clients, lost };
             let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
             let (changes, reordered) = (Vec::new(), false);
-            Repair { found: repair.found, changes, reordered, left, bytes: bytes.into() }
+            Ok(Repair { found: repair.found, changes, reordered, left, bytes })
         }
     }
 }
@@ -321,33 +332,59 @@ impl Repair<'_> {
     }
 }
 
-/// Mends what is in sight; returns also which line of the source each line comes from.
-fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
-    let session = Session::read(bytes);
+/// What one look at a session gives.
+struct Round<'a> {
+    found: Vec<Finding>,
+    changes: Vec<Change>,
+    reordered: bool,
+    left: Vec<Finding>,
+    /// The session as it is now; nothing if nothing was changed after all and the source was given up.
+    bytes: Option<Cow<'a, [u8]>>,
+    /// The line of the source that each line comes from.
+    sources: Vec<u32>,
+}
+
+/// Mends what is in sight.
+fn once(bytes: Cow<'_, [u8]>) -> Round<'_> {
+    let session = Session::read(&bytes);
     let found = check(&session, &Client::IN_USE);
     let Prepared { bytes: ready, session, meant, changes: prepared, reordered } = prepare(bytes, session);
-    let reader = Reader::new(&session, &ready);
+    let same = prepared.is_empty() && !reordered;
+    let Some(Mended { assembly, left }) = mend(&ready, &session, &meant, &found, same) else {
+        let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
+        let (changes, sources, bytes) = (Vec::new(), Vec::new(), Some(ready).filter(|_| same));
+        return Round { found, changes, reordered: false, left, bytes, sources };
+    };
+    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
+    whole.take_over(assembly.changes);
+    let Repair { found, changes, reordered, left, bytes } = whole;
+    Round { found, changes, reordered, left, bytes: Some(bytes), sources: assembly.sources }
+}
+
+/// A session with what was mended, and what is left.
+struct Mended {
+    assembly: Assembly,
+    left: Vec<Finding>,
+}
+
+/// Mends the entries of a session; returns nothing if it stays as it is. `same` says that nothing was mended before.
+fn mend(ready: &[u8], session: &Session, meant: &Intended, found: &[Finding], same: bool) -> Option<Mended> {
+    let reader = Reader::new(session, ready);
     let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
     plan.mend();
-    let changes_any = Assembly::changes_any(&ready, &plan);
-    let untouched = |found: Vec<Finding>| {
-        let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
-        let changes = Vec::new();
-        (Repair { found, changes, reordered: false, left, bytes: bytes.into() }, Vec::new())
-    };
-    let faultless = !changes_any && prepared.is_empty() && !reordered && !plan.misplaced;
+    let faultless = !Assembly::changes_any(ready, &plan) && same && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
     if meant.chain.is_empty() || faultless && !harmed {
-        return untouched(found);
+        return None;
     }
     plan.lay_in_line();
-    let mut assembly = Some(Assembly::new(&ready, &plan));
+    let mut assembly = Some(Assembly::new(ready, &plan));
     let (mut left, agree) = look_again(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them. One of the two is in memory at a time.
         drop(assembly.take());
         plan.mark_end();
-        let marked = Assembly::new(&ready, &plan);
+        let marked = Assembly::new(ready, &plan);
         let (left_then, agree_then) = look_again(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
             (assembly, left) = (Some(marked), left_then);
@@ -358,12 +395,10 @@ fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
     // Without a fault in any entry, only what helps is done.
     let in_use = |finding: &Finding| finding.clients.iter().any(|client| Client::IN_USE.contains(client));
     if faultless && left.iter().any(in_use) {
-        return untouched(found);
+        return None;
     }
-    let assembly = assembly.unwrap_or_else(|| Assembly::new(&ready, &plan));
-    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
-    whole.take_over(assembly.changes);
-    (whole, assembly.sources)
+    let assembly = assembly.unwrap_or_else(|| Assembly::new(ready, &plan));
+    Some(Mended { assembly, left })
 }
 
 /// A session in which it can be told what belongs together.
@@ -385,12 +420,12 @@ impl Prepared<'_> {
 
 /// Mends first what everything else depends on: the order of the lines, the ids of messages, and
 /// whether the entries are a subagent's.
-fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
+fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> Prepared<'_> {
     let meant = meant_at(&session, session.conversation_end());
     let reordered = meant.scrambled;
-    let mut ready = Prepared { bytes: bytes.into(), session, meant, changes: Vec::new(), reordered };
+    let mut ready = Prepared { bytes, session, meant, changes: Vec::new(), reordered };
     if reordered {
-        ready.read(in_order(bytes, &ready.session));
+        ready.read(in_order(&ready.bytes, &ready.session));
     }
     if let Some((edited, changes)) = first_edits(&ready.session, &ready.bytes, true) {
         ready.read(edited);
@@ -498,6 +533,7 @@ fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
     if !intended(&Session::read(&turned).facts).scrambled {
         return turned;
     }
+    drop(turned);
     lines.reverse();
     let mut times = vec![Time::NONE; lines.len()];
     for (node, fact) in session.facts.nodes.iter().enumerate() {
@@ -511,7 +547,7 @@ fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
 }
 
 fn join_lines(lines: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
     for line in lines {
         out.extend_from_slice(line);
         if !line.ends_with(b"\n") {
