@@ -344,13 +344,16 @@ impl Elsewhere<'_> {
         &[]
     }
 
-    /// Returns an entry that was read before: it may be very long, so it is not read twice.
+    /// Returns an entry that was read before: it may be very long, so it is not read twice. Nothing once reading has
+    /// failed, for then something may stand in for it.
     fn known(&self, number: u32, place: Place) -> Option<&[u8]> {
-        if let Some(whole) = self.whole.get() {
+        let whole = self.whole.get().and_then(|whole| {
             let start = usize::try_from(place.offset).ok()?;
-            return whole.get(start..start + place.len as usize);
-        }
-        self.entries.get(number as usize - 1)?.get().map(|entry| &**entry)
+            whole.get(start..start + place.len as usize)
+        });
+        let entry = || self.entries.get(number as usize - 1)?.get().map(|entry| &**entry);
+        // What stands in was put there after the failure was noted.
+        whole.or_else(entry).filter(|_| self.failed.get().is_none())
     }
 
     fn whole(&self, places: &[Place]) -> &[u8] {
