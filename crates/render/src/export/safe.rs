@@ -144,6 +144,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_long_text_is_cleaned_the_same_in_pieces() {
+        let line = "\u{1b}[1mbold\u{1b}[0m \u{1b}]0;title\r\nprogress\rbar \u{200b}漢`\n";
+        let text = line.repeat(2 * LONG / line.len() + 1);
+        let pieces: Vec<_> = clean_pieces(&text).collect();
+        assert!(pieces.len() > 1);
+        assert!(pieces.concat() == clean(&text));
+        // Without any line, no character is cut.
+        let text = "漢".repeat(LONG);
+        assert!(clean_pieces(&text).collect::<String>() == text);
+    }
+
+    #[test]
     fn colours_go_and_what_is_hidden_is_seen() {
         assert_eq!(clean("\u{1b}[1;31mred\u{1b}[0m and \u{1b}]0;title\u{7}plain"), "red and plain");
         assert_eq!(clean("a\r\nb\rc\td\u{0}e\u{7f}"), "a\nb\nc\td␀e␡");

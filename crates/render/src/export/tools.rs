@@ -447,6 +447,19 @@ mod tests {
     }
 
     #[test]
+    fn a_very_long_input_is_shown_as_it_is_spelled() {
+        let list = format!("[{}1]", "1,".repeat(LONG));
+        let input = format!("{{\"path\":\"a\",\"list\":{list}}}");
+        let told = tell("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
+        assert_eq!(told.gist, "a");
+        assert!(told.pieces == [Piece::Code("Input", "json".into(), input.clone())]);
+        let command = format!("{{\"command\":\"echo {}\"}}", "a\\n".repeat(LONG));
+        let told = tell("Bash", Json::new(command.as_bytes()), Json::new(b""));
+        assert!(told.gist.starts_with("echo a a"), "{}", told.gist);
+        assert!(matches!(&told.pieces[..], [Piece::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
+    }
+
+    #[test]
     fn the_patch_that_the_client_kept_is_preferred() {
         let copy = br#"{"structuredPatch":[{"oldStart":3,"oldLines":1,"newStart":3,"newLines":1,"lines":["-x","+y"]}]}"#;
         let told = tell("Edit", Json::new(br#"{"old_string":"x","new_string":"y"}"#), Json::new(copy));
