@@ -129,7 +129,8 @@ fn tests_in(cell: &str) -> Vec<(Vec<String>, String)> {
         let Some(end) = after.find(close) else { break };
         let inner = &after[..end];
         if open == "`" {
-            let is_name = inner.contains('_') && inner.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let is_name =
+                inner.contains('_') && inner.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             names.extend(is_name.then(|| inner.to_owned()));
         } else if inner.ends_with(".rs") {
             found.push((std::mem::take(&mut names), inner.to_owned()));
@@ -170,7 +171,8 @@ fn upward_dependencies() -> Result<Vec<String>> {
 
 fn writes_outside_store(sources: &Sources) -> Vec<String> {
     let library = |path: &Path| !["store", "testkit", "xtask", "fuzz"].contains(&crate_of(path));
-    let writes = |line: &str| WRITES.iter().find(|call| line.contains(*call) && !line.contains("rethread_store::"));
+    let writes =
+        |line: &str| WRITES.iter().find(|call| line.contains(*call) && !line.contains("rethread_store::"));
     let code = sources.code().filter(|(path, ..)| library(path));
     code.filter_map(|(path, line, text)| {
         writes(text).map(|call| format!("{}:{line}: `{call}` outside of `store`", path.display()))
@@ -220,7 +222,11 @@ fn question_comments(sources: &Sources) -> Vec<String> {
             let begins = comment(line) && (!comment(before) || before.trim().len() <= 3);
             let words = line.trim_start().trim_start_matches(['/', '!']).trim_start();
             if begins && QUESTIONS.iter().any(|question| words.starts_with(question)) {
-                found.push(format!("{}:{}: a doc comment begins with a question word", path.display(), at + 1));
+                found.push(format!(
+                    "{}:{}: a doc comment begins with a question word",
+                    path.display(),
+                    at + 1
+                ));
             }
             before = line;
         }

@@ -481,7 +481,7 @@ impl<'a> Names<'a> {
     }
 
     /// A block or another value with the paths of large results set right.
-    pub(crate) fn with_results(&self, value: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn with_results<'v>(&self, value: Cow<'v, [u8]>) -> Cow<'v, [u8]> {
         let results = self.results(&value);
         if results.is_empty() {
             return value;
@@ -494,7 +494,7 @@ impl<'a> Names<'a> {
             done = end;
         }
         out.extend_from_slice(&value[done..]);
-        out
+        out.into()
     }
 
     /// Finds the session's id in the paths of large results, which are copied along. Thinking is signed

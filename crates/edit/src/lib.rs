@@ -19,6 +19,6 @@ pub use clean::{Bridges, Cleaned, Cleaner, Level, Rule, Rules, place_in};
 pub use clone::*;
 pub use ids::Names;
 pub use redact::{BadPattern, Found, NoText, Pattern, Redact, Redaction, Redactions};
-pub use repair::{Change, Repair, repair};
+pub use repair::{Change, Repair, repair, repair_from};
 pub use source::{Noting, ReadAt, Source};
 pub use stream::{Renamed, Renaming};

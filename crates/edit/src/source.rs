@@ -344,6 +344,18 @@ impl Elsewhere<'_> {
         &[]
     }
 
+    /// Returns an entry that was read before: it may be very long, so it is not read twice. Nothing once reading has
+    /// failed, for then something may stand in for it.
+    fn known(&self, number: u32, place: Place) -> Option<&[u8]> {
+        let whole = self.whole.get().and_then(|whole| {
+            let start = usize::try_from(place.offset).ok()?;
+            whole.get(start..start + place.len as usize)
+        });
+        let entry = || self.entries.get(number as usize - 1)?.get().map(|entry| &**entry);
+        // What stands in was put there after the failure was noted.
+        whole.or_else(entry).filter(|_| self.failed.get().is_none())
+    }
+
     fn whole(&self, places: &[Place]) -> &[u8] {
         self.whole.get_or_init(|| {
             let mut bytes = Vec::new();
@@ -367,6 +379,9 @@ impl Elsewhere<'_> {
 
 impl Entries for Elsewhere<'_> {
     fn entry(&self, number: u32, place: Place) -> &[u8] {
+        if let Some(known) = self.known(number, place) {
+            return known;
+        }
         let Some(slot) = self.entries.get(number as usize - 1) else { return &[] };
         let read = || {
             let mut bytes = Vec::new();
@@ -411,6 +426,9 @@ impl Window {
             }
             Log::Elsewhere(log) => log,
         };
+        if let Some(known) = log.known(number, place) {
+            return known;
+        }
         let within = place.offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         let Some(at) = within.filter(|&at| at + len <= self.len) else {
             log.load(place.offset, &mut self.other, len);

@@ -1,15 +1,26 @@
 //! Changes inside one line: values replaced, everything else as it was.
 
-use rethread_log::{Key, Line, Span, parse_entry};
+use std::borrow::Cow;
+
+use rethread_log::{Key, Line, Span, parse_entry, unescape};
 
 /// A line whose values are to be changed.
 pub(crate) struct Splice<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) line: Line,
     /// What replaces which bytes, in no order.
-    changes: Vec<(usize, usize, Vec<u8>)>,
+    changes: Vec<Change<'a>>,
     /// Members that go, in no order.
     gone: Vec<(usize, usize)>,
+}
+
+/// What stands in place of some bytes. A value may be very long, so it is not copied where that can be avoided.
+struct Change<'a> {
+    start: usize,
+    end: usize,
+    with: Cow<'a, [u8]>,
+    /// What follows it.
+    more: Vec<Cow<'a, [u8]>>,
 }
 
 impl<'a> Splice<'a> {
@@ -21,20 +32,26 @@ impl<'a> Splice<'a> {
     }
 
     /// Replaces bytes by others.
-    pub(crate) fn replace(&mut self, span: Span, with: Vec<u8>) {
-        self.changes.push((span.start(), span.start() + span.len(), with));
+    pub(crate) fn replace(&mut self, span: Span, with: impl Into<Cow<'a, [u8]>>) {
+        self.replace_bytes(span.start(), span.start() + span.len(), with);
+    }
+
+    /// Replaces bytes by pieces, one behind the other.
+    pub(crate) fn replace_by_pieces(&mut self, span: Span, pieces: Vec<Cow<'a, [u8]>>) {
+        let (start, end) = (span.start(), span.start() + span.len());
+        self.changes.push(Change { start, end, with: Cow::default(), more: pieces });
     }
 
     /// Replaces bytes from one place to another.
-    pub(crate) fn replace_bytes(&mut self, start: usize, end: usize, with: Vec<u8>) {
-        self.changes.push((start, end, with));
+    pub(crate) fn replace_bytes(&mut self, start: usize, end: usize, with: impl Into<Cow<'a, [u8]>>) {
+        self.changes.push(Change { start, end, with: with.into(), more: Vec::new() });
     }
 
     fn insert(&mut self, at: usize, key: &str, value: &[u8]) {
         let mut member = format!("\"{key}\":").into_bytes();
         member.extend_from_slice(value);
         member.push(b',');
-        self.changes.push((at, at, member));
+        self.replace_bytes(at, at, member);
     }
 
     /// Gives a field of the entry a value, and the field itself if it is not there.
@@ -68,12 +85,20 @@ impl<'a> Splice<'a> {
     }
 
     /// Returns the line with its changes.
-    pub(crate) fn finish(&self) -> Vec<u8> {
-        let mut gone = self.gone.clone();
-        gone.sort_unstable();
-        let gone: Vec<_> =
-            with_commas(self.raw, &gone).into_iter().map(|(start, end)| (start, end, Vec::new())).collect();
-        apply(self.raw, self.changes.iter().chain(&gone).collect())
+    #[cfg(test)]
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.raw.len() + 64);
+        self.write(&mut out);
+        out
+    }
+
+    /// Writes the line with its changes.
+    pub(crate) fn write(mut self, out: &mut Vec<u8>) {
+        self.gone.sort_unstable();
+        for (start, end) in with_commas(self.raw, &self.gone) {
+            self.replace_bytes(start, end, Vec::new());
+        }
+        apply(self.raw, self.changes, out);
     }
 }
 
@@ -129,21 +154,57 @@ pub(crate) fn with_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize, us
     out
 }
 
-fn apply(raw: &[u8], mut changes: Vec<&(usize, usize, Vec<u8>)>) -> Vec<u8> {
+fn apply(raw: &[u8], mut changes: Vec<Change<'_>>, out: &mut Vec<u8>) {
     // Of two changes of the same bytes the first one counts.
-    changes.sort_by_key(|change| (change.0, change.1));
-    let mut out = Vec::with_capacity(raw.len() + 64);
+    changes.sort_by_key(|change| (change.start, change.end));
+    out.reserve(raw.len() + 64);
     let mut at = 0;
-    for (start, end, with) in changes {
-        if *start < at {
+    for change in changes {
+        if change.start < at {
             continue;
         }
-        out.extend_from_slice(&raw[at..*start]);
-        out.extend_from_slice(with);
-        at = *end;
+        out.extend_from_slice(&raw[at..change.start]);
+        out.extend_from_slice(&change.with);
+        // Each piece is given back when it is written.
+        for piece in change.more {
+            out.extend_from_slice(&piece);
+        }
+        at = change.end;
     }
     out.extend_from_slice(&raw[at..]);
-    out
+}
+
+/// Gives what stands between the quotes of a string as text, piece by piece: it may be very long.
+pub(crate) fn text_chunks(inner: &[u8], size: usize) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut rest = inner;
+    std::iter::from_fn(move || {
+        let (chunk, behind) = rest.split_at_checked(chunk_end(rest, size)).filter(|_| !rest.is_empty())?;
+        rest = behind;
+        Some(unescape(chunk))
+    })
+}
+
+/// Where the first piece of a string ends: in no escape and in no character.
+fn chunk_end(inner: &[u8], size: usize) -> usize {
+    let limit = size.min(inner.len());
+    let mut at = 0;
+    while at < limit {
+        let Some(slash) = memchr::memchr(b'\\', &inner[at..limit]) else {
+            at = limit;
+            break;
+        };
+        at += slash;
+        let is_unit = |at: usize| inner.get(at..at + 2) == Some(b"\\u");
+        let first_of_two =
+            matches!(inner.get(at + 2..at + 4), Some([b'd' | b'D', b'8'..=b'9' | b'a'..=b'b' | b'A'..=b'B']));
+        at += match is_unit(at) {
+            true if first_of_two && is_unit(at + 6) => 12,
+            true => 6,
+            false => 2,
+        };
+    }
+    let at = at.min(inner.len());
+    at + inner[at..].iter().take_while(|&&b| b & 0xc0 == 0x80).count()
 }
 
 /// Spells a text as JSON.
@@ -167,6 +228,18 @@ mod tests {
             out,
             r#"{"uuid":"u","b" : 1.50, "parentUuid":"p","message":{"id":"m","content":[{"x":1},2]},"e":"\u00e9"}"#
         );
+    }
+
+    #[test]
+    fn a_string_in_pieces_is_the_same_text() {
+        let inner = r#"a\n\ud83d\ude00é\\\"漢\u00e9\ud83d b"#.repeat(3);
+        for size in 1..40 {
+            let pieces: Vec<_> = text_chunks(inner.as_bytes(), size).collect();
+            assert_eq!(pieces.concat(), unescape(inner.as_bytes()), "{size}");
+            assert!(pieces.iter().all(|piece| piece.len() < size + 12), "{size}");
+        }
+        assert_eq!(text_chunks(b"", 4).count(), 0);
+        assert_eq!(text_chunks(b"ab\\", 1).collect::<String>(), "ab\u{fffd}");
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub use title::{Title, TitleSource, heading, one_line, title};
 pub use tree::{Groups, Link, Tree};
 pub use usage::Usage;
 pub use view::{
-    BlockView, Entries, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, describe_media, telling,
+    BlockView, Entries, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, beginning,
+    describe_media, telling,
 };
 pub use wire::{WireBlock, WireMessage};

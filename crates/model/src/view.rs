@@ -120,9 +120,17 @@ impl<'a> BlockView<'a> {
         match self.text() {
             Cow::Borrowed(text) => crate::prompt::readable(text),
             Cow::Owned(text) => match crate::prompt::readable(&text) {
-                // It may be very long.
-                Cow::Borrowed(whole) if whole.len() == text.len() => Cow::Owned(text),
-                other => Cow::Owned(other.into_owned()),
+                // It may be very long, so a part of it is not copied.
+                Cow::Borrowed("") => Cow::Owned(String::new()),
+                Cow::Borrowed(part) => {
+                    let start = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+                    let end = start + part.len();
+                    let mut text = text;
+                    text.truncate(end);
+                    text.drain(..start);
+                    Cow::Owned(text)
+                }
+                Cow::Owned(other) => Cow::Owned(other),
             },
         }
     }
@@ -209,8 +217,24 @@ pub fn telling(input: Json<'_>) -> Option<Cow<'_, str>> {
         "subject",
         "question",
     ];
-    let text = |key: &&str| input.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    let text = |key: &&str| input.get(key).and_then(beginning).filter(|text| !text.trim().is_empty());
     FIELDS.iter().find_map(text)
+}
+
+/// How much of a text is enough to say what it is about, in bytes.
+const BEGINNING: usize = 64 << 10;
+
+/// Returns a text, of a very long one the beginning: enough for a line about it.
+pub fn beginning(text: Json<'_>) -> Option<Cow<'_, str>> {
+    let inner = text.inner()?;
+    let Some(start) = inner.get(..BEGINNING) else { return text.as_str() };
+    // No escape and no character is cut: one of them takes at most twelve bytes.
+    let last = &start[BEGINNING - 12..];
+    let cut = last.iter().position(|&b| b == b'\\' || b >= 0x80).unwrap_or(last.len());
+    let start = &start[..BEGINNING - 12 + cut];
+    // A backslash at the end is a half of two.
+    let slashes = start.iter().rev().take_while(|&&b| b == b'\\').count();
+    Some(rethread_log::unescape(&start[..start.len() - slashes % 2]))
 }
 
 /// Names a picture, a document or a block of another sort.

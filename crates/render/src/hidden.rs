@@ -60,9 +60,9 @@ fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
     const BLOCK: usize = 32;
     let mut at = from;
     for block in bytes[from..].chunks(BLOCK) {
-        let unusual = block.iter().fold(false, |unusual, &b| {
-            unusual | ((b < 0x20) & (b != b'\n') & (b != b'\t')) | (b >= 0x7f)
-        });
+        let unusual = block
+            .iter()
+            .fold(false, |unusual, &b| unusual | ((b < 0x20) & (b != b'\n') & (b != b'\t')) | (b >= 0x7f));
         if unusual && let Some(found) = block.iter().position(|&b| can_begin(b)) {
             return Some(at + found);
         }

@@ -1,11 +1,15 @@
 //! Mending a session: what is changed, and where the result goes.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rethread_edit::{Change, Repair};
 use rethread_render::{FindingRow, RepairRow};
 use rethread_store::{ConfinedPath, Holder, ReplaceError};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::library::{Library, Source};
 
@@ -58,9 +62,8 @@ pub struct Repaired {
 impl Library {
     /// Mends a session. Nothing is written if there is nothing to mend.
     pub fn repair(&self, source: &Source, to: &RepairTo) -> Result<Repaired, RepairError> {
-        let loaded = self.load(source)?;
-        let before = &loaded.bytes;
-        let repair = rethread_edit::repair(before);
+        let again = self.reload(source)?;
+        let repair = rethread_edit::repair_from(&again)?;
         let mut row = row_of(source, &repair);
         if repair.changes.is_empty() && !repair.reordered {
             return Ok(Repaired { row, changes: repair.changes });
@@ -92,7 +95,8 @@ impl Library {
                 // A link was resolved when the session was found; this is the path that is checked and written.
                 let holder = || self.store.holder(&source.file);
                 let place = source.file.confined();
-                let backup = rethread_store::replace_session(&place, before, &repair.bytes, &holder);
+                let before = again()?;
+                let backup = rethread_store::replace_session(&place, &before, &repair.bytes, &holder);
                 let backup = backup.map_err(|error| match error {
                     ReplaceError::Held(holder) => holder.into(),
                     ReplaceError::Write(error) => failed(path, error),
@@ -105,6 +109,33 @@ impl Library {
             RepairTo::New | RepairTo::InPlace => return Err(RepairError::NoPlace),
         }
         Ok(Repaired { row, changes: repair.changes })
+    }
+}
+
+impl Library {
+    /// Reads a session, and returns what reads it again: the same bytes, or an error if they have changed. A line may be
+    /// very long, so they are not kept in between.
+    fn reload<'s>(
+        &self,
+        source: &'s Source,
+    ) -> Result<impl Fn() -> Result<Cow<'s, [u8]>, crate::Error>, crate::Error> {
+        let loaded = self.load(source)?;
+        let print = xxh3_128(&loaded.bytes);
+        let first = Cell::new(source.bytes.is_none().then_some(loaded.bytes));
+        Ok(move || {
+            if let Some(bytes) = &source.bytes {
+                return Ok(Cow::Borrowed(bytes.as_slice()));
+            }
+            if let Some(bytes) = first.take() {
+                return Ok(Arc::unwrap_or_clone(bytes).into());
+            }
+            let bytes = rethread_store::read_whole(&source.file).map_err(|error| source.error(error))?;
+            if xxh3_128(&bytes) != print {
+                let changed = "the session was changed while it was read";
+                return Err(source.error(io::Error::new(io::ErrorKind::ResourceBusy, changed)));
+            }
+            Ok(bytes.into())
+        })
     }
 }
 

@@ -194,7 +194,7 @@ pub fn replace_session(
     let backup = backup_of(&part.dir, name)?;
     let is_before = || -> Result<(), ReplaceError> {
         // The name may have gone to another file, and so may the backup.
-        let changed = !is_same(&part.dir.file(name)?, &old)? || read_all(&part.dir.file(name)?)? != before;
+        let changed = !is_same(&part.dir.file(name)?, &old)? || !holds(&part.dir.file(name)?, before)?;
         if changed || !is_backup(&part.dir, &backup, &old, before)? {
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read");
             return Err(error.into());
@@ -219,6 +219,25 @@ pub fn replace_session(
     append(dir, name, &tail(&old, before)?)?;
     dir.sync();
     Ok(shown.with_file_name(backup))
+}
+
+/// Returns whether a file holds these bytes and no others. They may be many, so they are not read at once.
+fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
+    use std::io::Read;
+    let mut file = file;
+    let mut piece = vec![0; 1 << 16];
+    let mut rest = bytes;
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(rest.is_empty()),
+            Ok(n) => match rest.strip_prefix(&piece[..n]) {
+                Some(behind) => rest = behind,
+                None => return Ok(false),
+            },
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Returns what stands in a file behind what was known of it.
@@ -265,7 +284,7 @@ fn is_same(_: &File, _: &File) -> io::Result<bool> {
 /// Returns whether a backup is the old file, or a copy of it.
 fn is_backup(dir: &Dir, backup: &OsStr, old: &File, before: &[u8]) -> io::Result<bool> {
     let file = dir.file(backup)?;
-    Ok(is_same(&file, old)? || read_all(&file)? == before)
+    Ok(is_same(&file, old)? || holds(&file, before)?)
 }
 
 fn session_part(dir: Dir, bytes: &[u8]) -> io::Result<Part> {

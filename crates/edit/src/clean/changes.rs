@@ -56,12 +56,12 @@ impl Changes {
         self.gone.clear();
     }
 
-    /// Puts the changes into the bytes of an entry; tells what each rule took.
-    pub(super) fn apply(&mut self, raw: &[u8], by_rule: &mut BTreeMap<&'static str, u64>) -> Vec<u8> {
+    /// Writes an entry with its changes; tells what each rule took. The entry may be very long, so it is written where
+    /// it is wanted.
+    pub(super) fn write(&mut self, raw: &[u8], by_rule: &mut BTreeMap<&'static str, u64>, out: &mut Vec<u8>) {
         self.join_gone(raw);
         // Of changes that overlap the outer one counts.
         self.all.sort_by_key(|change| (change.0, std::cmp::Reverse(change.1)));
-        let mut out = Vec::with_capacity(raw.len());
         let mut at = 0;
         for (start, end, with, rule) in self.all.drain(..) {
             if start < at {
@@ -81,6 +81,5 @@ impl Changes {
             *taken = taken.saturating_sub(bytes);
             *by_rule.entry(Rule::Media.name()).or_default() += bytes;
         }
-        out
     }
 }

@@ -13,6 +13,7 @@ mod media;
 mod rules;
 mod spoken;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -446,27 +447,48 @@ impl<'c> Cleaner<'c> {
             self.beside(raw, line);
         }
         self.bridge(raw, line);
-        let cleaned = if self.changes.is_empty() {
-            None
-        } else {
-            Some(self.changes.apply(raw, &mut self.cleaned.by_rule))
+        let Some(redaction) = self.redaction else {
+            self.changes.write(raw, &mut self.cleaned.by_rule, &mut self.out);
+            return self.flush_if_full();
         };
-        self.put(cleaned.as_deref().unwrap_or(raw));
+        let mut cleaned = Cow::Borrowed(raw);
+        if !self.changes.is_empty() {
+            let mut line = Vec::new();
+            self.changes.write(raw, &mut self.cleaned.by_rule, &mut line);
+            cleaned = line.into();
+        }
+        self.put(cleaned, redaction);
     }
 
     /// Writes an entry, with what must not be shared replaced.
-    fn put(&mut self, line: &[u8]) {
-        let safe = self.redaction.and_then(|r| r.rewrite_entry(line, &mut self.cleaned.redactions));
-        if let Some(safe) = &safe
-            && !self.touched
-        {
-            self.touched = message_of(line) != message_of(safe);
+    fn put(&mut self, line: Cow<'_, [u8]>, redaction: &Redaction) {
+        let Some(safe) = redaction.rewrite_entry(&line, &mut self.cleaned.redactions) else {
+            return self.put_bytes(line);
+        };
+        self.touched |= !self.touched && content_of(&line) != content_of(&safe);
+        let taken = line.len().saturating_sub(safe.len()) as u64;
+        *self.cleaned.by_rule.entry("redact").or_default() += taken;
+        drop(line);
+        self.put_bytes(safe.into());
+    }
+
+    /// Writes bytes; those of a very long entry are not copied if they are its own.
+    fn put_bytes(&mut self, bytes: Cow<'_, [u8]>) {
+        match bytes {
+            Cow::Owned(bytes) if bytes.len() >= PIECE => {
+                self.flush();
+                self.out = bytes;
+                self.flush();
+                self.out = Vec::with_capacity(2 * PIECE);
+            }
+            bytes => {
+                self.out.extend_from_slice(&bytes);
+                self.flush_if_full();
+            }
         }
-        if let Some(safe) = &safe {
-            let taken = line.len().saturating_sub(safe.len()) as u64;
-            *self.cleaned.by_rule.entry("redact").or_default() += taken;
-        }
-        self.out.extend_from_slice(safe.as_deref().unwrap_or(line));
+    }
+
+    fn flush_if_full(&mut self) {
         if self.out.len() >= PIECE {
             self.flush();
         }
@@ -503,10 +525,10 @@ pub fn place_in(line: &Line, at: usize) -> &'static str {
 }
 
 /// The content of the message in an entry.
-fn message_of(raw: &[u8]) -> Vec<u8> {
+fn content_of(raw: &[u8]) -> &[u8] {
     let mut line = Line::default();
     parse_entry(raw, &mut line);
-    line.message.map(|message| message.content.of(raw).to_vec()).unwrap_or_default()
+    line.message.map(|message| message.content.of(raw)).unwrap_or_default()
 }
 
 impl Sink for Cleaner<'_> {
@@ -520,7 +542,7 @@ impl Sink for Cleaner<'_> {
             return self.took(Rule::Unreadable, raw.len());
         }
         let safe = self.redaction.and_then(|r| r.rewrite_torn(raw, &mut self.cleaned.redactions));
-        self.out.extend_from_slice(safe.as_ref().map_or(raw, |text| text.as_bytes()));
+        self.put_bytes(safe.map_or(raw.into(), |text| text.into_bytes().into()));
     }
 
     fn defect(&mut self, _: Defect) {}

@@ -10,7 +10,7 @@ use rethread_model::{Builder, Bytes, Finding, Session, Sort, Uid};
 
 use super::{Cloned, Gist, Out};
 use crate::ids::{Named, is_uuid};
-use crate::plan::{Plan, edited, spell};
+use crate::plan::{Plan, spell, write_edited};
 use crate::source::Window;
 
 /// What was written.
@@ -322,7 +322,9 @@ impl Cloned<'_> {
             let len = u64::from(place.len);
             (start, end, size) = (start.min(place.offset), end.max(place.offset + len), size + len);
         }
-        let all = Some(end.saturating_sub(start)).filter(|&all| all <= 2 * size).unwrap_or(0);
+        // Very long entries may be known already, so nothing is read around them.
+        let near = |all: &u64| *all <= 2 * size && *all <= 16 * PIECE as u64;
+        let all = Some(end.saturating_sub(start)).filter(near).unwrap_or(0);
         (usize::try_from(size).unwrap_or(0), (start, usize::try_from(all).unwrap_or(0)))
     }
 
@@ -360,7 +362,9 @@ impl Cloned<'_> {
             (Some(same), _) => same,
             (None, Some(node)) => {
                 // What is cut is counted from the beginning of the line.
-                bytes.extend_from_slice(&edited(plan, whole, node, &self.names)[start..]);
+                let begin = bytes.len();
+                write_edited(plan, whole, node, &self.names, bytes);
+                bytes.drain(begin..begin + start);
                 false
             }
             (None, None) => {

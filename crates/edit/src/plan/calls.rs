@@ -1,12 +1,14 @@
 //! Every call with one result: missing ones are added, repeated ids renamed, results without a call
 //! become text.
 
-use rethread_log::Json;
+use std::borrow::Cow;
+
+use rethread_log::{Json, unescape};
 use rethread_model::{Kind, Role, Sort};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{BlockEdit, CopyEdit, Item, NewKind, Plan};
-use crate::splice::Splice;
+use crate::splice::{string, text_chunks};
 
 /// A block on the way.
 #[derive(Debug, Clone, Copy)]
@@ -175,13 +177,9 @@ impl Plan<'_> {
     fn results_to_text(&mut self, places: &[Place]) {
         let Some(&Place { node, .. }) = places.first() else { return };
         let content_node = self.content_node(node);
-        let raw = self.reader.entry(self.node(content_node).entry);
-        let splice = Splice::new(raw);
         let alone = self.facts.blocks_of(content_node).iter().all(|b| b.sort == Sort::Result);
         for &place in places {
-            let Some(spans) = splice.line.blocks.get(place.block) else { continue };
-            let blocks = text_of_result(Json::new(spans.content.of(raw)));
-            self.block_edit(place, BlockEdit::Replace(blocks), Kind::OrphanResult);
+            self.block_edit(place, BlockEdit::LostResult, Kind::OrphanResult);
             let edit = self.edit(node, Kind::OrphanResult);
             edit.copy = Some(CopyEdit::Null);
             // Nobody wrote it, unless somebody wrote something beside it.
@@ -215,26 +213,71 @@ impl Plan<'_> {
 /// The line before the text of a result whose call is missing.
 pub(crate) const LOST_CALL: &str = "[The call of this result is not in the session.]";
 
-/// Spells a result as blocks that need no call.
-fn text_of_result(content: Json<'_>) -> Vec<Vec<u8>> {
-    if let Some(text) = content.as_str() {
-        let text = if text.trim().is_empty() { LOST_CALL.into() } else { format!("{LOST_CALL}\n{text}") };
-        return vec![text_block(&text)];
+/// Spells a result as blocks that need no call, in pieces.
+pub(super) fn text_of_result(content: Json<'_>) -> Vec<Cow<'_, [u8]>> {
+    let lost: Cow<'_, [u8]> = text_block(LOST_CALL).into();
+    if let Some(text) = content.inner() {
+        return if is_blank(text) { vec![lost] } else { text_in_pieces(&format!("{LOST_CALL}\n"), text) };
     }
     let is_kept = |item: &Json<'_>| {
         matches!(item.get("type").and_then(Json::inner), Some(b"text" | b"image" | b"document"))
     };
-    let kept = content.items().filter(is_kept).map(|item| item.raw().to_vec());
-    std::iter::once(text_block(LOST_CALL)).chain(kept).collect()
+    let mut pieces = vec![lost];
+    for item in content.items().filter(is_kept) {
+        pieces.extend([b",".into(), item.raw().into()]);
+    }
+    pieces
+}
+
+/// Spells a text block of some words and what stands between the quotes of a string. That may be very long: if it is
+/// spelled as JSON asks for, it is taken as it is.
+pub(super) fn text_in_pieces<'a>(before: &str, inner: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
+    let mut start = text_block(before);
+    start.truncate(start.len() - 2);
+    vec![start.into(), spelled(inner), b"\"}".into()]
+}
+
+/// What stands between the quotes of a string, spelled as JSON asks for.
+fn spelled(inner: &[u8]) -> Cow<'_, [u8]> {
+    let sound =
+        !inner.iter().any(|&b| b < 0x20) && std::str::from_utf8(inner).is_ok() && escapes_are_sound(inner);
+    if sound {
+        return inner.into();
+    }
+    let mut spelled = string(&unescape(inner));
+    spelled.pop();
+    spelled.remove(0);
+    spelled.into()
+}
+
+/// Tells whether every backslash begins an escape that every reader takes: one by number may be half of a pair.
+fn escapes_are_sound(inner: &[u8]) -> bool {
+    let mut rest = inner;
+    while let Some(slash) = memchr::memchr(b'\\', rest) {
+        let sound = match rest.get(slash + 1) {
+            Some(b'u') => {
+                let unit =
+                    rest.get(slash + 2..slash + 6).filter(|unit| unit.iter().all(u8::is_ascii_hexdigit));
+                unit.is_some_and(|unit| {
+                    !matches!(unit, [b'd' | b'D', b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F', ..])
+                })
+            }
+            c => c.is_some_and(|c| b"\"\\/bfnrt".contains(c)),
+        };
+        if !sound {
+            return false;
+        }
+        rest = &rest[slash + 2..];
+    }
+    true
+}
+
+/// Tells whether nothing but white space stands between the quotes of a string.
+pub(super) fn is_blank(inner: &[u8]) -> bool {
+    text_chunks(inner, 256).all(|text| text.trim().is_empty())
 }
 
 /// Spells a text block.
 pub(super) fn text_block(text: &str) -> Vec<u8> {
-    // It may be very long, so it is spelled in its place.
-    let mut block = Vec::with_capacity(text.len() + 32);
-    block.extend_from_slice(br#"{"type":"text","text":"#);
-    let spelled = serde_json::to_writer(&mut block, text);
-    debug_assert!(spelled.is_ok(), "memory takes everything");
-    block.push(b'}');
-    block
+    [br#"{"type":"text","text":"#, &*string(text), b"}"].concat()
 }

@@ -3,8 +3,8 @@
 use rethread_log::Json;
 use rethread_model::{Kind, MAX_IMAGE, Role, Sort};
 
-use super::calls::text_block;
-use super::{BlockEdit, Plan};
+use super::calls::{is_blank, text_block};
+use super::{BlockEdit, ContentEdit, Plan};
 use crate::splice::{Splice, string};
 
 impl Plan<'_> {
@@ -48,21 +48,16 @@ impl Plan<'_> {
         let splice = Splice::new(raw);
         let Some(message) = splice.line.message else { return };
         let content = Json::new(message.content.of(raw));
-        let blank = content.as_str().is_some_and(|text| text.trim().is_empty());
+        let blank = content.inner().is_some_and(is_blank);
         match (role, content.is_string()) {
             (Role::User, true) if blank => {
                 let edit = self.edit(node, Kind::BlankText);
-                edit.content = Some(string("(no content)"));
+                edit.content = Some(ContentEdit::Replace(string("(no content)")));
                 edit.meta = true;
             }
             (Role::User, true) => {}
             (_, true) if blank => self.drop_entry(node, Kind::BlankText),
-            (_, true) => {
-                let mut list = br#"[{"type":"text","text":"#.to_vec();
-                list.extend_from_slice(content.raw());
-                list.extend_from_slice(b"}]");
-                self.edit(node, Kind::OddContent).content = Some(list);
-            }
+            (_, true) => self.edit(node, Kind::OddContent).content = Some(ContentEdit::List),
             (_, false) => {}
         }
     }
@@ -94,7 +89,7 @@ impl Plan<'_> {
                 Sort::Unsigned if of_claude => (BlockEdit::Remove, Kind::UnsignedThinking),
                 Sort::Media if block.media > MAX_IMAGE => {
                     let note = format!("[A picture of {} MB stood here.]", block.media / 1_400_000);
-                    (BlockEdit::Replace(vec![text_block(&note)]), Kind::ImageTooLarge)
+                    (BlockEdit::Replace(text_block(&note)), Kind::ImageTooLarge)
                 }
                 _ => continue,
             };
@@ -108,7 +103,7 @@ impl Plan<'_> {
             if role == Role::User {
                 let edit = self.edit(node, why);
                 edit.blocks.clear();
-                edit.content = Some(string("(no content)"));
+                edit.content = Some(ContentEdit::Replace(string("(no content)")));
                 edit.meta = true;
             } else {
                 self.drop_entry(node, why);
@@ -120,11 +115,8 @@ impl Plan<'_> {
     fn odd_block(&self, from: usize, at: usize) -> BlockEdit {
         let raw = self.reader.entry(self.node(from).entry);
         let splice = Splice::new(raw);
-        let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.of(raw)).as_str());
-        match text.filter(|text| !text.trim().is_empty()) {
-            Some(text) => BlockEdit::Replace(vec![text_block(&text)]),
-            None => BlockEdit::Remove,
-        }
+        let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.of(raw)).inner());
+        if text.is_some_and(|text| !is_blank(text)) { BlockEdit::Text } else { BlockEdit::Remove }
     }
 
     /// Drops entries in which nothing is left, and answers of nothing but thinking.
@@ -168,7 +160,7 @@ impl Plan<'_> {
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         let left = blocks.filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
             Some(BlockEdit::Remove) => None,
-            Some(BlockEdit::Replace(_)) => Some(Sort::Text),
+            Some(BlockEdit::Replace(_) | BlockEdit::Text | BlockEdit::LostResult) => Some(Sort::Text),
             _ => Some(block.sort),
         });
         left.fold((false, true), |(_, all), sort| (true, all && sort.is_thinking()))

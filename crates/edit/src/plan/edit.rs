@@ -15,7 +15,7 @@ pub(crate) struct Edit {
     pub(crate) time: Option<String>,
     pub(crate) model: Option<String>,
     /// The content as a whole.
-    pub(crate) content: Option<Vec<u8>>,
+    pub(crate) content: Option<ContentEdit>,
     /// What becomes of single blocks, by place.
     pub(crate) blocks: BTreeMap<usize, BlockEdit>,
     /// The bytes of a later entry with the same uuid, which take its place.
@@ -54,6 +54,15 @@ impl Edits {
     pub(super) fn at(&mut self, node: usize) -> &mut Edit {
         self.0[node].get_or_insert_default()
     }
+}
+
+/// What becomes of a content as a whole.
+#[derive(Debug, Clone)]
+pub(crate) enum ContentEdit {
+    /// This stands in its place.
+    Replace(Vec<u8>),
+    /// A bare string becomes a list with a block of text.
+    List,
 }
 
 /// What becomes of the client's copy of a result.
@@ -132,7 +141,12 @@ impl Edit {
 #[derive(Debug, Clone)]
 pub(crate) enum BlockEdit {
     Remove,
-    Replace(Vec<Vec<u8>>),
+    /// This block stands in its place.
+    Replace(Vec<u8>),
+    /// A bare string becomes a block of text.
+    Text,
+    /// A result whose call is missing becomes what it says.
+    LostResult,
     /// Another id for a call, or for the call that a result answers.
     Rename(String),
 }

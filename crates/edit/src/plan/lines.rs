@@ -2,16 +2,24 @@
 
 use std::borrow::Cow;
 
-use rethread_log::{BlockKind, Json, Key, MessageSpans};
+use rethread_log::{BlockKind, Json, Key, MessageSpans, Span};
 use rustc_hash::FxHashSet;
 
-use super::{BlockEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
+use super::calls::{text_in_pieces, text_of_result};
+use super::{BlockEdit, ContentEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
 use crate::ids::Names;
 use crate::shorten::{cuts, cuts_of_block, within, without};
 use crate::splice::{Splice, string};
 
 /// The line of an entry with its changes.
 pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>) -> Vec<u8> {
+    let mut line = Vec::new();
+    write_edited(plan, raw, node, names, &mut line);
+    line
+}
+
+/// Writes the line of an entry with its changes. It may be very long, so it is not copied before.
+pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>, out: &mut Vec<u8>) {
     let mut splice = Splice::new(raw);
     if let Some(parent) = plan.new_parent(node) {
         splice.set(Key::ParentUuid, optional(plan, parent, names));
@@ -19,10 +27,10 @@ pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>
     let none = Edit::default();
     edit_inside(plan, &mut splice, node, plan.edits.get(node).unwrap_or(&none), names);
     names.rename(&mut splice);
-    splice.finish()
+    splice.write(out);
 }
 
-fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, node: usize, edit: &Edit, names: &Names<'_>) {
+fn edit_inside<'s>(plan: &Plan<'_>, splice: &mut Splice<'s>, node: usize, edit: &'s Edit, names: &Names<'_>) {
     if let Some(follows) = edit.follows {
         splice.set(Key::LogicalParentUuid, string(&plan.name(Item::Old(follows), names)));
     }
@@ -46,15 +54,14 @@ fn edit_inside(plan: &Plan<'_>, splice: &mut Splice<'_>, node: usize, edit: &Edi
     }
 }
 
-fn edit_message(
+fn edit_message<'s>(
     plan: &Plan<'_>,
-    splice: &mut Splice<'_>,
+    splice: &mut Splice<'s>,
     message: MessageSpans,
     node: usize,
-    edit: &Edit,
+    edit: &'s Edit,
     names: &Names<'_>,
 ) {
-    let cut_out = plan.shorts.of(node);
     if let Some(model) = &edit.model {
         splice.set_in_message("model", message.model, string(model));
     }
@@ -71,85 +78,92 @@ fn edit_message(
                 let short = match edit.replaced_by {
                     // It is another's copy.
                     Some(_) => without(copy, &cuts(copy, plan.shorts.limit)),
-                    None => without(copy, &within(span, cut_out)),
+                    None => without(copy, &within(span, plan.shorts.of(node))),
                 };
-                splice.set(Key::ToolUseResult, names.with_results(short));
+                splice.set(Key::ToolUseResult, names.with_results(short.into()).into_owned());
             }
             None => {}
         }
     }
-    if let Some(content) = &edit.content {
-        return splice.replace(message.content, content.clone());
+    match &edit.content {
+        Some(ContentEdit::Replace(content)) => return splice.replace(message.content, content),
+        Some(ContentEdit::List) => {
+            let pieces = [br#"[{"type":"text","text":"#, message.content.of(splice.raw), b"}]"];
+            return splice.replace_by_pieces(message.content, pieces.map(Cow::from).into());
+        }
+        None => {}
     }
-    if !plan.changes_blocks(node) {
-        return;
+    if plan.changes_blocks(node) {
+        edit_blocks(plan, splice, message.content, node, edit, names);
     }
+}
+
+fn edit_blocks<'s>(
+    plan: &Plan<'_>,
+    splice: &mut Splice<'s>,
+    content: Span,
+    node: usize,
+    edit: &'s Edit,
+    names: &Names<'_>,
+) {
+    let raw: &'s [u8] = splice.raw;
+    let cut_out = plan.shorts.of(node);
     let short: FxHashSet<usize> = cut_out.iter().filter_map(|cut| usize::try_from(cut.part).ok()).collect();
     let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
-    let spans: Vec<_> = splice.line.blocks.clone();
-    // A block may be very long, so none is copied that goes or is replaced.
-    let mut list: Vec<Cow<'_, [u8]>> = Vec::new();
+    let spans = std::mem::take(&mut splice.line.blocks);
+    // A block may be very long, so none is copied that can be taken from the line.
+    let mut list: Vec<Cow<'s, [u8]>> = Vec::new();
     for (at, span) in spans.iter().enumerate() {
-        let block = || {
-            let raw = span.whole.of(splice.raw);
+        let block = || -> Cow<'s, [u8]> {
+            let raw = span.whole.of(raw);
             // Thinking is signed and stays as it is.
             let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
             match is_short(at) {
                 true if edit.replaced_by.is_some() => {
-                    names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)))
+                    names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)).into())
                 }
-                true => names.with_results(without(raw, &within(span.whole, cut_out))),
-                false if signed => raw.to_vec(),
-                false => names.with_results(raw.to_vec()),
+                true => names.with_results(without(raw, &within(span.whole, cut_out)).into()),
+                false if signed => raw.into(),
+                false => names.with_results(raw.into()),
             }
         };
-        match edit.blocks.get(&at) {
-            Some(BlockEdit::Remove) => {}
-            Some(BlockEdit::Replace(blocks)) => list.extend(blocks.iter().map(|block| block.into())),
-            Some(BlockEdit::Rename(id)) => {
-                let block = with_id(&block(), id);
-                if whole {
-                    list.push(block.into());
-                } else {
-                    splice.replace(span.whole, block);
-                }
+        let pieces: Vec<Cow<'s, [u8]>> = match edit.blocks.get(&at) {
+            Some(BlockEdit::Remove) => continue,
+            Some(BlockEdit::Replace(block)) => vec![block.into()],
+            Some(BlockEdit::Text) => {
+                text_in_pieces("", Json::new(span.whole.of(raw)).inner().unwrap_or_default())
             }
-            None => {
-                if whole {
-                    list.push(block().into());
-                } else if is_short(at) {
-                    let block = block();
-                    splice.replace(span.whole, block);
-                }
-            }
+            Some(BlockEdit::LostResult) => text_of_result(Json::new(span.content.of(raw))),
+            Some(BlockEdit::Rename(id)) => with_id(block(), id),
+            None if whole || is_short(at) => vec![block()],
+            None => continue,
+        };
+        if whole {
+            list.push(if list.is_empty() { b"[".into() } else { b",".into() });
+            list.extend(pieces);
+        } else {
+            splice.replace_by_pieces(span.whole, pieces);
         }
     }
+    splice.line.blocks = spans;
     if whole {
-        let len: usize = list.iter().map(|block| block.len() + 1).sum();
-        let mut content = Vec::with_capacity(len + 2);
-        content.push(b'[');
-        for (at, block) in list.into_iter().enumerate() {
-            if at > 0 {
-                content.push(b',');
-            }
-            content.extend_from_slice(&block);
-        }
-        content.push(b']');
-        splice.replace(message.content, content);
+        list.push(if list.is_empty() { b"[]".into() } else { b"]".into() });
+        splice.replace_by_pieces(content, list);
     }
 }
 
-/// A call or a result with another id.
-fn with_id(block: &[u8], id: &str) -> Vec<u8> {
-    let json = Json::new(block);
+/// A call or a result with another id, in pieces.
+fn with_id<'s>(block: Cow<'s, [u8]>, id: &str) -> Vec<Cow<'s, [u8]>> {
+    let json = Json::new(&block);
     let old = json.get("tool_use_id").or_else(|| json.get("id"));
-    let Some(old) = old.filter(|old| !old.raw().is_empty()) else { return block.to_vec() };
+    let Some(old) = old.filter(|old| !old.raw().is_empty()) else { return vec![block] };
     let start = old.raw().as_ptr().addr() - block.as_ptr().addr();
-    let mut out = block[..start].to_vec();
-    out.extend(string(id));
-    out.extend_from_slice(&block[start + old.raw().len()..]);
-    out
+    let end = start + old.raw().len();
+    match block {
+        Cow::Borrowed(block) => vec![block[..start].into(), string(id).into(), block[end..].into()],
+        Cow::Owned(block) => vec![[&block[..start], &string(id), &block[end..]].concat().into()],
+    }
 }
 
 fn optional(plan: &Plan<'_>, item: Option<Item>, names: &Names<'_>) -> Vec<u8> {

@@ -21,8 +21,8 @@ use crate::shorten::{COPY, len_without};
 use crate::splice::Splice;
 pub(crate) use calls::LOST_CALL;
 use edit::Shorts;
-pub(crate) use edit::{BlockEdit, CopyEdit, Edit, Edits};
-pub(crate) use lines::{checkpoint, edited, spell};
+pub(crate) use edit::{BlockEdit, ContentEdit, CopyEdit, Edit, Edits};
+pub(crate) use lines::{checkpoint, edited, spell, write_edited};
 use order::Laid;
 
 /// What is to be done, entry by entry.
@@ -738,6 +738,14 @@ impl<'a> Plan<'a> {
         let new = self.add(kind, Kind::OtherBranch, like, millis);
         self.new[new].parent = Some(last);
         self.way.push(Item::New(new));
+    }
+
+    /// Takes the mark of the end back.
+    pub(crate) fn unmark_end(&mut self) {
+        let is_mark = |new: &New| matches!(new.kind, NewKind::End | NewKind::NoReply);
+        if self.new.pop_if(|new| is_mark(new)).is_some() {
+            self.way.pop();
+        }
     }
 }
 

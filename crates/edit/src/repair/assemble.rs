@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, LONG};
 use crate::ids::Names;
-use crate::plan::{Item, NewKind, Plan, checkpoint, edited, spell};
+use crate::plan::{Item, NewKind, Plan, checkpoint, spell, write_edited};
 
 /// The bytes that a plan gives.
 pub(super) struct Assembly {
@@ -50,8 +50,8 @@ impl Assembly {
                 }
                 Some(node) => {
                     let raw = plan.reader.entry(plan.facts.nodes[plan.content_node(node)].entry);
-                    let line = edited(plan, raw, node, &names);
-                    out.object(entry, &line, plan.why(node).unwrap_or(Kind::Incomplete));
+                    let why = plan.why(node).unwrap_or(Kind::Incomplete);
+                    out.object(entry, why, |line| write_edited(plan, raw, node, &names, line));
                 }
                 None => out.untouched(entry),
             }
@@ -102,19 +102,26 @@ impl Assembly {
         }
     }
 
-    /// An object with a line of its own.
-    fn object(&mut self, entry: &Entry<'_>, line: &[u8], why: Kind) {
-        let cut = own_line(line);
-        let before = own_line(entry.raw);
+    /// An object with a line of its own. The line may be very long, so it is written where it stands.
+    fn object(&mut self, entry: &Entry<'_>, why: Kind, write: impl FnOnce(&mut Vec<u8>)) {
         self.end_line();
-        self.put(cut);
-        if entry.before || entry.raw.ends_with(b"\n") {
-            self.end_line();
-        }
-        if cut != before {
-            self.changes.push(Change::new(entry.line, why, Some(before), Some(cut)));
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let junk = self.bytes.len() - start - own_line(&self.bytes[start..]).len();
+        self.bytes.drain(start..start + junk);
+        let (before, after) = (own_line(entry.raw), &self.bytes[start..]);
+        if after != before {
+            self.changes.push(Change::new(entry.line, why, Some(before), Some(after)));
         } else if entry.behind || entry.before {
             self.told_apart(entry);
+        }
+        if self.dry {
+            // Only how it ends matters then.
+            let len = self.bytes.len();
+            self.bytes.drain(start..len.saturating_sub(1).max(start));
+        }
+        if entry.before || entry.raw.ends_with(b"\n") {
+            self.end_line();
         }
     }
 
@@ -126,7 +133,7 @@ impl Assembly {
     fn untouched(&mut self, entry: &Entry<'_>) {
         match entry.content {
             Content::Object if entry.behind || entry.before => {
-                self.object(entry, entry.raw, Kind::SeveralObjects);
+                self.object(entry, Kind::SeveralObjects, |line| line.extend_from_slice(entry.raw));
             }
             Content::Object if entry.raw.starts_with(MARK) => {
                 self.put(&entry.raw[MARK.len()..]);

@@ -12,16 +12,16 @@ mod assemble;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use rethread_log::{Json, Key};
+use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
-    Client, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check, harm,
-    intended, meant_at, resume,
+    Client, Facts, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check,
+    harm, intended, meant_at, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::plan::{LOST_CALL, Plan, made_uuid, message_id};
-use crate::splice::{Splice, string};
+use crate::splice::{Splice, string, text_chunks};
 use assemble::Assembly;
 
 /// A mended session.
@@ -88,17 +88,27 @@ const MAX_ROUNDS: usize = 4;
 /// What is mended may bring something to light that was out of sight before, so it is looked at until
 /// nothing more changes: to repair a repaired session changes nothing.
 pub fn repair(bytes: &[u8]) -> Repair<'_> {
-    let (mut repair, mut sources) = once(bytes);
+    match repair_from(&|| Ok::<_, std::convert::Infallible>(bytes.into())) {
+        Ok(repair) => repair,
+        Err(never) => match never {},
+    }
+}
+
+/// Mends a session that is read again where it is needed again, instead of being kept: a line may be very long. `source`
+/// gives the same bytes each time, or fails.
+pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Result<Repair<'a>, E> {
+    let Round { found, changes, reordered, left, bytes, mut sources } = once(source()?);
+    let bytes = bytes.map_or_else(source, Ok)?;
+    let mut repair = Repair { found, changes, reordered, left, bytes };
+    if repair.changes.is_empty() && !repair.reordered {
+        return Ok(repair);
+    }
     for _ in 1..MAX_ROUNDS {
-        if repair.changes.is_empty() && !repair.reordered {
+        let Round { mut changes, reordered, left, bytes, sources: lines, .. } =
+            once(Cow::Borrowed(&repair.bytes));
+        let Some(mended) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
             break;
-        }
-        let (next, lines) = once(&repair.bytes);
-        if next.changes.is_empty() && !next.reordered {
-            break;
-        }
-        let Repair { mut changes, bytes: mended, left, reordered, .. } = next;
-        let mended = mended.into_owned();
+        };
         for change in &mut changes {
             let at = (change.line as usize).saturating_sub(1);
             change.line = sources.get(at).copied().unwrap_or(change.line);
@@ -113,14 +123,15 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
     }
     repair.changes.sort_by_key(|change| change.line);
     if repair.changes.is_empty() && !repair.reordered {
-        return repair;
+        return Ok(repair);
     }
     // A client that leaves the conversation behind sends local commands in its place, which nobody misses.
     if repair.found.iter().any(|finding| finding.kind == Kind::LeftBehind) {
-        return repair;
+        return Ok(repair);
     }
-    match lost_words(bytes, &repair.bytes) {
-        0 => repair,
+    let bytes = source()?;
+    match lost_words(&bytes, &repair.bytes) {
+        0 => Ok(repair),
         n => {
             let detail = format!("to mend it would lose {n} texts that the newest client sends now");
             let (line, kind, severity) = (None, Kind::WouldLose, Severity::Loses);
@@ -128,7 +139,7 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
             let finding = Finding { line, kind, severity, detail, clients, lost };
             let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
             let (changes, reordered) = (Vec::new(), false);
-            Repair { found: repair.found, changes, reordered, left, bytes: bytes.into() }
+            Ok(Repair { found: repair.found, changes, reordered, left, bytes })
         }
     }
 }
@@ -137,17 +148,21 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
 fn lost_words(before: &[u8], after: &[u8]) -> usize {
     let mut kept: FxHashSet<u128> = FxHashSet::default();
     each_text(after, |text| {
-        kept.insert(hash_of(text));
+        kept.insert(text.hash());
         // A result without its call became part of a text.
-        kept.extend(text.strip_prefix(LOST_CALL).map(|result| hash_of(result.trim())));
+        kept.extend(text.behind_lost_call().map(Sent::hash));
     });
     let mut missing: Vec<String> = Vec::new();
+    let mut n_long = 0;
     each_text(before, |text| {
-        if kept.insert(hash_of(text)) {
-            missing.push(text.to_owned());
+        if kept.insert(text.hash()) {
+            match text {
+                Sent::Text(text) => missing.push(text.to_owned()),
+                Sent::Long(_) => n_long += 1,
+            }
         }
     });
-    missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
+    n_long + missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
 }
 
 /// How many texts with the same first line are searched for another text.
@@ -165,6 +180,7 @@ fn part_of_others(missing: &[String], after: &[u8]) -> usize {
     }
     let mut found: FxHashSet<usize> = FxHashSet::default();
     each_text(after, |text| {
+        let Sent::Text(text) = text else { return };
         let lines: FxHashSet<u128> = text.lines().map(|line| hash_of(line.trim())).collect();
         let candidates = lines.iter().filter_map(|line| wanted.get(line)).flatten();
         found.extend(candidates.filter(|&&at| text.contains(missing[at].as_str())));
@@ -176,11 +192,52 @@ fn hash_of(text: &str) -> u128 {
     xxh3_128(text.as_bytes())
 }
 
+/// A text that a client sends.
+#[derive(Clone, Copy)]
+enum Sent<'a> {
+    Text(&'a str),
+    /// A very long one, as it stands between its quotes.
+    Long(&'a [u8]),
+}
+
+impl<'a> Sent<'a> {
+    fn hash(self) -> u128 {
+        match self {
+            Self::Text(text) => hash_of(text),
+            Self::Long(inner) => {
+                let mut hash = Xxh3::new();
+                text_chunks(inner, LONG).for_each(|text| hash.update(text.as_bytes()));
+                hash.digest128()
+            }
+        }
+    }
+
+    /// The result that was made a text because its call is missing.
+    fn behind_lost_call(self) -> Option<Self> {
+        match self {
+            Self::Text(text) => Some(Self::Text(text.strip_prefix(LOST_CALL)?.trim())),
+            Self::Long(inner) => {
+                Some(Self::Long(inner.strip_prefix(LOST_CALL.as_bytes())?.strip_prefix(b"\\n")?))
+            }
+        }
+    }
+}
+
 /// Gives the texts of entries that the newest client sends of a session, one by one.
-fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
+fn each_text(bytes: &[u8], mut take: impl FnMut(Sent<'_>)) {
     let session = Session::read(bytes);
-    let resumed = resume(&session.facts, Client::NEWEST);
+    let mut resumed = resume(&session.facts, Client::NEWEST);
     let reader = Reader::new(&session, bytes);
+    let mut long = LongBlocks { facts: &session.facts, reader, line: Line::default(), parsed: None };
+    for message in &mut resumed.messages {
+        message.parts.retain(|part| match long.of(part) {
+            Some(text) => {
+                text.into_iter().for_each(|text| take(Sent::Long(text)));
+                false
+            }
+            None => true,
+        });
+    }
     for some in resumed.messages.chunks(MESSAGES_AT_ONCE) {
         let wire = reader.wire_part(&resumed, some, Client::NEWEST, "");
         for block in wire.iter().flat_map(|message| &message.blocks) {
@@ -191,9 +248,45 @@ fn each_text(bytes: &[u8], mut take: impl FnMut(&str)) {
             let json = block.json();
             let text = json.get("text").or_else(|| json.get("content")).and_then(Json::as_str);
             if let Some(text) = text.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
-                take(text);
+                take(Sent::Text(text));
             }
         }
+    }
+}
+
+/// Finds blocks that are too long to be copied.
+struct LongBlocks<'a> {
+    facts: &'a Facts,
+    reader: Reader<'a>,
+    line: Line,
+    /// The entry that `line` is of.
+    parsed: Option<usize>,
+}
+
+impl<'a> LongBlocks<'a> {
+    /// The text of a very long block, as it stands between its quotes; an empty one is no text. Nothing if the block
+    /// is not very long.
+    fn of(&mut self, part: &Part) -> Option<Option<&'a [u8]>> {
+        let node = part.what.node()?;
+        let raw = self.reader.entry(self.facts.nodes[node].entry);
+        if raw.len() <= LONG {
+            return None;
+        }
+        if self.parsed.replace(node) != Some(node) {
+            parse_entry(raw, &mut self.line);
+        }
+        let line = &self.line;
+        let value = match (part.what, line.message) {
+            (What::Block(_, at), Some(message)) => {
+                let block =
+                    line.blocks.get(at as usize).filter(|_| !Json::new(message.content.of(raw)).is_string());
+                Json::new(block.map_or(message.content, |block| block.whole).of(raw))
+            }
+            (What::Command(_), _) => Json::new(line.field(Key::Content).of(raw)),
+            _ => Json::new(raw),
+        };
+        let text = || value.get("text").or_else(|| value.get("content")).and_then(Json::inner);
+        (value.raw().len() > LONG).then(|| if value.is_string() { value.inner() } else { text() })
     }
 }
 
@@ -239,45 +332,73 @@ impl Repair<'_> {
     }
 }
 
-/// Mends what is in sight; returns also which line of the source each line comes from.
-fn once(bytes: &[u8]) -> (Repair<'_>, Vec<u32>) {
-    let session = Session::read(bytes);
+/// What one look at a session gives.
+struct Round<'a> {
+    found: Vec<Finding>,
+    changes: Vec<Change>,
+    reordered: bool,
+    left: Vec<Finding>,
+    /// The session as it is now; nothing if nothing was changed after all and the source was given up.
+    bytes: Option<Cow<'a, [u8]>>,
+    /// The line of the source that each line comes from.
+    sources: Vec<u32>,
+}
+
+/// Mends what is in sight.
+fn once(bytes: Cow<'_, [u8]>) -> Round<'_> {
+    let session = Session::read(&bytes);
     let found = check(&session, &Client::IN_USE);
     let Prepared { bytes: ready, session, meant, changes: prepared, reordered } = prepare(bytes, session);
-    let reader = Reader::new(&session, &ready);
+    let same = prepared.is_empty() && !reordered;
+    let Some(Mended { assembly, left }) = mend(&ready, &session, &meant, &found, same) else {
+        let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
+        let (changes, sources, bytes) = (Vec::new(), Vec::new(), Some(ready).filter(|_| same));
+        return Round { found, changes, reordered: false, left, bytes, sources };
+    };
+    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
+    whole.take_over(assembly.changes);
+    let Repair { found, changes, reordered, left, bytes } = whole;
+    Round { found, changes, reordered, left, bytes: Some(bytes), sources: assembly.sources }
+}
+
+/// A session with what was mended, and what is left.
+struct Mended {
+    assembly: Assembly,
+    left: Vec<Finding>,
+}
+
+/// Mends the entries of a session; returns nothing if it stays as it is. `same` says that nothing was mended before.
+fn mend(ready: &[u8], session: &Session, meant: &Intended, found: &[Finding], same: bool) -> Option<Mended> {
+    let reader = Reader::new(session, ready);
     let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
     plan.mend();
-    let changes_any = Assembly::changes_any(&ready, &plan);
-    let untouched = |found: Vec<Finding>| {
-        let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
-        let changes = Vec::new();
-        (Repair { found, changes, reordered: false, left, bytes: bytes.into() }, Vec::new())
-    };
-    let faultless = !changes_any && prepared.is_empty() && !reordered && !plan.misplaced;
+    let faultless = !Assembly::changes_any(ready, &plan) && same && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
     if meant.chain.is_empty() || faultless && !harmed {
-        return untouched(found);
+        return None;
     }
     plan.lay_in_line();
-    let mut assembly = Assembly::new(&ready, &plan);
-    let (mut left, agree) = look_again(&assembly.bytes);
+    let mut assembly = Some(Assembly::new(ready, &plan));
+    let (mut left, agree) = look_again(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
     if !left.is_empty() || !agree {
-        // The clients do not agree on where it ends: a last entry tells them.
+        // The clients do not agree on where it ends: a last entry tells them. One of the two is in memory at a time.
+        drop(assembly.take());
         plan.mark_end();
-        let marked = Assembly::new(&ready, &plan);
+        let marked = Assembly::new(ready, &plan);
         let (left_then, agree_then) = look_again(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
-            (assembly, left) = (marked, left_then);
+            (assembly, left) = (Some(marked), left_then);
+        } else {
+            plan.unmark_end();
         }
     }
     // Without a fault in any entry, only what helps is done.
     let in_use = |finding: &Finding| finding.clients.iter().any(|client| Client::IN_USE.contains(client));
     if faultless && left.iter().any(in_use) {
-        return untouched(found);
+        return None;
     }
-    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
-    whole.take_over(assembly.changes);
-    (whole, assembly.sources)
+    let assembly = assembly.unwrap_or_else(|| Assembly::new(ready, &plan));
+    Some(Mended { assembly, left })
 }
 
 /// A session in which it can be told what belongs together.
@@ -299,12 +420,12 @@ impl Prepared<'_> {
 
 /// Mends first what everything else depends on: the order of the lines, the ids of messages, and
 /// whether the entries are a subagent's.
-fn prepare(bytes: &[u8], session: Session) -> Prepared<'_> {
+fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> Prepared<'_> {
     let meant = meant_at(&session, session.conversation_end());
     let reordered = meant.scrambled;
-    let mut ready = Prepared { bytes: bytes.into(), session, meant, changes: Vec::new(), reordered };
+    let mut ready = Prepared { bytes, session, meant, changes: Vec::new(), reordered };
     if reordered {
-        ready.read(in_order(bytes, &ready.session));
+        ready.read(in_order(&ready.bytes, &ready.session));
     }
     if let Some((edited, changes)) = first_edits(&ready.session, &ready.bytes, true) {
         ready.read(edited);
@@ -342,7 +463,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
     let all_side = own && facts.all_sidechain();
     let mut ids: FxHashMap<usize, String> = FxHashMap::default();
     let mut out = Vec::new();
-    let mut changes = Vec::new();
+    let mut changes: Vec<Change> = Vec::new();
     let mut done = 0;
     for (node, fact) in facts.nodes.iter().enumerate() {
         let flags = fact.flags;
@@ -363,12 +484,15 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
             splice.set_in_message("id", message.id, string(&id));
             ids.insert(node, id);
         }
-        let after = splice.finish();
+        if changes.is_empty() {
+            out.reserve(bytes.len() + 4096);
+        }
         out.extend_from_slice(&bytes[done..start]);
-        out.extend_from_slice(&after);
+        let written = out.len();
+        splice.write(&mut out);
         done = start + raw.len();
         let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
-        changes.push(Change::new(place.line, why, Some(raw), Some(&after)));
+        changes.push(Change::new(place.line, why, Some(raw), Some(&out[written..])));
     }
     if changes.is_empty() {
         return None;
@@ -409,6 +533,7 @@ fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
     if !intended(&Session::read(&turned).facts).scrambled {
         return turned;
     }
+    drop(turned);
     lines.reverse();
     let mut times = vec![Time::NONE; lines.len()];
     for (node, fact) in session.facts.nodes.iter().enumerate() {
@@ -422,7 +547,7 @@ fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
 }
 
 fn join_lines(lines: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(lines.iter().map(|line| line.len() + 1).sum());
     for line in lines {
         out.extend_from_slice(line);
         if !line.ends_with(b"\n") {

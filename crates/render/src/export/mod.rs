@@ -244,6 +244,13 @@ fn whole_parts<'a>(shown: &Shown, part: &Part<'_>, block: &BlockView<'a>) -> Vec
     parts
 }
 
+/// Returns the text of a message, cleaned.
+fn said_in(message: &MessageView<'_>) -> String {
+    let mut said: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
+    // One of them may be very long.
+    safe::clean_short(if said.len() == 1 { said.swap_remove(0) } else { said.join("\n").into() })
+}
+
 /// Counts the lines of a text; a line feed at its end begins no other line.
 fn line_count(text: &str) -> u64 {
     let feeds = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;

@@ -35,6 +35,39 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
+/// Texts longer than this are written piece by piece.
+pub(crate) const LONG: usize = 1 << 20;
+
+/// Cleans a text piece by piece: it may be very long, and what is made of it longer still.
+pub(crate) fn clean_pieces(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (piece, behind) = rest.split_at(piece_end(rest));
+        rest = behind;
+        (!piece.is_empty()).then(|| clean(piece))
+    })
+}
+
+/// Where the first piece of a text ends: behind a line if there is one, for no sequence goes on behind it.
+fn piece_end(text: &str) -> usize {
+    if text.len() <= LONG {
+        return text.len();
+    }
+    let line = memchr::memrchr(b'\n', &text.as_bytes()[..LONG]).map(|at| at + 1);
+    line.unwrap_or_else(|| (0..=LONG).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(LONG))
+}
+
+/// Cleans a text that is written later. A very long one stays as it is: it is cleaned when it is written.
+pub(crate) fn clean_short(text: Cow<'_, str>) -> String {
+    if text.len() > LONG {
+        return text.into_owned();
+    }
+    match clean(&text) {
+        Cow::Owned(text) => text,
+        Cow::Borrowed(_) => text.into_owned(),
+    }
+}
+
 /// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
 fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     let rest = chars.as_str();
@@ -109,6 +142,18 @@ pub(crate) fn safe_link(url: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_cleaned_the_same_in_pieces() {
+        let line = "\u{1b}[1mbold\u{1b}[0m \u{1b}]0;title\r\nprogress\rbar \u{200b}漢`\n";
+        let text = line.repeat(2 * LONG / line.len() + 1);
+        let pieces: Vec<_> = clean_pieces(&text).collect();
+        assert!(pieces.len() > 1);
+        assert!(pieces.concat() == clean(&text));
+        // Without any line, no character is cut.
+        let text = "漢".repeat(LONG);
+        assert!(clean_pieces(&text).collect::<String>() == text);
+    }
 
     #[test]
     fn colours_go_and_what_is_hidden_is_seen() {

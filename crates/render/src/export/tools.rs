@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use rethread_log::Json;
-use rethread_model::one_line;
+use rethread_model::{beginning, one_line};
 use similar::{ChangeTag, TextDiff};
 
-use super::safe::clean;
+use super::safe::{LONG, clean, clean_short};
 
 /// Something to show of a call.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,8 +59,9 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
             let language = if tool == "Bash" { "bash" } else { "powershell" };
             if let Some(command) = text("command") {
                 let about = text("description").map(|about| format!("# {}\n", one_line(&about)));
-                let command = format!("{}{command}", about.unwrap_or_default());
-                pieces.push(Piece::Code("Command", language.into(), clean(&command).into_owned()));
+                let mut command = command.into_owned();
+                command.insert_str(0, &about.unwrap_or_default());
+                pieces.push(Piece::Code("Command", language.into(), clean_short(command.into())));
             }
             rest(&mut pieces, input, &["command", "description"]);
             pieces
@@ -81,7 +82,7 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
                 Some(content) => {
                     let mut pieces: Vec<Piece> = patch_of(copy).map(Piece::Diff).into_iter().collect();
                     let language = language(file().as_deref());
-                    pieces.push(Piece::Code("Content", language, clean(&content).into_owned()));
+                    pieces.push(Piece::Code("Content", language, clean_short(content)));
                     rest(&mut pieces, input, &["file_path", "notebook_path", key]);
                     pieces
                 }
@@ -98,7 +99,7 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
         "Task" | "Agent" => {
             let mut pieces = Vec::new();
             if let Some(prompt) = text("prompt") {
-                pieces.push(Piece::Prose("Prompt", clean(&prompt).into_owned()));
+                pieces.push(Piece::Prose("Prompt", clean_short(prompt)));
             }
             rest(&mut pieces, input, &["prompt", "description"]);
             pieces
@@ -106,7 +107,7 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
         "ExitPlanMode" => match text("plan") {
             Some(plan) => {
                 open = true;
-                let mut pieces = vec![Piece::Prose("Plan", clean(&plan).into_owned())];
+                let mut pieces = vec![Piece::Prose("Plan", clean_short(plan))];
                 rest(&mut pieces, input, &["plan"]);
                 pieces
             }
@@ -121,9 +122,10 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
         },
         _ => all(input),
     };
+    let start = |key: &str| input.get(key).and_then(beginning).filter(|t| !t.trim().is_empty());
     let gist = match tool {
-        "Bash" => text("command").or_else(|| text("description")),
-        "Task" | "Agent" => text("description").or_else(|| text("prompt")),
+        "Bash" => start("command").or_else(|| start("description")),
+        "Task" | "Agent" => start("description").or_else(|| start("prompt")),
         _ => None,
     };
     let gist = match (gist, &pieces[..]) {
@@ -156,24 +158,40 @@ fn all(input: Json<'_>) -> Vec<Piece> {
 fn rest(pieces: &mut Vec<Piece>, input: Json<'_>, shown: &[&str]) {
     let mut left = serde_json::Map::new();
     let mut broken = !input.is_object();
+    let mut len = 0;
     input.each(|key, value| {
         let name = String::from_utf8_lossy(key);
-        if shown.contains(&&*name) {
-            return;
-        }
-        match serde_json::from_slice(value.raw()) {
-            Ok(value) => {
-                left.insert(name.into_owned(), value);
+        if !shown.contains(&&*name) {
+            len += key.len() + value.raw().len();
+            if len <= LONG {
+                match serde_json::from_slice(value.raw()) {
+                    Ok(value) => drop(left.insert(name.into_owned(), value)),
+                    Err(_) => broken = true,
+                }
             }
-            Err(_) => broken = true,
         }
     });
     if broken && !input.raw().is_empty() {
         let text = String::from_utf8_lossy(input.raw());
-        pieces.push(Piece::Code("Input", "json".into(), clean(&text).into_owned()));
+        pieces.push(Piece::Code("Input", "json".into(), clean_short(text)));
+    } else if len > LONG {
+        // What is very long is shown as it is spelled: parsed, it would take many times its length.
+        let mut text = String::with_capacity(len);
+        input.each(|key, value| {
+            let name = String::from_utf8_lossy(key);
+            if !shown.contains(&&*name) {
+                let mark = if text.is_empty() { '{' } else { ',' };
+                text.extend([mark, '"']);
+                text.push_str(&name);
+                text.push_str("\":");
+                text.push_str(&String::from_utf8_lossy(value.raw()));
+            }
+        });
+        text.push('}');
+        pieces.push(Piece::Code("Input", "json".into(), clean_short(text.into())));
     } else if !left.is_empty() {
         let text = serde_json::to_string_pretty(&left).unwrap_or_default();
-        pieces.push(Piece::Code("Input", "json".into(), clean(&text).into_owned()));
+        pieces.push(Piece::Code("Input", "json".into(), clean_short(text.into())));
     }
 }
 
@@ -306,9 +324,9 @@ pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
 /// all it has is data that nobody can read.
 pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
     let source = block.get("source");
-    let data = source.and_then(|source| source.get("data")).and_then(Json::as_str);
+    let data = || source.and_then(|source| source.get("data")).and_then(Json::as_str);
     match source.and_then(|source| source.get("type")).and_then(Json::as_str).as_deref() {
-        Some("text") => return Some(("", clean(&data?).into_owned())),
+        Some("text") => return Some(("", clean_short(data()?))),
         Some("base64") => return None,
         _ => {}
     }
@@ -317,12 +335,39 @@ pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
     if members < 2 && !block.is_array() {
         return None;
     }
+    if block.raw().len() > LONG {
+        return Some(("json", spelled(block)));
+    }
     let text = String::from_utf8_lossy(block.raw());
     let pretty = serde_json::from_str::<serde_json::Value>(&text).map(|mut value| {
         shorten_data(&mut value);
         serde_json::to_string_pretty(&value).unwrap_or_default()
     });
-    Some(("json", clean(&pretty.unwrap_or_else(|_| text.into_owned())).into_owned()))
+    Some(("json", clean_short(pretty.unwrap_or_else(|_| text.into_owned()).into())))
+}
+
+/// Shows a very long block as it is spelled, without its data: parsed, it would take many times its length.
+fn spelled(block: Json<'_>) -> String {
+    let mut text = String::new();
+    block.each(|key, value| {
+        let mark = if text.is_empty() { '{' } else { ',' };
+        text.extend([mark, '"']);
+        text.push_str(&String::from_utf8_lossy(key));
+        text.push_str("\":");
+        match value.inner().filter(|_| is_data(key)) {
+            Some(data) => text.push_str(&format!("\"({} bytes)\"", data.len())),
+            None => text.push_str(&String::from_utf8_lossy(value.raw())),
+        }
+    });
+    if text.is_empty() {
+        return String::from_utf8_lossy(block.raw()).into_owned();
+    }
+    text.push('}');
+    text
+}
+
+fn is_data(key: &[u8]) -> bool {
+    matches!(key, b"data" | b"encrypted_content" | b"signature")
 }
 
 /// Leaves out encrypted and encoded data, which nobody reads.
@@ -333,7 +378,7 @@ fn shorten_data(value: &mut serde_json::Value) {
         match value {
             Value::Object(members) => {
                 for (key, value) in members.iter_mut() {
-                    let data = matches!(key.as_str(), "data" | "encrypted_content" | "signature");
+                    let data = is_data(key.as_bytes());
                     match value {
                         Value::String(text) if data && text.len() > 200 => {
                             *text = format!("({} bytes)", text.len());
@@ -399,6 +444,19 @@ mod tests {
         }
         "#);
         insta::assert_snapshot!(told("Edit", r#""not an object""#), @r#""not an object" | Input(json): "not an object""#);
+    }
+
+    #[test]
+    fn a_very_long_input_is_shown_as_it_is_spelled() {
+        let list = format!("[{}1]", "1,".repeat(LONG));
+        let input = format!("{{\"path\":\"a\",\"list\":{list}}}");
+        let told = tell("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
+        assert_eq!(told.gist, "a");
+        assert!(told.pieces == [Piece::Code("Input", "json".into(), input.clone())]);
+        let command = format!("{{\"command\":\"echo {}\"}}", "a\\n".repeat(LONG));
+        let told = tell("Bash", Json::new(command.as_bytes()), Json::new(b""));
+        assert!(told.gist.starts_with("echo a a"), "{}", told.gist);
+        assert!(matches!(&told.pieces[..], [Piece::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
     }
 
     #[test]

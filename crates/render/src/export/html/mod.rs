@@ -19,22 +19,23 @@ use rethread_model::{
 
 use self::page::Pages;
 use self::prose::markdown;
-use super::safe::{clean, escaped, html};
+use super::safe::{LONG, clean, clean_pieces, escaped, html};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
-    Answers, Document, MAX_NESTING, MAX_PROSE, Part, extent, is_under_call, moment, picture_of, sent, tokens,
-    whole_parts,
+    Answers, Document, MAX_NESTING, MAX_PROSE, Part, extent, is_under_call, moment, picture_of, said_in,
+    sent, tokens, whole_parts,
 };
 use crate::text::{count, fit, plural};
 
 pub(super) use self::page::page_start;
 
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
-    let mut page = Page { document, text: String::new(), answered: String::new() };
-    head::write_head(&mut page.text, document)?;
-    out.write_all(page.text.as_bytes())?;
+    let mut head = String::new();
+    head::write_head(&mut head, document)?;
+    out.write_all(head.as_bytes())?;
+    let pages = Pages::new(out);
+    let mut page = Page { document, pages, failed: None, text: head, answered: String::new() };
     page.text.clear();
-    let mut pages = Pages::new(out);
     let mut marks = 0;
     for (i, part) in document.parts.iter().enumerate() {
         if document.parts.len() > 1 {
@@ -46,24 +47,64 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
             let answers = Answers::new(run);
             for item in &run.items {
                 page.item(part, &answers, item, 0, &mut marks)?;
-                pages.take(&mut page.text)?;
+                page.end_item()?;
             }
             Ok(())
         })?;
     }
     page.lost_agents();
-    pages.take(&mut page.text)?;
-    pages.end()
+    page.end_item()?;
+    page.pages.end()
 }
 
 struct Page<'a> {
     document: &'a Document<'a>,
+    pages: Pages<'a>,
+    /// Why a part of a very long item could not be written.
+    failed: Option<io::Error>,
     text: String,
     /// Used again for Markdown.
     answered: String,
 }
 
 impl Page<'_> {
+    /// Puts an item on a page.
+    fn end_item(&mut self) -> io::Result<()> {
+        self.failed.take().map_or(Ok(()), Err)?;
+        self.pages.take(&mut self.text)
+    }
+
+    /// Makes room in the midst of a very long item; what fails is told at its end.
+    fn spill(&mut self) {
+        if self.text.len() > LONG && self.failed.is_none() {
+            self.failed = self.pages.begin(&mut self.text).err();
+        }
+    }
+
+    /// Writes a text that is not clean yet as the text of an element. It may be very long, so it is not held a second
+    /// time.
+    fn html(&mut self, text: &str) {
+        for piece in clean_pieces(text) {
+            html(&mut self.text, &piece);
+            self.spill();
+        }
+    }
+
+    fn pre(&mut self, class: &str, language: &str, code: &str) {
+        let _ = write!(self.text, "<pre class=\"{class}\"><code");
+        if !language.is_empty() {
+            let _ = write!(self.text, " class=\"lang-{}\"", escaped(language));
+        }
+        self.text.push('>');
+        if code.len() <= LONG {
+            let code = clean(code);
+            html(&mut self.text, code.strip_suffix('\n').unwrap_or(&code));
+        } else {
+            self.html(code.strip_suffix('\n').unwrap_or(code));
+        }
+        self.text.push_str("</code></pre>");
+    }
+
     fn item(
         &mut self,
         part: &Part<'_>,
@@ -142,8 +183,7 @@ impl Page<'_> {
             }
             MessageKind::Command | MessageKind::Note if message.meta => {}
             MessageKind::Command | MessageKind::Note => {
-                let said: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
-                let said = clean(&said.join("\n")).into_owned();
+                let said = said_in(message);
                 let id = format!("{}m{}", part.prefix, message.n);
                 let class = if message.kind == MessageKind::Command { "command" } else { "note" };
                 self.small(&said, class, Some(&id));
@@ -158,10 +198,10 @@ impl Page<'_> {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let typed = block.readable();
-                    let typed = clean(typed.trim_matches('\n'));
+                    let typed = typed.trim_matches('\n');
                     if !typed.is_empty() {
                         self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-                        html(&mut self.text, &typed);
+                        self.html(typed);
                         self.text.push_str("</div>");
                     }
                 }
@@ -180,13 +220,14 @@ impl Page<'_> {
     }
 
     fn markdown(&mut self, said: &str) {
-        let said = clean(said.trim_matches('\n'));
+        let said = said.trim_matches('\n');
         if said.len() > MAX_PROSE {
             self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-            html(&mut self.text, &said);
+            self.html(said);
             self.text.push_str("</div>");
             return;
         }
+        let said = clean(said);
         self.text.push_str("<div class=\"text md\" dir=\"auto\">");
         markdown(&mut self.text, &said, &mut self.answered);
         self.text.push_str("</div>");
@@ -209,7 +250,7 @@ impl Page<'_> {
                         self.text,
                         "<details class=\"tool\"><summary><b>{name}</b></summary><div class=\"body\">"
                     );
-                    pre(&mut self.text, "result", language, &said);
+                    self.pre("result", language, &said);
                     self.text.push_str("</div></details>");
                 }
                 None => {
@@ -292,7 +333,7 @@ impl Page<'_> {
         match piece {
             Piece::Code(label, language, code) => {
                 let _ = write!(self.text, "<h4>{label}</h4>");
-                pre(&mut self.text, "code", language, code);
+                self.pre("code", language, code);
             }
             Piece::Prose(label, prose) => {
                 let _ = write!(self.text, "<h4>{label}</h4>");
@@ -315,6 +356,7 @@ impl Page<'_> {
                         self.text.push_str("</span>");
                     }
                     self.text.push('\n');
+                    self.spill();
                 }
                 self.text.push_str("</code></pre>");
             }
@@ -338,7 +380,7 @@ impl Page<'_> {
             match part {
                 ResultPart::Text(said) if !said.is_empty() => {
                     let class = if block.is_error() { "result error" } else { "result" };
-                    pre(&mut self.text, class, language, &clean(said));
+                    self.pre(class, language, said);
                 }
                 ResultPart::Text(_) => {}
                 ResultPart::Other(item) => self.media(*item),
@@ -440,7 +482,7 @@ impl Page<'_> {
             let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             let first = escaped(&fit(&one_line(first), 100));
             let _ = write!(self.text, "<details><summary>{first}</summary>");
-            pre(&mut self.text, "result", "", said);
+            self.pre("result", "", said);
             self.text.push_str("</details>");
         }
         self.text.push_str("</article>\n");
@@ -497,14 +539,4 @@ fn time(out: &mut String, time: Time) {
 fn badge(active: bool) -> String {
     let name = if active { "active" } else { "abandoned" };
     format!("<span class=\"badge {name}\">{name}</span>")
-}
-
-fn pre(out: &mut String, class: &str, language: &str, code: &str) {
-    let _ = write!(out, "<pre class=\"{class}\"><code");
-    if !language.is_empty() {
-        let _ = write!(out, " class=\"lang-{}\"", escaped(language));
-    }
-    out.push('>');
-    html(out, code.strip_suffix('\n').unwrap_or(code));
-    out.push_str("</code></pre>");
 }

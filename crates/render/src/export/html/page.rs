@@ -29,12 +29,14 @@ pub(super) struct Pages<'w> {
     bytes: usize,
     n: usize,
     messages: usize,
+    /// The beginning of an item is on the page already.
+    begun: bool,
 }
 
 impl<'w> Pages<'w> {
     /// Begins behind the head.
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, held: String::new(), bytes: 0, n: 1, messages: 0 }
+        Self { out, held: String::new(), bytes: 0, n: 1, messages: 0, begun: false }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -43,8 +45,21 @@ impl<'w> Pages<'w> {
         Ok(())
     }
 
+    /// Writes the beginning of an item that is too long to be held; [`Self::take`] has its end.
+    pub(super) fn begin(&mut self, start: &mut String) -> io::Result<()> {
+        self.take(start)?;
+        self.begun = true;
+        self.flush()
+    }
+
     /// Puts an item on the page, or on the next.
     pub(super) fn take(&mut self, item: &mut String) -> io::Result<()> {
+        if std::mem::take(&mut self.begun) {
+            self.bytes += item.len();
+            self.held.push_str(item);
+            item.clear();
+            return Ok(());
+        }
         let room = if self.n == 1 { FIRST_BYTES } else { PAGE_BYTES };
         let full = self.bytes + item.len() > room || self.messages >= PAGE_MESSAGES;
         if full && self.messages > 0 {

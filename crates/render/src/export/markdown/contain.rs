@@ -22,19 +22,41 @@ use crate::export::safe::clean;
 
 /// Fences code by more backticks than it holds.
 pub(super) fn fence(out: &mut String, language: &str, text: &str) {
-    let (mut longest, mut run, mut next) = (0, 0, 0);
-    for at in memchr::memchr_iter(b'`', text.as_bytes()) {
-        run = if at == next { run + 1 } else { 1 };
-        longest = longest.max(run);
-        next = at + 1;
-    }
-    let ticks = "`".repeat((longest + 1).max(3));
+    let mut ticks = Ticks::default();
+    ticks.count(text);
+    let ticks = ticks.fence();
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let _ = write!(out, "{ticks}{}\n{text}{end}{ticks}\n\n", language_name(language));
 }
 
+/// Runs of backticks in a text that comes in pieces.
+#[derive(Default)]
+pub(super) struct Ticks {
+    run: usize,
+    longest: usize,
+}
+
+impl Ticks {
+    pub(super) fn count(&mut self, text: &str) {
+        let mut next = 0;
+        for at in memchr::memchr_iter(b'`', text.as_bytes()) {
+            self.run = if at == next { self.run + 1 } else { 1 };
+            self.longest = self.longest.max(self.run);
+            next = at + 1;
+        }
+        if next < text.len() {
+            self.run = 0;
+        }
+    }
+
+    /// Returns the fence of the text.
+    pub(super) fn fence(&self) -> String {
+        "`".repeat((self.longest + 1).max(3))
+    }
+}
+
 /// Returns the language of an info string, without anything that a renderer could take for options.
-fn language_name(info: &str) -> &str {
+pub(super) fn language_name(info: &str) -> &str {
     let named = |c: char| c.is_ascii_alphanumeric() || "+#._-".contains(c);
     let end = info.find(|c| !named(c)).unwrap_or(info.len());
     if end > 30 { "" } else { &info[..end] }

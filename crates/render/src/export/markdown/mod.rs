@@ -17,13 +17,13 @@ use rethread_model::{
     BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, describe_media, one_line,
 };
 
-use self::contain::{Place, contain, fence, quote};
+use self::contain::{Place, Ticks, contain, fence, language_name, quote};
 use self::escape::{address, code, header, html_line, inline};
-use super::safe::clean;
+use super::safe::{LONG, clean, clean_pieces};
 use super::tools::{Piece, State, other, result_language, tell, words};
 use super::{
     Answers, Document, MAX_NESTING, MAX_PROSE, Part, WritePicture, extent, is_under_call, moment, picture_of,
-    sent, tokens, whole_parts,
+    said_in, sent, tokens, whole_parts,
 };
 use crate::text::{count, plural};
 
@@ -34,34 +34,64 @@ pub(crate) fn write(
     document: &Document<'_>,
     picture: WritePicture<'_>,
 ) -> io::Result<()> {
-    let mut page = Page { document, picture, text: String::new(), turn: 0 };
+    let mut page = Page { document, picture, out, failed: None, text: String::new(), turn: 0 };
     page.head();
-    out.write_all(page.text.as_bytes())?;
+    page.flush()?;
     for (i, part) in document.parts.iter().enumerate() {
-        page.text.clear();
         if i > 0 || document.parts.len() > 1 {
             let told = if i > 0 { "Continued in session" } else { "From session" };
             let _ = write!(page.text, "\n---\n\n*{told} {}*\n", inline(part.session));
         }
-        out.write_all(page.text.as_bytes())?;
-        page.part(part, 0, &mut |text| out.write_all(text.as_bytes()))?;
+        page.flush()?;
+        page.part(part, 0)?;
     }
-    page.text.clear();
     page.lost_agents();
-    out.write_all(page.text.as_bytes())
+    page.flush()
 }
 
 struct Page<'a> {
     document: &'a Document<'a>,
     picture: WritePicture<'a>,
+    out: &'a mut dyn Write,
+    /// Why a part of a very long text could not be written.
+    failed: Option<io::Error>,
     text: String,
     turn: usize,
 }
 
-/// Takes what is written of one item.
-type Take<'t> = &'t mut dyn FnMut(&str) -> io::Result<()>;
-
 impl Page<'_> {
+    /// Writes what is there.
+    fn flush(&mut self) -> io::Result<()> {
+        self.spill();
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Makes room in the midst of an item; what fails is told at its end.
+    fn spill(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.write_all(self.text.as_bytes()).err();
+        }
+        self.text.clear();
+    }
+
+    /// Fences a text that is not clean yet. It may be very long, so it is not held a second time.
+    fn fence(&mut self, language: &str, text: &str) {
+        if text.len() <= LONG {
+            return fence(&mut self.text, language, &clean(text));
+        }
+        let mut ticks = Ticks::default();
+        clean_pieces(text).for_each(|piece| ticks.count(&piece));
+        let ticks = ticks.fence();
+        let _ = writeln!(self.text, "{ticks}{}", language_name(language));
+        let mut ends = false;
+        for piece in clean_pieces(text) {
+            self.text.push_str(&piece);
+            ends = if piece.is_empty() { ends } else { piece.ends_with('\n') };
+            self.spill();
+        }
+        let _ = write!(self.text, "{}{ticks}\n\n", if ends { "" } else { "\n" });
+    }
+
     fn head(&mut self) {
         let head = self.document.head;
         let out = &mut self.text;
@@ -147,18 +177,15 @@ impl Page<'_> {
         }
     }
 
-    fn part(&mut self, part: &Part<'_>, depth: usize, take: Take<'_>) -> io::Result<()> {
+    fn part(&mut self, part: &Part<'_>, depth: usize) -> io::Result<()> {
         part.items.each(|run, _| {
             let answers = Answers::new(run);
             for item in &run.items {
-                self.text.clear();
                 match item {
                     Item::Message(message) => self.message(part, &answers, message, depth)?,
                     Item::Note(note) => self.note(note),
                 }
-                let text = std::mem::take(&mut self.text);
-                take(&text)?;
-                self.text = text;
+                self.flush()?;
             }
             Ok(())
         })
@@ -215,9 +242,8 @@ impl Page<'_> {
             }
             MessageKind::Command | MessageKind::Note => {
                 if !message.meta {
-                    let text: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
                     let id = format!("{}m{}", part.prefix, message.n);
-                    self.small(&clean(&text.join("\n")), Some(&id));
+                    self.small(&said_in(message), Some(&id));
                 }
                 Ok(())
             }
@@ -230,9 +256,9 @@ impl Page<'_> {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let text = block.readable();
-                    let text = clean(text.trim_matches('\n'));
+                    let text = text.trim_matches('\n');
                     if !text.is_empty() {
-                        self.quoted(&text, in_html);
+                        self.quoted(text, in_html);
                         self.text.push('\n');
                     }
                 }
@@ -242,12 +268,12 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Quotes a text, or fences one that is too long to be parsed.
+    /// Quotes a text that is not clean yet, or fences one that is too long to be parsed.
     fn quoted(&mut self, text: &str, in_html: bool) {
         if text.len() > MAX_PROSE {
-            fence(&mut self.text, "", text);
+            self.fence("", text);
         } else {
-            quote(&mut self.text, text, in_html);
+            quote(&mut self.text, clean(text).trim_matches('\n'), in_html);
         }
     }
 
@@ -271,7 +297,7 @@ impl Page<'_> {
             Some((language, text)) => {
                 let name = html_line(name.trim_matches(['[', ']']));
                 let _ = write!(self.text, "<details>\n<summary>{name}</summary>\n\n");
-                fence(&mut self.text, language, &text);
+                self.fence(language, &text);
                 self.text.push_str("</details>\n\n");
             }
             None => {
@@ -295,17 +321,16 @@ impl Page<'_> {
             Some(BlockKind::Text) => {
                 let place = Place { lower: if depth == 0 { 3 } else { 4 }, in_html: depth > 0 };
                 let text = block.text();
-                let text = clean(&text);
                 match text.trim_matches('\n') {
-                    long if long.len() > MAX_PROSE => fence(&mut self.text, "", long),
-                    text => self.text.push_str(&contain(text, place)),
+                    long if long.len() > MAX_PROSE => self.fence("", long),
+                    text => self.text.push_str(&contain(clean(text).trim_matches('\n'), place)),
                 }
                 self.text.push('\n');
                 Ok(())
             }
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                 self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
-                self.quoted(clean(&block.text()).trim_matches('\n'), true);
+                self.quoted(block.text().trim_matches('\n'), true);
                 self.text.push_str("\n</details>\n\n");
                 Ok(())
             }
@@ -361,14 +386,14 @@ impl Page<'_> {
         match piece {
             Piece::Code(label, language, text) => {
                 let _ = write!(self.text, "{label}\n\n");
-                fence(&mut self.text, language, text);
+                self.fence(language, text);
             }
             Piece::Prose(label, text) => {
                 let _ = write!(self.text, "{label}\n\n");
-                quote(&mut self.text, text.trim_matches('\n'), true);
+                self.quoted(text.trim_matches('\n'), true);
                 self.text.push('\n');
             }
-            Piece::Diff(text) => fence(&mut self.text, "diff", text),
+            Piece::Diff(text) => self.fence("diff", text),
             Piece::Todos(list) => {
                 for (state, text) in list {
                     let (mark, text) = match state {
@@ -387,7 +412,7 @@ impl Page<'_> {
         for piece in parts {
             match piece {
                 ResultPart::Text(text) if text.is_empty() => {}
-                ResultPart::Text(text) => fence(&mut self.text, language, &clean(text)),
+                ResultPart::Text(text) => self.fence(language, text),
                 ResultPart::Other(item) => self.media(*item)?,
             }
         }
@@ -427,12 +452,8 @@ impl Page<'_> {
             "<details>\n<summary>Subagent: {}</summary>\n\nOn a page of its own: {link}\n",
             plural(agent.messages as u64, "message")
         );
-        let mut whole = std::mem::take(&mut self.text);
-        self.part(&agent.part, depth + 1, &mut |text| {
-            whole.push_str(text);
-            Ok(())
-        })?;
-        self.text = whole;
+        self.flush()?;
+        self.part(&agent.part, depth + 1)?;
         self.text.push_str("\n</details>\n\n");
         Ok(())
     }
@@ -479,7 +500,7 @@ impl Page<'_> {
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let first = html_line(&crate::text::fit(&one_line(first), 100));
         let _ = write!(self.text, "\n<details>\n<summary>{anchor}<i>{first}</i></summary>\n\n");
-        fence(&mut self.text, "", text);
+        self.fence("", text);
         self.text.push_str("</details>\n\n");
     }
 
