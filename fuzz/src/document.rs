@@ -4,18 +4,20 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::model::{Layout, Passage};
-use rethread::render::{Document, Format, Head, Part, Shown, Side, write_document};
-use rethread::{Client, Library, Source};
-use rethread_testkit::{Log, markdown};
+use rethread::model::{StepNodes, StepStream};
+use rethread::render::{
+    CallSidecars, Document, DocumentHead, DocumentPart, Format, ShownSidecars, write_document,
+};
+use rethread::{Client, Library, LogSource};
+use rethread_testkit::{LogBuilder, markdown};
 use serde_json::json;
 
 fuzz_target!(|bytes: &[u8]| {
     for format in [Format::Md, Format::Html, Format::Json] {
-        written(bytes, format);
+        written_document(bytes, format);
     }
     let text = String::from_utf8_lossy(bytes);
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt(&text);
     log.message(&[
         json!({ "type": "thinking", "thinking": text, "signature": "x" }),
@@ -26,13 +28,13 @@ fuzz_target!(|bytes: &[u8]| {
     log.compact(&text);
     log.prompt("ZZ last prompt");
     log.answer("ZZ last answer");
-    let exported = written(&log.bytes(), Format::Md);
-    let seen = markdown::look_at(&exported);
+    let exported = written_document(&log.bytes(), Format::Md);
+    let seen = markdown::parse_markdown(&exported);
     assert!(seen.unexpected.is_empty(), "{:?} in {exported}", seen.unexpected);
     let messages: Vec<_> = seen.headings.iter().filter(|heading| heading.level == 3).collect();
     let last = messages.iter().rev().take(2).filter(|heading| heading.text.contains(" · #")).count();
     assert!(last == 2, "{exported}");
-    let page = written(&log.bytes(), Format::Html);
+    let page = written_document(&log.bytes(), Format::Html);
     let conversation = page.split_once("<main").map_or("", |(_, rest)| rest);
     let conversation = conversation.split_once("</main>").map_or("", |(main, _)| main);
     assert!(conversation.contains("ZZ last answer"));
@@ -41,19 +43,24 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn written(bytes: &[u8], format: Format) -> String {
+fn written_document(bytes: &[u8], format: Format) -> String {
     let library = Library::demo();
-    let source = Source::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
+    let source = LogSource::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let loaded = library.load(&source).expect("anything can be read");
-    let layout = Layout::new(&loaded.session);
+    let layout = StepNodes::new(&loaded.session);
     let mut all = Vec::new();
     for path in loaded.tree(Client::NEWEST).iter().take(4) {
-        let items = Passage::to(&loaded.session, &layout, &loaded, (path.path.step, None), true);
-        let parts = [Part { session: "fuzz", prefix: String::new(), items, side: Side::default() }];
-        let head = Head { session: "fuzz".into(), path: (path.n, 1), ..Head::default() };
-        let shown = Shown::default();
+        let items = StepStream::to_step(&loaded.session, &layout, &loaded, (path.path.step, None), true);
+        let parts = [DocumentPart {
+            session: "fuzz",
+            prefix: String::new(),
+            items,
+            sidecars: CallSidecars::default(),
+        }];
+        let head = DocumentHead { session: "fuzz".into(), path: (path.n, 1), ..DocumentHead::default() };
+        let shown = ShownSidecars::default();
         let document =
-            Document { head: &head, parts: &parts, agents: &[], pictures: true, thinking: true, shown };
+            Document { head: &head, parts: &parts, agents: &[], images: true, thinking: true, shown };
         let picture = |_: &str, _: &[u8]| Ok("images/x.png".to_owned());
         write_document(&mut all, &document, format, &picture).expect("memory takes everything");
     }

@@ -5,11 +5,11 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::{CheckOptions, Client, Clients, Library, Source};
+use rethread::{CheckOptions, Client, ClientChoice, Library, LogSource};
 
 fuzz_target!(|bytes: &[u8]| {
     let library = Library::demo();
-    let source = Source::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
+    let source = LogSource::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let loaded = library.load(&source).expect("anything can be read");
     // A branch of notes is one more path for the clients that would resume it.
     let tips = loaded.session.tree.tips().len();
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
             loaded.show(&path.path);
         }
     }
-    let options = CheckOptions { clients: Clients::All, now: None };
+    let options = CheckOptions { clients: ClientChoice::All, now: None };
     library.check(&source, &options).expect("anything can be checked");
     let mended = rethread::edit::repair(bytes);
     assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rethread::log::{Content, Line, read};
+use rethread::log::{EntryContent, Line, read};
 
 fuzz_target!(|bytes: &[u8]| {
     let log = read(bytes);
@@ -10,13 +10,15 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(joined, bytes);
     let mut line = Line::default();
     for entry in &log.entries {
-        assert_eq!(entry.parse(&mut line), entry.content == Content::Object);
+        assert_eq!(entry.parse(&mut line), entry.content == EntryContent::Object);
         for block in &line.blocks {
-            let _ = rethread::log::Json::new(block.whole.of(entry.raw)).get("text");
+            let _ = rethread::log::Json::new(block.whole.bytes_in(entry.raw)).get("text");
         }
     }
     // One line alone: an object for a strict parser is one for us.
-    if !bytes.contains(&b'\n') && serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok() {
-        assert!(log.entries.len() == 1 && log.entries[0].content == Content::Object);
+    if !bytes.contains(&b'\n')
+        && serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok()
+    {
+        assert!(log.entries.len() == 1 && log.entries[0].content == EntryContent::Object);
     }
 });

@@ -14,7 +14,7 @@ const GB: u64 = 1_000_000_000;
 
 /// One measured run.
 #[derive(Clone, Copy)]
-struct Run {
+struct Measurement {
     wall: Duration,
     /// The most memory that the process held, in kB.
     peak: u64,
@@ -441,7 +441,10 @@ fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         let part = dir.join("hoards.part");
         fs::create_dir_all(&part)?;
         for n in 0..20 {
-            fs::write(part.join(format!("{n}.jsonl")), rethread_testkit::hoard::hoard(n, 24).bytes())?;
+            fs::write(
+                part.join(format!("{n}.jsonl")),
+                rethread_testkit::bulky_session::bulky_session(n, 24).bytes(),
+            )?;
         }
         fs::rename(&part, &hoards)?;
     }
@@ -554,8 +557,8 @@ pub(crate) fn which(name: &str) -> Result<PathBuf> {
 }
 
 fn row(what: &str, ours: &dyn Fn() -> Command, theirs: &dyn Fn() -> Command, rounds: usize) -> Result<()> {
-    let (mut us, mut them): (Option<Run>, Option<Run>) = (None, None);
-    let better = |best: &mut Option<Run>, run: Run| match best {
+    let (mut us, mut them): (Option<Measurement>, Option<Measurement>) = (None, None);
+    let better = |best: &mut Option<Measurement>, run: Measurement| match best {
         Some(known) if known.wall <= run.wall => known.peak = known.peak.max(run.peak),
         _ => *best = Some(run),
     };
@@ -569,14 +572,14 @@ fn row(what: &str, ours: &dyn Fn() -> Command, theirs: &dyn Fn() -> Command, rou
     Ok(())
 }
 
-fn best(make: &dyn Fn() -> Command, rounds: usize) -> Result<Run> {
+fn best(make: &dyn Fn() -> Command, rounds: usize) -> Result<Measurement> {
     let mut runs = (0..rounds).map(|_| measure(make())).collect::<Result<Vec<_>>>()?;
     runs.sort_by_key(|run| run.wall);
     runs.first().copied().context("no rounds")
 }
 
 /// Runs a command and looks at its memory now and then; looking more often would slow it down.
-fn measure(mut command: Command) -> Result<Run> {
+fn measure(mut command: Command) -> Result<Measurement> {
     let started = Instant::now();
     let mut child = command.spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
@@ -602,5 +605,5 @@ fn measure(mut command: Command) -> Result<Run> {
     if !status.success() && !found {
         bail!("{command:?} failed");
     }
-    Ok(Run { wall, peak: watcher.join().unwrap_or(0) })
+    Ok(Measurement { wall, peak: watcher.join().unwrap_or(0) })
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use rethread_testkit::{Home, Log, hostile};
+use rethread_testkit::{Home, LogBuilder, hostile};
 
 use crate::{cargo, target_dir, workspace};
 
@@ -21,11 +21,11 @@ const NO_BROWSER: i32 = 77;
 pub(crate) fn run() -> Result<()> {
     let chromium = match chromium() {
         Ok(chromium) => chromium,
-        Err(error) => return left_out(&error),
+        Err(error) => return report_skipped(&error),
     };
     let tools = match driver() {
         Ok(tools) => tools,
-        Err(error) => return left_out(&error),
+        Err(error) => return report_skipped(&error),
     };
     cargo(&["build", "-p", "rethread-cli"], &[])?;
     let rethread = target_dir().join("debug/rethread");
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<()> {
             .status()
             .context("node")?;
         if status.code() == Some(NO_BROWSER) {
-            return left_out(&anyhow::anyhow!("the browser does not start"));
+            return report_skipped(&anyhow::anyhow!("the browser does not start"));
         }
         failed |= !status.success();
     }
@@ -62,7 +62,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn left_out(error: &anyhow::Error) -> Result<()> {
+fn report_skipped(error: &anyhow::Error) -> Result<()> {
     println!("LEFT OUT: the pages were not looked at with a browser: {error:#}");
     Ok(())
 }
@@ -70,7 +70,7 @@ fn left_out(error: &anyhow::Error) -> Result<()> {
 /// Exports sessions of every kind, and one of a gigantic size.
 fn export(rethread: &Path, work: &Path) -> Result<()> {
     let home = Home::default();
-    let add = |cwd: &str, log: Log| home.add(cwd, &log);
+    let add = |cwd: &str, log: LogBuilder| home.add(cwd, &log);
     add("/home/user/app", hostile::redone(1));
     add("/home/user/app", hostile::varied(2));
     add("/home/user/app", hostile::long(3, 700));
@@ -100,8 +100,8 @@ fn export(rethread: &Path, work: &Path) -> Result<()> {
 }
 
 /// A session of about 50 MB.
-fn large(number: u32) -> Log {
-    let mut log = Log::new(number);
+fn large(number: u32) -> LogBuilder {
+    let mut log = LogBuilder::new(number);
     let words = "Forty words that say nothing much and fill a page of a large session. ".repeat(110);
     for turn in 1..=6_000 {
         log.prompt(&format!("Large question {turn}"));

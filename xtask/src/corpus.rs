@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use rayon::prelude::*;
 use rethread_edit::Level;
-use rethread_testkit::{cleans, clones};
+use rethread_testkit::{clean_laws, clone_laws};
 
 /// Clones all logs under `dirs`, or under `../shared`, and says for which recipes what does not hold.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -36,12 +36,12 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         .flat_map_iter(|path| {
             let log = std::fs::read(path).unwrap_or_default();
             let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let recipes = clones::recipes(&log);
+            let recipes = clone_laws::recipes(&log);
             let wanted =
                 move |(name, _): &(String, _)| filter.is_none_or(|filter| name.starts_with(filter.as_str()));
             let path = path.clone();
             recipes.into_iter().filter(wanted).map(move |(name, recipe)| {
-                let wrong = clones::check_clone(&log, &id, &recipe).err();
+                let wrong = clone_laws::check_clone(&log, &id, &recipe).err();
                 let kind = if name.starts_with("path ") && recipe.tools.strip.is_none() {
                     "path".into()
                 } else {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             let path = path.clone();
             levels
                 .into_iter()
-                .map(move |(name, level)| (name, path.clone(), cleans::check_clean(&log, level).err()))
+                .map(move |(name, level)| (name, path.clone(), clean_laws::check_clean(&log, level).err()))
         }))
         .collect();
     let mut table: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let row = table.entry(name).or_default();
         row.0 += 1;
         match wrong.as_deref() {
-            Some(wrong) if cannot_be(wrong) => row.1 += 1,
+            Some(wrong) if is_impossible_clone(wrong) => row.1 += 1,
             Some(_) => row.2 += 1,
             None => {}
         }
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let wrong: Vec<_> = results
         .iter()
         .filter_map(|(name, path, wrong)| Some((name, path, wrong.as_ref()?)))
-        .filter(|(.., wrong)| !cannot_be(wrong))
+        .filter(|(.., wrong)| !is_impossible_clone(wrong))
         .collect();
     println!("{} sessions, {} clones and cleaned copies, {} wrong", logs.len(), results.len(), wrong.len());
     for (name, path, wrong) in wrong.iter().take(4000) {
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 /// Tells whether there is no such clone: nothing was said, or it is no session.
-fn cannot_be(wrong: &str) -> bool {
+fn is_impossible_clone(wrong: &str) -> bool {
     ["nothing was said in this session", "this is the log of a subagent, not a session"].contains(&wrong)
 }
 

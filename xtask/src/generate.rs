@@ -8,10 +8,10 @@ use anyhow::Result;
 use serde_json::json;
 
 /// A small generator of numbers; the quality of its randomness does not matter here.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct TextRng(pub(crate) u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl TextRng {
+    fn below(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -37,7 +37,7 @@ impl Dice {
             "naïve",
             "done.",
         ];
-        (0..words).map(|_| WORDS[self.roll(16) as usize]).collect::<Vec<_>>().join(" ")
+        (0..words).map(|_| WORDS[self.below(16) as usize]).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -45,7 +45,7 @@ impl Dice {
 pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = BufWriter::new(fs::File::create(path)?);
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = TextRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut written, mut n, mut parent) = (0u64, 0u64, None::<String>);
     let mut entry = |kind: &str,
                      message: serde_json::Value,
@@ -71,7 +71,7 @@ pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     while written < bytes {
         turn += 1;
         written += entry("user", json!({ "role": "user", "content": dice.text(30) }), None)?;
-        for call in 0..dice.roll(8) {
+        for call in 0..dice.below(8) {
             let message = |content| {
                 json!({ "model": "claude-opus-5", "id": format!("msg_{seed}_{turn}_{call}"), "type": "message", "role": "assistant",
                     "content": [content], "stop_reason": null, "usage": { "input_tokens": 5, "output_tokens": 70,
@@ -83,7 +83,7 @@ pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
             let tool = format!("toolu_{seed}_{turn}_{call}");
             let input = json!({ "type": "tool_use", "id": tool, "name": "Bash", "input": { "command": dice.text(12) } });
             written += entry("assistant", message(input), None)?;
-            let words = if dice.roll(20) == 0 { 4000 } else { 150 };
+            let words = if dice.below(20) == 0 { 4000 } else { 150 };
             let output = dice.text(words);
             let result = json!({ "type": "tool_result", "tool_use_id": tool, "content": output });
             written += entry(

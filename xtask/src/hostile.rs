@@ -74,7 +74,8 @@ pub(crate) fn run(filters: &[String]) -> Result<()> {
         .map(|(n, ((shape, build), (command, args)))| {
             let at = |size: u32| {
                 let home = dir.path().join(format!("{n}-{size}"));
-                work(&bin, &home, &build(size).bytes(), args).with_context(|| format!("{command} of {shape}"))
+                count_instructions(&bin, &home, &build(size).bytes(), args)
+                    .with_context(|| format!("{command} of {shape}"))
             };
             let (start, small, large) = (at(1)?, at(SIZE)?, at(SIZE * TIMES)?);
             let ratio = large.saturating_sub(start) as f64 / small.saturating_sub(start).max(MIN_WORK) as f64;
@@ -94,7 +95,7 @@ pub(crate) fn run(filters: &[String]) -> Result<()> {
 }
 
 /// Counts the instructions of one command on one log.
-fn work(bin: &Path, home: &Path, log: &[u8], args: &[&str]) -> Result<u64> {
+fn count_instructions(bin: &Path, home: &Path, log: &[u8], args: &[&str]) -> Result<u64> {
     let project = home.join("projects/-home-user-app");
     fs::create_dir_all(&project)?;
     let session = project.join("00000001-0000-4000-8000-000000000000.jsonl");

@@ -11,9 +11,9 @@ use crate::commands;
 /// Without a command it shows the sessions of this directory's project and what to do next.
 #[derive(Debug, Parser)]
 #[command(name = "rethread", version, max_term_width = 100, arg_required_else_help = false, after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct CliArgs {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -30,7 +30,7 @@ Try it without any sessions of your own: rethread --demo ls";
 /// Options of every command.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
+pub(crate) struct GlobalArgs {
     /// Look for sessions in DIR instead of ~/.claude
     ///
     /// Several directories are separated by commas. Without this option the environment variable
@@ -48,7 +48,7 @@ pub(crate) struct Global {
 
     /// Use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    pub(crate) color: When,
+    pub(crate) color: ColorArg,
 
     /// Do not page long output
     #[arg(long, global = true)]
@@ -60,7 +60,7 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
+pub(crate) enum ColorArg {
     /// On a terminal, unless NO_COLOR is set
     Auto,
     /// Always
@@ -71,16 +71,16 @@ pub(crate) enum When {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Ls(commands::ls::Args),
-    Info(commands::info::Args),
-    Tree(commands::tree::Args),
-    Show(commands::show::Args),
-    Export(commands::export::Args),
-    Preview(commands::preview::Args),
-    Check(commands::check::Args),
-    Repair(commands::repair::Args),
-    Clone(commands::clone::Args),
-    Clean(commands::clean::Args),
-    Secrets(commands::secrets::Args),
-    Util(commands::util::Args),
+    Ls(commands::ls::LsArgs),
+    Info(commands::info::InfoArgs),
+    Tree(commands::tree::TreeArgs),
+    Show(commands::show::ShowArgs),
+    Export(commands::export::ExportArgs),
+    Preview(commands::preview::PreviewArgs),
+    Check(commands::check::CheckArgs),
+    Repair(commands::repair::RepairArgs),
+    Clone(commands::clone::CloneArgs),
+    Clean(commands::clean::CleanArgs),
+    Secrets(commands::secrets::SecretsArgs),
+    Util(commands::util::UtilArgs),
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rethread::store::{FindError, Holder, NotRegular, Skipped};
+use rethread::store::{FindError, Holder, PathRejection, SkippedPath};
 use rethread::{CleanError, CloneError, ExportError, RepairError};
 
 /// Something went wrong; printed once, in `main`.
@@ -43,20 +43,23 @@ impl From<serde_json::Error> for Failure {
 }
 
 /// Names a session as its user knows it.
-fn told(file: &rethread::store::SessionFile) -> String {
-    let source = rethread::Source::from(file.clone());
+fn session_label(file: &rethread::store::SessionFile) -> String {
+    let source = rethread::LogSource::from(file.clone());
     let Ok((facts, _)) = source.facts() else { return file.id.clone() };
     let title = rethread::model::title(&facts, None).text;
-    let when = facts.span.and_then(|(_, last)| last.timestamp());
+    let when = facts.time_span.and_then(|(_, last)| last.timestamp());
     let when = when.map_or(String::new(), |time| {
-        format!(", {}", rethread::render::ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system()))
+        format!(
+            ", {}",
+            rethread::render::format_ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system())
+        )
     });
-    let title = rethread::render::fit(&title, 50);
+    let title = rethread::render::truncate(&title, 50);
     if title.is_empty() { file.id.clone() } else { format!("{} is \"{title}\"{when}", file.id) }
 }
 
 /// Says what to do about a process that has a session open.
-fn hint_for(holder: &Holder, instead: &str) -> String {
+fn holder_hint(holder: &Holder, instead: &str) -> String {
     match holder {
         Holder::Unknown { path } => {
             format!("end the client, or remove {} if none runs; or {instead}", path.display())
@@ -67,18 +70,20 @@ fn hint_for(holder: &Holder, instead: &str) -> String {
 }
 
 /// Says what to do about something that is not a regular file.
-fn hint_for_reason(reason: NotRegular) -> &'static str {
+fn not_regular_hint(reason: PathRejection) -> &'static str {
     match reason {
-        NotRegular::Link => "in a session's own directories no link is followed; name the file it leads to",
-        NotRegular::Pipe | NotRegular::Device | NotRegular::Socket => {
+        PathRejection::Link => {
+            "in a session's own directories no link is followed; name the file it leads to"
+        }
+        PathRejection::Pipe | PathRejection::Device | PathRejection::Socket => {
             "a session is a regular file; `-` reads standard input"
         }
         _ => "a session is a regular file",
     }
 }
 
-impl From<&Skipped> for Failure {
-    fn from(skipped: &Skipped) -> Self {
+impl From<&SkippedPath> for Failure {
+    fn from(skipped: &SkippedPath) -> Self {
         Self::new(format!("skipped {}: {}", skipped.path.display(), skipped.reason))
     }
 }
@@ -107,7 +112,7 @@ impl From<ExportError> for Failure {
                 .hint("--force writes beside what is there; no other file is overwritten"),
             ExportError::ForeignFile { .. } => failure.hint("move it away, or choose another directory"),
             ExportError::Changed { .. } => failure.hint("move it away to keep it; --force writes over it"),
-            ExportError::BrokenNote { .. } => failure.hint("choose another directory"),
+            ExportError::BrokenManifest { .. } => failure.hint("choose another directory"),
             ExportError::NoPath { .. } => failure.hint("`rethread tree` shows the paths of a session"),
             _ => failure,
         }
@@ -122,10 +127,10 @@ impl From<RepairError> for Failure {
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            RepairError::Held(holder) => {
-                failure.hint(hint_for(holder, "repair into a new session without --in-place"))
+            RepairError::InUse(holder) => {
+                failure.hint(holder_hint(holder, "repair into a new session without --in-place"))
             }
-            RepairError::NoPlace => failure.hint("name a file for the result with -o"),
+            RepairError::NoDestination => failure.hint("name a file for the result with -o"),
             RepairError::Write { source, .. } => match source.kind() {
                 io::ErrorKind::AlreadyExists => failure.hint("name a file that is not there yet"),
                 io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
@@ -144,9 +149,9 @@ impl From<CleanError> for Failure {
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            CleanError::Held(holder) => failure.hint(hint_for(holder, "write a copy with -o DIR")),
-            CleanError::NoPlace => failure.hint("write a copy with -o DIR"),
-            CleanError::OverItself(_) => {
+            CleanError::InUse(holder) => failure.hint(holder_hint(holder, "write a copy with -o DIR")),
+            CleanError::NoDestination => failure.hint("write a copy with -o DIR"),
+            CleanError::OutputIsSource(_) => {
                 failure.hint("choose another directory; --in-place cleans it there, with a backup")
             }
             CleanError::Write { source, .. } => match source.kind() {
@@ -163,24 +168,24 @@ impl From<CleanError> for Failure {
 
 impl From<CloneError> for Failure {
     fn from(error: CloneError) -> Self {
-        use rethread::edit::CloneError as Unmakable;
+        use rethread::edit::ClonePlanError as Unmakable;
         let error = match error {
             CloneError::Read(error) => return error.into(),
             error => error,
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            CloneError::NoPlace => failure.hint("--to DIR puts the clone into the project of DIR"),
+            CloneError::NoDestination => failure.hint("--to DIR puts the clone into the project of DIR"),
             CloneError::NoDirectory(_) => failure.hint("--to names the directory that the work is done in"),
-            CloneError::Unmakable(Unmakable::NoPath(..)) => failure.hint("`rethread tree` shows the paths"),
-            CloneError::Unmakable(Unmakable::NoMessage(..)) => {
+            CloneError::Impossible(Unmakable::NoPath(..)) => failure.hint("`rethread tree` shows the paths"),
+            CloneError::Impossible(Unmakable::NoMessage(..)) => {
                 failure.hint("`rethread show` shows messages with their numbers")
             }
-            CloneError::Unmakable(Unmakable::NotOnPath(..)) => failure.hint("leave --path out"),
-            CloneError::Unmakable(Unmakable::Subagent) => {
+            CloneError::Impossible(Unmakable::NotOnPath(..)) => failure.hint("leave --path out"),
+            CloneError::Impossible(Unmakable::Subagent) => {
                 failure.hint("`rethread repair` makes a session of it")
             }
-            CloneError::Unmakable(Unmakable::NoEnd) => {
+            CloneError::Impossible(Unmakable::EndHasNoId) => {
                 failure.hint("`rethread repair` gives every entry an id; clone what it makes")
             }
             CloneError::Write { source, .. } => match source.kind() {
@@ -213,7 +218,7 @@ impl From<rethread::Error> for Failure {
                 for candidate in candidates.iter().take(10) {
                     failure = failure.hint(match same_id {
                         true => candidate.path.display().to_string(),
-                        false => told(candidate),
+                        false => session_label(candidate),
                     });
                 }
                 match candidates.len().saturating_sub(10) {
@@ -221,15 +226,15 @@ impl From<rethread::Error> for Failure {
                     more => failure.hint(format!("and {more} more")),
                 }
             }
-            rethread::Error::NoLast { cwd } => failure
+            rethread::Error::NoLastSession { cwd } => failure
                 .hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display())),
             rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
                 failure.hint("something writes to it; close it and try again")
             }
             rethread::Error::Read { source, .. } | rethread::Error::Find(FindError::Read { source, .. })
-                if NotRegular::of(source).is_some() =>
+                if PathRejection::from_io_error(source).is_some() =>
             {
-                failure.hint(NotRegular::of(source).map_or("", hint_for_reason))
+                failure.hint(PathRejection::from_io_error(source).map_or("", not_regular_hint))
             }
             rethread::Error::NotASession { .. } => {
                 failure.hint("a session is a .jsonl file with one JSON object per line")

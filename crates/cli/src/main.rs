@@ -4,39 +4,39 @@ mod args;
 mod commands;
 mod failure;
 mod terminal;
-mod when;
+mod time_arg;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::args::{Args, Command};
+use crate::args::{CliArgs, Command};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 /// How a command ended, if it did not fail.
-pub(crate) enum Done {
+pub(crate) enum CommandOutcome {
     /// It did what it was asked.
-    Well,
+    Success,
     /// There was nothing to find, or a check found something.
-    Nothing,
+    Negative,
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match CliArgs::try_parse() {
         Ok(args) => args,
-        Err(error) => return usage(&error),
+        Err(error) => return print_usage_error(&error),
     };
     let terminal = Terminal::new(&args.global);
     let done = run(&args, &terminal);
     match done {
-        Ok(Done::Well) => ExitCode::SUCCESS,
-        Ok(Done::Nothing) => ExitCode::from(1),
+        Ok(CommandOutcome::Success) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::Negative) => ExitCode::from(1),
         // Whoever reads us has seen enough.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            terminal.tell_failure(&failure);
+            terminal.print_error(&failure);
             ExitCode::from(2)
         }
     }
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// Tells what is wrong with the arguments, or the help that was asked for.
 #[expect(clippy::print_stderr, reason = "what clap says comes first, and it is printed so")]
-fn usage(error: &clap::Error) -> ExitCode {
+fn print_usage_error(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::InvalidUtf8 {
         eprintln!("error: an argument that must be text is not UTF-8");
         eprintln!("hint: only names of sessions, files and directories may hold other bytes");
@@ -74,7 +74,7 @@ fn usage_for_terminal(error: &clap::Error) -> String {
     error.render().to_string().lines().map(|line| format!("{}\n", rethread::render::escape(line))).collect()
 }
 
-fn run(args: &Args, terminal: &Terminal) -> Result<Done, Failure> {
+fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let global = &args.global;
     match &args.command {
         None => commands::home::run(global, terminal),
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn usage_errors_escape_the_arguments_they_repeat() {
         for args in [["rethread", "--\u{1b}[2Jx"], ["rethread", "\u{9b}31m\u{202e}"]] {
-            let error = Args::try_parse_from(args).expect_err("no such argument");
+            let error = CliArgs::try_parse_from(args).expect_err("no such argument");
             let text = usage_for_terminal(&error);
             assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text}");
             assert!(text.starts_with("error: ") && text.lines().count() > 1, "{text}");

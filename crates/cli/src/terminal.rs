@@ -5,34 +5,34 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rethread::render::{Look, Style};
+use rethread::render::{DisplayOptions, Style};
 
-use crate::args::{Global, When};
+use crate::args::{ColorArg, GlobalArgs};
 use crate::failure::Failure;
 
 /// What is known of the surroundings.
 pub(crate) struct Terminal {
-    pub(crate) look: Look,
+    pub(crate) stdout: DisplayOptions,
     pager: bool,
     quiet: bool,
-    stderr: Look,
+    stderr: DisplayOptions,
     stderr_is_terminal: bool,
 }
 
 impl Terminal {
-    pub(crate) fn new(global: &Global) -> Self {
+    pub(crate) fn new(global: &GlobalArgs) -> Self {
         let now = now();
         let is_terminal = io::stdout().is_terminal();
         let stderr_is_terminal = io::stderr().is_terminal();
         let wanted = |is_terminal: bool| match global.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => is_terminal && !no_color(),
+            ColorArg::Always => true,
+            ColorArg::Never => false,
+            ColorArg::Auto => is_terminal && !no_color(),
         };
-        let look = |is_terminal: bool| Look {
+        let look = |is_terminal: bool| DisplayOptions {
             color: wanted(is_terminal),
             // Whoever asks for colours means to look at them.
-            escape: is_terminal || global.color == When::Always,
+            escape: is_terminal || global.color == ColorArg::Always,
             width: if is_terminal { Some(width()) } else { columns() },
             now,
             zone: jiff::tz::TimeZone::system(),
@@ -42,23 +42,23 @@ impl Terminal {
             quiet: global.quiet,
             stderr: look(stderr_is_terminal),
             stderr_is_terminal,
-            look: look(is_terminal),
+            stdout: look(is_terminal),
         }
     }
 
     /// Opens the output; what is written to it is paged if it should be.
-    pub(crate) fn output(&self) -> Output {
+    pub(crate) fn output(&self) -> PagedOutput {
         let pager = if self.pager { start_pager() } else { None };
         match pager {
-            Some(child) => Output::Pager(child),
-            None => Output::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout())),
+            Some(child) => PagedOutput::Pager(child),
+            None => PagedOutput::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout())),
         }
     }
 
     /// Says something that was not asked for.
-    pub(crate) fn say(&self, text: &str) {
+    pub(crate) fn print_note(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{}", self.stderr.paint(Style::Dim, self.stderr.safe(text)));
+            let _ = writeln!(io::stderr(), "{}", self.stderr.paint(Style::Dim, self.stderr.sanitize(text)));
         }
     }
 
@@ -67,7 +67,7 @@ impl Terminal {
         self.print("warning", failure);
     }
 
-    pub(crate) fn tell_failure(&self, failure: &Failure) {
+    pub(crate) fn print_error(&self, failure: &Failure) {
         self.print("error", failure);
     }
 
@@ -76,41 +76,42 @@ impl Terminal {
         let _ = writeln!(
             err,
             "{} {}",
-            self.stderr.paint(Style::Bad, format!("{word}:")),
-            self.stderr.safe(&failure.error)
+            self.stderr.paint(Style::Error, format!("{word}:")),
+            self.stderr.sanitize(&failure.error)
         );
         for hint in &failure.hints {
-            let _ = writeln!(err, "{} {}", self.stderr.paint(Style::Active, "hint:"), self.stderr.safe(hint));
+            let _ =
+                writeln!(err, "{} {}", self.stderr.paint(Style::Active, "hint:"), self.stderr.sanitize(hint));
         }
     }
 
     /// Tells whether somebody watches and wants to be told.
-    pub(crate) fn is_watched(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         self.stderr_is_terminal && !self.quiet
     }
 
     /// Shows the progress of work on so many bytes, if it takes longer than a second. Where nothing is
     /// shown, nobody asks how many there are.
-    pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> Progress {
-        if !self.is_watched() {
-            return Progress { bar: None, started: std::time::Instant::now() };
+    pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> ProgressMeter {
+        if !self.is_interactive() {
+            return ProgressMeter { bar: None, started: std::time::Instant::now() };
         }
         let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
         if let Ok(style) = style {
             bar.set_style(style);
         }
-        Progress { bar: Some(Mutex::new(bar)), started: std::time::Instant::now() }
+        ProgressMeter { bar: Some(Mutex::new(bar)), started: std::time::Instant::now() }
     }
 }
 
 /// A bar that appears only if the work takes long.
-pub(crate) struct Progress {
+pub(crate) struct ProgressMeter {
     bar: Option<Mutex<ProgressBar>>,
     started: std::time::Instant,
 }
 
-impl Progress {
+impl ProgressMeter {
     pub(crate) fn advance(&self, bytes: u64) {
         let Some(bar) = &self.bar else { return };
         let Ok(bar) = bar.lock() else { return };
@@ -121,7 +122,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressMeter {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar
             && let Ok(bar) = bar.lock()
@@ -171,19 +172,19 @@ fn start_pager() -> Option<Child> {
 }
 
 /// Where data is written.
-pub(crate) enum Output {
+pub(crate) enum PagedOutput {
     Stdout(io::BufWriter<io::Stdout>),
     Pager(Child),
 }
 
-impl Output {
+impl PagedOutput {
     /// Writes what is left and waits for the pager to be closed.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()
     }
 }
 
-impl Write for Output {
+impl Write for PagedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(out) => out.write(bytes),
@@ -202,7 +203,7 @@ impl Write for Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for PagedOutput {
     fn drop(&mut self) {
         if let Self::Pager(child) = self {
             drop(child.stdin.take());

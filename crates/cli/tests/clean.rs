@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use common::{demo, rethread, run};
 use insta::assert_snapshot;
-use rethread_testkit::{Home, Log};
+use rethread_testkit::{Home, LogBuilder};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
 
 /// A session with a picture, a file that is stored twice, and a token in its log and beside it.
 fn home() -> (Home, PathBuf) {
-    let mut log = Log::new(7);
+    let mut log = LogBuilder::new(7);
     log.cwd = "/home/marianne/app".into();
     let picture = "iVBORw0KGgo7Aa1B".repeat(400);
     let image = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": picture } });
@@ -125,11 +125,11 @@ fn secrets_are_told_and_masked() {
 
 #[test]
 fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
-    use rethread_testkit::planted::{FILES, entry, file, planted};
+    use rethread_testkit::credentials::{FILES, entry, file, planted_credentials};
     let (home, path) = home();
     let side = path.with_extension("");
     fs::create_dir_all(side.join("subagents")).expect("made");
-    let all = planted(3);
+    let all = planted_credentials(3);
     let some: Vec<_> = all.iter().step_by(29).collect();
     let mut agent = String::new();
     for (n, one) in some.iter().enumerate() {
@@ -161,7 +161,7 @@ fn secrets_in_names_of_files_are_not_shown_and_their_endings_stay() {
     let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
     let side = path.with_extension("");
     fs::create_dir_all(side.join("subagents")).expect("made");
-    let mut agent = Log::new(8);
+    let mut agent = LogBuilder::new(8);
     agent.answer("done");
     fs::write(side.join(format!("subagents/agent-{token}.jsonl")), agent.bytes()).expect("written");
     fs::write(side.join(format!("tool-results/{TOKEN}.bin")), b"\x80\xff\x00").expect("written");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{demo, rethread, run, run_with};
 use insta::assert_snapshot;
-use rethread_testkit::{Home, Log};
+use rethread_testkit::{Home, LogBuilder};
 use serde_json::{Value, json};
 
 #[test]
@@ -345,7 +345,7 @@ fn any_bytes_are_read_with_their_defects_listed() {
 
 #[test]
 fn standard_input_is_a_session_too() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("from a pipe");
     log.answer("read");
     let home = Home::default();
@@ -362,7 +362,7 @@ fn standard_input_is_a_session_too() {
 #[test]
 fn what_a_log_says_is_never_obeyed_by_the_terminal() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}evil");
     log.answer("\u{9b}31mred");
     home.add("/home/user/app", &log);
@@ -382,21 +382,21 @@ fn what_a_log_says_is_never_obeyed_by_the_terminal() {
 #[test]
 fn titles_are_never_another_session_s() {
     let home = Home::default();
-    let mut told = Log::new(1);
+    let mut told = LogBuilder::new(1);
     told.version = "2.0.77".into();
     told.prompt("first prompt of one");
     let leaf = told.answer("ok");
-    let mut other = Log::new(2);
+    let mut other = LogBuilder::new(2);
     // A summary of the first session, and one of a session that is gone, in the second one's file.
     other.raw(&json!({ "type": "summary", "summary": "About session one", "leafUuid": leaf }).to_string());
     other.raw(&json!({ "type": "summary", "summary": "About nobody", "leafUuid": "ffffffff-0000-4000-8000-000000000001" }).to_string());
     other.wait(10).prompt("first prompt of two");
-    let mut own = Log::new(3);
+    let mut own = LogBuilder::new(3);
     own.wait(20).prompt("first prompt of three");
     let leaf = own.answer("ok");
     own.raw(&json!({ "type": "summary", "summary": "About nobody", "leafUuid": "ffffffff-0000-4000-8000-000000000002" }).to_string());
     own.raw(&json!({ "type": "summary", "summary": "About session three", "leafUuid": leaf }).to_string());
-    let mut custom = Log::new(4);
+    let mut custom = LogBuilder::new(4);
     custom.wait(30).prompt("first prompt of four");
     custom.raw(r#"{"type":"ai-title","aiTitle":"Made by the model"}"#);
     custom.raw(r#"{"type":"custom-title","customTitle":"Given by the user"}"#);
@@ -459,7 +459,7 @@ fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
     std::fs::create_dir_all(&twin).expect("created");
     let real = work.canonicalize().expect("there");
     let session = |number, cwd: &Path, text: &str| {
-        let mut log = Log::new(number);
+        let mut log = LogBuilder::new(number);
         log.cwd = cwd.to_string_lossy().into_owned();
         log.prompt(text);
         home.add(&log.cwd.clone(), &log);
@@ -486,10 +486,10 @@ fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
 #[test]
 fn several_roots_and_live_sessions() {
     let (one, two) = (Home::default(), Home::default());
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("in the first root");
     one.add("/a", &log);
-    let mut log = Log::new(2);
+    let mut log = LogBuilder::new(2);
     log.wait(5).prompt("in the second root");
     two.add("/b", &log);
     let pid = std::process::id();
@@ -507,7 +507,7 @@ fn several_roots_and_live_sessions() {
 #[test]
 fn subagents_and_large_results_beside_the_session_are_found() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let calls = log.calls(&[("Task", json!({ "prompt": "dig" })), ("Bash", json!({ "command": "make" }))]);
     log.result_with(&calls[0], &json!("dug"), &json!({ "agentId": "a77" }));
@@ -515,7 +515,7 @@ fn subagents_and_large_results_beside_the_session_are_found() {
     log.result(&calls[1], stub);
     home.add("/home/user/app", &log);
     let dir = format!("projects/-home-user-app/{}", log.session());
-    let mut agent = Log::new(9);
+    let mut agent = LogBuilder::new(9);
     agent.sidechain(Some("a77"));
     agent.prompt("dig");
     agent.answer("dug");
@@ -542,7 +542,7 @@ fn subagents_and_large_results_beside_the_session_are_found() {
     let info: Value = serde_json::from_str(&run(&home, &["info", "00000001", "--json", "-q"])).expect("JSON");
     assert_eq!(info["subagents"], 1);
     // A stub that points out of the session's own directory is not followed.
-    let mut log = Log::new(2);
+    let mut log = LogBuilder::new(2);
     log.prompt("go");
     let call = log.call("Bash", &json!({ "command": "x" }));
     log.result(&call, "<persisted-output>\nsaved to: /x/tool-results/../../../../secret.txt\n");
@@ -554,17 +554,17 @@ fn subagents_and_large_results_beside_the_session_are_found() {
 #[test]
 fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
     let home = Home::default();
-    let mut first = Log::new(1);
+    let mut first = LogBuilder::new(1);
     first.prompt("asked in the first file");
     let last = first.answer("answered in the first file");
     home.add("/home/user/app", &first);
-    let mut second = Log::new(2);
+    let mut second = LogBuilder::new(2);
     second.wait(100).back_to(&last);
     second.compact("A question was asked and answered.");
     second.prompt("asked in the second file");
     let last = second.answer("answered in the second file");
     home.add("/home/user/app", &second);
-    let mut third = Log::new(3);
+    let mut third = LogBuilder::new(3);
     third.wait(200).back_to(&last);
     third.system("stop_hook_summary", "");
     third.prompt("asked in the third file");
@@ -615,7 +615,7 @@ fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
 #[test]
 fn tokens_count_once_however_often_they_are_written() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     // Usage grows while a message is streamed; the last entry has it all.
     log.block("m1", &json!({ "type": "text", "text": "a" }));
@@ -643,7 +643,7 @@ fn tokens_count_once_however_often_they_are_written() {
 #[test]
 fn prompts_typed_while_the_model_was_busy_are_shown() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("first");
     log.answer("working");
     log.entry("attachment", json!({ "attachment": { "type": "queued_command", "prompt": "and also this" } }));
@@ -672,7 +672,7 @@ fn row(home: &Home, args: &[&str]) -> Value {
 #[test]
 fn commands_and_tasks_are_prompts_and_client_noise_is_not() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
     log.prompt("<command-name>/clear</command-name> <command-message>clear</command-message> <command-args></command-args>");
     log.prompt("<local-command-stdout>(no content)</local-command-stdout>");
@@ -715,7 +715,7 @@ fn commands_and_tasks_are_prompts_and_client_noise_is_not() {
 #[test]
 fn titles_are_one_plain_line_in_every_command() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt(&format!("\n# **Plan** for `{}`\n\nsecond line", "a very long thing ".repeat(20)));
     log.answer("ok");
     home.add("/home/user/app", &log);
@@ -734,7 +734,7 @@ fn titles_are_one_plain_line_in_every_command() {
 #[test]
 fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let first = log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
     for n in 0..3 {
         log.prompt(&format!("question {n}"));
@@ -762,7 +762,7 @@ fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
 #[test]
 fn subagents_whose_session_is_gone_are_listed_and_exported() {
     let home = Home::default();
-    let mut agent = Log::new(2);
+    let mut agent = LogBuilder::new(2);
     agent.sidechain(Some("a1b2c3d"));
     agent.prompt("look behind the kettle");
     agent.answer("nothing there");
@@ -780,14 +780,14 @@ fn subagents_whose_session_is_gone_are_listed_and_exported() {
 #[test]
 fn a_subagent_is_found_by_the_file_beside_its_log() {
     let home = Home::default();
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let call = log.call("Agent", &json!({ "description": "dig", "prompt": "dig" }));
     log.result(&call, "dug");
     home.add("/home/user/app", &log);
     let dir = format!("projects/-home-user-app/{}/subagents", log.session());
     home.write(&format!("{dir}/agent-a5.meta.json"), json!({ "toolUseId": call.id }).to_string().as_bytes());
-    let mut agent = Log::new(9);
+    let mut agent = LogBuilder::new(9);
     agent.sidechain(Some("a5"));
     agent.prompt("dig");
     home.write(&format!("{dir}/agent-a5.jsonl"), &agent.bytes());
@@ -798,7 +798,7 @@ fn a_subagent_is_found_by_the_file_beside_its_log() {
 fn an_ambiguous_beginning_is_answered_with_titles() {
     let home = Home::default();
     for (number, text) in [(0xaa01, "fix the login"), (0xaa02, "write release notes")] {
-        let mut log = Log::new(number);
+        let mut log = LogBuilder::new(number);
         log.prompt(text);
         home.add("/home/user/app", &log);
     }
@@ -816,7 +816,7 @@ fn an_id_in_two_projects_is_ambiguous() {
     let home = Home::default();
     for (project, text) in [("/home/user/app", "fix the login"), ("/home/user/other", "write release notes")]
     {
-        let mut log = Log::new(0xaa01);
+        let mut log = LogBuilder::new(0xaa01);
         log.prompt(text);
         home.add(project, &log);
     }
@@ -869,7 +869,7 @@ fn completions_and_manual_are_printed() {
 fn export_says_what_it_wrote_and_where() {
     let home = Home::default();
     home.add("/home/user/app", &rethread_testkit::hostile::redone(1));
-    let mut copy = Log::new(1);
+    let mut copy = LogBuilder::new(1);
     copy.prompt("Turn 1");
     copy.answer("Answer to 1");
     home.write("projects/-home-user-app/copy of 1.jsonl", &copy.bytes());

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use common::{demo, rethread, run};
 use insta::assert_snapshot;
-use rethread_testkit::{Home, Log};
+use rethread_testkit::{Home, LogBuilder};
 use serde_json::{Value, json};
 
 const ID: &str = "00000007-0000-4000-8000-000000000000";
 
 /// Three turns; the second has a call, and there is a branch that was left.
-fn conversation() -> Log {
-    let mut log = Log::new(7);
+fn conversation() -> LogBuilder {
+    let mut log = LogBuilder::new(7);
     log.prompt("How warm is the kettle?");
     let fork = log.answer("It is cold.");
     log.wait(60).prompt("Heat it in C.");
@@ -47,7 +47,7 @@ fn path_of(row: &Value) -> PathBuf {
 }
 
 /// What is printed, with the new id and its path spelled as such.
-fn told(home: &Home, args: &[&str]) -> String {
+fn printed(home: &Home, args: &[&str]) -> String {
     let text = run(home, args);
     let id =
         text.rsplit("claude --resume ").next().map(|rest| rest.lines().next().unwrap_or_default().to_owned());
@@ -58,7 +58,7 @@ fn told(home: &Home, args: &[&str]) -> String {
 fn a_clone_is_the_session_under_another_name() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");
-    assert_snapshot!(told(&home, &["clone", "00000007"]), @"
+    assert_snapshot!(printed(&home, &["clone", "00000007"]), @"
     size     5.3 kB → 5.3 kB
     context  3,250 → 3,250 tokens (recorded)
     holds    4 turns
@@ -105,7 +105,7 @@ fn what_is_left_out_is_told_before() {
     ----- stderr
     note: the usage that is recorded in the clone is that of the source
     ");
-    assert_snapshot!(told(&home, &["clone", "00000007", "--path", "1"]), @"
+    assert_snapshot!(printed(&home, &["clone", "00000007", "--path", "1"]), @"
     size     5.3 kB → 2.1 kB
     context  3,250 → 3,250 tokens (recorded)
     holds    2 turns
@@ -115,7 +115,7 @@ fn what_is_left_out_is_told_before() {
     ----- stderr
     note: 1 other path is not in the clone
     ");
-    assert_snapshot!(told(&home, &["clone", "00000007", "--compress=1", "--keep-removed"]), @"
+    assert_snapshot!(printed(&home, &["clone", "00000007", "--compress=1", "--keep-removed"]), @"
     size     5.3 kB → 2.6 kB
     context  3,250 → 3,291 tokens (recorded, then estimated)
     holds    1 turn
@@ -212,7 +212,7 @@ fn a_clone_goes_where_the_client_looks_for_it() {
     for to in [home.path().to_owned(), deep] {
         let row = clone(&home, &["00000007", "--to", &to.to_string_lossy()]);
         let real = to.canonicalize().expect("there");
-        let name = rethread_store_name(&real.to_string_lossy());
+        let name = project_dir_name(&real.to_string_lossy());
         let dir = path_of(&row).parent().expect("a directory").to_owned();
         assert_eq!(dir.file_name().expect("a name").to_string_lossy(), name);
         assert_eq!(row["cwd"], real.to_string_lossy().as_ref());
@@ -234,7 +234,7 @@ fn a_session_of_another_library_is_put_into_this_one() {
 }
 
 /// The rule of the client, once more and in other words: UTF-16 units, and a hash beyond 200.
-fn rethread_store_name(cwd: &str) -> String {
+fn project_dir_name(cwd: &str) -> String {
     let units: Vec<u16> = cwd.encode_utf16().collect();
     let plain = |unit: &u16| match char::from_u32(u32::from(*unit)) {
         Some(c) if c.is_ascii_alphanumeric() => c,
@@ -260,7 +260,7 @@ fn rethread_store_name(cwd: &str) -> String {
 #[test]
 fn what_lies_beside_comes_along() {
     let home = Home::default();
-    let mut log = Log::new(7);
+    let mut log = LogBuilder::new(7);
     log.prompt("Look twice.");
     for (n, agent) in ["aaaa111", "bbbb222"].iter().enumerate() {
         let call = log.call("Task", &json!({ "prompt": format!("look {n}"), "description": "d" }));
@@ -283,7 +283,7 @@ fn what_lies_beside_comes_along() {
     fs::create_dir_all(side.join("subagents")).expect("made");
     fs::create_dir_all(side.join("tool-results")).expect("made");
     for agent in ["aaaa111", "bbbb222"] {
-        let mut own = Log::new(8);
+        let mut own = LogBuilder::new(8);
         own.sidechain(Some(agent)).prompt("look");
         let call = own.call("Bash", &json!({ "command": "grep kettle" }));
         own.result(&call, "a line about the kettle");

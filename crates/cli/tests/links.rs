@@ -14,7 +14,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::rethread;
-use rethread_testkit::{Home, Log};
+use rethread_testkit::{Home, LogBuilder};
 use serde_json::json;
 
 /// Stands in every file outside of the config directory, and must never come in.
@@ -107,8 +107,8 @@ const PLACES: [(&str, &str); 13] = [
 ];
 
 /// A session whose second prompt is lost, with a subagent and a large result.
-fn session(number: usize) -> Log {
-    let mut log = Log::new(u32::try_from(number).expect("small"));
+fn session(number: usize) -> LogBuilder {
+    let mut log = LogBuilder::new(u32::try_from(number).expect("small"));
     log.prompt("Begin.");
     let task = log.call("Task", &json!({ "description": "Look", "prompt": "Look around." }));
     let id = log.session();
@@ -121,7 +121,7 @@ fn session(number: usize) -> Log {
     log
 }
 
-fn bytes_of(log: &Log) -> Vec<u8> {
+fn bytes_of(log: &LogBuilder) -> Vec<u8> {
     let text = String::from_utf8(log.bytes()).expect("text");
     text.split_inclusive('\n').filter(|line| !line.contains("LOST")).collect::<String>().into_bytes()
 }
@@ -129,7 +129,7 @@ fn bytes_of(log: &Log) -> Vec<u8> {
 /// What lies outside of the config directory: everything that a session has, with words that must stay there.
 fn outside() -> Home {
     let out = Home::default();
-    let mut agent = Log::new(900);
+    let mut agent = LogBuilder::new(900);
     agent.sidechain(Some("abc"));
     agent.prompt("Look around.");
     agent.answer(SECRET);
@@ -137,14 +137,14 @@ fn outside() -> Home {
     let meta = json!({ "toolUseId": "x", "agentType": SECRET }).to_string();
     out.write("side/subagents/agent-abc.meta.json", meta.as_bytes());
     out.write("side/tool-results/r1.txt", SECRET.as_bytes());
-    let mut removed = Log::new(901);
+    let mut removed = LogBuilder::new(901);
     removed.prompt(SECRET);
     let text = String::from_utf8(removed.bytes()).expect("text");
     let line = json!({ "line": 1, "entry": serde_json::from_str::<serde_json::Value>(&text).expect("JSON") });
     out.write("side/removed.jsonl", format!("{line}\n").as_bytes());
     out.write("side/custom-title.json", json!({ "customTitle": SECRET }).to_string().as_bytes());
     out.write("history/0123456789abcdef@v1", SECRET.as_bytes());
-    let mut log = Log::new(902);
+    let mut log = LogBuilder::new(902);
     log.prompt(SECRET);
     log.answer(SECRET);
     out.write("logs/secret.jsonl", &log.bytes());
@@ -174,7 +174,7 @@ fn holds_secret(bytes: &[u8]) -> bool {
 }
 
 /// Runs the program; fails if it does not end.
-fn ended(home: &Path, args: &[impl AsRef<OsStr>]) -> Output {
+fn run_to_end(home: &Path, args: &[impl AsRef<OsStr>]) -> Output {
     let mut command = rethread(home);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
@@ -214,7 +214,7 @@ fn trapped(trap: Trap, out: &Home) -> (Home, Vec<PathBuf>) {
         home.write(&format!("projects/-a/{}.jsonl", log.session()), &bytes_of(&log));
         let at = home.path().join(place.replace("ID", &log.session()));
         if place.ends_with(".meta.json") {
-            let agent = Log::new(800);
+            let agent = LogBuilder::new(800);
             home.write(&format!("projects/-a/{}/subagents/agent-abc.jsonl", log.session()), &agent.bytes());
         }
         trap.set(&at, &out.path().join(of));
@@ -228,11 +228,11 @@ fn all_commands(home: &Home, out: &Path) -> Vec<(Vec<String>, Output)> {
     let mut done = Vec::new();
     let mut run = |args: &[&str]| {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let output = ended(home.path(), &args);
+        let output = run_to_end(home.path(), &args);
         done.push((args, output));
     };
     for number in 1..=PLACES.len() {
-        let id = Log::new(u32::try_from(number).expect("small")).session();
+        let id = LogBuilder::new(u32::try_from(number).expect("small")).session();
         run(&["tree", &id]);
         run(&["show", &id, "--tools", "full", "--thinking", "--no-pager"]);
         run(&["show", &id, "--removed", "--json"]);
@@ -247,7 +247,7 @@ fn all_commands(home: &Home, out: &Path) -> Vec<(Vec<String>, Output)> {
     run(&["clean", "--all", "-o", &to("clean"), "--redact", "-l", "light"]);
     run(&["export", &home.path().to_string_lossy(), "-o", &to("by-dir"), "-f", "json"]);
     for number in 1..=PLACES.len() {
-        let id = Log::new(u32::try_from(number).expect("small")).session();
+        let id = LogBuilder::new(u32::try_from(number).expect("small")).session();
         run(&["clone", &id]);
         run(&["clone", &id, "--standard", "--keep-removed", "--file-history"]);
         run(&["repair", &id]);
@@ -311,7 +311,7 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
         let home = Home::default();
         let other = session(1);
         home.write(&format!("projects/-a/{}.jsonl", other.session()), &bytes_of(&other));
-        let id = Log::new(2).session();
+        let id = LogBuilder::new(2).session();
         let at = home.path().join(format!("projects/-a/{id}.jsonl"));
         trap.set(&at, &out.path().join("logs/secret.jsonl"));
         let path = at.to_string_lossy().into_owned();
@@ -325,7 +325,7 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
             &["clean", "--all", "-o", &to("c")],
             &["clean", "--all", "--in-place"],
         ] {
-            let output = ended(home.path(), args);
+            let output = run_to_end(home.path(), args);
             assert_ne!(output.status.code(), Some(101), "{args:?}");
             assert!(!holds_secret(&output.stdout), "{trap:?} {args:?}");
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -336,7 +336,7 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
             for args in
                 [&["show", &path][..], &["info", &path], &["clone", &path], &["repair", &path, "--in-place"]]
             {
-                let output = ended(home.path(), args);
+                let output = run_to_end(home.path(), args);
                 let told = String::from_utf8_lossy(&output.stderr).into_owned();
                 assert_eq!(output.status.code(), Some(2), "{trap:?} {args:?}: {told}");
             }
@@ -348,7 +348,7 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
 
 #[test]
 fn sidecars_that_are_links_are_refused_when_they_are_named() {
-    for id in [Log::new(1).session(), "conversation".to_owned()] {
+    for id in [LogBuilder::new(1).session(), "conversation".to_owned()] {
         let home = Home::default();
         home.write(&format!("projects/-a/{id}.jsonl"), &bytes_of(&session(1)));
         let out = outside();
@@ -365,7 +365,7 @@ fn sidecars_that_are_links_are_refused_when_they_are_named() {
                 &["clean", &path, "--in-place", "-l", "max"],
                 &["clone", &path],
             ] {
-                let output = ended(home.path(), args);
+                let output = run_to_end(home.path(), args);
                 let told = String::from_utf8_lossy(&output.stderr).into_owned();
                 assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
                 assert!(told.contains("symbolic link") && told.contains("hint:"), "{args:?}: {told}");
@@ -388,17 +388,17 @@ fn projects_and_config_directories_may_be_links() {
     symlink(real.path().join("store"), linked.path().join("real/projects/-a")).expect("linked");
     symlink(linked.path().join("real"), linked.path().join("config")).expect("linked");
     let config = linked.path().join("config");
-    let shown = ended(&config, &["show", "00000001", "--tools", "full"]);
+    let shown = run_to_end(&config, &["show", "00000001", "--tools", "full"]);
     assert!(String::from_utf8_lossy(&shown.stdout).contains("all of the result"), "{shown:?}");
     assert!(shown.stderr.is_empty(), "{shown:?}");
-    let repaired = ended(&config, &["repair", "00000001", "--in-place"]);
+    let repaired = run_to_end(&config, &["repair", "00000001", "--in-place"]);
     assert_eq!(repaired.status.code(), Some(0), "{repaired:?}");
     let written = real.path().join(format!("store/{}.jsonl", log.session()));
     assert_ne!(fs::read(written).expect("read"), bytes_of(&log));
 }
 
 /// A config directory with a session, and with clients that say that they have `held` open.
-fn held_home(held: &str, said: &str) -> (Home, PathBuf) {
+fn home_with_open_session(held: &str, said: &str) -> (Home, PathBuf) {
     let home = Home::default();
     let log = session(1);
     let path = home.write(&format!("projects/-a/{}.jsonl", log.session()), &bytes_of(&log));
@@ -410,7 +410,7 @@ fn held_home(held: &str, said: &str) -> (Home, PathBuf) {
 
 fn refuses(home: &Path, args: &[&str], files: &Path) {
     let before = snapshot(files);
-    let output = ended(home, args);
+    let output = run_to_end(home, args);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
     assert!(told.contains("open") && told.contains("hint:"), "{args:?}: {told}");
@@ -419,15 +419,16 @@ fn refuses(home: &Path, args: &[&str], files: &Path) {
 
 #[test]
 fn open_sessions_are_not_changed_by_any_route() {
-    let id = Log::new(1).session();
-    let (home, path) = held_home(&id, r#"{"pid":PID,"sessionId":"ID"}"#);
+    let id = LogBuilder::new(1).session();
+    let (home, path) = home_with_open_session(&id, r#"{"pid":PID,"sessionId":"ID"}"#);
     let agent = home.write(&format!("projects/-a/{id}/subagents/agent-x.jsonl"), &bytes_of(&session(5)));
-    let old = String::from_utf8(bytes_of(&session(6))).expect("text").replace(&Log::new(6).session(), &id);
+    let old =
+        String::from_utf8(bytes_of(&session(6))).expect("text").replace(&LogBuilder::new(6).session(), &id);
     let old = home.write("projects/-a/agent-old.jsonl", old.as_bytes());
     let elsewhere = Home::default();
     let link = elsewhere.path().join("alias.jsonl");
     symlink(&path, &link).expect("linked");
-    let alias = home.path().join(format!("projects/-a/{}.jsonl", Log::new(3).session()));
+    let alias = home.path().join(format!("projects/-a/{}.jsonl", LogBuilder::new(3).session()));
     symlink(&path, &alias).expect("linked");
     // The directory of another session leads to that of the open one.
     let other = session(4);
@@ -442,7 +443,7 @@ fn open_sessions_are_not_changed_by_any_route() {
         path.to_string_lossy().into_owned(),
         link.to_string_lossy().into_owned(),
         alias.to_string_lossy().into_owned(),
-        Log::new(3).session(),
+        LogBuilder::new(3).session(),
         agent.to_string_lossy().into_owned(),
         old.to_string_lossy().into_owned(),
         dir.join("agent-x.jsonl").to_string_lossy().into_owned(),
@@ -457,27 +458,27 @@ fn open_sessions_are_not_changed_by_any_route() {
         }
     }
     let before = snapshot(&path.with_extension(""));
-    ended(home.path(), &["clean", &other.session(), "--in-place", "-l", "max"]);
+    run_to_end(home.path(), &["clean", &other.session(), "--in-place", "-l", "max"]);
     assert_eq!(snapshot(&path.with_extension("")), before);
 }
 
 #[test]
 fn unclear_files_of_clients_hold_all_sessions() {
-    let id = Log::new(1).session();
+    let id = LogBuilder::new(1).session();
     for said in ["", "{", r#"{"pid":PID"#, r#"{"pid":PID,"sessionId":"00000001-00"#, "[]", "null", "{}"] {
-        let (home, _) = held_home("", said);
+        let (home, _) = home_with_open_session("", said);
         refuses(home.path(), &["repair", &id, "--in-place"], home.path());
         refuses(home.path(), &["clean", &id, "--in-place", "--redact"], home.path());
     }
     for trap in [Trap::Link, Trap::Dangling, Trap::Loop, Trap::Pipe, Trap::Socket] {
         for place in ["sessions", &format!("sessions/{}.json", std::process::id())] {
-            let (home, _) = held_home("x", "{}");
+            let (home, _) = home_with_open_session("x", "{}");
             fs::remove_dir_all(home.path().join("sessions")).expect("removed");
             let out = outside();
             trap.set(&home.path().join(place), &out.path().join("side"));
             refuses(home.path(), &["repair", &id, "--in-place"], home.path());
             for args in [&["ls", "--all"][..], &["clone", &id], &["show", &id]] {
-                assert_eq!(ended(home.path(), args).status.code(), Some(0), "{trap:?} {place} {args:?}");
+                assert_eq!(run_to_end(home.path(), args).status.code(), Some(0), "{trap:?} {place} {args:?}");
             }
         }
     }
@@ -486,15 +487,16 @@ fn unclear_files_of_clients_hold_all_sessions() {
 #[cfg(target_os = "linux")]
 #[test]
 fn files_that_a_process_writes_to_are_not_replaced() {
-    let id = Log::new(1).session();
-    let (home, path) = held_home("99999999-0000-4000-8000-000000000000", r#"{"pid":PID,"sessionId":"ID"}"#);
+    let id = LogBuilder::new(1).session();
+    let (home, path) =
+        home_with_open_session("99999999-0000-4000-8000-000000000000", r#"{"pid":PID,"sessionId":"ID"}"#);
     let writer = fs::File::options().append(true).open(&path).expect("opened");
     refuses(home.path(), &["repair", &id, "--in-place"], home.path());
     refuses(home.path(), &["clean", &id, "--in-place", "-l", "max"], home.path());
     drop(writer);
     // Whoever only reads does no harm.
     let _reader = fs::File::open(&path).expect("opened");
-    assert_eq!(ended(home.path(), &["repair", &id, "--in-place"]).status.code(), Some(0));
+    assert_eq!(run_to_end(home.path(), &["repair", &id, "--in-place"]).status.code(), Some(0));
 }
 
 #[test]
@@ -525,7 +527,7 @@ fn nothing_is_written_through_links_in_the_output() {
         Trap::Link.set(&dir.path().join(place), &out.path().join(of));
         let args: Vec<String> =
             args.iter().map(|arg| arg.replace("DIR", &dir.path().to_string_lossy())).collect();
-        let output = ended(home.path(), &args);
+        let output = run_to_end(home.path(), &args);
         assert_eq!(output.status.code(), Some(2), "{place} {args:?}: {output:?}");
         assert_eq!(snapshot(out.path()), before, "{place} {args:?}");
         assert!(dir.path().join(place).is_symlink(), "{place} {args:?}: the link is not ours to replace");
@@ -534,7 +536,7 @@ fn nothing_is_written_through_links_in_the_output() {
 }
 
 /// Bytes that are no UTF-8.
-fn odd(text: &str) -> PathBuf {
+fn non_utf8_path(text: &str) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&[text.as_bytes(), b"-\xff\xfe"].concat()))
 }
 
@@ -542,11 +544,11 @@ fn odd(text: &str) -> PathBuf {
 fn names_that_are_no_utf8_work() {
     let home = Home::default();
     let log = session(1);
-    let config = home.path().join(odd("config"));
+    let config = home.path().join(non_utf8_path("config"));
     let project = config.join("projects/-a");
     fs::create_dir_all(&project).expect("made");
     fs::write(project.join(format!("{}.jsonl", log.session())), bytes_of(&log)).expect("written");
-    let mut file = home.path().join(odd("log")).into_os_string();
+    let mut file = home.path().join(non_utf8_path("log")).into_os_string();
     file.push(".jsonl");
     fs::write(&file, bytes_of(&log)).expect("written");
     // Named by the environment, alone and in a list, or by an option.
@@ -556,11 +558,13 @@ fn names_that_are_no_utf8_work() {
             rethread(home.path()).env("CLAUDE_CONFIG_DIR", dirs).args(["ls", "--all", "--json"]).output();
         let listed = listed.expect("ended");
         assert!(String::from_utf8_lossy(&listed.stdout).contains("00000001"), "{listed:?}");
-        let listed =
-            ended(home.path(), &[OsStr::new("ls"), OsStr::new("--all"), OsStr::new("--config-dir"), dirs]);
+        let listed = run_to_end(
+            home.path(),
+            &[OsStr::new("ls"), OsStr::new("--all"), OsStr::new("--config-dir"), dirs],
+        );
         assert_eq!(listed.status.code(), Some(0), "{listed:?}");
     }
-    let out = home.path().join(odd("out"));
+    let out = home.path().join(non_utf8_path("out"));
     let sessions: [&[&OsStr]; 12] = [
         &[OsStr::new("ls"), &file],
         &[OsStr::new("info"), &file],
@@ -576,7 +580,7 @@ fn names_that_are_no_utf8_work() {
         &[OsStr::new("clean"), &file, OsStr::new("--in-place"), OsStr::new("-l"), OsStr::new("max")],
     ];
     for args in sessions {
-        let output = ended(home.path(), args);
+        let output = run_to_end(home.path(), args);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {told}");
     }
@@ -591,7 +595,7 @@ fn names_that_are_no_utf8_work() {
         &[bad],
         &[OsStr::new("ls"), OsStr::new("--sort"), bad],
     ] {
-        let output = ended(home.path(), args);
+        let output = run_to_end(home.path(), args);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
         assert!(told.starts_with("error:") && !told.contains("panicked"), "{args:?}: {told}");

@@ -17,37 +17,37 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use wide::u8x16;
 
 use crate::shorten::PartCut;
-use crate::splice::{Splice, escaped};
+use crate::splice::{Splice, is_escaped};
 
 /// A place where an id stands: the bytes between the quotes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct IdSpan {
     /// Where in the log.
     pub(crate) at: u64,
     pub(crate) len: u32,
-    pub(crate) names: Named,
+    pub(crate) role: IdRole,
 }
 
 /// What an id names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum IdRole {
     /// The session that the entry is part of.
     Session,
     /// The entry's parent.
     Parent,
     /// Anything else.
-    Some,
+    Other,
 }
 
 /// The length of a UUID.
-const UUID: usize = 36;
+const UUID_LEN: usize = 36;
 
 /// Notes where ids stand in an entry, outside of its message and the client's copy of a result; tells
 /// whether the entry's own id is no UUID.
-pub(crate) fn spots(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<Spot>) -> bool {
+pub(crate) fn find_id_spans(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<IdSpan>) -> bool {
     let start = found.len();
-    let mut push = |at: usize, len: usize, names: Named| {
-        found.push(Spot { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), names });
+    let mut push = |at: usize, len: usize, names: IdRole| {
+        found.push(IdSpan { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), role: names });
     };
     let message = line.message.map_or(Span::default(), |message| message.whole);
     // What somebody said, or a name that somebody gave.
@@ -60,47 +60,47 @@ pub(crate) fn spots(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<Spot>)
     skip.sort_by_key(|span| span.start());
     let (session, parent) = (line.field(Key::SessionId), line.field(Key::ParentUuid));
     let names = |at: usize| match at {
-        at if at == session.start() + 1 => Named::Session,
-        at if at == parent.start() + 1 => Named::Parent,
-        _ => Named::Some,
+        at if at == session.start() + 1 => IdRole::Session,
+        at if at == parent.start() + 1 => IdRole::Parent,
+        _ => IdRole::Other,
     };
     let mut at = 0;
     for span in skip.into_iter().filter(|span| !span.is_empty()).chain([Span::default()]) {
         let end = if span.is_empty() { raw.len() } else { span.start() };
-        uuids(&raw[at..end], |place| push(at + place, UUID, names(at + place)));
+        find_uuids(&raw[at..end], |place| push(at + place, UUID_LEN, names(at + place)));
         at = if span.is_empty() { end } else { span.start() + span.len() };
     }
     // A session may have any name.
     let fits = |span: Span| span.string_in(raw).is_none_or(is_uuid);
     if !fits(session) {
-        push(session.start() + 1, session.len() - 2, Named::Session);
+        push(session.start() + 1, session.len() - 2, IdRole::Session);
         found[start..].sort_by_key(|spot| spot.at);
     }
     !fits(line.field(Key::Uuid))
 }
 
 /// Notes where ids stand in a line that is no entry, such as one that was cut off.
-pub(crate) fn junk_spots(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
-    let len = u32::try_from(UUID).unwrap_or(0);
-    uuids(raw, |at| found.push(Spot { at: offset + at as u64, len, names: Named::Some }));
+pub(crate) fn find_junk_id_spans(raw: &[u8], offset: u64, found: &mut Vec<IdSpan>) {
+    let len = u32::try_from(UUID_LEN).unwrap_or(0);
+    find_uuids(raw, |at| found.push(IdSpan { at: offset + at as u64, len, role: IdRole::Other }));
 }
 
 /// Finds strings that are a UUID and nothing else.
-fn uuids(raw: &[u8], mut found: impl FnMut(usize)) {
+fn find_uuids(raw: &[u8], mut found: impl FnMut(usize)) {
     // A quote, a dash and another quote where they must stand: few places have them, and sixteen are asked at
     // once.
-    const MARKS: [(usize, u8); 3] = [(0, b'"'), (9, b'-'), (1 + UUID, b'"')];
-    let n = raw.len().saturating_sub(1 + UUID);
+    const MARKS: [(usize, u8); 3] = [(0, b'"'), (9, b'-'), (1 + UUID_LEN, b'"')];
+    let n = raw.len().saturating_sub(1 + UUID_LEN);
     let mut next = 0;
     let mut check = |quote: usize| {
-        let id = quote + 1..quote + 1 + UUID;
-        if quote >= next && is_uuid(&raw[id.clone()]) && !escaped(raw, quote) {
+        let id = quote + 1..quote + 1 + UUID_LEN;
+        if quote >= next && is_uuid(&raw[id.clone()]) && !is_escaped(raw, quote) {
             found(id.start);
             next = id.end + 1;
         }
     };
     let mut start = 0;
-    while let Some([open, dash, close]) = sixteen(raw, MARKS.map(|(at, _)| start + at)) {
+    while let Some([open, dash, close]) = load_sixteen(raw, MARKS.map(|(at, _)| start + at)) {
         let marks = [open, dash, close].into_iter().zip(MARKS);
         let are = marks
             .fold(u8x16::splat(u8::MAX), |are, (bytes, (_, mark))| are & bytes.simd_eq(u8x16::splat(mark)));
@@ -116,7 +116,7 @@ fn uuids(raw: &[u8], mut found: impl FnMut(usize)) {
 }
 
 /// Sixteen bytes from each of these places on, if they are there.
-fn sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16; N]> {
+fn load_sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16; N]> {
     let mut found = [u8x16::splat(0); N];
     for (bytes, at) in found.iter_mut().zip(places) {
         *bytes = u8x16::new(*raw.get(at..)?.first_chunk()?);
@@ -126,8 +126,8 @@ fn sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16; N]>
 
 /// Tells whether a text is a UUID as clients spell them.
 pub(crate) fn is_uuid(text: &[u8]) -> bool {
-    const SHAPE: &[u8; UUID] = b"00000000-0000-0000-0000-000000000000";
-    let Ok(text) = <&[u8; UUID]>::try_from(text) else { return false };
+    const SHAPE: &[u8; UUID_LEN] = b"00000000-0000-0000-0000-000000000000";
+    let Ok(text) = <&[u8; UUID_LEN]>::try_from(text) else { return false };
     let digit = |b: u8| b.wrapping_sub(b'0') < 10 || b.wrapping_sub(b'a') < 6;
     let fits = |b: u8, shape: u8| if shape == b'-' { b == b'-' } else { digit(b) };
     // All are looked at, so that a compiler can look at many at once.
@@ -135,36 +135,36 @@ pub(crate) fn is_uuid(text: &[u8]) -> bool {
 }
 
 /// Notes where ids stand that are no UUIDs: only in fields that are known to hold ids.
-pub(crate) fn odd_spots(bytes: &[u8], facts: &Facts, found: &mut Vec<Spot>) {
-    for place in &facts.places {
+pub(crate) fn find_non_uuid_ids(bytes: &[u8], facts: &Facts, found: &mut Vec<IdSpan>) {
+    for place in &facts.locations {
         let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
-        odd_spots_in(&bytes[start..start + place.len as usize], place.offset, found);
+        find_non_uuid_ids_in(&bytes[start..start + place.len as usize], place.offset, found);
     }
     found.sort_by_key(|spot| spot.at);
 }
 
-fn odd_spots_in(raw: &[u8], offset: u64, found: &mut Vec<Spot>) {
+fn find_non_uuid_ids_in(raw: &[u8], offset: u64, found: &mut Vec<IdSpan>) {
     let object = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     let mut waiting: Vec<(bool, Json<'_>)> = Vec::new();
     let entry = Json::new(raw[object..].trim_ascii_end());
-    entry.each(|key, value| {
+    entry.for_each_member(|key, value| {
         if !matches!(key, b"message" | b"toolUseResult" | b"sessionId") {
-            waiting.push((names_an_entry(key), value));
+            waiting.push((is_entry_id_key(key), value));
         }
     });
     while let Some((named, value)) = waiting.pop() {
-        let text = value.inner().filter(|text| named && !is_uuid(text));
+        let text = value.raw_string().filter(|text| named && !is_uuid(text));
         if let Some(text) = text {
             let at = text.as_ptr().addr() - raw.as_ptr().addr();
             let len = u32::try_from(text.len()).unwrap_or(0);
-            found.push(Spot { at: offset + at as u64, len, names: Named::Some });
+            found.push(IdSpan { at: offset + at as u64, len, role: IdRole::Other });
         }
-        value.each(|key, value| waiting.push((names_an_entry(key), value)));
+        value.for_each_member(|key, value| waiting.push((is_entry_id_key(key), value)));
         waiting.extend(value.items().map(|item| (named, item)));
     }
 }
 
-fn names_an_entry(key: &[u8]) -> bool {
+fn is_entry_id_key(key: &[u8]) -> bool {
     let ids = [&b"messageId"[..], b"snapshotMessageId", b"refusedMessageId", b"interruptedMessageId"];
     let uuid = key.to_ascii_lowercase();
     uuid.ends_with(b"uuid") || uuid.ends_with(b"uuids") || ids.contains(&key)
@@ -172,262 +172,276 @@ fn names_an_entry(key: &[u8]) -> bool {
 
 /// What the ids of a session are called in its copy.
 #[derive(Debug, Clone)]
-pub struct Names<'a> {
+pub struct IdMap<'a> {
     /// The copy's id, in quotes.
-    session: Vec<u8>,
+    quoted_session: Vec<u8>,
     /// What new ids are made with; nothing if ids stay.
     seed: Option<u64>,
     /// The source's id, and what stands for it in paths.
-    own: Option<Own>,
+    source: Option<SourceId>,
     /// The logs whose entries are copied.
-    known: Vec<&'a Facts>,
+    copied_logs: Vec<&'a Facts>,
     /// More entries that are copied.
-    more: Arc<FxHashSet<Uid>>,
+    extra_entries: Arc<FxHashSet<Uid>>,
     /// Some ids are no UUIDs.
-    odd: bool,
+    has_non_uuid_ids: bool,
     /// Entries that go, each with the one that stands in for it.
-    moved: FxHashMap<Uid, Instead>,
+    replacements: FxHashMap<Uid, Replacement>,
 }
 
 /// An entry that stands in for another.
 #[derive(Debug, Clone)]
-pub(crate) struct Instead {
+pub(crate) struct Replacement {
     pub(crate) uid: Uid,
     /// Its id as it is spelled, if ids stay.
     pub(crate) text: Option<String>,
 }
 
 /// What becomes of an id.
-enum Renamed<'t> {
+enum IdReplacement<'t> {
     /// It has another name.
-    To(&'t [u8]),
+    Text(&'t [u8]),
     /// It has a name that was made for it.
-    Made([u8; UUID]),
+    Generated([u8; UUID_LEN]),
     /// It stays.
-    Stays,
+    Unchanged,
     /// It names nothing that we know.
     Unknown(Uid),
 }
 
 #[derive(Debug, Clone)]
-struct Own {
+struct SourceId {
     uid: Uid,
     /// The source's id, as it stands in the path of a large result, and the project before it.
     id: Vec<u8>,
     project: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> IdMap<'a> {
     /// Every id as it is.
-    pub(crate) fn same() -> Self {
+    pub(crate) fn identity() -> Self {
         Self {
-            session: Vec::new(),
+            quoted_session: Vec::new(),
             seed: None,
-            own: None,
-            known: Vec::new(),
-            more: Arc::default(),
-            odd: false,
-            moved: FxHashMap::default(),
+            source: None,
+            copied_logs: Vec::new(),
+            extra_entries: Arc::default(),
+            has_non_uuid_ids: false,
+            replacements: FxHashMap::default(),
         }
     }
 
     /// Names for the copy `to` of the session `from`; `keep` keeps the ids of entries.
     pub fn new(from: &str, to: &str, keep: bool) -> Self {
         let seed = xxhash_rust::xxh3::xxh3_64(to.as_bytes());
-        let own = Own { uid: Uid::new(from.as_bytes()), id: from.as_bytes().to_vec(), project: None };
+        let own = SourceId { uid: Uid::new(from.as_bytes()), id: from.as_bytes().to_vec(), project: None };
         Self {
-            session: format!("\"{to}\"").into_bytes(),
+            quoted_session: format!("\"{to}\"").into_bytes(),
             seed: (!keep).then_some(seed),
-            own: Some(own).filter(|own| is_uuid(&own.id)),
-            known: Vec::new(),
-            more: Arc::default(),
-            odd: false,
-            moved: FxHashMap::default(),
+            source: Some(own).filter(|own| is_uuid(&own.id)),
+            copied_logs: Vec::new(),
+            extra_entries: Arc::default(),
+            has_non_uuid_ids: false,
+            replacements: FxHashMap::default(),
         }
     }
 
     /// The project's directory has another name: paths to large results lead there.
     pub fn in_project(mut self, from: &str, to: &str) -> Self {
-        if let Some(own) = self.own.as_mut().filter(|_| from != to) {
+        if let Some(own) = self.source.as_mut().filter(|_| from != to) {
             own.project = Some((from.as_bytes().to_vec(), to.as_bytes().to_vec()));
         }
         self
     }
 
     /// These entries have new names too: those of subagents.
-    pub fn knowing_also(mut self, more: FxHashSet<Uid>) -> Self {
-        self.more = Arc::new(more);
+    pub fn with_entries(mut self, more: FxHashSet<Uid>) -> Self {
+        self.extra_entries = Arc::new(more);
         self
     }
 
     /// The entries of a log have new names.
-    pub fn knowing(mut self, facts: &'a Facts) -> Self {
-        self.known.push(facts);
+    pub fn with_log(mut self, facts: &'a Facts) -> Self {
+        self.copied_logs.push(facts);
         self
     }
 
     /// Some ids of the log are no UUIDs.
-    pub(crate) fn with_odd(mut self, odd: bool) -> Self {
-        self.odd = odd;
+    pub(crate) fn with_non_uuid_ids(mut self, odd: bool) -> Self {
+        self.has_non_uuid_ids = odd;
         self
     }
 
     /// Entries that go, by the id of the one that stands in for each.
-    pub(crate) fn moving(mut self, moved: FxHashMap<Uid, Instead>) -> Self {
-        self.moved = moved;
+    pub(crate) fn with_replacements(mut self, moved: FxHashMap<Uid, Replacement>) -> Self {
+        self.replacements = moved;
         self
     }
 
     /// The name of an entry that is known to be in the copy.
-    pub(crate) fn entry<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub(crate) fn new_entry_id<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.seed {
             Some(seed) => {
-                String::from_utf8_lossy(&fresh(Uid::new(text.as_bytes()), seed)).into_owned().into()
+                String::from_utf8_lossy(&generate_id(Uid::new(text.as_bytes()), seed)).into_owned().into()
             }
             None => text.into(),
         }
     }
 
     /// The name of an entry with this id, which `text` spells.
-    pub(crate) fn name(&self, uid: Uid, text: impl FnOnce() -> String) -> String {
-        match self.fresh(uid) {
+    pub(crate) fn new_id_or(&self, uid: Uid, text: impl FnOnce() -> String) -> String {
+        match self.generated_id(uid) {
             Some(name) => String::from_utf8_lossy(&name).into_owned(),
             None => text(),
         }
     }
 
     /// Tells whether the ids of entries stay.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn keeps_ids(&self) -> bool {
         self.seed.is_none()
     }
 
     /// The session's id in quotes, where `old` stood.
-    pub(crate) fn session<'t>(&'t self, old: &'t [u8]) -> &'t [u8] {
-        if self.session.is_empty() { old } else { &self.session }
+    pub(crate) fn quoted_session<'t>(&'t self, old: &'t [u8]) -> &'t [u8] {
+        if self.quoted_session.is_empty() { old } else { &self.quoted_session }
     }
 
     /// The new name of an entry; nothing if ids stay.
-    pub(crate) fn fresh(&self, uid: Uid) -> Option<[u8; UUID]> {
-        self.seed.map(|seed| fresh(uid, seed))
+    pub(crate) fn generated_id(&self, uid: Uid) -> Option<[u8; UUID_LEN]> {
+        self.seed.map(|seed| generate_id(uid, seed))
     }
 
-    pub(crate) fn knows(&self, uid: Uid) -> bool {
-        self.more.contains(&uid) || self.known.iter().any(|facts| facts.node_of(uid).is_some())
+    pub(crate) fn is_copied(&self, uid: Uid) -> bool {
+        self.extra_entries.contains(&uid) || self.copied_logs.iter().any(|facts| facts.node_of(uid).is_some())
     }
 
     /// The new name of what stands at a spot.
-    fn at_spot<'t>(&'t self, text: &'t [u8], names: Named, knows: &dyn Fn(Uid) -> bool) -> Renamed<'t> {
-        if names == Named::Session {
-            return Renamed::To(&self.session[1..self.session.len() - 1]);
+    fn replacement_at<'t>(
+        &'t self,
+        text: &'t [u8],
+        names: IdRole,
+        knows: &dyn Fn(Uid) -> bool,
+    ) -> IdReplacement<'t> {
+        if names == IdRole::Session {
+            return IdReplacement::Text(&self.quoted_session[1..self.quoted_session.len() - 1]);
         }
         // An escape makes it longer than a UUID.
-        let uid = if text.len() == UUID { Uid::new(text) } else { Uid::new(unescape(text).as_bytes()) };
-        if let Some(instead) = self.moved.get(&uid) {
+        let uid = if text.len() == UUID_LEN { Uid::new(text) } else { Uid::new(unescape(text).as_bytes()) };
+        if let Some(instead) = self.replacements.get(&uid) {
             return match (self.seed, &instead.text) {
-                (Some(seed), _) => Renamed::Made(fresh(instead.uid, seed)),
-                (None, Some(text)) => Renamed::To(text.as_bytes()),
-                (None, None) => Renamed::Stays,
+                (Some(seed), _) => IdReplacement::Generated(generate_id(instead.uid, seed)),
+                (None, Some(text)) => IdReplacement::Text(text.as_bytes()),
+                (None, None) => IdReplacement::Unchanged,
             };
         }
-        if self.own.as_ref().is_some_and(|own| own.uid == uid) {
-            return Renamed::To(&self.session[1..self.session.len() - 1]);
+        if self.source.as_ref().is_some_and(|own| own.uid == uid) {
+            return IdReplacement::Text(&self.quoted_session[1..self.quoted_session.len() - 1]);
         }
         match self.seed {
-            None => Renamed::Stays,
-            Some(seed) if knows(uid) => Renamed::Made(fresh(uid, seed)),
-            Some(_) => Renamed::Unknown(uid),
+            None => IdReplacement::Unchanged,
+            Some(seed) if knows(uid) => IdReplacement::Generated(generate_id(uid, seed)),
+            Some(_) => IdReplacement::Unknown(uid),
         }
     }
 
     /// Renames the ids of one line, behind all other changes.
-    pub(crate) fn rename(&self, splice: &mut Splice<'_>) {
-        if self.session.is_empty() {
+    pub(crate) fn rename_ids(&self, splice: &mut Splice<'_>) {
+        if self.quoted_session.is_empty() {
             return;
         }
         let mut found = Vec::new();
-        spots(splice.raw, &splice.line, 0, &mut found);
-        if self.odd {
-            odd_spots_in(splice.raw, 0, &mut found);
+        find_id_spans(splice.raw, &splice.line, 0, &mut found);
+        if self.has_non_uuid_ids {
+            find_non_uuid_ids_in(splice.raw, 0, &mut found);
         }
         for spot in found {
             let at = usize::try_from(spot.at).unwrap_or(0);
             let text = &splice.raw[at..at + spot.len as usize];
-            let name = match self.at_spot(text, spot.names, &|uid| self.knows(uid)) {
-                Renamed::To(name) => name.to_vec(),
-                Renamed::Made(name) => name.to_vec(),
-                Renamed::Stays | Renamed::Unknown(_) => continue,
+            let name = match self.replacement_at(text, spot.role, &|uid| self.is_copied(uid)) {
+                IdReplacement::Text(name) => name.to_vec(),
+                IdReplacement::Generated(name) => name.to_vec(),
+                IdReplacement::Unchanged | IdReplacement::Unknown(_) => continue,
             };
             splice.replace_bytes(at, at + text.len(), name);
         }
-        for (start, end, with) in self.results(splice.raw) {
+        for (start, end, with) in self.result_path_changes(splice.raw) {
             splice.replace_bytes(start, end, with);
         }
     }
 
     /// Names for another log of the same session.
-    pub fn for_another(&self) -> Self {
-        Self { known: Vec::new(), ..self.without_moves() }
+    pub fn for_other_log(&self) -> Self {
+        Self { copied_logs: Vec::new(), ..self.without_replacements() }
     }
 
     /// Forgets which entries go: what is about them names them.
-    pub(crate) fn without_moves(&self) -> Self {
+    pub(crate) fn without_replacements(&self) -> Self {
         Self {
-            session: self.session.clone(),
+            quoted_session: self.quoted_session.clone(),
             seed: self.seed,
-            own: self.own.clone(),
-            known: self.known.clone(),
-            more: Arc::clone(&self.more),
-            odd: self.odd,
-            moved: FxHashMap::default(),
+            source: self.source.clone(),
+            copied_logs: self.copied_logs.clone(),
+            extra_entries: Arc::clone(&self.extra_entries),
+            has_non_uuid_ids: self.has_non_uuid_ids,
+            replacements: FxHashMap::default(),
         }
     }
 
     /// The entry that is named where this one was: another, if this one goes.
-    pub(crate) fn moved_to(&self, uid: Uid) -> Uid {
-        self.moved.get(&uid).map_or(uid, |instead| instead.uid)
+    pub(crate) fn replacement_of(&self, uid: Uid) -> Uid {
+        self.replacements.get(&uid).map_or(uid, |instead| instead.uid)
     }
 
     /// Writes an entry with its ids renamed.
-    pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[Spot], out: &mut Vec<u8>) {
-        let knows = |uid| self.knows(uid);
-        self.write_changed(raw, offset, spots, None, self.results(raw), out, &knows, &mut |_, _| {});
+    pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[IdSpan], out: &mut Vec<u8>) {
+        let knows = |uid| self.is_copied(uid);
+        self.write_changed(
+            raw,
+            offset,
+            spots,
+            None,
+            self.result_path_changes(raw),
+            out,
+            &knows,
+            &mut |_, _| {},
+        );
     }
 
     /// Writes an entry with its ids renamed, with another parent, of which this is the name, and without
     /// what is cut out of it; tells whether everything in it stands where it stood. Writes nothing if paths
     /// of large results might stand where it is cut. The entries `near` are known to be copied.
     #[expect(clippy::too_many_arguments, reason = "an entry, and what becomes of it")]
-    pub(crate) fn write_with(
+    pub(crate) fn write_edited(
         &self,
         raw: &[u8],
         offset: u64,
-        spots: &[Spot],
+        spots: &[IdSpan],
         near: [Uid; 2],
         parent: Option<&[u8]>,
         cuts: &[PartCut],
         out: &mut Vec<u8>,
     ) -> Option<bool> {
-        let mut changes = self.results(raw);
+        let mut changes = self.result_path_changes(raw);
         if !changes.is_empty() && !cuts.is_empty() {
             return None;
         }
         let cut_out = cuts.iter().map(|cut| cut.cut);
         changes.extend(cut_out.map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
-        let knows = |uid| near.contains(&uid) || self.knows(uid);
+        let knows = |uid| near.contains(&uid) || self.is_copied(uid);
         Some(self.write_changed(raw, offset, spots, parent, changes, out, &knows, &mut |_, _| {}))
     }
 
     /// Writes an entry with its ids renamed, asking which ids are known; tells of the others, with what
     /// was written before them.
-    pub(crate) fn write_knowing(
+    pub(crate) fn write_with_lookup(
         &self,
         raw: &[u8],
-        spots: &[Spot],
+        spots: &[IdSpan],
         out: &mut Vec<u8>,
         knows: &dyn Fn(Uid) -> bool,
         unknown: &mut dyn FnMut(&[u8], Uid),
     ) {
-        self.write_changed(raw, 0, spots, None, self.results(raw), out, knows, unknown);
+        self.write_changed(raw, 0, spots, None, self.result_path_changes(raw), out, knows, unknown);
     }
 
     #[expect(clippy::too_many_arguments, reason = "an entry, what becomes of it, and who is told")]
@@ -435,7 +449,7 @@ impl<'a> Names<'a> {
         &self,
         raw: &[u8],
         offset: u64,
-        spots: &[Spot],
+        spots: &[IdSpan],
         parent: Option<&[u8]>,
         changes: Vec<(usize, usize, Vec<u8>)>,
         out: &mut Vec<u8>,
@@ -460,17 +474,17 @@ impl<'a> Names<'a> {
                 put(out, start, end, &with);
             }
             let renamed = match parent {
-                Some(name) if spot.names == Named::Parent => Renamed::To(name),
-                _ => self.at_spot(text, spot.names, knows),
+                Some(name) if spot.role == IdRole::Parent => IdReplacement::Text(name),
+                _ => self.replacement_at(text, spot.role, knows),
             };
             match renamed {
-                Renamed::To(name) => put(out, at, at + text.len(), name),
-                Renamed::Made(name) => put(out, at, at + text.len(), &name),
-                Renamed::Unknown(uid) => {
+                IdReplacement::Text(name) => put(out, at, at + text.len(), name),
+                IdReplacement::Generated(name) => put(out, at, at + text.len(), &name),
+                IdReplacement::Unknown(uid) => {
                     put(out, at, at, &[]);
                     unknown(out, uid);
                 }
-                Renamed::Stays => {}
+                IdReplacement::Unchanged => {}
             }
         }
         for (start, end, with) in changes {
@@ -481,8 +495,8 @@ impl<'a> Names<'a> {
     }
 
     /// A block or another value with the paths of large results set right.
-    pub(crate) fn with_results<'v>(&self, value: Cow<'v, [u8]>) -> Cow<'v, [u8]> {
-        let results = self.results(&value);
+    pub(crate) fn rewrite_result_paths<'v>(&self, value: Cow<'v, [u8]>) -> Cow<'v, [u8]> {
+        let results = self.result_path_changes(&value);
         if results.is_empty() {
             return value;
         }
@@ -499,8 +513,8 @@ impl<'a> Names<'a> {
 
     /// Finds the session's id in the paths of large results, which are copied along. Thinking is signed
     /// and stays as it is.
-    pub(crate) fn results(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
-        let Some(own) = &self.own else { return Vec::new() };
+    pub(crate) fn result_path_changes(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
+        let Some(own) = &self.source else { return Vec::new() };
         let mut found = Vec::new();
         static FINDER: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"tool-results"));
@@ -510,7 +524,7 @@ impl<'a> Names<'a> {
             let Some(cut) = cut.filter(|cut| cut.ends_with(&own.id)) else { continue };
             let separator = &before[cut.len()..];
             let (mut start, end) = (cut.len() - own.id.len(), cut.len());
-            let mut with = self.session[1..self.session.len() - 1].to_vec();
+            let mut with = self.quoted_session[1..self.quoted_session.len() - 1].to_vec();
             if let Some((from, to)) = &own.project {
                 let above = raw[..start].strip_suffix(separator);
                 if let Some(above) = above.filter(|above| above.ends_with(from)) {
@@ -534,7 +548,7 @@ impl<'a> Names<'a> {
 }
 
 /// Makes a new id from an old one.
-fn fresh(uid: Uid, seed: u64) -> [u8; UUID] {
+fn generate_id(uid: Uid, seed: u64) -> [u8; UUID_LEN] {
     crate::plan::uuid_of(xxhash_rust::xxh3::xxh3_128_with_seed(&uid.to_bytes(), seed))
 }
 
@@ -544,14 +558,14 @@ mod tests {
 
     use super::*;
 
-    fn renamed(raw: &str, names: &Names<'_>) -> String {
+    fn rename_entry(raw: &str, names: &IdMap<'_>) -> String {
         let mut line = Line::default();
         parse_entry(raw.as_bytes(), &mut line);
         let (mut found, mut out) = (Vec::new(), Vec::new());
-        spots(raw.as_bytes(), &line, 0, &mut found);
+        find_id_spans(raw.as_bytes(), &line, 0, &mut found);
         names.write(raw.as_bytes(), 0, &found, &mut out);
         let mut splice = Splice::new(raw.as_bytes());
-        names.rename(&mut splice);
+        names.rename_ids(&mut splice);
         assert_eq!(out, splice.finish(), "both ways give the same");
         String::from_utf8(out).expect("UTF-8")
     }
@@ -564,29 +578,29 @@ mod tests {
     fn ids_of_entries_and_of_the_session_are_renamed_and_nothing_else() {
         let log = format!(r#"{{"type":"user","uuid":"{ENTRY}","message":{{"content":"x"}}}}"#);
         let session = rethread_model::Session::read(log.as_bytes());
-        let names = Names::new(OLD, NEW, false).knowing(&session.facts);
-        let fresh = names.entry(ENTRY).into_owned();
+        let names = IdMap::new(OLD, NEW, false).with_log(&session.facts);
+        let fresh = names.new_entry_id(ENTRY).into_owned();
         let raw = format!(
             r#"{{"uuid":"{ENTRY}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{ENTRY}"]}},"text":"\"{ENTRY}\"","sessionId":"any"}}"#
         );
         let wanted = format!(
             r#"{{"uuid":"{fresh}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{fresh}"]}},"text":"\"{ENTRY}\"","sessionId":"{NEW}"}}"#
         );
-        assert_eq!(renamed(&raw, &names), wanted);
-        let keep = Names::new(OLD, NEW, true).knowing(&session.facts);
-        assert_eq!(renamed(&raw, &keep), raw.replace(r#""any""#, &format!("\"{NEW}\"")));
+        assert_eq!(rename_entry(&raw, &names), wanted);
+        let keep = IdMap::new(OLD, NEW, true).with_log(&session.facts);
+        assert_eq!(rename_entry(&raw, &keep), raw.replace(r#""any""#, &format!("\"{NEW}\"")));
     }
 
     #[test]
     fn paths_to_large_results_lead_to_the_copies() {
-        let names = Names::new(OLD, NEW, false).in_project("-a", "-b");
+        let names = IdMap::new(OLD, NEW, false).in_project("-a", "-b");
         let raw = format!(
             r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-a/{OLD}/tool-results/x and C:\\p\\{OLD}\\tool-results and {OLD}"}}]}}}}"#
         );
         let wanted = format!(
             r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-b/{NEW}/tool-results/x and C:\\p\\{NEW}\\tool-results and {OLD}"}}]}}}}"#
         );
-        assert_eq!(renamed(&raw, &names), wanted);
+        assert_eq!(rename_entry(&raw, &names), wanted);
     }
 
     proptest! {
@@ -599,14 +613,14 @@ mod tests {
         ) {
             let text = parts.concat();
             let mut found = Vec::new();
-            uuids(text.as_bytes(), |at| found.push(at));
+            find_uuids(text.as_bytes(), |at| found.push(at));
             let is_one = |at: &usize| {
                 let rest = &text.as_bytes()[*at..];
-                rest.starts_with(b"\"") && rest.get(37) == Some(&b'"') && is_uuid(&rest[1..37]) && !escaped(text.as_bytes(), *at)
+                rest.starts_with(b"\"") && rest.get(37) == Some(&b'"') && is_uuid(&rest[1..37]) && !is_escaped(text.as_bytes(), *at)
             };
             let mut expected: Vec<usize> = (0..text.len()).filter(is_one).map(|at| at + 1).collect();
             // The quote that ends one begins no other.
-            expected.dedup_by(|next, one| *next == *one + UUID + 1);
+            expected.dedup_by(|next, one| *next == *one + UUID_LEN + 1);
             prop_assert_eq!(found, expected);
         }
     }

@@ -15,10 +15,12 @@ mod source;
 mod splice;
 mod stream;
 
-pub use clean::{Bridges, Cleaned, Cleaner, Level, Rule, Rules, place_in};
+pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, entry_part_at};
 pub use clone::*;
-pub use ids::Names;
-pub use redact::{BadPattern, Found, NoText, Pattern, Redact, Redaction, Redactions};
+pub use ids::IdMap;
+pub use redact::{
+    FoundSecret, NotTextError, PatternError, RedactOptions, RedactPattern, Redaction, RedactionCounts,
+};
 pub use repair::{Change, Repair, repair, repair_from};
-pub use source::{Noting, ReadAt, Source};
-pub use stream::{Renamed, Renaming};
+pub use source::{ReadAt, SourceIndexer, SourceSession};
+pub use stream::{IdRenamer, RenamedLog};

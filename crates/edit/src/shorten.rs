@@ -6,23 +6,23 @@
 
 use rethread_log::{Json, Span, unescape};
 
-use crate::splice::escaped;
+use crate::splice::is_escaped;
 
 /// What a mark is longer than: to cut less would make the string longer.
-const WORTH: usize = 40;
+const MIN_CUT: usize = 40;
 
 /// How a mark begins and ends, as we spell it and as somebody else may have spelled it again.
 const MARKS: [[&str; 2]; 2] = [["… [", " characters cut] …"], [r"\u2026 [", r" characters cut] \u2026"]];
 
 /// A piece of a string that goes: where it begins and ends, and of how many characters it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct StringCut {
     start: usize,
     end: usize,
     n: usize,
 }
 
-impl Cut {
+impl StringCut {
     /// What stands in its place.
     pub(crate) fn mark(&self) -> String {
         format!("… [{} characters cut] …", self.n)
@@ -35,7 +35,7 @@ impl Cut {
     }
 
     /// By how much it makes the text shorter; never less than nothing.
-    pub(crate) fn saves(&self) -> usize {
+    pub(crate) fn saved_bytes(&self) -> usize {
         (self.end - self.start).saturating_sub(self.mark_len())
     }
 
@@ -45,7 +45,7 @@ impl Cut {
     }
 
     /// The same in something longer, in which the value begins at `start`.
-    pub(crate) fn behind(self, start: usize) -> Self {
+    pub(crate) fn shifted(self, start: usize) -> Self {
         Self { start: self.start + start, end: self.end + start, ..self }
     }
 }
@@ -55,16 +55,16 @@ impl Cut {
 pub(crate) struct PartCut {
     /// The block that it is in, by place, or [`COPY`].
     pub(crate) part: u32,
-    pub(crate) cut: Cut,
+    pub(crate) cut: StringCut,
 }
 
 /// The client's copy of a result.
-pub(crate) const COPY: u32 = u32::MAX;
+pub(crate) const RESULT_COPY: u32 = u32::MAX;
 
 /// Finds what goes of the strings of a JSON value that have more characters than `limit`.
-pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<Cut> {
+pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     let mut cuts = Vec::new();
-    if value.len() <= limit + WORTH {
+    if value.len() <= limit + MIN_CUT {
         return cuts;
     }
     let mut key: &[u8] = b"";
@@ -81,8 +81,8 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<Cut> {
         let behind = value[end..].iter().find(|b| !b.is_ascii_whitespace());
         if behind == Some(&b':') {
             key = inner;
-        } else if inner.len() > limit + WORTH && !names_something(key) {
-            cuts.extend(cut(inner, limit).map(|cut| cut.behind(start + 1)));
+        } else if inner.len() > limit + MIN_CUT && !is_identifier_key(key) {
+            cuts.extend(cut(inner, limit).map(|cut| cut.shifted(start + 1)));
         }
         at = end;
     }
@@ -90,30 +90,30 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<Cut> {
 }
 
 /// The same of a block: of what a call was given, or of what a result says.
-pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<Cut> {
+pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<StringCut> {
     let json = Json::new(block);
     let Some(value) = json.get("input").or_else(|| json.get("content")) else { return Vec::new() };
     let start = value.raw().as_ptr().addr() - block.as_ptr().addr();
     let cuts = cuts(value.raw(), limit);
-    cuts.into_iter().map(|cut| cut.behind(start)).collect()
+    cuts.into_iter().map(|cut| cut.shifted(start)).collect()
 }
 
 /// What is cut out of a part of something, as if that stood alone.
-pub(crate) fn within(span: Span, cuts: &[PartCut]) -> Vec<Cut> {
+pub(crate) fn cuts_within(span: Span, cuts: &[PartCut]) -> Vec<StringCut> {
     let (start, end) = (span.start(), span.start() + span.len());
     // They are in the order of their bytes and do not overlap.
     let first = cuts.partition_point(|cut| cut.cut.start < start);
     let inside = cuts[first..].iter().map(|cut| cut.cut).take_while(|cut| cut.end <= end);
-    inside.map(|cut| Cut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
+    inside.map(|cut| StringCut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
 }
 
 /// How long something is without what is cut out of it.
-pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c Cut>) -> usize {
-    len - cuts.into_iter().map(Cut::saves).sum::<usize>()
+pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c StringCut>) -> usize {
+    len - cuts.into_iter().map(StringCut::saved_bytes).sum::<usize>()
 }
 
 /// A value with marks in place of what is cut out of it.
-pub(crate) fn without(value: &[u8], cuts: &[Cut]) -> Vec<u8> {
+pub(crate) fn apply_cuts(value: &[u8], cuts: &[StringCut]) -> Vec<u8> {
     let mut out = Vec::with_capacity(len_without(value.len(), cuts));
     let mut done = 0;
     for cut in cuts {
@@ -128,12 +128,12 @@ pub(crate) fn without(value: &[u8], cuts: &[Cut]) -> Vec<u8> {
 /// Shortens all strings of a JSON value that have more characters than `limit`; returns nothing if
 /// there is none.
 pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
-    Some(cuts(value, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| without(value, &cuts))
+    Some(cuts(value, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| apply_cuts(value, &cuts))
 }
 
 /// Shortens what a call was given, or what a result says; returns nothing if that is short.
 pub(crate) fn shorten_block(block: &[u8], limit: usize) -> Option<Vec<u8>> {
-    Some(cuts_of_block(block, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| without(block, &cuts))
+    Some(cuts_of_block(block, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| apply_cuts(block, &cuts))
 }
 
 /// The strings of a JSON value, names too: where each begins and ends, with its quotes.
@@ -150,12 +150,12 @@ pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 fn string_end(value: &[u8], start: usize) -> Option<usize> {
     let inside = value.get(start + 1..)?;
     memchr::memchr_iter(b'"', inside)
-        .find(|&quote| !escaped(inside, quote))
+        .find(|&quote| !is_escaped(inside, quote))
         .map(|quote| start + 1 + quote + 1)
 }
 
 /// Fields whose strings are names, not texts.
-fn names_something(key: &[u8]) -> bool {
+fn is_identifier_key(key: &[u8]) -> bool {
     let names =
         [&b"id"[..], b"ids", b"uuid", b"type", b"signature", b"encrypted_content", b"encrypted_index"];
     let ends = [&b"_id"[..], b"Id", b"ID", b"_ids", b"Ids", b"Uuid", b"UUID", b"_type", b"Type"];
@@ -163,13 +163,13 @@ fn names_something(key: &[u8]) -> bool {
 }
 
 /// Finds what goes of the inside of a string, as it is spelled.
-fn cut(inner: &[u8], limit: usize) -> Option<Cut> {
+fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     let n = n_chars(inner);
-    if n <= limit + WORTH || is_base64(inner) {
+    if n <= limit + MIN_CUT || is_base64(inner) {
         return None;
     }
     let (head, tail) = (limit - limit / 3, limit / 3);
-    let start = place_of(inner, head);
+    let start = char_offset(inner, head);
     // What was cut so before stays so.
     for [begins, ends] in MARKS {
         let marked = inner[start..].strip_prefix(begins.as_bytes());
@@ -181,19 +181,19 @@ fn cut(inner: &[u8], limit: usize) -> Option<Cut> {
             return None;
         }
     }
-    let near = near_end(inner, start, tail);
-    let end = near.unwrap_or_else(|| start + place_of(&inner[start..], n - head - tail));
-    Some(Cut { start, end, n: n - limit })
+    let near = tail_start(inner, start, tail);
+    let end = near.unwrap_or_else(|| start + char_offset(&inner[start..], n - head - tail));
+    Some(StringCut { start, end, n: n - limit })
 }
 
 /// Finds where the last `tail` characters begin, not before `start`, without going over all of a string;
 /// nothing if that cannot be told.
-fn near_end(inner: &[u8], start: usize, tail: usize) -> Option<usize> {
+fn tail_start(inner: &[u8], start: usize, tail: usize) -> Option<usize> {
     let from = inner.len().checked_sub(2 * tail + 256).filter(|&from| from > start)?;
     // No escape goes over a space.
     let from = from + memchr::memchr(b' ', &inner[from..from + 128])?;
     let n = n_chars(&inner[from..]);
-    Some(from + place_of(&inner[from..], n.checked_sub(tail)?))
+    Some(from + char_offset(&inner[from..], n.checked_sub(tail)?))
 }
 
 /// How many characters the inside of a string stands for.
@@ -240,12 +240,12 @@ fn n_plain(text: &[u8]) -> usize {
 }
 
 /// Where the character number `n` of the inside of a string begins, or its end.
-fn place_of(inner: &[u8], mut n: usize) -> usize {
+fn char_offset(inner: &[u8], mut n: usize) -> usize {
     let mut at = 0;
     while n > 0 && at < inner.len() {
         // No character has less than a byte, so pieces of so many are passed over as a whole.
         let mut end = inner.len().min(at + n.min(512));
-        end = (end + usize::from(escaped(&inner[at..], end - at))).min(inner.len());
+        end = (end + usize::from(is_escaped(&inner[at..], end - at))).min(inner.len());
         while inner.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
             end += 1;
         }
@@ -349,7 +349,7 @@ mod tests {
     fn any_limit_is_stable() {
         for limit in [0, 1, 2, 3, 7, 50] {
             let cut = short(&serde_json::json!("a b c d ".repeat(40)), limit);
-            assert!(cut.as_str().expect("a string").chars().count() <= limit + WORTH, "{cut}");
+            assert!(cut.as_str().expect("a string").chars().count() <= limit + MIN_CUT, "{cut}");
         }
         assert_eq!(short(&serde_json::json!("x".repeat(59)), 20), "x".repeat(59));
     }
@@ -372,7 +372,7 @@ mod tests {
             serde_json::from_str(&format!("\"{}\"", text.replace("\\ud800", "?"))).expect("JSON");
         let n = whole.chars().count();
         assert_eq!(n_chars(text.as_bytes()), n);
-        for limit in 0..n - WORTH - 1 {
+        for limit in 0..n - MIN_CUT - 1 {
             let cuts = cuts(value.as_bytes(), limit);
             let cut = cuts[0];
             assert_eq!(cuts.len(), 1, "{limit}");
@@ -380,7 +380,7 @@ mod tests {
             let (head, tail) = (limit - limit / 3, limit / 3);
             assert_eq!(n_chars(&value.as_bytes()[6..cut.start]), head, "{limit}");
             assert_eq!(n_chars(&value.as_bytes()[cut.end..value.len() - 2]), tail, "{limit}");
-            let short = without(value.as_bytes(), &cuts);
+            let short = apply_cuts(value.as_bytes(), &cuts);
             assert_eq!(short.len(), len_without(value.len(), &cuts));
             let lone = String::from_utf8(short).expect("UTF-8").replace("\\ud800", "?");
             serde_json::from_str::<serde_json::Value>(&lone).expect("JSON");

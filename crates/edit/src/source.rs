@@ -5,57 +5,59 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::OnceLock;
 
-use rethread_log::{BlockKind, Defect, Entry, Finds, Key, Kind, Line, Scanner, Sink, parse_entry};
-use rethread_model::{Builder, Bytes, Entries, Facts, Names, Place, Reader, Session};
+use rethread_log::{BlockKind, Defect, Entry, EntryKind, Key, Line, ParsedChunk, Scanner, Sink, parse_entry};
+use rethread_model::{
+    ByteCounts, EntryLocation, EntrySource, Facts, FactsBuilder, NameCounts, Reader, Session,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clone::Recipe;
-use crate::ids::{Spot, junk_spots, odd_spots, spots};
-use crate::shorten::{COPY, PartCut, cuts};
+use crate::ids::{IdSpan, find_id_spans, find_junk_id_spans, find_non_uuid_ids};
+use crate::shorten::{PartCut, RESULT_COPY, cuts};
 
 /// Reads bytes of a log, as many as there is room for, from a place on.
 pub type ReadAt<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync);
 
 /// A session with its bytes.
 #[derive(Debug)]
-pub struct Source<'a> {
-    log: Log<'a>,
+pub struct SourceSession<'a> {
+    log: LogBytes<'a>,
     /// What it is.
     pub session: Session,
     /// Where ids stand outside of messages, in the order of the file.
-    pub(crate) spots: Vec<Spot>,
+    pub(crate) id_spans: Vec<IdSpan>,
     /// What was noted of the entries; of entry number `n` at `n - 1`.
-    pub(crate) notes: Vec<Note>,
+    pub(crate) digests: Vec<EntryDigest>,
     /// What entries weigh, one behind the other.
-    weights: Vec<(u8, u32)>,
+    byte_counts: Vec<(u8, u32)>,
     /// What would be cut out of them.
-    shorter: Option<Shorter>,
+    precomputed_cuts: Option<PrecomputedCuts>,
     /// An entry has an id that is no UUID.
-    pub(crate) odd: bool,
+    pub(crate) has_non_uuid_ids: bool,
 }
 
 /// Where the bytes of a log are.
 #[derive(Debug)]
-enum Log<'a> {
-    Here(&'a [u8]),
-    Elsewhere(Elsewhere<'a>),
+enum LogBytes<'a> {
+    InMemory(&'a [u8]),
+    Lazy(LazyLog<'a>),
 }
 
 /// A log that is read again where its bytes are needed.
-struct Elsewhere<'a> {
+struct LazyLog<'a> {
     read: ReadAt<'a>,
     size: u64,
     /// What the entries hash to: a log may be written to at any time.
-    prints: Vec<u64>,
+    entry_hashes: Vec<u64>,
     /// Entries that were asked for.
     entries: Vec<OnceLock<Box<[u8]>>>,
     /// All of it, if that was asked for.
-    whole: OnceLock<Vec<u8>>,
+    all_bytes: OnceLock<Vec<u8>>,
     /// Why something could not be read.
     failed: OnceLock<io::Error>,
 }
 
-impl std::fmt::Debug for Elsewhere<'_> {
+impl std::fmt::Debug for LazyLog<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Elsewhere").field("size", &self.size).finish_non_exhaustive()
     }
@@ -63,8 +65,8 @@ impl std::fmt::Debug for Elsewhere<'_> {
 
 /// What was noted of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Note {
-    pub(crate) kind: Option<Kind>,
+pub(crate) struct EntryDigest {
+    pub(crate) kind: Option<EntryKind>,
     /// It says which call it belongs to.
     pub(crate) names_call: bool,
     /// It has the inputs of its calls a second time.
@@ -73,55 +75,58 @@ pub(crate) struct Note {
     pub(crate) cwd: u16,
     pub(crate) branch: u16,
     /// Where its spots begin.
-    spots: u32,
+    first_id_span: u32,
     /// Where its weights begin.
-    weights: u32,
+    first_byte_count: u32,
 }
 
 /// What would be cut out of the calls and results of a log if their strings were cut to `limit`
 /// characters, in the order of the entries.
 #[derive(Debug, Default)]
-struct Shorter {
+struct PrecomputedCuts {
     limit: usize,
     cuts: Vec<(u32, PartCut)>,
 }
 
 /// Notes where the ids of a log stand and what else its edits need to know, while it is read.
 #[derive(Default)]
-pub struct Noting {
-    spots: Vec<Spot>,
-    notes: Vec<Note>,
-    weights: Vec<(u8, u32)>,
-    prints: Option<Vec<u64>>,
-    shorter: Option<Shorter>,
-    cwds: Names,
-    branches: Names,
-    odd: bool,
+pub struct SourceIndexer {
+    id_spans: Vec<IdSpan>,
+    digests: Vec<EntryDigest>,
+    byte_counts: Vec<(u8, u32)>,
+    entry_hashes: Option<Vec<u64>>,
+    precomputed_cuts: Option<PrecomputedCuts>,
+    cwds: NameCounts,
+    branches: NameCounts,
+    has_non_uuid_ids: bool,
 }
 
-impl Noting {
+impl SourceIndexer {
     /// Begins with a log of about so many bytes that is to be edited by a recipe, and whose bytes are read
     /// again then.
-    pub fn to_read_again(recipe: &Recipe, bytes: u64) -> Self {
+    pub fn for_lazy_source(recipe: &Recipe, bytes: u64) -> Self {
         // Room that is not used costs nothing; tables that grow are moved.
         let n = usize::try_from(bytes / 2000).unwrap_or(0).min(1 << 20);
         let cuts = recipe.tools.shorten.map_or(0, |_| n);
         Self {
-            spots: Vec::with_capacity(6 * n),
-            notes: Vec::with_capacity(n),
-            weights: Vec::with_capacity(4 * n),
-            prints: Some(Vec::with_capacity(n)),
-            shorter: recipe.tools.shorten.map(|limit| Shorter { limit, cuts: Vec::with_capacity(cuts) }),
+            id_spans: Vec::with_capacity(6 * n),
+            digests: Vec::with_capacity(n),
+            byte_counts: Vec::with_capacity(4 * n),
+            entry_hashes: Some(Vec::with_capacity(n)),
+            precomputed_cuts: recipe
+                .tools
+                .shorten
+                .map(|limit| PrecomputedCuts { limit, cuts: Vec::with_capacity(cuts) }),
             ..Self::default()
         }
     }
 }
 
-impl Sink for Noting {
+impl Sink for SourceIndexer {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
         if entry.number == 0 {
-            return junk_spots(raw, entry.offset, &mut self.spots);
+            return find_junk_id_spans(raw, entry.offset, &mut self.id_spans);
         }
         let place = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let has = |key: Key| !line.field(key).is_empty();
@@ -129,23 +134,23 @@ impl Sink for Noting {
             || has(Key::SourceToolUseId)
             || has(Key::ParentToolUseId)
             || has(Key::Attachment) && memchr::memmem::find(raw, b"\"toolUseID\"").is_some();
-        self.notes.push(Note {
+        self.digests.push(EntryDigest {
             kind: line.kind,
             names_call,
             has_wire_inputs: has(Key::WireToolInputs),
             cwd: line.string(Key::Cwd, raw).map_or(u16::MAX, |name| self.cwds.count(name)),
             branch: line.string(Key::GitBranch, raw).map_or(u16::MAX, |name| self.branches.count(name)),
-            spots: place(self.spots.len()),
-            weights: place(self.weights.len()),
+            first_id_span: place(self.id_spans.len()),
+            first_byte_count: place(self.byte_counts.len()),
         });
-        self.odd |= spots(raw, line, entry.offset, &mut self.spots);
-        let parts = Bytes::of(line, raw).by_kind();
+        self.has_non_uuid_ids |= find_id_spans(raw, line, entry.offset, &mut self.id_spans);
+        let parts = ByteCounts::of_entry(line, raw).by_kind();
         let parts = (0..).zip(parts).filter(|(_, (_, n))| *n > 0);
-        self.weights.extend(parts.map(|(kind, (_, n))| (kind, u32::try_from(n).unwrap_or(u32::MAX))));
-        if let Some(prints) = &mut self.prints {
+        self.byte_counts.extend(parts.map(|(kind, (_, n))| (kind, u32::try_from(n).unwrap_or(u32::MAX))));
+        if let Some(prints) = &mut self.entry_hashes {
             prints.push(xxh3_64(raw));
         }
-        if let Some(Shorter { limit, cuts }) = &mut self.shorter {
+        if let Some(PrecomputedCuts { limit, cuts }) = &mut self.precomputed_cuts {
             cuts_of_entry(raw, line, *limit, |cut| cuts.push((entry.number, cut)));
         }
     }
@@ -156,27 +161,27 @@ impl Sink for Noting {
 /// Finds what goes of the calls and results of an entry, block by block, and of the client's copy.
 fn cuts_of_entry(raw: &[u8], line: &Line, limit: usize, mut found: impl FnMut(PartCut)) {
     let mut result = false;
-    for (part, block) in (0..COPY).zip(&line.blocks) {
+    for (part, block) in (0..RESULT_COPY).zip(&line.blocks) {
         let value = match block.kind {
             Some(BlockKind::ToolUse) => block.input,
             Some(BlockKind::ToolResult) => block.content,
             _ => continue,
         };
         result |= block.kind == Some(BlockKind::ToolResult);
-        let cuts = cuts(value.of(raw), limit).into_iter();
-        cuts.for_each(|cut| found(PartCut { part, cut: cut.behind(value.start()) }));
+        let cuts = cuts(value.bytes_in(raw), limit).into_iter();
+        cuts.for_each(|cut| found(PartCut { part, cut: cut.shifted(value.start()) }));
     }
     let copy = line.field(Key::ToolUseResult);
     if result {
-        let cuts = cuts(copy.of(raw), limit).into_iter();
-        cuts.for_each(|cut| found(PartCut { part: COPY, cut: cut.behind(copy.start()) }));
+        let cuts = cuts(copy.bytes_in(raw), limit).into_iter();
+        cuts.for_each(|cut| found(PartCut { part: RESULT_COPY, cut: cut.shifted(copy.start()) }));
     }
 }
 
 /// Gives entries to one that notes and to one that makes facts.
-struct Both<'s>(&'s mut Noting, &'s mut Builder);
+struct SourceTee<'s>(&'s mut SourceIndexer, &'s mut FactsBuilder);
 
-impl Sink for Both<'_> {
+impl Sink for SourceTee<'_> {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         self.0.entry(entry, line);
         self.1.entry(entry, line);
@@ -187,38 +192,58 @@ impl Sink for Both<'_> {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceSession<'a> {
     /// Reads a session.
     pub fn read(bytes: &'a [u8]) -> Self {
-        let (mut noting, mut builder) = (Noting::default(), Builder::for_size(bytes.len() as u64));
+        let (mut noting, mut builder) =
+            (SourceIndexer::default(), FactsBuilder::for_size(bytes.len() as u64));
         let mut scanner = Scanner::default();
-        scanner.take(bytes, &Finds::of(bytes, true), &mut Both(&mut noting, &mut builder));
+        scanner.scan_parsed(
+            bytes,
+            &ParsedChunk::parse(bytes, true),
+            &mut SourceTee(&mut noting, &mut builder),
+        );
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-        Self::new(Log::Here(bytes), noting, facts)
+        Self::new(LogBytes::InMemory(bytes), noting, facts)
     }
 
     /// Joins what was noted of a log of so many bytes while it was read with what is in it; its bytes are
     /// read again with `read` where they are needed.
-    pub fn to_read_again(read: ReadAt<'a>, size: u64, mut noting: Noting, facts: Facts) -> Self {
-        let entries = facts.places.iter().map(|_| OnceLock::new()).collect();
-        let prints = noting.prints.take().unwrap_or_default();
+    pub fn lazy(read: ReadAt<'a>, size: u64, mut noting: SourceIndexer, facts: Facts) -> Self {
+        let entries = facts.locations.iter().map(|_| OnceLock::new()).collect();
+        let prints = noting.entry_hashes.take().unwrap_or_default();
         let (whole, failed) = (OnceLock::new(), OnceLock::new());
-        let log = Elsewhere { read, size, prints, entries, whole, failed };
-        Self::new(Log::Elsewhere(log), noting, facts)
+        let log = LazyLog { read, size, entry_hashes: prints, entries, all_bytes: whole, failed };
+        Self::new(LogBytes::Lazy(log), noting, facts)
     }
 
-    fn new(log: Log<'a>, noting: Noting, facts: Facts) -> Self {
-        let Noting { spots, notes, weights, shorter, odd, .. } = noting;
+    fn new(log: LogBytes<'a>, noting: SourceIndexer, facts: Facts) -> Self {
+        let SourceIndexer {
+            id_spans: spots,
+            digests: notes,
+            byte_counts: weights,
+            precomputed_cuts: shorter,
+            has_non_uuid_ids: odd,
+            ..
+        } = noting;
         let session = Session::new(facts);
-        let mut source = Self { log, session, spots, notes, weights, shorter, odd };
+        let mut source = Self {
+            log,
+            session,
+            id_spans: spots,
+            digests: notes,
+            byte_counts: weights,
+            precomputed_cuts: shorter,
+            has_non_uuid_ids: odd,
+        };
         if odd {
-            let mut spots = std::mem::take(&mut source.spots);
-            odd_spots(source.bytes(), &source.session.facts, &mut spots);
-            for (note, place) in source.notes.iter_mut().zip(&source.session.facts.places) {
+            let mut spots = std::mem::take(&mut source.id_spans);
+            find_non_uuid_ids(source.bytes(), &source.session.facts, &mut spots);
+            for (note, place) in source.digests.iter_mut().zip(&source.session.facts.locations) {
                 let first = spots.partition_point(|spot| spot.at < place.offset);
-                note.spots = u32::try_from(first).unwrap_or(u32::MAX);
+                note.first_id_span = u32::try_from(first).unwrap_or(u32::MAX);
             }
-            source.spots = spots;
+            source.id_spans = spots;
         }
         source
     }
@@ -226,16 +251,16 @@ impl<'a> Source<'a> {
     /// How many bytes the log has.
     pub fn size(&self) -> u64 {
         match &self.log {
-            Log::Here(bytes) => bytes.len() as u64,
-            Log::Elsewhere(log) => log.size,
+            LogBytes::InMemory(bytes) => bytes.len() as u64,
+            LogBytes::Lazy(log) => log.size,
         }
     }
 
     /// Why something of the log could not be read again. What is made of it then is worth nothing.
     pub fn failure(&self) -> Option<io::Error> {
         let failed = match &self.log {
-            Log::Here(_) => None,
-            Log::Elsewhere(log) => log.failed.get(),
+            LogBytes::InMemory(_) => None,
+            LogBytes::Lazy(log) => log.failed.get(),
         };
         failed.map(|error| io::Error::new(error.kind(), error.to_string()))
     }
@@ -243,22 +268,22 @@ impl<'a> Source<'a> {
     /// The whole log.
     fn bytes(&self) -> &[u8] {
         match &self.log {
-            Log::Here(bytes) => bytes,
-            Log::Elsewhere(log) => log.whole(&self.session.facts.places),
+            LogBytes::InMemory(bytes) => bytes,
+            LogBytes::Lazy(log) => log.read_all(&self.session.facts.locations),
         }
     }
 
     /// Returns the log with what every edit depends on in order: its lines, the ids of its messages.
     /// Nothing if that is so already.
-    pub fn readied(&self) -> Option<Vec<u8>> {
-        crate::repair::readied(&|| self.bytes(), &self.session)
+    pub fn normalised_log(&self) -> Option<Vec<u8>> {
+        crate::repair::normalise_log(&|| self.bytes(), &self.session)
     }
 
     /// Returns the log without a last line that was cut off while it was written.
-    pub(crate) fn whole(&self) -> &[u8] {
+    pub(crate) fn complete_lines(&self) -> &[u8] {
         let bytes = self.bytes();
         let end = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
-        let last = self.session.facts.places.last().is_some_and(|place| {
+        let last = self.session.facts.locations.last().is_some_and(|place| {
             // An object that only lacks the end of its line is whole.
             usize::try_from(place.offset).is_ok_and(|offset| offset >= end)
         });
@@ -269,41 +294,44 @@ impl<'a> Source<'a> {
     /// Returns a reader over its texts.
     pub fn reader(&self) -> Reader<'_> {
         match &self.log {
-            Log::Here(bytes) => Reader::new(&self.session, bytes),
-            Log::Elsewhere(log) => Reader::of_entries(&self.session, log),
+            LogBytes::InMemory(bytes) => Reader::new(&self.session, bytes),
+            LogBytes::Lazy(log) => Reader::with_entries(&self.session, log),
         }
     }
 
-    pub(crate) fn place(&self, number: u32) -> Place {
-        self.session.facts.places[number as usize - 1]
+    pub(crate) fn place(&self, number: u32) -> EntryLocation {
+        self.session.facts.locations[number as usize - 1]
     }
 
     /// Returns the ids in an entry.
-    pub(crate) fn spots_of(&self, number: u32) -> &[Spot] {
+    pub(crate) fn id_spans_of(&self, number: u32) -> &[IdSpan] {
         let place = self.place(number);
         let end = place.offset + u64::from(place.len);
-        let first = self.notes[number as usize - 1].spots as usize;
-        let n = self.spots[first..].iter().take_while(|spot| spot.at < end).count();
-        &self.spots[first..first + n]
+        let first = self.digests[number as usize - 1].first_id_span as usize;
+        let n = self.id_spans[first..].iter().take_while(|spot| spot.at < end).count();
+        &self.id_spans[first..first + n]
     }
 
     /// Adds what an entry weighs.
-    pub(crate) fn weigh(&self, number: u32, bytes: &mut Bytes) {
-        let start = self.notes[number as usize - 1].weights as usize;
-        let end = self.notes.get(number as usize).map_or(self.weights.len(), |next| next.weights as usize);
-        for &(kind, n) in &self.weights[start..end] {
+    pub(crate) fn add_byte_counts(&self, number: u32, bytes: &mut ByteCounts) {
+        let start = self.digests[number as usize - 1].first_byte_count as usize;
+        let end = self
+            .digests
+            .get(number as usize)
+            .map_or(self.byte_counts.len(), |next| next.first_byte_count as usize);
+        for &(kind, n) in &self.byte_counts[start..end] {
             bytes.add_to(kind, u64::from(n));
         }
     }
 
     /// Returns what would be cut out of the calls and results of an entry.
     pub(crate) fn cuts(&self, number: u32, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
-        if let Some(noted) = self.shorter.as_ref().filter(|shorter| shorter.limit == limit) {
+        if let Some(noted) = self.precomputed_cuts.as_ref().filter(|shorter| shorter.limit == limit) {
             let first = noted.cuts.partition_point(|&(of, _)| of < number);
             let n = noted.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
             return Cow::Borrowed(&noted.cuts[first..first + n]);
         }
-        let raw = self.reader().entry(number);
+        let raw = self.reader().entry_bytes(number);
         let mut line = Line::default();
         parse_entry(raw, &mut line);
         let mut found = Vec::new();
@@ -312,14 +340,14 @@ impl<'a> Source<'a> {
     }
 }
 
-fn changed() -> io::Error {
+fn changed_error() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "the session was changed while it was read")
 }
 
-impl Elsewhere<'_> {
+impl LazyLog<'_> {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         (self.read)(offset, bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => changed(),
+            io::ErrorKind::UnexpectedEof => changed_error(),
             _ => error,
         })
     }
@@ -336,18 +364,18 @@ impl Elsewhere<'_> {
     }
 
     /// Returns an entry that was read again, if it is what it was.
-    fn checked<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
-        if self.prints.get(number as usize - 1) == Some(&xxh3_64(raw)) {
+    fn verify_entry<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
+        if self.entry_hashes.get(number as usize - 1) == Some(&xxh3_64(raw)) {
             return raw;
         }
-        let _ = self.failed.set(changed());
+        let _ = self.failed.set(changed_error());
         &[]
     }
 
     /// Returns an entry that was read before: it may be very long, so it is not read twice. Nothing once reading has
     /// failed, for then something may stand in for it.
-    fn known(&self, number: u32, place: Place) -> Option<&[u8]> {
-        let whole = self.whole.get().and_then(|whole| {
+    fn known(&self, number: u32, place: EntryLocation) -> Option<&[u8]> {
+        let whole = self.all_bytes.get().and_then(|whole| {
             let start = usize::try_from(place.offset).ok()?;
             whole.get(start..start + place.len as usize)
         });
@@ -356,8 +384,8 @@ impl Elsewhere<'_> {
         whole.or_else(entry).filter(|_| self.failed.get().is_none())
     }
 
-    fn whole(&self, places: &[Place]) -> &[u8] {
-        self.whole.get_or_init(|| {
+    fn read_all(&self, places: &[EntryLocation]) -> &[u8] {
+        self.all_bytes.get_or_init(|| {
             let mut bytes = Vec::new();
             let size = usize::try_from(self.size).unwrap_or(0);
             self.load(0, &mut bytes, size);
@@ -366,7 +394,7 @@ impl Elsewhere<'_> {
             for (number, place) in (1..).zip(places) {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
                 let raw = &mut bytes[start..start + place.len as usize];
-                if self.checked(number, raw).is_empty() {
+                if self.verify_entry(number, raw).is_empty() {
                     // Whoever asks takes it for an entry.
                     raw.fill(b' ');
                     raw[..2].copy_from_slice(b"{}");
@@ -377,8 +405,8 @@ impl Elsewhere<'_> {
     }
 }
 
-impl Entries for Elsewhere<'_> {
-    fn entry(&self, number: u32, place: Place) -> &[u8] {
+impl EntrySource for LazyLog<'_> {
+    fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8] {
         if let Some(known) = self.known(number, place) {
             return known;
         }
@@ -386,7 +414,7 @@ impl Entries for Elsewhere<'_> {
         let read = || {
             let mut bytes = Vec::new();
             self.load(place.offset, &mut bytes, place.len as usize);
-            if self.checked(number, &bytes).is_empty() {
+            if self.verify_entry(number, &bytes).is_empty() {
                 // Whoever asks takes it for an entry.
                 bytes = b"{}".to_vec();
             }
@@ -416,15 +444,15 @@ impl Window {
     }
 
     /// Returns the bytes of an entry; empty if it could not be read.
-    pub(crate) fn entry<'w>(&'w mut self, source: &'w Source<'_>, number: u32) -> &'w [u8] {
+    pub(crate) fn entry<'w>(&'w mut self, source: &'w SourceSession<'_>, number: u32) -> &'w [u8] {
         let place = source.place(number);
         let len = place.len as usize;
         let log = match &source.log {
-            Log::Here(bytes) => {
+            LogBytes::InMemory(bytes) => {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
                 return &bytes[start..start + len];
             }
-            Log::Elsewhere(log) => log,
+            LogBytes::Lazy(log) => log,
         };
         if let Some(known) = log.known(number, place) {
             return known;
@@ -432,12 +460,12 @@ impl Window {
         let within = place.offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         let Some(at) = within.filter(|&at| at + len <= self.len) else {
             log.load(place.offset, &mut self.other, len);
-            return log.checked(number, &self.other);
+            return log.verify_entry(number, &self.other);
         };
         if !self.loaded {
             log.load(self.start, &mut self.memory, self.len);
             self.loaded = true;
         }
-        log.checked(number, self.memory.get(at..at + len).unwrap_or_default())
+        log.verify_entry(number, self.memory.get(at..at + len).unwrap_or_default())
     }
 }

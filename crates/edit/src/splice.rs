@@ -11,7 +11,7 @@ pub(crate) struct Splice<'a> {
     /// What replaces which bytes, in no order.
     changes: Vec<Change<'a>>,
     /// Members that go, in no order.
-    gone: Vec<(usize, usize)>,
+    removed: Vec<(usize, usize)>,
 }
 
 /// What stands in place of some bytes. A value may be very long, so it is not copied where that can be avoided.
@@ -28,7 +28,7 @@ impl<'a> Splice<'a> {
     pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut line = Line::default();
         parse_entry(raw, &mut line);
-        Self { raw, line, changes: Vec::new(), gone: Vec::new() }
+        Self { raw, line, changes: Vec::new(), removed: Vec::new() }
     }
 
     /// Replaces bytes by others.
@@ -81,7 +81,7 @@ impl<'a> Splice<'a> {
         if span.is_empty() {
             return;
         }
-        self.gone.push((member_start(self.raw, span), span.start() + span.len()));
+        self.removed.push((member_start(self.raw, span), span.start() + span.len()));
     }
 
     /// Returns the line with its changes.
@@ -94,8 +94,8 @@ impl<'a> Splice<'a> {
 
     /// Writes the line with its changes.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) {
-        self.gone.sort_unstable();
-        for (start, end) in with_commas(self.raw, &self.gone) {
+        self.removed.sort_unstable();
+        for (start, end) in include_commas(self.raw, &self.removed) {
             self.replace_bytes(start, end, Vec::new());
         }
         apply(self.raw, self.changes, out);
@@ -104,7 +104,7 @@ impl<'a> Splice<'a> {
 
 /// Tells whether what stands at a place of a JSON text is part of an escape: an odd number of backslashes
 /// stands before it.
-pub(crate) fn escaped(text: &[u8], at: usize) -> bool {
+pub(crate) fn is_escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
     let mut name = before(colon.saturating_sub(1)).saturating_sub(1);
     while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
         name = quote;
-        if !escaped(raw, quote) {
+        if !is_escaped(raw, quote) {
             break;
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
 
 /// Adds commas to members and items that go, which are in order: of neighbours that all go, one stays if
 /// others stand on both sides.
-pub(crate) fn with_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize, usize)> {
+pub(crate) fn include_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let blank = |b: &u8| b.is_ascii_whitespace();
     let parted = |b: &u8| *b == b',' || blank(b);
     let mut out = Vec::with_capacity(gone.len());
@@ -208,7 +208,7 @@ fn chunk_end(inner: &[u8], size: usize) -> usize {
 }
 
 /// Spells a text as JSON.
-pub(crate) fn string(text: &str) -> Vec<u8> {
+pub(crate) fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).unwrap_or_default()
 }
 
@@ -220,9 +220,9 @@ mod tests {
     fn only_what_is_named_changes() {
         let raw = br#"{"b" : 1.50, "parentUuid":null,"message":{"content":[{"x":1},2]},"e":"\u00e9"}"#;
         let mut splice = Splice::new(raw);
-        splice.set(Key::ParentUuid, string("p"));
-        splice.set(Key::Uuid, string("u"));
-        splice.set_in_message("id", Span::default(), string("m"));
+        splice.set(Key::ParentUuid, json_string("p"));
+        splice.set(Key::Uuid, json_string("u"));
+        splice.set_in_message("id", Span::default(), json_string("m"));
         let out = String::from_utf8(splice.finish()).expect("UTF-8");
         assert_eq!(
             out,

@@ -5,28 +5,28 @@
 
 use std::io;
 
-use rethread_log::{Content, Defect, Entry, Key, Line, Sink};
+use rethread_log::{Defect, Entry, EntryContent, Key, Line, Sink};
 use rethread_model::Uid;
 use rustc_hash::FxHashSet;
 
-use crate::ids::{Names, Spot, junk_spots, spots};
+use crate::ids::{IdMap, IdSpan, find_id_spans, find_junk_id_spans};
 
 /// What takes the bytes of a clone.
-type Write<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
+type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Renames the ids of a log while it is read.
-pub struct Renaming<'n> {
-    names: &'n Names<'n>,
+pub struct IdRenamer<'n> {
+    id_map: &'n IdMap<'n>,
     known: FxHashSet<Uid>,
     /// Ids that named nothing yet, and where they stand in the clone.
-    late: Vec<(u64, Uid)>,
-    spots: Vec<Spot>,
+    unresolved: Vec<(u64, Uid)>,
+    id_spans: Vec<IdSpan>,
     out: Vec<u8>,
     written: u64,
-    write: Write<'n>,
+    write: WritePiece<'n>,
     failed: Option<io::Error>,
-    odd: bool,
-    open: bool,
+    has_non_uuid_ids: bool,
+    has_open_line: bool,
     /// Bytes that may be a last line that was cut off: nothing stands behind them yet.
     torn: Vec<u8>,
 }
@@ -34,13 +34,13 @@ pub struct Renaming<'n> {
 /// A log whose ids were renamed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Renamed {
+pub struct RenamedLog {
     /// How many bytes were written.
     pub bytes: u64,
     /// What is still to be written over what, by place.
-    pub late: Vec<(u64, [u8; 36])>,
+    pub patches: Vec<(u64, [u8; 36])>,
     /// Some ids are no UUIDs, so not all were found: the clone must be made in another way.
-    pub odd: bool,
+    pub has_non_uuid_ids: bool,
     /// The last line was cut off while it was written, and is not copied.
     pub torn: bool,
 }
@@ -48,20 +48,20 @@ pub struct Renamed {
 /// How much is written at once.
 const PIECE: usize = 1 << 18;
 
-impl<'n> Renaming<'n> {
+impl<'n> IdRenamer<'n> {
     /// Begins a clone; `write` takes its bytes and leaves the buffer empty.
-    pub fn new(names: &'n Names<'n>, write: Write<'n>) -> Self {
+    pub fn new(names: &'n IdMap<'n>, write: WritePiece<'n>) -> Self {
         Self {
-            names,
+            id_map: names,
             known: FxHashSet::default(),
-            late: Vec::new(),
-            spots: Vec::new(),
+            unresolved: Vec::new(),
+            id_spans: Vec::new(),
             out: Vec::with_capacity(2 * PIECE),
             written: 0,
             write,
             failed: None,
-            odd: false,
-            open: false,
+            has_non_uuid_ids: false,
+            has_open_line: false,
             torn: Vec::new(),
         }
     }
@@ -75,62 +75,67 @@ impl<'n> Renaming<'n> {
     }
 
     /// Writes the rest, and `tail` behind it.
-    pub fn finish(mut self, tail: &[u8]) -> io::Result<Renamed> {
+    pub fn finish(mut self, tail: &[u8]) -> io::Result<RenamedLog> {
         // What a client writes behind it must not run into a line that does not end.
-        if self.open {
+        if self.has_open_line {
             self.out.push(b'\n');
         }
         self.out.extend_from_slice(tail);
         self.flush();
         let known = |(at, uid): (u64, Uid)| {
-            let name = self.known.contains(&uid).then(|| self.names.fresh(uid)).flatten();
+            let name = self.known.contains(&uid).then(|| self.id_map.generated_id(uid)).flatten();
             Some((at, name?))
         };
-        let late = self.late.iter().copied().filter_map(known).collect();
+        let late = self.unresolved.iter().copied().filter_map(known).collect();
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Renamed { bytes: self.written, late, odd: self.odd, torn: !self.torn.is_empty() }),
+            None => Ok(RenamedLog {
+                bytes: self.written,
+                patches: late,
+                has_non_uuid_ids: self.has_non_uuid_ids,
+                torn: !self.torn.is_empty(),
+            }),
         }
     }
 }
 
-impl Renaming<'_> {
+impl IdRenamer<'_> {
     /// Writes bytes with the ids that were found in them renamed.
     fn put(&mut self, raw: &[u8]) {
         let start = self.out.len();
-        let (known, names) = (&self.known, self.names);
-        let (late, written) = (&mut self.late, self.written);
+        let (known, names) = (&self.known, self.id_map);
+        let (late, written) = (&mut self.unresolved, self.written);
         let mut missing = |out: &[u8], uid: Uid| late.push((written + out.len() as u64, uid));
-        self.names.write_knowing(
+        self.id_map.write_with_lookup(
             raw,
-            &self.spots,
+            &self.id_spans,
             &mut self.out,
-            &|uid| known.contains(&uid) || names.knows(uid),
+            &|uid| known.contains(&uid) || names.is_copied(uid),
             &mut missing,
         );
-        self.open = self.out[start..].last().map_or(self.open, |&b| b != b'\n');
+        self.has_open_line = self.out[start..].last().map_or(self.has_open_line, |&b| b != b'\n');
         if self.out.len() >= PIECE {
             self.flush();
         }
     }
 
     fn put_junk(&mut self, raw: &[u8]) {
-        self.spots.clear();
-        junk_spots(raw, 0, &mut self.spots);
+        self.id_spans.clear();
+        find_junk_id_spans(raw, 0, &mut self.id_spans);
         self.put(raw);
     }
 }
 
-impl Sink for Renaming<'_> {
+impl Sink for IdRenamer<'_> {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
         let torn = std::mem::take(&mut self.torn);
         if !torn.is_empty() {
             self.put_junk(&torn);
         }
-        if entry.content == Content::Object {
-            self.spots.clear();
-            self.odd |= spots(raw, line, 0, &mut self.spots);
+        if entry.content == EntryContent::Object {
+            self.id_spans.clear();
+            self.has_non_uuid_ids |= find_id_spans(raw, line, 0, &mut self.id_spans);
             if let Some(uuid) = line.string(Key::Uuid, raw) {
                 self.known.insert(Uid::new(uuid));
             }

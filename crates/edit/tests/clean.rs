@@ -1,18 +1,20 @@
 //! Cleaned and redacted logs.
 
-use rethread_edit::{Level, Redact, Redaction, Redactions, Rule, Rules};
+use rethread_edit::{Level, RedactOptions, Redaction, RedactionCounts, Rule, RuleSet};
 use rethread_log::unescape;
-use rethread_testkit::cleans::{check_clean, clean};
-use rethread_testkit::hoard::hoard;
+use rethread_testkit::bulky_session::bulky_session;
+use rethread_testkit::clean_laws::{check_clean, clean};
+use rethread_testkit::credentials::{
+    FILES, PLACES, PlantedCredential, base64, entry, file, percent, planted_credentials,
+};
 use rethread_testkit::hostile;
-use rethread_testkit::planted::{FILES, PLACES, Planted, base64, entry, file, percent, planted};
 
-fn secrets() -> Redact {
-    Redact { secrets: true, ..Redact::default() }
+fn secrets() -> RedactOptions {
+    RedactOptions { secrets: true, ..RedactOptions::default() }
 }
 
 /// All that can be read in a log, with escapes resolved again and again.
-fn readings(log: &[u8]) -> Vec<String> {
+fn unescaped_readings(log: &[u8]) -> Vec<String> {
     let mut all = vec![String::from_utf8_lossy(log).into_owned()];
     for _ in 0..4 {
         let last = all.last().expect("one").clone();
@@ -22,16 +24,16 @@ fn readings(log: &[u8]) -> Vec<String> {
 }
 
 /// What must not be left of a secret, spelled in every way: all of it, and its end.
-fn remains(one: &Planted) -> Vec<String> {
+fn secret_parts(one: &PlantedCredential) -> Vec<String> {
     let lines = one.secret.lines().filter(|line| !line.starts_with("-----"));
     let parts = lines.flat_map(|line| [line, &line[line.len() - 5..]]);
     parts.flat_map(|part| [part.to_owned(), percent(part)]).collect()
 }
 
 /// Finds what is left of a secret in a text and in the base64 in it.
-fn is_left(text: &[u8], one: &Planted, encoded: &str) -> bool {
-    let parts = remains(one);
-    let readings = readings(text);
+fn is_secret_left(text: &[u8], one: &PlantedCredential, encoded: &str) -> bool {
+    let parts = secret_parts(one);
+    let readings = unescaped_readings(text);
     readings.iter().any(|text| parts.iter().any(|part| text.contains(part)))
         || encoded.get(..24).is_some_and(|start| readings[0].contains(start))
 }
@@ -41,23 +43,23 @@ fn no_planted_secret_survives_anywhere() {
     let (mut survivors, mut unsteady) = (Vec::new(), Vec::new());
     let (mut n_kinds, mut n) = (0, 0);
     for seed in 0..3 {
-        let kinds = planted(seed);
+        let kinds = planted_credentials(seed);
         n_kinds = kinds.len();
         for one in &kinds {
             for place in PLACES {
                 // Each by itself: what is known from elsewhere must not be needed.
                 let line = entry(place, &one.text, 0);
-                let (out, _) = clean(line.as_bytes(), Rules::default(), &secrets());
+                let (out, _) = clean(line.as_bytes(), RuleSet::default(), &secrets());
                 let encoded = match place {
                     "base64" | "base64 lines" => base64(&format!("before {} after", one.text), usize::MAX),
                     _ => String::new(),
                 };
                 n += 1;
-                if is_left(&out, one, &encoded) {
+                if is_secret_left(&out, one, &encoded) {
                     let text: String = one.text.chars().take(80).collect();
                     survivors.push(format!("{seed} {} in {place}: {text}", one.kind));
                 }
-                let (twice, again) = clean(&out, Rules::default(), &secrets());
+                let (twice, again) = clean(&out, RuleSet::default(), &secrets());
                 if twice != out || !again.redactions.0.is_empty() {
                     let (twice, out) = (String::from_utf8_lossy(&twice), String::from_utf8_lossy(&out));
                     unsteady.push(format!("{seed} {} in {place}: {out}became {twice}", one.kind));
@@ -74,27 +76,27 @@ fn no_planted_secret_survives_anywhere() {
 fn no_planted_secret_survives_in_files_beside_a_log() {
     let redaction = Redaction::new(secrets());
     let mut survivors = Vec::new();
-    for one in planted(7) {
+    for one in planted_credentials(7) {
         for kind in FILES {
             let bytes = file(kind, &one.text);
-            let mut counts = Redactions::default();
+            let mut counts = RedactionCounts::default();
             let out = redaction.rewrite_file(&bytes, &mut counts).expect("a text").unwrap_or(bytes);
             let text: Vec<u8> = if kind.starts_with("UTF-") {
                 out.iter().copied().filter(|b| *b != 0).collect()
             } else {
                 out.clone()
             };
-            if is_left(&text, &one, "") || counts.0.is_empty() {
+            if is_secret_left(&text, &one, "") || counts.0.is_empty() {
                 survivors.push(format!("{} in {kind}: {}", one.kind, one.text));
             }
-            let again = redaction.rewrite_file(&out, &mut Redactions::default());
+            let again = redaction.rewrite_file(&out, &mut RedactionCounts::default());
             if !matches!(again, Ok(None)) {
                 survivors.push(format!("{} in {kind} changes again", one.kind));
             }
         }
     }
     assert!(survivors.is_empty(), "{} survive:\n{}", survivors.len(), survivors.join("\n"));
-    assert!(redaction.rewrite_file(b"\x80\xff\x00", &mut Redactions::default()).is_err());
+    assert!(redaction.rewrite_file(b"\x80\xff\x00", &mut RedactionCounts::default()).is_err());
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn a_secret_that_was_known_once_is_known_everywhere() {
     let secret = "Zk3vQ8rT1xW5yB7nM2pL4sD6fG9hJ0aC1eR3tY5u";
     let mut log = entry("user text", &format!("aws_secret_access_key = {secret}"), 0);
     log += &entry("assistant text", &format!("I use {secret} now"), 1);
-    let (out, cleaned) = clean(log.as_bytes(), Rules::default(), &secrets());
+    let (out, cleaned) = clean(log.as_bytes(), RuleSet::default(), &secrets());
     assert!(!String::from_utf8_lossy(&out).contains(secret));
     assert_eq!(cleaned.redactions.0.get("aws-secret-key"), Some(&2));
 }
@@ -153,7 +155,7 @@ fn ids_hashes_and_data_stay() {
     let mut changed = Vec::new();
     for text in harmless {
         let line = entry("tool result", text, 0);
-        let (out, _) = clean(line.as_bytes(), Rules::default(), &secrets());
+        let (out, _) = clean(line.as_bytes(), RuleSet::default(), &secrets());
         if out != line.as_bytes() {
             changed.push(String::from_utf8_lossy(&out).into_owned());
         }
@@ -171,48 +173,48 @@ fn a_mark_that_nobody_wrote_protects_nothing() {
         "DB_PASSWORD=\"a1B2c3D4e5F6![REDACTED:password]\"",
         "[REDACTED:password]=a1B2c3D4e5F6!",
     ] {
-        let (out, _) = clean(entry("user text", text, 0).as_bytes(), Rules::default(), &secrets());
+        let (out, _) = clean(entry("user text", text, 0).as_bytes(), RuleSet::default(), &secrets());
         let out = String::from_utf8_lossy(&out).into_owned();
         assert!(!out.contains("a1B2c3D4e5F6"), "{text}: {out}");
-        let (twice, _) = clean(out.as_bytes(), Rules::default(), &secrets());
+        let (twice, _) = clean(out.as_bytes(), RuleSet::default(), &secrets());
         assert_eq!(String::from_utf8_lossy(&twice), out);
     }
 }
 
 #[test]
 fn more_is_secret_and_less_if_asked_for() {
-    let redact = Redact {
-        also: vec![Redact::pattern("ACME-[0-9]+").expect("a pattern")],
-        allow: vec![Redact::pattern("^ghp_0").expect("a pattern")],
+    let redact = RedactOptions {
+        extra: vec![RedactOptions::pattern("ACME-[0-9]+").expect("a pattern")],
+        allow: vec![RedactOptions::pattern("^ghp_0").expect("a pattern")],
         ..secrets()
     };
     let line = entry("user text", &format!("ACME-77 ghp_0{}", "a1B".repeat(12)), 0);
-    let (out, _) = clean(line.as_bytes(), Rules::default(), &redact);
+    let (out, _) = clean(line.as_bytes(), RuleSet::default(), &redact);
     let text = String::from_utf8_lossy(&out);
     assert!(text.contains("[REDACTED:also] ghp_0a1B"), "{text}");
-    assert!(Redact::pattern("(").is_err() && Redact::pattern("a*").is_err());
+    assert!(RedactOptions::pattern("(").is_err() && RedactOptions::pattern("a*").is_err());
 }
 
 #[test]
 fn people_have_other_names_and_always_the_same() {
-    let people = Redact { people: true, ..Redact::default() };
+    let people = RedactOptions { people: true, ..RedactOptions::default() };
     let log = r#"{"type":"mode","cwd":"/home/marianne/app","keys":{"/home/bob/x":1,"bob@corp.io":2}}"#
         .to_owned()
         + "\n"
         + &entry("user text", "in /home/marianne/app I am marianne@laptop: see marianne.x@corp.io", 0)
         + &entry("tool result", "-home-marianne-app and C:\\Users\\marianne\\x by Marianne", 1);
-    let (out, _) = clean(log.as_bytes(), Rules::default(), &people);
+    let (out, _) = clean(log.as_bytes(), RuleSet::default(), &people);
     let text = String::from_utf8_lossy(&out);
     assert!(
         !text.to_lowercase().contains("marianne") && !text.contains("corp.io") && !text.contains("laptop"),
         "{text}"
     );
     assert!(!text.contains("bob"), "{text}");
-    let (twice, _) = clean(&out, Rules::default(), &people);
+    let (twice, _) = clean(&out, RuleSet::default(), &people);
     assert_eq!(String::from_utf8_lossy(&twice), text);
     // A route is nobody's home, and what clients know stays.
     let harmless = entry("user text", "GET /users/text and router(/home) by user", 0);
-    let (out, _) = clean(harmless.as_bytes(), Rules::default(), &people);
+    let (out, _) = clean(harmless.as_bytes(), RuleSet::default(), &people);
     assert_eq!(String::from_utf8_lossy(&out), harmless);
 }
 
@@ -224,14 +226,14 @@ fn what_looks_like_data_is_looked_at() {
     let secret = format!("ghp_{}", "a1B".repeat(12));
     let (out, _) = clean(
         entry("tool result", &format!("{env}T={secret}"), 0).as_bytes(),
-        Rules::of(Level::Light),
+        RuleSet::of(Level::Light),
         &secrets(),
     );
     let text = String::from_utf8_lossy(&out);
     assert!(!text.contains(&secret) && text.contains("SETTING_19="), "{text}");
     let hashes = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n".repeat(12);
     let line = entry("user text", &hashes, 0);
-    let (out, _) = clean(line.as_bytes(), Rules::of(Level::Light), &Redact::default());
+    let (out, _) = clean(line.as_bytes(), RuleSet::of(Level::Light), &RedactOptions::default());
     assert_eq!(String::from_utf8_lossy(&out), line);
 }
 
@@ -243,7 +245,7 @@ fn ids_are_no_secrets_whatever_is_said_of_them() {
             "authToken: toolu_0 and heroku_session_key: 00000000-0000-4000-8000-000000000000",
             1,
         );
-    let (out, _) = clean(log.as_bytes(), Rules::default(), &secrets());
+    let (out, _) = clean(log.as_bytes(), RuleSet::default(), &secrets());
     let text = String::from_utf8_lossy(&out);
     assert!(
         text.contains(r#""id":"toolu_0""#)
@@ -255,7 +257,8 @@ fn ids_are_no_secrets_whatever_is_said_of_them() {
 #[test]
 fn odd_names_and_many_beginnings_are_no_trouble() {
     let odd = r#"{"we\"ird":1,"type":"user","uuid":"a","message":{"role":"user","x\"y":2,"content":"hello"},"z":3}"#;
-    let (out, _) = clean(format!("{odd}\n").as_bytes(), Rules::of(Level::Strong), &Redact::default());
+    let (out, _) =
+        clean(format!("{odd}\n").as_bytes(), RuleSet::of(Level::Strong), &RedactOptions::default());
     assert_eq!(
         String::from_utf8_lossy(&out),
         "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"role\":\"user\",\"content\":\"hello\"}}\n"
@@ -275,14 +278,14 @@ fn odd_names_and_many_beginnings_are_no_trouble() {
         "ICAgICAg",
     ] {
         let many = many.repeat(30_000);
-        clean(entry("user text", &many, 0).as_bytes(), Rules::default(), &secrets());
+        clean(entry("user text", &many, 0).as_bytes(), RuleSet::default(), &secrets());
     }
 }
 
 #[test]
 fn thinking_with_a_secret_goes_as_a_whole() {
     let thinking = r#"{"parentUuid":null,"type":"assistant","uuid":"a","message":{"role":"assistant","id":"m","content":[{"type":"thinking","thinking":"use ghp_012345678901234567890123456789abcdef","signature":"s"},{"type":"text","text":"hello"}]}}"#;
-    let (out, _) = clean(format!("{thinking}\n").as_bytes(), Rules::default(), &secrets());
+    let (out, _) = clean(format!("{thinking}\n").as_bytes(), RuleSet::default(), &secrets());
     let text = String::from_utf8_lossy(&out);
     assert!(text.contains(r#""content":[{"type":"text","text":"hello"}]"#), "{text}");
 }
@@ -304,14 +307,14 @@ fn an_entry_before_its_parent_is_bridged_too() {
     let child = r#"{"parentUuid":"p","type":"assistant","uuid":"b","message":{"role":"assistant","id":"m","content":[{"type":"text","text":"x"}]}}"#;
     let first = r#"{"parentUuid":null,"type":"user","uuid":"a","message":{"role":"user","content":"hello"}}"#;
     let log = format!("{first}\n{child}\n{progress}\n");
-    let (out, _) = clean(log.as_bytes(), Rules::of(Level::Standard), &Redact::default());
+    let (out, _) = clean(log.as_bytes(), RuleSet::of(Level::Standard), &RedactOptions::default());
     assert!(String::from_utf8_lossy(&out).contains(r#"{"parentUuid":"a","type":"assistant""#));
 }
 
 /// 2.0.36 hangs what comes next on a thought if the words behind it have the same time.
 #[test]
 fn words_behind_a_thought_that_goes_stay_on_the_way() {
-    let mut log = rethread_testkit::Log::new(1);
+    let mut log = rethread_testkit::LogBuilder::new(1);
     log.prompt("First");
     let words = serde_json::json!({ "type": "text", "text": "Said after a thought" });
     let thought = serde_json::json!({ "type": "thinking", "thinking": "A thought", "signature": "c2ln" });
@@ -319,12 +322,12 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
     log.back_to(&message[0]);
     log.prompt("Second");
     log.answer("Done");
-    let rules = Rules::from_iter([Rule::Thinking]);
+    let rules = RuleSet::from_iter([Rule::Thinking]);
     let lines = String::from_utf8(log.bytes()).expect("UTF-8");
     let mut lines: Vec<&str> = lines.lines().collect();
     // The same whether the words stand before or behind what comes next.
     for _ in 0..2 {
-        let (out, _) = clean((lines.join("\n") + "\n").as_bytes(), rules, &Redact::default());
+        let (out, _) = clean((lines.join("\n") + "\n").as_bytes(), rules, &RedactOptions::default());
         let text = String::from_utf8(out.clone()).expect("UTF-8");
         let row = |words: &str| -> serde_json::Value {
             let line = text.lines().find(|line| line.contains(words)).expect("it is there");
@@ -332,7 +335,7 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
         };
         assert_eq!(row("Second")["parentUuid"], row("Said after")["uuid"], "{text}");
         assert_eq!(row("Said after")["parentUuid"], row("First")["uuid"], "{text}");
-        assert_eq!(clean(&out, rules, &Redact::default()).0, out);
+        assert_eq!(clean(&out, rules, &RedactOptions::default()).0, out);
         lines.swap(2, 3);
     }
 }
@@ -340,12 +343,17 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
 /// A library of 423 MB that somebody measured, made small: 56 % base64, files that are stored twice.
 #[test]
 fn of_a_hoard_little_is_left() {
-    let log = hoard(7, 8).bytes();
-    let (_, cleaned) = clean(&log, Rules::of(Level::Standard), &Redact::default());
-    let share = |n: u64| n as f64 / cleaned.raw as f64;
+    let log = bulky_session(7, 8).bytes();
+    let (_, cleaned) = clean(&log, RuleSet::of(Level::Standard), &RedactOptions::default());
+    let share = |n: u64| n as f64 / cleaned.bytes_before as f64;
     let base64 = 1.0 - share(cleaned.without_base64());
     assert!((0.5..0.62).contains(&base64), "{base64}");
-    assert!(share(cleaned.cleaned) <= 0.10, "{} is left: {:?}", share(cleaned.cleaned), cleaned.by_rule);
+    assert!(
+        share(cleaned.bytes_after) <= 0.10,
+        "{} is left: {:?}",
+        share(cleaned.bytes_after),
+        cleaned.by_rule
+    );
     for level in Level::ALL {
         check_clean(&log, level).unwrap_or_else(|wrong| panic!("{}: {wrong}", level.name()));
     }

@@ -1,17 +1,23 @@
 //! Clones of sessions of every shape: what must hold of each, and what each recipe does.
 
 use proptest::prelude::*;
-use rethread_edit::{CloneError, Compress, Names, Preset, Reading, Recipe, Renamed, Renaming, Source, Tools};
-use rethread_model::{Client, Reader, Session, resume};
-use rethread_testkit::clones::{
-    self, FROM, LAWS, Law, Made, TO, clone_from_afar, clone_of, is_as_foreseen, recipes,
+use rethread_edit::{
+    ClonePlanError, CloneReading, CompressOptions, IdMap, IdRenamer, Preset, Recipe, RenamedLog,
+    SourceSession, ToolRecipe,
 };
-use rethread_testkit::{DAMAGES, Log, UNSURE, damaged, lines_of, log_of, tries, tries_of};
+use rethread_model::{Client, Reader, Session, resume};
+use rethread_testkit::clone_laws::{
+    self, CLONE_ID, CLONE_LAWS, CloneCase, CloneLaw, SOURCE_ID, check_prediction, clone_by_reading_again,
+    clone_of, recipes,
+};
+use rethread_testkit::{
+    AMBIGUOUS_DAMAGES, DAMAGES, LogBuilder, damaged, lines_of, log_of, named_test_cases, test_cases,
+};
 use serde_json::{Value, json};
 
 /// A step in the making of a session.
 #[derive(Debug, Clone)]
-enum Act {
+enum SessionStep {
     Prompt,
     Answer,
     Think,
@@ -27,36 +33,36 @@ enum Act {
     Queue,
     Agent,
     Fail,
-    Aside,
-    Uneven,
-    Slip,
-    Paper,
+    TextBesideResult,
+    UnevenUsage,
+    ChildOfThinking,
+    Document,
     /// A prompt that was queued, behind so many other attachments, on the path or beside it.
     Queued(usize, bool),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn session_step() -> impl Strategy<Value = SessionStep> {
     prop_oneof![
-        4 => Just(Act::Prompt),
-        4 => Just(Act::Answer),
-        2 => Just(Act::Think),
-        4 => (0usize..3).prop_map(Act::Call),
-        2 => Just(Act::Parallel),
-        1 => (0usize..20).prop_map(Act::Rewind),
-        1 => Just(Act::Compact),
-        1 => Just(Act::Note),
-        1 => Just(Act::Meta),
-        1 => Just(Act::Attach),
-        1 => Just(Act::Progress),
-        1 => Just(Act::Picture),
-        1 => Just(Act::Queue),
-        1 => Just(Act::Agent),
-        1 => Just(Act::Fail),
-        1 => Just(Act::Aside),
-        1 => Just(Act::Uneven),
-        1 => Just(Act::Slip),
-        1 => Just(Act::Paper),
-        2 => (0usize..3, any::<bool>()).prop_map(|(behind, beside)| Act::Queued(behind, beside)),
+        4 => Just(SessionStep::Prompt),
+        4 => Just(SessionStep::Answer),
+        2 => Just(SessionStep::Think),
+        4 => (0usize..3).prop_map(SessionStep::Call),
+        2 => Just(SessionStep::Parallel),
+        1 => (0usize..20).prop_map(SessionStep::Rewind),
+        1 => Just(SessionStep::Compact),
+        1 => Just(SessionStep::Note),
+        1 => Just(SessionStep::Meta),
+        1 => Just(SessionStep::Attach),
+        1 => Just(SessionStep::Progress),
+        1 => Just(SessionStep::Picture),
+        1 => Just(SessionStep::Queue),
+        1 => Just(SessionStep::Agent),
+        1 => Just(SessionStep::Fail),
+        1 => Just(SessionStep::TextBesideResult),
+        1 => Just(SessionStep::UnevenUsage),
+        1 => Just(SessionStep::ChildOfThinking),
+        1 => Just(SessionStep::Document),
+        2 => (0usize..3, any::<bool>()).prop_map(|(behind, beside)| SessionStep::Queued(behind, beside)),
     ]
 }
 
@@ -66,18 +72,18 @@ fn thinking(n: usize) -> Value {
 }
 
 /// Makes a session; the first prompt is always there.
-fn session(acts: &[Act]) -> Log {
-    let mut log = Log::new(1);
+fn session(acts: &[SessionStep]) -> LogBuilder {
+    let mut log = LogBuilder::new(1);
     let mut marks = vec![log.prompt("Prompt number 0, the first of all")];
     for (n, act) in acts.iter().enumerate() {
         log.wait(7);
         let mark = match act {
-            Act::Prompt => log.prompt(&format!("Prompt number {n} of somebody")),
-            Act::Answer => log.answer(&format!("The answer is {n}. It was decided because of `x{n}.rs`.")),
-            Act::Think => {
+            SessionStep::Prompt => log.prompt(&format!("Prompt number {n} of somebody")),
+            SessionStep::Answer => log.answer(&format!("The answer is {n}. It was decided because of `x{n}.rs`.")),
+            SessionStep::Think => {
                 log.message(&[thinking(n), json!({ "type": "text", "text": format!("I thought {n}.") })]).remove(1)
             }
-            Act::Call(tool) => {
+            SessionStep::Call(tool) => {
                 let tool = ["Bash", "Read", "mcp__x__y"][*tool];
                 let command = format!("command {n} with an input that is long enough to be found again");
                 let message = [
@@ -85,53 +91,53 @@ fn session(acts: &[Act]) -> Log {
                     json!({ "type": "tool_use", "id": format!("toolu_{n:06}"), "name": tool, "input": { "command": command } }),
                 ];
                 let mark = log.message(&message).remove(1);
-                let call = rethread_testkit::Call { id: format!("toolu_{n:06}"), mark };
+                let call = rethread_testkit::PendingCall { id: format!("toolu_{n:06}"), uuid: mark };
                 log.result(&call, &format!("Result {n}: {}", "a line of output\n".repeat(n % 40)))
             }
-            Act::Parallel => {
+            SessionStep::Parallel => {
                 let calls = log.calls(&[("Bash", json!({ "command": "one" })), ("Read", json!({ "file_path": "/b" }))]);
                 for call in &calls {
                     log.result(call, &format!("A parallel result of turn {n}, which is some words long"));
                 }
                 log.answer(&format!("Both of {n} are done."))
             }
-            Act::Rewind(to) => {
+            SessionStep::Rewind(to) => {
                 let to = marks[to % marks.len()].clone();
                 log.back_to(&to);
                 log.prompt(&format!("Once more, at {n}"))
             }
-            Act::Compact => log.compact(&format!("Summary {n}")),
-            Act::Note => log.system("informational", &format!("note {n}")),
-            Act::Meta => log.meta(&format!("<system-reminder>hidden {n}</system-reminder>")),
-            Act::Attach => log.entry("attachment", json!({ "attachment": { "type": "date", "date": "2026-01-05" } })),
-            Act::Progress => log.entry("progress", json!({ "data": { "type": "bash_progress", "output": format!("progress {n}") } })),
-            Act::Picture => log.entry(
+            SessionStep::Compact => log.compact(&format!("Summary {n}")),
+            SessionStep::Note => log.system("informational", &format!("note {n}")),
+            SessionStep::Meta => log.meta(&format!("<system-reminder>hidden {n}</system-reminder>")),
+            SessionStep::Attach => log.entry("attachment", json!({ "attachment": { "type": "date", "date": "2026-01-05" } })),
+            SessionStep::Progress => log.entry("progress", json!({ "data": { "type": "bash_progress", "output": format!("progress {n}") } })),
+            SessionStep::Picture => log.entry(
                 "user",
                 json!({ "message": { "role": "user", "content": [
                     { "type": "text", "text": format!("Look at picture {n}") },
                     { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAANSUhEUgAA".repeat(9) } } ] } }),
             ),
-            Act::Queue => {
+            SessionStep::Queue => {
                 let line = json!({ "type": "queue-operation", "operation": "enqueue", "content": format!("queued {n}"),
                     "sessionId": log.session(), "timestamp": "2026-01-05T00:00:00.000Z" });
                 log.raw(&line.to_string());
                 continue;
             }
-            Act::Agent => {
+            SessionStep::Agent => {
                 let call = log.call("Task", &json!({ "prompt": format!("Look for {n}"), "description": "looking" }));
                 log.sidechain(Some("a1b2c3d")).restart();
                 log.prompt(&format!("Look for {n}"));
                 log.answer(&format!("The subagent found {n} behind the kettle"));
-                log.sidechain(None).back_to(&call.mark);
+                log.sidechain(None).back_to(&call.uuid);
                 log.result(&call, &format!("found {n}"))
             }
-            Act::Fail => log.entry(
+            SessionStep::Fail => log.entry(
                 "assistant",
                 json!({ "isApiErrorMessage": true, "message": { "id": format!("err{n}"), "model": "<synthetic>", "role": "assistant",
                     "type": "message", "content": [{ "type": "text", "text": "API Error: 529 overloaded" }], "usage": {} } }),
             ),
             // Words beside a result.
-            Act::Aside => {
+            SessionStep::TextBesideResult => {
                 let call = log.call("Bash", &json!({ "command": format!("aside {n}") }));
                 log.entry(
                     "user",
@@ -142,7 +148,7 @@ fn session(acts: &[Act]) -> Log {
                 log.answer(&format!("Said after {n}."))
             }
             // A document that is read comes in a hidden entry behind the result.
-            Act::Paper => {
+            SessionStep::Document => {
                 let call = log.call("Read", &json!({ "file_path": format!("/papers/{n}.pdf") }));
                 log.result(&call, &format!("PDF file read: /papers/{n}.pdf (295.5KB)"));
                 log.entry(
@@ -153,12 +159,12 @@ fn session(acts: &[Act]) -> Log {
             }
             // What comes next hangs on the thought and not on the words behind it, as 2.0.36 writes it if both have
             // one time.
-            Act::Slip => {
+            SessionStep::ChildOfThinking => {
                 let marks = log.message(&[thinking(n), json!({ "type": "text", "text": format!("Slipped at {n}.") })]);
                 log.back_to(&marks[0]);
                 marks[0].clone()
             }
-            Act::Queued(behind, beside) => {
+            SessionStep::Queued(behind, beside) => {
                 let at = log.tip();
                 for _ in 0..*behind {
                     log.entry("attachment", json!({ "attachment": { "type": "critical_system_reminder", "content": "x" } }));
@@ -170,7 +176,7 @@ fn session(acts: &[Act]) -> Log {
                 mark
             }
             // The rows of one message do not agree on what it cost, and one of them is a failure.
-            Act::Uneven => {
+            SessionStep::UnevenUsage => {
                 let row = |text: &str, usage: Option<u64>| {
                     let mut message = json!({ "id": format!("msg_uneven{n}"), "type": "message", "role": "assistant",
                         "model": "claude-opus-4-6", "content": [{ "type": "text", "text": format!("{text} {n}") }] });
@@ -190,17 +196,17 @@ fn session(acts: &[Act]) -> Log {
 }
 
 /// Makes a plain clone while the log is read.
-fn renamed(bytes: &[u8], id: &str, keep: bool) -> (Vec<u8>, Renamed) {
-    let names = Names::new(id, TO, keep);
+fn rename_streamed(bytes: &[u8], id: &str, keep: bool) -> (Vec<u8>, RenamedLog) {
+    let names = IdMap::new(id, CLONE_ID, keep);
     let mut out = Vec::new();
     let mut put = |piece: &mut Vec<u8>| {
         out.extend_from_slice(piece);
         Ok(())
     };
-    let mut renaming = Renaming::new(&names, &mut put);
+    let mut renaming = IdRenamer::new(&names, &mut put);
     rethread_log::Scanner::default().scan_all(bytes, &mut renaming);
     let renamed = renaming.finish(b"").expect("memory");
-    for (at, name) in &renamed.late {
+    for (at, name) in &renamed.patches {
         let at = usize::try_from(*at).expect("in memory");
         out[at..at + name.len()].copy_from_slice(name);
     }
@@ -208,11 +214,11 @@ fn renamed(bytes: &[u8], id: &str, keep: bool) -> (Vec<u8>, Renamed) {
 }
 
 /// Asks whether a law holds of the clones of a session, by every recipe.
-fn holds(acts: &[Act], law: Law) -> Result<(), TestCaseError> {
+fn check_law(acts: &[SessionStep], law: CloneLaw) -> Result<(), TestCaseError> {
     let log = session(acts);
     let (bytes, id) = (log.bytes(), log.session());
     for (name, recipe) in recipes(&bytes) {
-        let held = Made::new(&bytes, &id, &recipe).and_then(|made| law(&made));
+        let held = CloneCase::new(&bytes, &id, &recipe).and_then(|made| law(&made));
         prop_assert!(held.is_ok(), "{}: {:?}", name, held);
     }
     Ok(())
@@ -222,16 +228,16 @@ macro_rules! laws {
     ($($law:ident)*) => {
         #[test]
         fn every_law_has_a_test() {
-            assert_eq!([$(stringify!($law)),*], LAWS.map(|(name, _)| name));
+            assert_eq!([$(stringify!($law)),*], CLONE_LAWS.map(|(name, _)| name));
         }
 
         $(
             proptest! {
-                #![proptest_config(tries_of(stringify!($law), 60))]
+                #![proptest_config(named_test_cases(stringify!($law), 60))]
 
                 #[test]
-                fn $law(acts in prop::collection::vec(act(), 0..40)) {
-                    holds(&acts, clones::$law)?;
+                fn $law(acts in prop::collection::vec(session_step(), 0..40)) {
+                    check_law(&acts, clone_laws::$law)?;
                 }
             }
         )*
@@ -239,24 +245,25 @@ macro_rules! laws {
 }
 
 laws! {
-    it_is_as_foreseen
-    no_id_of_the_source_remains
-    it_is_the_source_but_for_ids
-    every_client_resumes_it
-    what_is_kept_is_kept_byte_for_byte
-    nothing_removed_remains
-    people_are_heard
+    written_as_predicted
+    no_source_id_remains
+    only_ids_differ
+    all_clients_resume_clone
+    kept_entries_unchanged
+    no_removed_text_remains
+    dialogue_is_kept
     every_prompt_is_sent
-    twice_is_once
+    cloning_is_idempotent
 }
 
 /// Sessions of which a law did not hold once.
 #[test]
 fn what_went_wrong_once_stays_right() {
-    use Act::{
-        Agent, Answer, Aside, Call, Compact, Fail, Note, Progress, Prompt, Queued, Rewind, Slip, Think,
+    use SessionStep::{
+        Agent, Answer, Call, ChildOfThinking, Compact, Fail, Note, Progress, Prompt, Queued, Rewind,
+        TextBesideResult, Think,
     };
-    let sessions: [&[Act]; 15] = [
+    let sessions: [&[SessionStep]; 15] = [
         // A note was all that was left of a branch.
         &[Call(2), Call(0), Note, Rewind(13)],
         // So was one behind a failure, on a branch and on the way, or one before it.
@@ -265,36 +272,36 @@ fn what_went_wrong_once_stays_right() {
         &[Call(0), Note, Fail, Rewind(1)],
         &[Call(0), Note, Think, Rewind(1)],
         // Words beside a result.
-        &[Aside],
+        &[TextBesideResult],
         // What a compaction followed goes, and the nearest words that stay are beside it and not above.
-        &[Call(0), Slip, Call(0), Compact],
-        &[Prompt, Note, Slip, Progress, Compact],
+        &[Call(0), ChildOfThinking, Call(0), Compact],
+        &[Prompt, Note, ChildOfThinking, Progress, Compact],
         // What hung on a thought that goes left its words, before a compaction and on a branch.
-        &[Slip, Prompt, Compact, Prompt],
-        &[Slip, Prompt, Rewind(0)],
+        &[ChildOfThinking, Prompt, Compact, Prompt],
+        &[ChildOfThinking, Prompt, Rewind(0)],
         // What followed a queued prompt goes.
         &[Answer, Queued(1, false), Call(0)],
         &[Call(0), Queued(1, false), Call(1), Call(2)],
-        &[Prompt, Aside, Queued(1, true), Call(0)],
+        &[Prompt, TextBesideResult, Queued(1, true), Call(0)],
         // A queued prompt came beside a result, with the note that it was attached behind.
         &[Call(0), Fail, Queued(1, true), Prompt],
         // Words beside a result that goes hung on a thought that goes.
-        &[Slip, Aside, Rewind(0)],
+        &[ChildOfThinking, TextBesideResult, Rewind(0)],
     ];
-    let broken = |(acts, (name, law)): (&[Act], (&str, Law))| {
-        holds(acts, law).err().map(|error| format!("{name} of {acts:?}: {error}"))
+    let broken = |(acts, (name, law)): (&[SessionStep], (&str, CloneLaw))| {
+        check_law(acts, law).err().map(|error| format!("{name} of {acts:?}: {error}"))
     };
-    let tried = sessions.into_iter().flat_map(|acts| LAWS.map(|law| (acts, law)));
+    let tried = sessions.into_iter().flat_map(|acts| CLONE_LAWS.map(|law| (acts, law)));
     let wrong: Vec<String> = tried.filter_map(broken).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 proptest! {
-    #![proptest_config(tries(60))]
+    #![proptest_config(test_cases(60))]
 
     /// A plain clone that is made while the log is read is the same as one that is made in memory.
     #[test]
-    fn both_ways_to_a_plain_clone_are_one(acts in prop::collection::vec(act(), 0..40), keep: bool, torn: bool) {
+    fn both_ways_to_a_plain_clone_are_one(acts in prop::collection::vec(session_step(), 0..40), keep: bool, torn: bool) {
         let mut log = session(&acts);
         // A parent that stands later in the file, and a line that was cut off.
         let later = "00000001-0000-4000-8000-00000000ffff";
@@ -304,8 +311,8 @@ proptest! {
             log.torn("{\"type\":\"user\",\"uuid\":\"00000001-0000-40");
         }
         let bytes = log.bytes();
-        let (out, renamed) = renamed(&bytes, &log.session(), keep);
-        prop_assert!(!renamed.odd);
+        let (out, renamed) = rename_streamed(&bytes, &log.session(), keep);
+        prop_assert!(!renamed.has_non_uuid_ids);
         let whole = clone_of(&bytes, &log.session(), &Recipe::default(), keep).expect("a clone");
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
     }
@@ -313,20 +320,20 @@ proptest! {
     /// What is damaged is mended in an edited clone, unless nobody is sure of what was meant.
     #[test]
     fn a_clone_of_a_damaged_session_resumes_everywhere(
-        acts in prop::collection::vec(act(), 0..20),
+        acts in prop::collection::vec(session_step(), 0..20),
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 1..3),
     ) {
-        prop_assume!(damages.iter().all(|(_, how)| !UNSURE.contains(how)));
+        prop_assume!(damages.iter().all(|(_, how)| !AMBIGUOUS_DAMAGES.contains(how)));
         let log = session(&acts);
         let id = log.session();
         let bytes = log_of(&damaged(lines_of(&log.bytes()), &damages));
         for (name, recipe) in recipes(&bytes) {
             // There may be nothing left that could be cloned.
-            let Ok(made) = Made::new(&bytes, &id, &recipe) else { continue };
-            let held = clones::every_client_resumes_it(&made).and_then(|()| clones::it_is_as_foreseen(&made));
+            let Ok(made) = CloneCase::new(&bytes, &id, &recipe) else { continue };
+            let held = clone_laws::all_clients_resume_clone(&made).and_then(|()| clone_laws::written_as_predicted(&made));
             prop_assert!(held.is_ok(), "{}: {:?}", name, held);
-            let held = clones::no_id_of_the_source_remains(&made)
-                .and_then(|()| clones::it_is_the_source_but_for_ids(&made));
+            let held = clone_laws::no_source_id_remains(&made)
+                .and_then(|()| clone_laws::only_ids_differ(&made));
             prop_assert!(held.is_ok(), "{}: {:?}", name, held);
         }
     }
@@ -337,7 +344,7 @@ proptest! {
         let text = lines.join("\n").into_bytes();
         for log in [&bytes, &text] {
             for (_, recipe) in recipes(log) {
-                let _ = clone_of(log, FROM, &recipe, false);
+                let _ = clone_of(log, SOURCE_ID, &recipe, false);
             }
         }
     }
@@ -346,7 +353,7 @@ proptest! {
 fn sent(bytes: &[u8], client: Client) -> Vec<String> {
     let session = Session::read(bytes);
     let resumed = resume(&session.facts, client);
-    let wire = Reader::new(&session, bytes).wire(&resumed, client, "");
+    let wire = Reader::new(&session, bytes).wire_messages(&resumed, client, "");
     wire.iter()
         .flat_map(|m| &m.blocks)
         .map(|b| String::from_utf8_lossy(b.json().raw()).into_owned())
@@ -357,18 +364,18 @@ fn rows(bytes: &[u8]) -> Vec<Value> {
     String::from_utf8_lossy(bytes).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-fn made(log: &Log, recipe: &Recipe) -> Vec<u8> {
+fn clone_log(log: &LogBuilder, recipe: &Recipe) -> Vec<u8> {
     clone_of(&log.bytes(), &log.session(), recipe, true).expect("a clone")
 }
 
 fn strip(names: &[&str]) -> Recipe {
     let strip = Some(names.iter().map(|&name| name.to_owned()).collect());
-    Recipe { tools: Tools { strip, ..Tools::default() }, ..Recipe::default() }
+    Recipe { tools: ToolRecipe { strip, ..ToolRecipe::default() }, ..Recipe::default() }
 }
 
 #[test]
 fn a_branch_that_was_left_becomes_a_session() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("First");
     let fork = log.answer("One");
     log.prompt("Left");
@@ -376,7 +383,7 @@ fn a_branch_that_was_left_becomes_a_session() {
     log.back_to(&fork);
     log.prompt("Taken");
     log.answer("Taken on");
-    let bytes = made(&log, &Recipe { path: Some(1), ..Recipe::default() });
+    let bytes = clone_log(&log, &Recipe { path: Some(1), ..Recipe::default() });
     for client in Client::ALL {
         let told = sent(&bytes, client).join(" ");
         assert!(told.contains("Left behind") && !told.contains("Taken"), "{client:?}: {told}");
@@ -385,13 +392,13 @@ fn a_branch_that_was_left_becomes_a_session() {
     assert_eq!(Session::read(&bytes).paths(Client::NEWEST).len(), 1);
     let last = rows(&bytes).pop().expect("a row");
     assert_eq!((last["type"].as_str(), last["lastPrompt"].as_str()), (Some("last-prompt"), Some("Left")));
-    let none = clone_of(&log.bytes(), FROM, &Recipe { path: Some(3), ..Recipe::default() }, true);
-    assert_eq!(none, Err(CloneError::NoPath(3, 2).to_string()));
+    let none = clone_of(&log.bytes(), SOURCE_ID, &Recipe { path: Some(3), ..Recipe::default() }, true);
+    assert_eq!(none, Err(ClonePlanError::NoPath(3, 2).to_string()));
 }
 
 #[test]
 fn what_is_written_twice_under_one_id_can_be_the_end() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let prompt = log.prompt("First");
     log.answer("One");
     let text = String::from_utf8(log.bytes()).expect("UTF-8");
@@ -400,7 +407,7 @@ fn what_is_written_twice_under_one_id_can_be_the_end() {
     log.raw(&again);
     let n = Session::read(&log.bytes()).facts.messages.len();
     for until in 1..=n {
-        let clone = made(&log, &Recipe { until: Some(until), ..Recipe::default() });
+        let clone = clone_log(&log, &Recipe { until: Some(until), ..Recipe::default() });
         let told = sent(&clone, Client::NEWEST).join(" ");
         assert!(told.contains("Edited"), "until {until}, {prompt}: {told}");
     }
@@ -408,12 +415,12 @@ fn what_is_written_twice_under_one_id_can_be_the_end() {
 
 #[test]
 fn bytes_that_were_torn_within_a_line_are_copied() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("First");
     log.torn("{\"type\":\"us");
     log.answer("One");
     let bytes = log.bytes();
-    let (out, renamed) = renamed(&bytes, &log.session(), true);
+    let (out, renamed) = rename_streamed(&bytes, &log.session(), true);
     assert!(!renamed.torn, "the last line is whole");
     assert_eq!(out.len(), bytes.len());
     assert_eq!(out, clone_of(&bytes, &log.session(), &Recipe::default(), true).expect("a clone"));
@@ -421,19 +428,22 @@ fn bytes_that_were_torn_within_a_line_are_copied() {
 
 #[test]
 fn a_document_goes_with_the_call_that_read_it() {
-    let log = session(&[Act::Paper, Act::Answer, Act::Prompt, Act::Answer]);
-    let kept =
-        made(&log, &Recipe { tools: Tools { shorten: Some(10), ..Tools::default() }, ..Recipe::default() });
+    let log =
+        session(&[SessionStep::Document, SessionStep::Answer, SessionStep::Prompt, SessionStep::Answer]);
+    let kept = clone_log(
+        &log,
+        &Recipe { tools: ToolRecipe { shorten: Some(10), ..ToolRecipe::default() }, ..Recipe::default() },
+    );
     assert!(String::from_utf8_lossy(&kept).contains("JVBERi0"), "a document is not shortened");
-    let clone = made(&log, &strip(&["Read"]));
+    let clone = clone_log(&log, &strip(&["Read"]));
     assert!(!String::from_utf8_lossy(&clone).contains("JVBERi0"));
-    let other = made(&log, &strip(&["Bash"]));
+    let other = clone_log(&log, &strip(&["Bash"]));
     assert!(String::from_utf8_lossy(&other).contains("JVBERi0"));
 }
 
 #[test]
 fn a_compaction_stays_behind_the_message_that_it_named() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("First");
     let message = log.message(&[thinking(1), json!({ "type": "text", "text": "Said after a thought" })]);
     log.back_to(&message[0]);
@@ -443,7 +453,7 @@ fn a_compaction_stays_behind_the_message_that_it_named() {
     let n_paths = |bytes: &[u8]| Session::read(bytes).paths(Client::NEWEST).len();
     assert_eq!(n_paths(&log.bytes()), 1);
     for path in [None, Some(1)] {
-        let clone = made(&log, &Recipe { path, strip_thinking: true, ..Recipe::default() });
+        let clone = clone_log(&log, &Recipe { path, strip_thinking: true, ..Recipe::default() });
         assert_eq!(n_paths(&clone), 1, "{}", String::from_utf8_lossy(&clone));
         let boundary = rows(&clone).into_iter().find(|row| row["subtype"] == "compact_boundary");
         assert_eq!(boundary.expect("a boundary")["logicalParentUuid"], message[1].as_str());
@@ -452,27 +462,27 @@ fn a_compaction_stays_behind_the_message_that_it_named() {
 
 #[test]
 fn a_message_with_calls_ends_with_their_results() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let calls = log.calls(&[("Bash", json!({ "command": "a" })), ("Bash", json!({ "command": "b" }))]);
     for call in &calls {
         log.result(call, "done");
     }
     log.answer("Both done");
-    let bytes = made(&log, &Recipe { until: Some(2), ..Recipe::default() });
+    let bytes = clone_log(&log, &Recipe { until: Some(2), ..Recipe::default() });
     let session = Session::read(&bytes);
-    assert_eq!(session.facts.calls.iter().filter(|call| call.result().is_some()).count(), 2);
+    assert_eq!(session.facts.calls.iter().filter(|call| call.first_result().is_some()).count(), 2);
     assert!(!String::from_utf8_lossy(&bytes).contains("Both done"));
-    let first = made(&log, &Recipe { until: Some(1), ..Recipe::default() });
+    let first = clone_log(&log, &Recipe { until: Some(1), ..Recipe::default() });
     assert_eq!(Session::read(&first).facts.calls.len(), 0);
 }
 
 #[test]
 fn calls_go_with_everything_that_belongs_to_them() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Bash", &json!({ "command": "the secret command" }));
-    log.raw(&json!({ "type": "progress", "uuid": "p", "parentUuid": call.mark, "parentToolUseID": call.id, "data": "the secret progress" }).to_string());
+    log.raw(&json!({ "type": "progress", "uuid": "p", "parentUuid": call.uuid, "parentToolUseID": call.id, "data": "the secret progress" }).to_string());
     log.raw(&json!({ "type": "api-request-blob", "hash": "h", "message": "the secret command" }).to_string());
     log.raw(&json!({ "type": "content-replacement", "replacements": [{ "toolUseId": call.id, "replacement": "the secret result" }] }).to_string());
     log.raw(&json!({ "type": "queue-operation", "operation": "enqueue", "content": format!("<tool-use-id>{}</tool-use-id> the secret", call.id) }).to_string());
@@ -480,16 +490,16 @@ fn calls_go_with_everything_that_belongs_to_them() {
     log.entry("attachment", json!({ "attachment": { "type": "hook_success", "toolUseID": call.id, "stdout": "the secret hook" } }));
     log.entry("user", json!({ "isMeta": true, "sourceToolUseID": call.id, "message": { "role": "user", "content": "the secret skill" } }));
     log.answer("Done");
-    let bytes = made(&log, &strip(&[]));
+    let bytes = clone_log(&log, &strip(&[]));
     let text = String::from_utf8_lossy(&bytes);
     assert!(!text.contains("secret"), "{text}");
-    let other = made(&log, &strip(&["Read", "mcp__*"]));
+    let other = clone_log(&log, &strip(&["Read", "mcp__*"]));
     assert!(String::from_utf8_lossy(&other).contains("the secret result"));
 }
 
 #[test]
 fn thinking_goes_where_what_came_before_has_changed() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("One");
     log.message(&[thinking(1), json!({ "type": "text", "text": "A1" })]);
     log.prompt("Two");
@@ -499,20 +509,22 @@ fn thinking_goes_where_what_came_before_has_changed() {
     log.prompt("Three");
     log.message(&[thinking(3), json!({ "type": "text", "text": "A3" })]);
     let held = |recipe: &Recipe| -> Vec<u32> {
-        let text = String::from_utf8_lossy(&made(&log, recipe)).into_owned();
+        let text = String::from_utf8_lossy(&clone_log(&log, recipe)).into_owned();
         (1..=3).filter(|n| text.contains(&format!("thought, number {n},"))).collect()
     };
     assert_eq!(held(&strip(&[])), [1]);
     assert_eq!(held(&strip(&["Read"])), [1, 2, 3], "nothing was removed");
     assert_eq!(held(&Recipe { strip_thinking: true, ..Recipe::default() }), [0; 0]);
-    let condensed =
-        Recipe { compress: Some(Compress { keep: 1, ..Compress::default() }), ..Recipe::default() };
+    let condensed = Recipe {
+        compress: Some(CompressOptions { keep: 1, ..CompressOptions::default() }),
+        ..Recipe::default()
+    };
     assert_eq!(held(&condensed), [3], "a compaction begins a new conversation");
 }
 
 #[test]
 fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     for n in 0..4 {
         log.prompt(&format!("P{n}"));
         if n != 2 {
@@ -521,13 +533,13 @@ fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
         }
         log.answer(&format!("A{n}"));
     }
-    let tools = Tools { keep: Some(2), ..Tools::default() };
-    let bytes = made(&log, &Recipe { tools, ..Recipe::default() });
+    let tools = ToolRecipe { keep: Some(2), ..ToolRecipe::default() };
+    let bytes = clone_log(&log, &Recipe { tools, ..Recipe::default() });
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let kept: Vec<usize> = (0..4).filter(|n| text.contains(&format!("\"r{n} words"))).collect();
     assert_eq!(kept, [1, 3], "turns without calls do not count");
-    let tools = Tools { keep: Some(1), shorten: Some(60), ..Tools::default() };
-    let bytes = made(&log, &Recipe { tools, ..Recipe::default() });
+    let tools = ToolRecipe { keep: Some(1), shorten: Some(60), ..ToolRecipe::default() };
+    let bytes = clone_log(&log, &Recipe { tools, ..Recipe::default() });
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert_eq!(text.matches("characters cut]").count(), 2 * 3, "input, result and its copy of two turns");
     assert!(text.contains(&format!("\"r3 {}\"", "words ".repeat(100))));
@@ -536,26 +548,27 @@ fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
 
 #[test]
 fn texts_are_cut_where_they_stand_whatever_stands_before_the_entry() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("P1");
     let call = log.call("Bash", &json!({ "command": "a \"quoted\" naïve\n".repeat(20) }));
     log.result(&call, &"naïve \"quoted\"\n\ttext 😀 ".repeat(20));
     log.answer("A1");
     let bytes = log.bytes();
-    let recipe = Recipe { tools: Tools { shorten: Some(60), ..Tools::default() }, ..Recipe::default() };
-    let wanted = rows(&clone_of(&bytes, FROM, &recipe, true).expect("a clone"));
+    let recipe =
+        Recipe { tools: ToolRecipe { shorten: Some(60), ..ToolRecipe::default() }, ..Recipe::default() };
+    let wanted = rows(&clone_of(&bytes, SOURCE_ID, &recipe, true).expect("a clone"));
     assert!(wanted.iter().filter(|row| row.to_string().contains("characters cut")).count() == 2);
     for before in [" ", "\t  ", "\0\0\0", "\u{feff}"] {
         let lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
         let odd: Vec<u8> = lines.iter().flat_map(|line| [before.as_bytes(), line].concat()).collect();
-        let clone = clone_of(&odd, FROM, &recipe, true).expect("a clone");
+        let clone = clone_of(&odd, SOURCE_ID, &recipe, true).expect("a clone");
         assert_eq!(rows(&clone), wanted, "{before:?}");
     }
 }
 
 #[test]
 fn of_a_branch_that_lost_its_calls_stays_what_somebody_said() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let first = log.prompt("P1");
     let call = log.call("Bash", &json!({ "command": "ls" }));
     log.result(&call, "R1");
@@ -564,23 +577,23 @@ fn of_a_branch_that_lost_its_calls_stays_what_somebody_said() {
     log.entry("attachment", queued);
     log.back_to(&first);
     log.answer("A1");
-    let clone = made(&log, &strip(&[]));
+    let clone = clone_log(&log, &strip(&[]));
     let text = String::from_utf8(clone).expect("UTF-8");
     assert!(text.contains("also the tests"));
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let first = log.prompt("P1");
     let call = log.call("Bash", &json!({ "command": "ls" }));
     log.result(&call, "R1");
     log.system("informational", "a note");
     log.back_to(&first);
     log.answer("A1");
-    let once = made(&log, &strip(&[]));
+    let once = clone_log(&log, &strip(&[]));
     assert!(!String::from_utf8_lossy(&once).contains("a note"), "it was about the call");
 }
 
 #[test]
 fn older_turns_become_a_compaction() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     for n in 0..6 {
         log.prompt(&format!("Please do number {n}, \"exactly\" so"));
         let call = log.call("Bash", &json!({ "command": format!("cargo test -p part{n}") }));
@@ -589,8 +602,11 @@ fn older_turns_become_a_compaction() {
             "I looked into it. The root cause of {n} was the cache. More words follow here."
         ));
     }
-    let recipe = Recipe { compress: Some(Compress { keep: 2, ..Compress::default() }), ..Recipe::default() };
-    let bytes = made(&log, &recipe);
+    let recipe = Recipe {
+        compress: Some(CompressOptions { keep: 2, ..CompressOptions::default() }),
+        ..Recipe::default()
+    };
+    let bytes = clone_log(&log, &recipe);
     let rows = rows(&bytes);
     assert_eq!(rows[0]["subtype"], "compact_boundary");
     assert_eq!(rows[0]["parentUuid"], Value::Null);
@@ -619,16 +635,19 @@ fn older_turns_become_a_compaction() {
     let last: Vec<&str> = source.lines().rev().take(6).collect();
     let now = String::from_utf8_lossy(&bytes).into_owned();
     for line in last {
-        let cut = line.split_once("\"isSidechain\"").expect("a key").1.replace(&log.session(), TO);
+        let cut = line.split_once("\"isSidechain\"").expect("a key").1.replace(&log.session(), CLONE_ID);
         assert!(now.contains(&cut), "{cut}");
     }
-    let few = Recipe { compress: Some(Compress { keep: 9, ..Compress::default() }), ..Recipe::default() };
-    assert!(!String::from_utf8_lossy(&made(&log, &few)).contains("compact_boundary"));
+    let few = Recipe {
+        compress: Some(CompressOptions { keep: 9, ..CompressOptions::default() }),
+        ..Recipe::default()
+    };
+    assert!(!String::from_utf8_lossy(&clone_log(&log, &few)).contains("compact_boundary"));
 }
 
 #[test]
 fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("The very first wish");
     log.answer("Long ago");
     log.compact("WHAT THE MODEL SUMMED UP ITSELF");
@@ -637,8 +656,8 @@ fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
         log.answer(&"A sentence that says a lot about nothing. ".repeat(60));
     }
     let made_with = |budget| {
-        let compress = Some(Compress { keep: 2, budget, ..Compress::default() });
-        let bytes = made(&log, &Recipe { compress, ..Recipe::default() });
+        let compress = Some(CompressOptions { keep: 2, budget, ..CompressOptions::default() });
+        let bytes = clone_log(&log, &Recipe { compress, ..Recipe::default() });
         rows(&bytes)[1]["message"]["content"].as_str().expect("a text").to_owned()
     };
     let text = made_with(2000);
@@ -651,7 +670,7 @@ fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
 
 #[test]
 fn a_stale_size_of_the_context_is_put_right() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Read", &json!({ "file_path": "/x" }));
     log.result(&call, &"a long file ".repeat(60_000));
@@ -674,43 +693,43 @@ fn a_stale_size_of_the_context_is_put_right() {
 
 #[test]
 fn what_is_cut_can_be_read_again() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Bash", &json!({ "command": "x" }));
     log.result(&call, "the result");
     log.answer("Done");
     let bytes = log.bytes();
-    let source = Source::read(&bytes);
-    let cloned =
-        rethread_edit::clone(&source, &strip(&[]), Names::new(&log.session(), TO, false)).expect("a clone");
-    let removed: Vec<_> = cloned.removed().collect();
+    let source = SourceSession::read(&bytes);
+    let cloned = rethread_edit::plan_clone(&source, &strip(&[]), IdMap::new(&log.session(), CLONE_ID, false))
+        .expect("a clone");
+    let removed: Vec<_> = cloned.removed_entries().collect();
     assert_eq!(removed.iter().map(|entry| entry.message).collect::<Vec<_>>(), [Some(2), Some(3)]);
     for entry in &removed {
-        let again = rethread_edit::Removed::from_line(&entry.to_line()).expect("a line");
+        let again = rethread_edit::RemovedEntry::from_line(&entry.to_line()).expect("a line");
         assert_eq!(again.entry, entry.entry.trim_ascii());
         let text = String::from_utf8_lossy(&entry.entry);
-        assert!(!text.contains(&log.session()) && text.contains(TO), "it has the ids of the clone");
+        assert!(!text.contains(&log.session()) && text.contains(CLONE_ID), "it has the ids of the clone");
     }
 }
 
 #[test]
 fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
     let acts = [
-        Act::Call(0),
-        Act::Answer,
-        Act::Think,
-        Act::Prompt,
-        Act::Call(1),
-        Act::Answer,
-        Act::Compact,
-        Act::Prompt,
-        Act::Answer,
+        SessionStep::Call(0),
+        SessionStep::Answer,
+        SessionStep::Think,
+        SessionStep::Prompt,
+        SessionStep::Call(1),
+        SessionStep::Answer,
+        SessionStep::Compact,
+        SessionStep::Prompt,
+        SessionStep::Answer,
     ];
     let log = session(&acts);
     for (name, recipe) in recipes(&log.bytes()) {
-        let made =
-            clone_from_afar(&log.bytes(), &log.bytes(), &log.session(), &recipe, false).expect("a clone");
-        let foreseen = matches!(made.expect("it is in order").1, Reading::Foreseen(..));
+        let made = clone_by_reading_again(&log.bytes(), &log.bytes(), &log.session(), &recipe, false)
+            .expect("a clone");
+        let foreseen = matches!(made.expect("it is in order").1, CloneReading::Predicted(..));
         // What is added, as a summary or an answer is, nobody has read yet.
         if recipe.compress.is_none() && recipe.until.is_none() {
             assert_eq!(foreseen, !recipe.is_plain(), "{name}");
@@ -720,9 +739,9 @@ fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
 
 #[test]
 fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
-    let id = Log::new(1).session();
+    let id = LogBuilder::new(1).session();
     for prompt in [format!("Look into /x/{id}/tool-results/a.txt"), "Look".to_owned()] {
-        let mut log = Log::new(1);
+        let mut log = LogBuilder::new(1);
         log.prompt(&prompt);
         log.entry(
             "user",
@@ -731,19 +750,31 @@ fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
         log.answer("Nothing is there.");
         for (name, recipe) in recipes(&log.bytes()) {
             let clone = clone_of(&log.bytes(), &id, &recipe, false).expect("a clone");
-            assert_eq!(is_as_foreseen(&log.bytes(), &id, &recipe, false, &clone), Ok(()), "{name}: {prompt}");
+            assert_eq!(
+                check_prediction(&log.bytes(), &id, &recipe, false, &clone),
+                Ok(()),
+                "{name}: {prompt}"
+            );
         }
     }
 }
 
 #[test]
 fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
-    let acts = [Act::Call(0), Act::Answer, Act::Think, Act::Prompt, Act::Call(1), Act::Parallel, Act::Answer];
+    let acts = [
+        SessionStep::Call(0),
+        SessionStep::Answer,
+        SessionStep::Think,
+        SessionStep::Prompt,
+        SessionStep::Call(1),
+        SessionStep::Parallel,
+        SessionStep::Answer,
+    ];
     let log = session(&acts).bytes();
-    let afar = |later: &[u8], recipe: &Recipe| clone_from_afar(&log, later, FROM, recipe, false);
+    let afar = |later: &[u8], recipe: &Recipe| clone_by_reading_again(&log, later, SOURCE_ID, recipe, false);
     for (name, recipe) in &recipes(&log) {
         let (clone, _) = afar(&log, recipe).expect("it is as it was").expect("it is in order");
-        assert_eq!(clone, clone_of(&log, FROM, recipe, false).expect("it can be cloned"));
+        assert_eq!(clone, clone_of(&log, SOURCE_ID, recipe, false).expect("it can be cloned"));
         let more = [&log[..], b"{\"type\":\"user\"}\n"].concat();
         assert_eq!(afar(&more, recipe).expect("it only grew").expect("it is in order").0, clone);
         assert!(afar(&log[..10], recipe).is_err(), "{name}: it is cut off");
@@ -762,26 +793,34 @@ fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
 
 #[test]
 fn a_log_that_must_be_read_as_a_whole_may_change_too() {
-    let acts = [Act::Call(0), Act::Answer, Act::Prompt, Act::Parallel, Act::Answer];
+    let acts = [
+        SessionStep::Call(0),
+        SessionStep::Answer,
+        SessionStep::Prompt,
+        SessionStep::Parallel,
+        SessionStep::Answer,
+    ];
     let log = String::from_utf8(session(&acts).bytes()).expect("UTF-8");
     let scrambled = log.lines().rev().map(|line| format!("{line}\n")).collect::<String>();
     let odd = log.replace("\"00000001-0000-4000-8000-", "\"odd-");
     assert!(
-        clone_from_afar(scrambled.as_bytes(), scrambled.as_bytes(), FROM, &strip(&[]), false)
+        clone_by_reading_again(scrambled.as_bytes(), scrambled.as_bytes(), SOURCE_ID, &strip(&[]), false)
             .is_ok_and(|made| made.is_none())
     );
     for log in [scrambled, odd].map(String::into_bytes) {
         for (name, recipe) in &recipes(&log) {
-            let clone = clone_from_afar(&log, &log, FROM, recipe, false).expect("it is as it was");
+            let clone =
+                clone_by_reading_again(&log, &log, SOURCE_ID, recipe, false).expect("it is as it was");
             assert!(
-                clone_from_afar(&log, &log[..10], FROM, recipe, false).is_ok_and(|made| made.is_none())
+                clone_by_reading_again(&log, &log[..10], SOURCE_ID, recipe, false)
+                    .is_ok_and(|made| made.is_none())
                     == clone.is_none(),
                 "{name}"
             );
             for at in (0..log.len()).step_by(397) {
                 let mut other = log.clone();
                 other[at] ^= 1;
-                let made = clone_from_afar(&log, &other, FROM, recipe, false);
+                let made = clone_by_reading_again(&log, &other, SOURCE_ID, recipe, false);
                 // What must be put in order is not made here.
                 if let (Ok(Some((made, _))), Some((clone, _))) = (made, &clone) {
                     assert!(made == *clone, "{name}: {at}");

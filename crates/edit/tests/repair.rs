@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use rethread_edit::{Compress, Recipe, Repair, repair};
+use rethread_edit::{CompressOptions, Recipe, Repair, repair};
 use rethread_log::Json;
-use rethread_model::{Client, Reader, Session, Sort, What, harm, resume};
-use rethread_testkit::{DAMAGES, Log, clones, damaged, harm_of, lines_of, log_of, tries};
+use rethread_model::{BlockClass, Client, PartOrigin, Reader, Session, harmful_findings, resume};
+use rethread_testkit::{
+    DAMAGES, LogBuilder, clone_laws, damaged, harmful_findings_of, lines_of, log_of, test_cases,
+};
 use serde_json::{Value, json};
 
 /// Prompts, answers with thinking, one call, parallel calls and a last answer.
-fn healthy() -> Log {
-    let mut log = Log::new(1);
+fn healthy() -> LogBuilder {
+    let mut log = LogBuilder::new(1);
     log.prompt("P1");
     log.answer("A1");
     log.wait(60).prompt("P2");
@@ -29,7 +31,7 @@ fn healthy() -> Log {
     log
 }
 
-fn lines(log: &Log) -> Vec<Value> {
+fn lines(log: &LogBuilder) -> Vec<Value> {
     lines_of(&log.bytes())
 }
 
@@ -42,27 +44,31 @@ fn sent(bytes: &[u8], client: Client) -> Vec<String> {
         let of = |key: &str| json.get(key).and_then(Json::as_str).map(std::borrow::Cow::into_owned);
         of("text").or_else(|| of("content")).or_else(|| of("name"))
     };
-    let wire = reader.wire(&resumed, client, "");
+    let wire = reader.wire_messages(&resumed, client, "");
     wire.iter().flat_map(|message| &message.blocks).filter_map(|block| text(block.json())).collect()
 }
 
 /// What every client is told, as it is put together. Newer ones put results first and
 /// calls last.
-fn shape(bytes: &[u8], client: Client) -> Vec<(bool, Vec<What>)> {
+fn sent_parts(bytes: &[u8], client: Client) -> Vec<(bool, Vec<PartOrigin>)> {
     let session = Session::read(bytes);
     let mut told = Vec::new();
     for mut message in resume(&session.facts, client).messages {
-        message.parts.retain(|part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_)));
-        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
+        message
+            .parts
+            .retain(|part| !part.class.is_thinking() && !matches!(part.origin, PartOrigin::Reminder(_)));
+        message
+            .parts
+            .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
         if !message.parts.is_empty() {
-            told.push((message.assistant, message.parts.iter().map(|part| part.what).collect()));
+            told.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
         }
     }
     told
 }
 
 /// What must hold of every repair.
-fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
+fn check_repair(source: &[u8], mended: &Repair) -> Result<(), String> {
     let of =
         |bytes: &[u8]| -> BTreeSet<Vec<u8>> { bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect() };
     let mut allowed = of(source);
@@ -78,14 +84,14 @@ fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
         return Err(format!("changed again: {:?}", again.changes));
     }
     let session = Session::read(&mended.bytes);
-    let harm = harm_of(&session);
+    let harm = harmful_findings_of(&session);
     if !harm.is_empty() && !mended.changes.is_empty() {
         return Err(format!("still: {harm:?}"));
     }
     if !mended.changes.is_empty() {
-        let newest = shape(&mended.bytes, Client::NEWEST);
+        let newest = sent_parts(&mended.bytes, Client::NEWEST);
         for client in Client::ALL {
-            if shape(&mended.bytes, client) != newest {
+            if sent_parts(&mended.bytes, client) != newest {
                 let told = (sent(&mended.bytes, Client::NEWEST), sent(&mended.bytes, client));
                 return Err(format!("{} is told something else: {told:?}", client.version()));
             }
@@ -95,29 +101,29 @@ fn hold(source: &[u8], mended: &Repair) -> Result<(), String> {
 }
 
 #[track_caller]
-fn mended(lines: &[Value]) -> Repair<'static> {
+fn repaired(lines: &[Value]) -> Repair<'static> {
     let bytes = log_of(lines);
     let mended = repair(&bytes);
     assert!(!mended.changes.is_empty(), "nothing was mended");
-    assert_eq!(hold(&bytes, &mended), Ok(()));
+    assert_eq!(check_repair(&bytes, &mended), Ok(()));
     mended.into_owned()
 }
 
-const ALL: [&str; 13] =
+const ALL_TEXTS: [&str; 13] =
     ["P1", "A1", "P2", "R1", "A2", "P3", "PAR0", "PAR1", "A3", "P4", "A4", "Bash", "Bash"];
 
 #[track_caller]
-fn holds_all_but(repair: &Repair, missing: &[&str]) {
+fn assert_sends_all_but(repair: &Repair, missing: &[&str]) {
     for client in Client::ALL {
         let sent = sent(&repair.bytes, client);
-        for text in ALL.iter().filter(|text| !missing.contains(text)) {
+        for text in ALL_TEXTS.iter().filter(|text| !missing.contains(text)) {
             let found = sent.iter().any(|said| said.contains(text));
             assert!(found, "{text} is missing in {}: {sent:?}", client.version());
         }
     }
 }
 
-fn at(lines: &[Value], text: &str) -> usize {
+fn line_with(lines: &[Value], text: &str) -> usize {
     lines.iter().position(|line| line["message"].to_string().contains(text)).expect("it is there")
 }
 
@@ -127,14 +133,14 @@ fn a_healthy_session_stays_as_it_is() {
     let repair = repair(&bytes);
     assert_eq!(repair.changes, []);
     assert_eq!(repair.bytes, bytes);
-    assert!(repair.left.is_empty());
+    assert!(repair.remaining.is_empty());
 }
 
 #[test]
 fn a_lost_line_is_bridged_however_long_ago() {
     let mut lines = lines(&healthy());
-    lines.remove(at(&lines, "\"P3\""));
-    holds_all_but(&mended(&lines), &["P3"]);
+    lines.remove(line_with(&lines, "\"P3\""));
+    assert_sends_all_but(&repaired(&lines), &["P3"]);
 }
 
 #[test]
@@ -143,43 +149,43 @@ fn lost_parents_are_the_entries_before() {
     for line in &mut lines[1..] {
         line["parentUuid"] = Value::Null;
     }
-    holds_all_but(&mended(&lines), &[]);
+    assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 #[test]
 fn a_circle_is_cut() {
     let mut lines = lines(&healthy());
     let last = lines.last().expect("a line")["uuid"].clone();
-    let (second, third) = (at(&lines, "\"P2\""), at(&lines, "\"P1\""));
+    let (second, third) = (line_with(&lines, "\"P2\""), line_with(&lines, "\"P1\""));
     lines[third]["parentUuid"] = last;
     lines[second]["parentUuid"] = lines[second]["uuid"].clone();
-    holds_all_but(&mended(&lines), &[]);
+    assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 #[test]
 fn calls_without_results_are_answered_and_results_without_calls_are_kept() {
     let mut without = lines(&healthy());
-    let gone = at(&without, "\"R1\"");
+    let gone = line_with(&without, "\"R1\"");
     let parent = without[gone]["parentUuid"].clone();
     without[gone + 1]["parentUuid"] = parent;
     without.remove(gone);
-    let repair = mended(&without);
-    holds_all_but(&repair, &["R1"]);
+    let repair = repaired(&without);
+    assert_sends_all_but(&repair, &["R1"]);
     let mut orphan = lines(&healthy());
-    let gone = at(&orphan, "\"ls\"");
+    let gone = line_with(&orphan, "\"ls\"");
     let parent = orphan[gone]["parentUuid"].clone();
     orphan[gone + 1]["parentUuid"] = parent;
     orphan.remove(gone);
-    let repair = mended(&orphan);
-    holds_all_but(&repair, &["Bash"]);
+    let repair = repaired(&orphan);
+    assert_sends_all_but(&repair, &["Bash"]);
 }
 
 #[test]
 fn the_same_call_in_two_messages_is_two_calls() {
     let mut lines = lines(&healthy());
-    let (use_at, result_at) = (at(&lines, "\"ls\""), at(&lines, "\"R1\""));
+    let (use_at, result_at) = (line_with(&lines, "\"ls\""), line_with(&lines, "\"R1\""));
     let id = lines[use_at]["message"]["content"][0]["id"].clone();
-    let other = at(&lines, "\"a\"");
+    let other = line_with(&lines, "\"a\"");
     let theirs = lines[other]["message"]["content"].clone();
     let block =
         theirs.as_array().expect("blocks").iter().position(|b| b["type"] == "tool_use").expect("a call");
@@ -189,7 +195,7 @@ fn the_same_call_in_two_messages_is_two_calls() {
         lines.iter().position(|l| l["message"]["content"][0]["tool_use_id"] == old).expect("answered");
     lines[answer]["message"]["content"][0]["tool_use_id"] = id;
     assert!(use_at < result_at && result_at < other);
-    holds_all_but(&mended(&lines), &[]);
+    assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 #[test]
@@ -198,8 +204,8 @@ fn lines_that_ran_together_are_told_apart() {
     let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').collect();
     bytes.remove(ends[4]);
     let repair = repair(&bytes);
-    assert_eq!(hold(&bytes, &repair), Ok(()));
-    holds_all_but(&repair, &[]);
+    assert_eq!(check_repair(&bytes, &repair), Ok(()));
+    assert_sends_all_but(&repair, &[]);
 }
 
 #[test]
@@ -209,14 +215,14 @@ fn what_no_client_reads_goes() {
     bytes.splice(first..first, b"null\n\0\0\0\n".iter().copied());
     bytes.extend_from_slice(br#"{"parentUuid":"torn","typ"#);
     let repair = repair(&bytes);
-    assert_eq!(hold(&bytes, &repair), Ok(()));
-    holds_all_but(&repair, &[]);
-    assert_eq!(repair.bytes, healthy_in_line(&repair.bytes));
+    assert_eq!(check_repair(&bytes, &repair), Ok(()));
+    assert_sends_all_but(&repair, &[]);
+    assert_eq!(repair.bytes, assert_object_lines(&repair.bytes));
     assert!(!repair.bytes.contains(&0) && repair.bytes.ends_with(b"\n"));
 }
 
 /// The same bytes, if every line is an object.
-fn healthy_in_line(bytes: &[u8]) -> Vec<u8> {
+fn assert_object_lines(bytes: &[u8]) -> Vec<u8> {
     for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
         assert!(serde_json::from_slice::<Value>(line).is_ok_and(|value| value.is_object()));
     }
@@ -230,8 +236,8 @@ fn a_session_in_the_wrong_order_is_turned_round() {
     let bytes = log_of(&lines);
     let repair = repair(&bytes);
     assert!(repair.reordered);
-    assert_eq!(hold(&bytes, &repair), Ok(()));
-    holds_all_but(&repair, &[]);
+    assert_eq!(check_repair(&bytes, &repair), Ok(()));
+    assert_sends_all_but(&repair, &[]);
 }
 
 #[test]
@@ -240,20 +246,20 @@ fn the_log_of_a_subagent_becomes_a_session() {
     for line in &mut lines {
         line["isSidechain"] = json!(true);
     }
-    holds_all_but(&mended(&lines), &[]);
+    assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 #[test]
 fn of_two_entries_with_one_uuid_the_later_one_is_kept_in_the_place_of_the_first() {
     let mut lines = lines(&healthy());
-    let mut copy = lines[at(&lines, "\"A1\"")].clone();
+    let mut copy = lines[line_with(&lines, "\"A1\"")].clone();
     copy["message"]["content"] = json!([{ "type": "text", "text": "A1 again" }]);
     lines.push(copy);
-    holds_all_but(&mended(&lines), &[]);
+    assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 proptest! {
-    #![proptest_config(tries(400))]
+    #![proptest_config(test_cases(400))]
 
     #[test]
     fn what_is_known_at_once_is_what_checking_finds(
@@ -262,10 +268,10 @@ proptest! {
         nameless in prop::option::of(0usize..8),
         notes in prop::collection::vec(0u32..60, 0..5),
     ) {
-        let compress = compress.then(|| Compress { keep: 2, ..Compress::default() });
+        let compress = compress.then(|| CompressOptions { keep: 2, ..CompressOptions::default() });
         let recipe = Recipe { path: Some(1), compress, ..Recipe::default() };
-        let line = clones::clone_of(&log_of(&lines(&healthy())), clones::FROM, &recipe, false).expect("a clone");
-        prop_assert!(harm(&Session::read(&line), &Client::ALL).is_empty());
+        let line = clone_laws::clone_of(&log_of(&lines(&healthy())), clone_laws::SOURCE_ID, &recipe, false).expect("a clone");
+        prop_assert!(harmful_findings(&Session::read(&line), &Client::ALL).is_empty());
         let mut lines = damaged(lines_of(&line), &damages);
         let mut answers = lines.iter_mut().filter(|line| line["type"] == "assistant");
         let blocks = nameless.and_then(|n| answers.nth(n)?["message"]["content"].as_array_mut());
@@ -279,7 +285,7 @@ proptest! {
                 "parentUuid": parent, "isSidechain": false, "timestamp": format!("2027-01-05T00:{minute:02}:00.000Z") }));
             parent = Some(uuid);
         }
-        harm_of(&Session::read(&log_of(&lines)));
+        harmful_findings_of(&Session::read(&log_of(&lines)));
     }
 
     #[test]
@@ -289,12 +295,12 @@ proptest! {
         let lines = damaged(lines(&healthy()), &damages);
         let bytes = log_of(&lines);
         let mended = repair(&bytes);
-        prop_assert_eq!(hold(&bytes, &mended), Ok(()));
+        prop_assert_eq!(check_repair(&bytes, &mended), Ok(()));
         // Nothing that the newest client would have sent is lost; a subagent's entries are not part of it.
         prop_assume!(!lines.iter().any(|line| line["isSidechain"] == true));
         let after = sent(&mended.bytes, Client::NEWEST);
         for text in sent(&bytes, Client::NEWEST) {
-            let known = ALL.iter().find(|known| text.contains(*known));
+            let known = ALL_TEXTS.iter().find(|known| text.contains(*known));
             if let Some(known) = known {
                 prop_assert!(after.iter().any(|said| said.contains(known)), "{} is lost", known);
             }

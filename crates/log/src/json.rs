@@ -44,7 +44,7 @@ impl<'a> Json<'a> {
     }
 
     /// Returns the bytes between the quotes of a string, escapes and all.
-    pub fn inner(self) -> Option<&'a [u8]> {
+    pub fn raw_string(self) -> Option<&'a [u8]> {
         match self.0 {
             [b'"', inner @ .., b'"'] => Some(inner),
             _ => None,
@@ -53,7 +53,7 @@ impl<'a> Json<'a> {
 
     /// Returns the text of a string.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
-        self.inner().map(unescape)
+        self.raw_string().map(unescape)
     }
 
     /// Returns a boolean.
@@ -73,7 +73,7 @@ impl<'a> Json<'a> {
     /// Returns the last member called `key`.
     pub fn get(self, key: &str) -> Option<Self> {
         let mut found = None;
-        self.each(|name, value| {
+        self.for_each_member(|name, value| {
             if name == key.as_bytes() {
                 found = Some(value);
             }
@@ -82,11 +82,11 @@ impl<'a> Json<'a> {
     }
 
     /// Visits the members of an object in their order; none of any other value.
-    pub fn each(self, mut visit: impl FnMut(&[u8], Self)) {
+    pub fn for_each_member(self, mut visit: impl FnMut(&[u8], Self)) {
         if self.is_object() {
             let mut walker = Walker::new(self.0);
             // A broken object gives the members up to the break.
-            let _ = walker.object(0, |walker, key, escaped, at| {
+            let _ = walker.walk_object(0, |walker, key, escaped, at| {
                 let end = walker.value_end(at)?;
                 let value = Json::new(&walker.bytes[at..end]);
                 if escaped {
@@ -104,7 +104,7 @@ impl<'a> Json<'a> {
         let mut items = Vec::new();
         if self.is_array() {
             let mut walker = Walker::new(self.0);
-            let _ = walker.array(0, |walker, at| {
+            let _ = walker.walk_array(0, |walker, at| {
                 let end = walker.value_end(at)?;
                 items.push(Json::new(&walker.bytes[at..end]));
                 Ok(end)

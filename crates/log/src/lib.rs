@@ -9,16 +9,16 @@
 
 mod scan;
 
-mod finds;
 mod json;
 mod line;
 mod names;
+mod parsed_chunk;
 mod read;
 
-pub use finds::Finds;
 pub use json::{Json, unescape};
 pub use line::{BlockSpans, Line, MessageSpans, Span};
-pub use names::{BlockKind, Key, Kind};
+pub use names::{BlockKind, EntryKind, Key};
+pub use parsed_chunk::ParsedChunk;
 #[doc(hidden)]
 pub use read::value_end;
-pub use read::{Content, Defect, DefectKind, Entry, Read, Scanner, Sink, parse_entry, read};
+pub use read::{Defect, DefectKind, Entry, EntryContent, ParsedLog, Scanner, Sink, parse_entry, read};

@@ -5,8 +5,8 @@
 //! whatever we do not know stays where it is.
 
 use crate::json::unescape;
-use crate::names::{BlockKind, Key, Kind, find_name};
-use crate::scan::{Broken, Walker};
+use crate::names::{BlockKind, EntryKind, Key, field_index};
+use crate::scan::{ScanError, Walker};
 
 /// A range of an entry's raw bytes. An empty span means that there is nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,13 +37,13 @@ impl Span {
     }
 
     /// Returns the bytes it covers.
-    pub fn of(self, raw: &[u8]) -> &[u8] {
+    pub fn bytes_in(self, raw: &[u8]) -> &[u8] {
         raw.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
     /// Returns the bytes between the quotes if it covers a string.
     pub fn string_in(self, raw: &[u8]) -> Option<&[u8]> {
-        match self.of(raw) {
+        match self.bytes_in(raw) {
             [b'"', inner @ .., b'"'] => Some(inner),
             _ => None,
         }
@@ -100,7 +100,7 @@ pub struct BlockSpans {
     /// `is_error` of a result.
     pub is_error: Span,
     /// How many bytes of a result's content are images and documents.
-    pub media: u32,
+    pub media_bytes: u32,
 }
 
 /// The parts of one entry. Made once and filled again for every entry, so that reading allocates
@@ -109,7 +109,7 @@ pub struct BlockSpans {
 pub struct Line {
     fields: [Span; Key::ALL.len()],
     /// The entry's type, if we know it.
-    pub kind: Option<Kind>,
+    pub kind: Option<EntryKind>,
     /// The parts of `message`, if there is one and it is an object.
     pub message: Option<MessageSpans>,
     /// The content blocks of `message.content`, if it is a list.
@@ -146,7 +146,7 @@ impl Line {
     /// Tells whether a field is `true`.
     #[inline]
     pub fn flag(&self, key: Key, raw: &[u8]) -> bool {
-        self.field(key).of(raw) == b"true"
+        self.field(key).bytes_in(raw) == b"true"
     }
 
     /// Returns the fields that are there, with where they stand.
@@ -158,7 +158,7 @@ impl Line {
     /// Fills itself with parts that were found before.
     pub(crate) fn fill(
         &mut self,
-        kind: Option<Kind>,
+        kind: Option<EntryKind>,
         message: Option<MessageSpans>,
         fields: &[(Key, Span)],
         blocks: &[BlockSpans],
@@ -183,11 +183,11 @@ impl Line {
     }
 
     /// Fills itself from the object that begins at `at`; returns the index behind it.
-    pub(crate) fn parse(&mut self, raw: &[u8], at: usize) -> Result<(usize, bool), Broken> {
+    pub(crate) fn parse(&mut self, raw: &[u8], at: usize) -> Result<(usize, bool), ScanError> {
         self.clear();
         let mut walker = Walker::new(raw);
-        let end = walker.object(at, |walker, key, escaped, value| {
-            let name = named(key, escaped, find_name);
+        let end = walker.walk_object(at, |walker, key, escaped, value| {
+            let name = lookup_name(key, escaped, field_index);
             let known = name.and_then(|name| Key::ALL.get(name).copied());
             if known == Some(Key::Message) {
                 // Of several keys the last one counts.
@@ -211,15 +211,15 @@ impl Line {
             Ok(end)
         })?;
         let name = self.field(Key::Type).string_in(raw);
-        self.kind = name.and_then(|name| named(name, name.contains(&b'\\'), Kind::from_name));
+        self.kind = name.and_then(|name| lookup_name(name, name.contains(&b'\\'), EntryKind::from_name));
         Ok((end, walker.suspicious))
     }
 
-    fn parse_message(&mut self, walker: &mut Walker<'_>, at: usize) -> Result<usize, Broken> {
+    fn parse_message(&mut self, walker: &mut Walker<'_>, at: usize) -> Result<usize, ScanError> {
         let mut message = MessageSpans::default();
-        let end = walker.object(at, |walker, key, escaped, value| {
+        let end = walker.walk_object(at, |walker, key, escaped, value| {
             let mut nothing = Span::default();
-            let slot = match &*plain(key, escaped) {
+            let slot = match &*unescape_key(key, escaped) {
                 b"role" => &mut message.role,
                 b"id" => &mut message.id,
                 b"model" => &mut message.model,
@@ -228,14 +228,14 @@ impl Line {
                 b"usage" => &mut message.usage,
                 _ => &mut nothing,
             };
-            let content = &*plain(key, escaped) == b"content";
+            let content = &*unescape_key(key, escaped) == b"content";
             if content {
                 self.blocks.clear();
             }
             let end = match walker.bytes.get(value) {
                 Some(b'[') if content => {
                     let blocks = &mut self.blocks;
-                    walker.array(value, |walker, item| {
+                    walker.walk_array(value, |walker, item| {
                         let (block, end) = parse_block(walker, item)?;
                         blocks.push(block);
                         Ok(end)
@@ -257,7 +257,7 @@ impl Line {
     }
 }
 
-fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize), Broken> {
+fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize), ScanError> {
     let mut block = BlockSpans::default();
     if walker.bytes.get(at) != Some(&b'{') {
         // No client writes it, but it is content all the same.
@@ -265,9 +265,9 @@ fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize)
         block.whole = Span::new(at, end);
         return Ok((block, end));
     }
-    let end = walker.object(at, |walker, key, escaped, value| {
+    let end = walker.walk_object(at, |walker, key, escaped, value| {
         let mut nothing = Span::default();
-        let slot = match &*plain(key, escaped) {
+        let slot = match &*unescape_key(key, escaped) {
             b"type" => &mut block.kind_name,
             b"text" | b"thinking" => &mut block.text,
             b"data" => &mut block.text,
@@ -278,8 +278,8 @@ fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize)
             b"source" => &mut block.source,
             b"is_error" => &mut block.is_error,
             b"content" if walker.bytes.get(value) == Some(&b'[') => {
-                let (media, end) = media_in(walker, value)?;
-                block.media = media;
+                let (media, end) = sum_media_bytes(walker, value)?;
+                block.media_bytes = media;
                 block.content = Span::new(value, end);
                 return Ok(end);
             }
@@ -292,18 +292,18 @@ fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize)
     })?;
     block.whole = Span::new(at, end);
     let name = block.kind_name.string_in(walker.bytes).unwrap_or_default();
-    block.kind = named(name, name.contains(&b'\\'), BlockKind::from_name);
+    block.kind = lookup_name(name, name.contains(&b'\\'), BlockKind::from_name);
     Ok((block, end))
 }
 
 /// Steps over the list of a tool result and adds up the sources of its images and documents.
-fn media_in(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), Broken> {
+fn sum_media_bytes(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), ScanError> {
     let mut media = 0;
-    let end = walker.array(at, |walker, item| {
+    let end = walker.walk_array(at, |walker, item| {
         if walker.bytes.get(item) != Some(&b'{') {
             return walker.value_end(item);
         }
-        walker.object(item, |walker, key, _, value| {
+        walker.walk_object(item, |walker, key, _, value| {
             let end = walker.value_end(value)?;
             if key == b"source" {
                 media += u32::try_from(end - value).unwrap_or(u32::MAX);
@@ -316,13 +316,13 @@ fn media_in(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), Broken> 
 
 /// Returns the key's bytes with escapes resolved; keys with escapes are legal and never seen.
 #[inline(always)]
-fn plain(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
+fn unescape_key(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
     if escaped { unescape(key).into_owned().into_bytes().into() } else { key.into() }
 }
 
 #[inline(always)]
-fn named<T>(name: &[u8], escaped: bool, find: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-    find(&plain(name, escaped))
+fn lookup_name<T>(name: &[u8], escaped: bool, find: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    find(&unescape_key(name, escaped))
 }
 
 #[cfg(test)]
@@ -342,23 +342,23 @@ mod tests {
         let raw = r#"{"parentUuid":null,"type":"assistant","message":{"id":"m1","model":"opus","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t1","name":"Bash","input":{"a":[1]}},"odd",{"type":"new"}],"usage":{"input_tokens":3}},"uuid":"u1","brandNew":1}"#;
         let line = parse(raw);
         let raw = raw.as_bytes();
-        assert_eq!(line.kind, Some(Kind::Assistant));
-        assert_eq!(line.field(Key::ParentUuid).of(raw), b"null");
+        assert_eq!(line.kind, Some(EntryKind::Assistant));
+        assert_eq!(line.field(Key::ParentUuid).bytes_in(raw), b"null");
         assert_eq!(line.string(Key::Uuid, raw), Some(&b"u1"[..]));
         let message = line.message.expect("a message");
-        assert_eq!(message.id.of(raw), br#""m1""#);
-        assert_eq!(message.usage.of(raw), br#"{"input_tokens":3}"#);
+        assert_eq!(message.id.bytes_in(raw), br#""m1""#);
+        assert_eq!(message.usage.bytes_in(raw), br#"{"input_tokens":3}"#);
         let kinds: Vec<_> = line.blocks.iter().map(|b| b.kind).collect();
         assert_eq!(kinds, [Some(BlockKind::Thinking), Some(BlockKind::ToolUse), None, None]);
-        assert_eq!(line.blocks[1].input.of(raw), br#"{"a":[1]}"#);
-        assert_eq!(line.unknown.iter().map(|s| s.of(raw)).collect::<Vec<_>>(), [b"brandNew"]);
+        assert_eq!(line.blocks[1].input.bytes_in(raw), br#"{"a":[1]}"#);
+        assert_eq!(line.unknown.iter().map(|s| s.bytes_in(raw)).collect::<Vec<_>>(), [b"brandNew"]);
     }
 
     #[test]
     fn escaped_keys_are_the_same_keys() {
         let raw = r#"{"\u0074ype":"us\u0065r","message":{"\u0063ontent":[{"type":"text","text":"x"}]}}"#;
         let line = parse(raw);
-        assert_eq!(line.kind, Some(Kind::User));
+        assert_eq!(line.kind, Some(EntryKind::User));
         assert_eq!(line.blocks.len(), 1);
     }
 
@@ -375,6 +375,6 @@ mod tests {
         let line = parse(
             r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"},{"type":"image","source":{"data":"AAAA"}}]}]}}"#,
         );
-        assert_eq!(line.blocks[0].media as usize, r#"{"data":"AAAA"}"#.len());
+        assert_eq!(line.blocks[0].media_bytes as usize, r#"{"data":"AAAA"}"#.len());
     }
 }

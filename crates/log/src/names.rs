@@ -96,7 +96,7 @@ spelled! {
 }
 
 /// Envelope fields that are known and not read here; any other is counted as unknown.
-const ALSO_KNOWN: &[&str] = &[
+const OTHER_KNOWN_FIELDS: &[&str] = &[
     "afterUuid",
     "agentColor",
     "agentName",
@@ -219,7 +219,7 @@ const ALSO_KNOWN: &[&str] = &[
 
 spelled! {
     /// The types of entries that clients are known to write.
-    Kind {
+    EntryKind {
         User b"user",
         Assistant b"assistant",
         System b"system",
@@ -274,9 +274,9 @@ spelled! {
     }
 }
 
-impl Kind {
+impl EntryKind {
     /// Tells whether entries of this type stand in the conversation tree.
-    pub fn in_tree(self) -> bool {
+    pub fn is_in_tree(self) -> bool {
         matches!(self, Self::User | Self::Assistant | Self::System | Self::Attachment | Self::Progress)
     }
 }
@@ -304,11 +304,12 @@ spelled! {
 }
 
 /// All known names of fields: those we read, then the others.
-const NAMES: [&str; Key::ALL.len() + ALSO_KNOWN.len()] = {
-    let mut names = [""; Key::ALL.len() + ALSO_KNOWN.len()];
+const FIELD_NAMES: [&str; Key::ALL.len() + OTHER_KNOWN_FIELDS.len()] = {
+    let mut names = [""; Key::ALL.len() + OTHER_KNOWN_FIELDS.len()];
     let mut i = 0;
     while i < names.len() {
-        names[i] = if i < Key::ALL.len() { Key::ALL[i].name() } else { ALSO_KNOWN[i - Key::ALL.len()] };
+        names[i] =
+            if i < Key::ALL.len() { Key::ALL[i].name() } else { OTHER_KNOWN_FIELDS[i - Key::ALL.len()] };
         i += 1;
     }
     names
@@ -320,8 +321,8 @@ const N_SLOTS: usize = 1024;
 const SLOTS: [u8; N_SLOTS] = {
     let mut slots = [0; N_SLOTS];
     let mut i = 0;
-    while i < NAMES.len() {
-        let mut slot = slot_of(NAMES[i].as_bytes());
+    while i < FIELD_NAMES.len() {
+        let mut slot = slot_of(FIELD_NAMES[i].as_bytes());
         while slots[slot] != 0 {
             slot = (slot + 1) % N_SLOTS;
         }
@@ -343,7 +344,7 @@ const fn slot_of(name: &[u8]) -> usize {
 
 /// Tells whether two names are the same; names are short, and a call would cost more than comparing.
 #[inline(always)]
-fn same(a: &[u8], b: &[u8]) -> bool {
+fn names_equal(a: &[u8], b: &[u8]) -> bool {
     let ends8 = |name: &[u8]| Some((*name.first_chunk::<8>()?, *name.last_chunk::<8>()?));
     let ends4 = |name: &[u8]| Some((*name.first_chunk::<4>()?, *name.last_chunk::<4>()?));
     a.len() == b.len()
@@ -356,11 +357,11 @@ fn same(a: &[u8], b: &[u8]) -> bool {
 
 /// Returns the number of a known name.
 #[inline]
-pub(crate) fn find_name(name: &[u8]) -> Option<usize> {
+pub(crate) fn field_index(name: &[u8]) -> Option<usize> {
     let mut slot = slot_of(name);
     loop {
         let i = (SLOTS[slot] as usize).checked_sub(1)?;
-        if same(NAMES[i].as_bytes(), name) {
+        if names_equal(FIELD_NAMES[i].as_bytes(), name) {
             return Some(i);
         }
         slot = (slot + 1) % N_SLOTS;
@@ -373,12 +374,12 @@ mod tests {
 
     #[test]
     fn every_known_name_is_found() {
-        const { assert!(NAMES.len() < 255, "numbers of names fit in a byte") };
-        for (i, name) in NAMES.iter().enumerate() {
-            assert_eq!(find_name(name.as_bytes()), Some(i), "{name}");
+        const { assert!(FIELD_NAMES.len() < 255, "numbers of names fit in a byte") };
+        for (i, name) in FIELD_NAMES.iter().enumerate() {
+            assert_eq!(field_index(name.as_bytes()), Some(i), "{name}");
         }
         for name in ["", "x", "typ", "typeX", "uuidd"] {
-            assert_eq!(find_name(name.as_bytes()), None, "{name}");
+            assert_eq!(field_index(name.as_bytes()), None, "{name}");
         }
     }
 }

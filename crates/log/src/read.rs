@@ -6,14 +6,14 @@
 
 use serde::de::IgnoredAny;
 
-use crate::finds::{Finds, Giving};
 use crate::line::Line;
-use crate::names::Kind;
-use crate::scan::{Broken, Walker};
+use crate::names::EntryKind;
+use crate::parsed_chunk::{EmitContext, ParsedChunk};
+use crate::scan::{ScanError, Walker};
 
 /// What an entry's bytes turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content {
+pub enum EntryContent {
     /// A JSON object: the entry can be parsed into a [`Line`].
     Object,
     /// Nothing but white space.
@@ -37,11 +37,11 @@ pub struct Entry<'a> {
     /// Its bytes, with the line's end if it is the last on its line.
     pub raw: &'a [u8],
     /// What the bytes are.
-    pub content: Content,
+    pub content: EntryContent,
     /// Something else than white space stands on its line before it: an object, torn bytes, NUL bytes.
-    pub behind: bool,
+    pub preceded: bool,
     /// Something else than white space stands on its line behind it.
-    pub before: bool,
+    pub followed: bool,
 }
 
 impl Entry<'_> {
@@ -49,14 +49,21 @@ impl Entry<'_> {
     ///
     /// Returns `false` and leaves `line` empty if the entry is no object.
     pub fn parse(&self, line: &mut Line) -> bool {
-        self.content == Content::Object && line.parse(self.raw, object_start(self.raw)).is_ok()
+        self.content == EntryContent::Object && line.parse(self.raw, object_start(self.raw)).is_ok()
     }
 }
 
 /// Finds the parts of the object that the bytes of one entry hold; leaves `line` empty if there is none.
 pub fn parse_entry(raw: &[u8], line: &mut Line) {
-    let entry =
-        Entry { number: 1, line: 1, offset: 0, raw, content: Content::Object, behind: false, before: false };
+    let entry = Entry {
+        number: 1,
+        line: 1,
+        offset: 0,
+        raw,
+        content: EntryContent::Object,
+        preceded: false,
+        followed: false,
+    };
     entry.parse(line);
 }
 
@@ -148,7 +155,7 @@ pub struct Scanner {
     pub bad_lines: u32,
     parts: Line,
     /// The parts of no object, lent for what holds none.
-    nothing: Line,
+    no_parts: Line,
 }
 
 impl Scanner {
@@ -163,14 +170,14 @@ impl Scanner {
     }
 
     /// Begins somewhere inside of a log, behind its first line.
-    pub(crate) fn inside() -> Self {
+    pub(crate) fn after_first_line() -> Self {
         Self { line: 1, ..Self::default() }
     }
 
     /// Takes what was found in a piece, as if it read it.
-    pub fn take(&mut self, piece: &[u8], finds: &Finds, sink: &mut impl Sink) {
+    pub fn scan_parsed(&mut self, piece: &[u8], finds: &ParsedChunk, sink: &mut impl Sink) {
         let (number, line, offset) = (self.number, self.line, self.offset);
-        finds.give(piece, &mut Giving { number, line, offset, parts: &mut self.parts }, sink);
+        finds.emit_to(piece, &mut EmitContext { number, line, offset, line_buffer: &mut self.parts }, sink);
         self.number += finds.objects;
         self.line += finds.lines;
         self.offset += piece.len() as u64;
@@ -210,8 +217,8 @@ impl Scanner {
         self.line += 1;
         let numbered = self.number;
         let bad = if u32::try_from(raw.len()).is_err() {
-            self.emit(raw, Content::Junk, (false, false), sink);
-            self.defect(sink, DefectKind::TooLong, "line has 4 GiB or more and is not looked into");
+            self.emit(raw, EntryContent::Junk, (false, false), sink);
+            self.report_defect(sink, DefectKind::TooLong, "line has 4 GiB or more and is not looked into");
             true
         } else {
             self.scan_objects(raw, sink)
@@ -220,7 +227,7 @@ impl Scanner {
             self.bad_lines += 1;
         }
         if !clean && simdutf8::basic::from_utf8(raw).is_err() {
-            self.defect(sink, DefectKind::InvalidUtf8, "line is not UTF-8");
+            self.report_defect(sink, DefectKind::InvalidUtf8, "line is not UTF-8");
         }
     }
 
@@ -229,34 +236,34 @@ impl Scanner {
         let mut start = 0;
         loop {
             let rest = &raw[start..];
-            let first = begins_at(rest, self.line == 1 && start == 0);
+            let first = content_start(rest, self.line == 1 && start == 0);
             if first == rest.len() {
-                return self.rest_without_object(rest, start > 0, sink);
+                return self.emit_blank_or_nuls(rest, start > 0, sink);
             }
             let parsed =
-                if rest[first] == b'{' { self.parse_strictly(rest, first) } else { Err(Broken::NotJson) };
+                if rest[first] == b'{' { self.parse_strictly(rest, first) } else { Err(ScanError::NotJson) };
             match parsed {
                 Ok(end) => {
                     let nuls = rest[..first].contains(&0);
-                    let after = begins_at(&rest[end..], false);
+                    let after = content_start(&rest[end..], false);
                     let alone = end + after == rest.len() && !rest[end..].contains(&0);
                     let piece = if alone { rest } else { &rest[..end] };
-                    self.emit(piece, Content::Object, (start > 0 || nuls, !alone), sink);
+                    self.emit(piece, EntryContent::Object, (start > 0 || nuls, !alone), sink);
                     if nuls {
-                        self.defect(sink, DefectKind::NulBytes, "NUL bytes before the entry");
+                        self.report_defect(sink, DefectKind::NulBytes, "NUL bytes before the entry");
                     }
                     if alone {
                         return false;
                     }
                     if rest.get(end + after) == Some(&b'{') {
                         let detail = "line holds more than one object; clients lose all or all but the first";
-                        self.defect(sink, DefectKind::SeveralObjects, detail);
+                        self.report_defect(sink, DefectKind::SeveralObjects, detail);
                     }
                     start += end;
                 }
                 Err(broken) => {
-                    let next = self.entry_behind(rest, first + 1);
-                    self.junk(&rest[..next.unwrap_or(rest.len())], broken, sink);
+                    let next = self.entry_after_torn_bytes(rest, first + 1);
+                    self.emit_junk(&rest[..next.unwrap_or(rest.len())], broken, sink);
                     match next {
                         Some(next) => start += next,
                         None => return true,
@@ -269,46 +276,46 @@ impl Scanner {
     /// Finds the entry that a torn line runs into: one that begins as clients begin them and goes to
     /// the end of the line. A line without an end may still be written to, so nothing is made of its
     /// parts: the numbers of entries never change.
-    fn entry_behind(&mut self, line: &[u8], from: usize) -> Option<usize> {
+    fn entry_after_torn_bytes(&mut self, line: &[u8], from: usize) -> Option<usize> {
         if !line.ends_with(b"\n") || serde_json::from_slice::<IgnoredAny>(line.trim_ascii()).is_ok() {
             return None;
         }
         // Each try costs a pass over the rest of the line, so there are few.
         let starts = memchr::memchr_iter(b'{', &line[from..]).map(|at| from + at);
-        let starts = starts.filter(|&at| begins_like_an_entry(&line[at..])).take(8).collect::<Vec<_>>();
-        let to_the_end = |end: usize| begins_at(&line[end..], false) == line.len() - end;
+        let starts = starts.filter(|&at| looks_like_entry(&line[at..])).take(8).collect::<Vec<_>>();
+        let to_the_end = |end: usize| content_start(&line[end..], false) == line.len() - end;
         starts.into_iter().find(|&at| self.parse_strictly(line, at).is_ok_and(to_the_end))
     }
 
-    fn rest_without_object(&mut self, rest: &[u8], glued: bool, sink: &mut impl Sink) -> bool {
+    fn emit_blank_or_nuls(&mut self, rest: &[u8], glued: bool, sink: &mut impl Sink) -> bool {
         if rest.is_empty() {
             return false;
         }
         let nuls = rest.contains(&0);
-        self.emit(rest, if nuls { Content::Junk } else { Content::Blank }, (glued, false), sink);
+        self.emit(rest, if nuls { EntryContent::Junk } else { EntryContent::Blank }, (glued, false), sink);
         if nuls {
-            self.defect(sink, DefectKind::NulBytes, "NUL bytes instead of an entry");
+            self.report_defect(sink, DefectKind::NulBytes, "NUL bytes instead of an entry");
         }
         nuls
     }
 
-    fn junk(&mut self, piece: &[u8], broken: Broken, sink: &mut impl Sink) {
+    fn emit_junk(&mut self, piece: &[u8], broken: ScanError, sink: &mut impl Sink) {
         let trimmed = piece.trim_ascii();
         if serde_json::from_slice::<IgnoredAny>(trimmed).is_ok() {
-            self.emit(piece, Content::Value, (false, false), sink);
+            self.emit(piece, EntryContent::Value, (false, false), sink);
             let shown = String::from_utf8_lossy(&trimmed[..trimmed.len().min(20)]).into_owned();
-            self.defect(sink, DefectKind::NotObject, &format!("line is `{shown}`, not an object"));
+            self.report_defect(sink, DefectKind::NotObject, &format!("line is `{shown}`, not an object"));
             return;
         }
-        self.emit(piece, Content::Junk, (false, false), sink);
+        self.emit(piece, EntryContent::Junk, (false, false), sink);
         match broken {
-            Broken::CutShort => self.defect(sink, DefectKind::CutShort, "line is cut short"),
-            Broken::NotJson => self.defect(sink, DefectKind::NotJson, "line is not JSON"),
+            ScanError::CutShort => self.report_defect(sink, DefectKind::CutShort, "line is cut short"),
+            ScanError::NotJson => self.report_defect(sink, DefectKind::NotJson, "line is not JSON"),
         }
     }
 
-    fn emit(&mut self, raw: &[u8], content: Content, around: (bool, bool), sink: &mut impl Sink) {
-        let object = content == Content::Object;
+    fn emit(&mut self, raw: &[u8], content: EntryContent, around: (bool, bool), sink: &mut impl Sink) {
+        let object = content == EntryContent::Object;
         self.number += u32::from(object);
         let entry = Entry {
             number: if object { self.number } else { 0 },
@@ -316,22 +323,22 @@ impl Scanner {
             offset: self.offset,
             raw,
             content,
-            behind: around.0,
-            before: around.1,
+            preceded: around.0,
+            followed: around.1,
         };
-        sink.entry(&entry, if object { &self.parts } else { &self.nothing });
+        sink.entry(&entry, if object { &self.parts } else { &self.no_parts });
         self.offset += raw.len() as u64;
     }
 
-    fn defect(&self, sink: &mut impl Sink, kind: DefectKind, detail: &str) {
+    fn report_defect(&self, sink: &mut impl Sink, kind: DefectKind, detail: &str) {
         sink.defect(Defect { line: self.line, kind, detail: detail.to_owned() });
     }
 
     /// Parses the object at `first`; asks a strict parser where the quick one saw something odd.
-    fn parse_strictly(&mut self, raw: &[u8], first: usize) -> Result<usize, Broken> {
+    fn parse_strictly(&mut self, raw: &[u8], first: usize) -> Result<usize, ScanError> {
         let (end, suspicious) = self.parts.parse(raw, first)?;
         if suspicious && serde_json::from_slice::<IgnoredAny>(&raw[first..end]).is_err() {
-            return Err(Broken::NotJson);
+            return Err(ScanError::NotJson);
         }
         Ok(end)
     }
@@ -339,24 +346,24 @@ impl Scanner {
 
 /// Returns where content begins: behind white space, NUL bytes and, at the start of a file, a byte
 /// order mark.
-fn begins_at(bytes: &[u8], first_line: bool) -> usize {
+fn content_start(bytes: &[u8], first_line: bool) -> usize {
     let mark = if first_line && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let rest = &bytes[mark..];
     mark + rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).unwrap_or(rest.len())
 }
 
 /// Entries of the tree begin with their parent, all others with their type.
-fn begins_like_an_entry(bytes: &[u8]) -> bool {
+fn looks_like_entry(bytes: &[u8]) -> bool {
     let kind = || {
         let name = bytes.strip_prefix(br#"{"type":""#)?;
-        Kind::from_name(name.split(|&b| b == b'"').next()?)
+        EntryKind::from_name(name.split(|&b| b == b'"').next()?)
     };
     bytes.starts_with(br#"{"parentUuid":"#) || kind().is_some()
 }
 
 /// A log in memory, read as a whole.
 #[derive(Debug, Default)]
-pub struct Read<'a> {
+pub struct ParsedLog<'a> {
     /// Everything in the file, in order: the `raw` parts joined are the file.
     pub entries: Vec<Entry<'a>>,
     /// What could not be understood.
@@ -364,12 +371,12 @@ pub struct Read<'a> {
 }
 
 /// Reads a log that is in memory.
-pub fn read(bytes: &[u8]) -> Read<'_> {
-    struct Collect<'a> {
+pub fn read(bytes: &[u8]) -> ParsedLog<'_> {
+    struct EntryCollector<'a> {
         bytes: &'a [u8],
-        read: Read<'a>,
+        read: ParsedLog<'a>,
     }
-    impl Sink for Collect<'_> {
+    impl Sink for EntryCollector<'_> {
         fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
             // The entry borrows the scanner's view; take the same bytes from the original.
             let start = usize::try_from(entry.offset).expect("it is in memory");
@@ -381,7 +388,7 @@ pub fn read(bytes: &[u8]) -> Read<'_> {
             self.read.defects.push(defect);
         }
     }
-    let mut collect = Collect { bytes, read: Read::default() };
+    let mut collect = EntryCollector { bytes, read: ParsedLog::default() };
     Scanner::default().scan(bytes, &mut collect);
     collect.read
 }
@@ -405,7 +412,7 @@ mod tests {
         let read = read(log);
         let joined: Vec<u8> = read.entries.iter().flat_map(|e| e.raw).copied().collect();
         assert_eq!(joined, log, "no byte is lost");
-        let objects = read.entries.iter().filter(|e| e.content == Content::Object).count();
+        let objects = read.entries.iter().filter(|e| e.content == EntryContent::Object).count();
         let defects: Vec<_> = read.defects.iter().map(ToString::to_string).collect();
         format!("{} entries, {objects} objects; {}", read.entries.len(), defects.join("; "))
     }
@@ -514,7 +521,7 @@ mod tests {
             let line = parts.concat();
             let strict = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&line).is_ok();
             let read = read(line.as_bytes());
-            let whole = read.entries.len() == 1 && read.entries[0].content == Content::Object;
+            let whole = read.entries.len() == 1 && read.entries[0].content == EntryContent::Object;
             if strict {
                 prop_assert!(whole, "{line}");
             }
@@ -524,16 +531,16 @@ mod tests {
         fn pieces_read_like_the_whole(lines in prop::collection::vec("[{}\"a:, \0]{0,12}", 0..20), cut: prop::sample::Index) {
             let text: String = lines.iter().map(|l| format!("{l}\n")).collect();
             let cut: usize = lines[..cut.index(lines.len() + 1)].iter().map(|l| l.len() + 1).sum();
-            struct Log(String);
-            impl Sink for Log {
+            struct EntryRecorder(String);
+            impl Sink for EntryRecorder {
                 fn entry(&mut self, e: &Entry<'_>, _: &Line) {
                     self.0 += &format!("{} {} {} {:?} {:?}\n", e.number, e.line, e.offset, e.content, e.raw);
                 }
                 fn defect(&mut self, d: Defect) { self.0 += &format!("{d}\n"); }
             }
-            let mut whole = Log(String::new());
+            let mut whole = EntryRecorder(String::new());
             Scanner::default().scan(text.as_bytes(), &mut whole);
-            let mut pieces = Log(String::new());
+            let mut pieces = EntryRecorder(String::new());
             let mut scanner = Scanner::default();
             scanner.scan(&text.as_bytes()[..cut], &mut pieces);
             scanner.scan(&text.as_bytes()[cut..], &mut pieces);

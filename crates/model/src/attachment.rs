@@ -3,17 +3,17 @@
 use rethread_log::{Json, Key, Line};
 
 use crate::client::Client;
-use crate::flags::Flags;
+use crate::flags::EntryFlags;
 
 /// What is known of an attachment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attached {
+pub(crate) struct AttachmentFacts {
     /// Its place in [`SORTS`], or none for a type that is never sent.
-    sort: Option<u8>,
+    type_index: Option<u8>,
     /// There is nothing in it to say.
     empty: bool,
     /// It tells of a change that is none, which 2.1.112 tells nevertheless.
-    hollow: bool,
+    sent_when_empty: bool,
     /// It holds pictures.
     pictures: bool,
     /// How the newest client wrote down what it said of it, if it did.
@@ -24,12 +24,12 @@ pub(crate) struct Attached {
 struct Rendered {
     empty: bool,
     pictures: bool,
-    role: Option<Voice>,
+    role: Option<SenderRole>,
 }
 
 /// As whose words something is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum SenderRole {
     /// In a message of the user.
     User,
     /// Between two turns.
@@ -38,23 +38,24 @@ pub(crate) enum Voice {
 
 /// What a client says of an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Saying {
-    pub(crate) voice: Voice,
+pub(crate) struct AttachmentDelivery {
+    pub(crate) role: SenderRole,
     pub(crate) pictures: bool,
     /// The pictures come in a message of their own.
-    pub(crate) apart: bool,
+    pub(crate) separate_pictures: bool,
 }
 
-impl Saying {
+impl AttachmentDelivery {
     /// Words of the client alone.
-    pub(crate) const PLAIN: Self = Self { voice: Voice::System, pictures: false, apart: false };
+    pub(crate) const SYSTEM_TEXT: Self =
+        Self { role: SenderRole::System, pictures: false, separate_pictures: false };
 }
 
 use Client::{V1_0_128, V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
 
 /// The types that are sent, with the first and the last client that does, and whether the newest
 /// sends them as the user's words.
-const SORTS: &[(&str, Client, Client, bool)] = &[
+const SENT_TYPES: &[(&str, Client, Client, bool)] = &[
     ("account_memory_recall", V2_1_325, V2_1_325, true),
     ("agent_listing_delta", V2_1_112, V2_1_325, false),
     ("agent_mention", V1_0_128, V2_1_325, false),
@@ -156,7 +157,7 @@ pub(crate) const OFFERED_TOOLS: [&str; 23] = [
 ];
 
 /// The tools of 2.1.20.
-pub(crate) const OLD_TOOLS: [&str; 17] = [
+pub(crate) const TOOLS_OF_2_1_20: [&str; 17] = [
     "AskUserQuestion",
     "Bash",
     "Edit",
@@ -180,7 +181,7 @@ pub(crate) const OLD_TOOLS: [&str; 17] = [
 pub(crate) const TASK_TOOLS: [&str; 4] = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
 /// Types that the newest client keeps and never sends.
-const NEVER: [&str; 12] = [
+const NEVER_SENT_TYPES: [&str; 12] = [
     "thinking_drop",
     "tool_results_cut",
     "credential_org",
@@ -195,71 +196,75 @@ const NEVER: [&str; 12] = [
     "pen_mode_exit",
 ];
 
-impl Attached {
+impl AttachmentFacts {
     /// Reads an attachment entry.
-    pub(crate) fn of(line: &Line, raw: &[u8]) -> (Self, Flags) {
-        let attachment = Json::new(line.field(Key::Attachment).of(raw));
-        let kind = attachment.get("type").and_then(Json::inner).unwrap_or_default();
-        let mut flags = Flags::default();
-        let sound = is_sound(attachment, kind);
-        flags.set_if(!sound, Flags::ODD_ATTACHMENT);
+    pub(crate) fn read(line: &Line, raw: &[u8]) -> (Self, EntryFlags) {
+        let attachment = Json::new(line.field(Key::Attachment).bytes_in(raw));
+        let kind = attachment.get("type").and_then(Json::raw_string).unwrap_or_default();
+        let mut flags = EntryFlags::default();
+        let sound = is_well_formed(attachment, kind);
+        flags.set_if(!sound, EntryFlags::MALFORMED_ATTACHMENT);
         let fatal = matches!(kind, b"file" | b"todo_reminder" | b"hook_additional_context");
-        flags.set_if(!attachment.is_object() || !sound && fatal, Flags::FATAL_ATTACHMENT);
-        flags.set_if(kind == b"queued_command", Flags::QUEUED);
-        flags.set_if(kind == b"fork_briefing", Flags::BRIEFING);
-        flags.set_if(kind == b"hook_stopped_continuation", Flags::ENDS_TURN);
-        let never = NEVER.iter().any(|name| name.as_bytes() == kind);
-        let sort = SORTS.iter().position(|(name, ..)| name.as_bytes() == kind);
+        flags.set_if(!attachment.is_object() || !sound && fatal, EntryFlags::FATAL_ATTACHMENT);
+        flags.set_if(kind == b"queued_command", EntryFlags::QUEUED);
+        flags.set_if(kind == b"fork_briefing", EntryFlags::BRIEFING);
+        flags.set_if(kind == b"hook_stopped_continuation", EntryFlags::ENDS_TURN);
+        let never = NEVER_SENT_TYPES.iter().any(|name| name.as_bytes() == kind);
+        let sort = SENT_TYPES.iter().position(|(name, ..)| name.as_bytes() == kind);
         let attached = Self {
-            sort: sort.and_then(|sort| u8::try_from(sort).ok()),
+            type_index: sort.and_then(|sort| u8::try_from(sort).ok()),
             empty: is_empty(attachment, kind),
-            hollow: kind == b"deferred_tools_delta",
+            sent_when_empty: kind == b"deferred_tools_delta",
             pictures: has_pictures(attachment, kind),
-            rendered: if never { None } else { rendered(line, raw) },
+            rendered: if never { None } else { read_rendered(line, raw) },
         };
         (attached, flags)
     }
 
     /// Tells whether it is of this type.
-    pub(crate) fn is(self, name: &str) -> bool {
-        self.sort.is_some_and(|sort| SORTS[sort as usize].0 == name)
+    pub(crate) fn has_type(self, name: &str) -> bool {
+        self.type_index.is_some_and(|sort| SENT_TYPES[sort as usize].0 == name)
     }
 
     /// What a client says of it, if anything.
-    pub(crate) fn said_by(self, client: Client) -> Option<Saying> {
-        let sort = self.sort.map(|sort| &SORTS[sort as usize]);
+    pub(crate) fn delivery_by(self, client: Client) -> Option<AttachmentDelivery> {
+        let sort = self.type_index.map(|sort| &SENT_TYPES[sort as usize]);
         let as_user = sort.is_some_and(|&(_, _, _, as_user)| as_user);
         if client >= V2_1_325
             && let Some(rendered) = self.rendered
         {
-            let own = if as_user { Voice::User } else { Voice::System };
-            let voice = if rendered.pictures { Voice::User } else { rendered.role.unwrap_or(own) };
-            return (!rendered.empty).then_some(Saying { voice, pictures: rendered.pictures, apart: false });
+            let own = if as_user { SenderRole::User } else { SenderRole::System };
+            let voice = if rendered.pictures { SenderRole::User } else { rendered.role.unwrap_or(own) };
+            return (!rendered.empty).then_some(AttachmentDelivery {
+                role: voice,
+                pictures: rendered.pictures,
+                separate_pictures: false,
+            });
         }
         let &(_, since, until, _) = sort.filter(|_| client > V1_0_128)?;
-        let empty = self.empty && !(self.hollow && client == V2_1_112);
+        let empty = self.empty && !(self.sent_when_empty && client == V2_1_112);
         if empty || client < since || client > until {
             return None;
         }
         let pictures = self.pictures && client >= V2_0_77;
         let user = pictures || client >= V2_1_325 && as_user;
-        Some(Saying {
-            voice: if user { Voice::User } else { Voice::System },
+        Some(AttachmentDelivery {
+            role: if user { SenderRole::User } else { SenderRole::System },
             pictures,
-            apart: self.is("file"),
+            separate_pictures: self.has_type("file"),
         })
     }
 }
 
 /// The newest client writes down what it said.
-fn rendered(line: &Line, raw: &[u8]) -> Option<Rendered> {
-    let list = Json::new(line.field(Key::Rendered).of(raw));
+fn read_rendered(line: &Line, raw: &[u8]) -> Option<Rendered> {
+    let list = Json::new(line.field(Key::Rendered).bytes_in(raw));
     let contents: Option<Vec<Json<'_>>> = list.items().map(|item| item.get("content")).collect();
     let contents = contents.filter(|_| list.is_array())?;
-    let is_picture = |item: Json<'_>| item.get("type").and_then(Json::inner) != Some(b"text");
+    let is_picture = |item: Json<'_>| item.get("type").and_then(Json::raw_string) != Some(b"text");
     let role = match line.string(Key::RenderedRole, raw) {
-        Some(b"user") => Some(Voice::User),
-        Some(b"system") => Some(Voice::System),
+        Some(b"user") => Some(SenderRole::User),
+        Some(b"system") => Some(SenderRole::System),
         _ => None,
     };
     let pictures = contents.iter().any(|content| content.items().any(is_picture));
@@ -267,7 +272,7 @@ fn rendered(line: &Line, raw: &[u8]) -> Option<Rendered> {
 }
 
 fn is_empty(attachment: Json<'_>, kind: &[u8]) -> bool {
-    let text = |key: &str| attachment.get(key).and_then(Json::inner).unwrap_or_default();
+    let text = |key: &str| attachment.get(key).and_then(Json::raw_string).unwrap_or_default();
     let none = |key: &str| attachment.get(key).is_none_or(|list| list.items().next().is_none());
     match kind {
         b"queued_command" => {
@@ -285,7 +290,7 @@ fn is_empty(attachment: Json<'_>, kind: &[u8]) -> bool {
 }
 
 fn has_pictures(attachment: Json<'_>, kind: &[u8]) -> bool {
-    let of_kind = |json: Json<'_>, kind: &[u8]| json.get("type").and_then(Json::inner) == Some(kind);
+    let of_kind = |json: Json<'_>, kind: &[u8]| json.get("type").and_then(Json::raw_string) == Some(kind);
     match kind {
         b"queued_command" => {
             attachment.get("prompt").is_some_and(|prompt| prompt.items().any(|item| of_kind(item, b"image")))
@@ -296,7 +301,7 @@ fn has_pictures(attachment: Json<'_>, kind: &[u8]) -> bool {
 }
 
 /// Tells whether the payload has the form that its type asks for; 2.1.325 leaves out what has not.
-fn is_sound(attachment: Json<'_>, kind: &[u8]) -> bool {
+fn is_well_formed(attachment: Json<'_>, kind: &[u8]) -> bool {
     let all = |list: Option<Json<'_>>, fits: fn(Json<'_>) -> bool| {
         list.is_some_and(|list| list.is_array() && list.items().all(fits))
     };
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_fits_its_index() {
-        assert!(SORTS.is_sorted_by_key(|(name, ..)| name));
-        assert!(SORTS.len() < usize::from(u8::MAX));
+        assert!(SENT_TYPES.is_sorted_by_key(|(name, ..)| name));
+        assert!(SENT_TYPES.len() < usize::from(u8::MAX));
     }
 }

@@ -1,6 +1,6 @@
 //! Entries to facts, one pass.
 //!
-//! [`Builder`] takes the entries as the scanner finds them and keeps a small fixed record of each.
+//! [`FactsBuilder`] takes the entries as the scanner finds them and keeps a small fixed record of each.
 //! Merging happens here: entries of one `message.id` are one message with every block once, and a
 //! message replayed under new uuids is the message it repeats.
 
@@ -11,18 +11,23 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 use memchr::memmem::Finder;
 use rethread_log::{
-    BlockKind, BlockSpans, Content, Defect, DefectKind, Entry, Json, Key, Kind, Line, Sink, Span, unescape,
+    BlockKind, BlockSpans, Defect, DefectKind, Entry, EntryContent, EntryKind, Json, Key, Line, Sink, Span,
+    unescape,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attachment::{self, Attached};
-use crate::bytes::Bytes;
+use crate::attachment::{self, AttachmentFacts};
+use crate::byte_counts::ByteCounts;
 use crate::facts::{
-    Block, Call, Checkpoint, Facts, Kept, Message, NONE, Node, Place, Preserved, References, Role, Sort,
+    Block, BlockClass, Checkpoint, EntryLocation, Facts, Message, NONE, Node, PreservedList,
+    PreservedMessages, Role, ToolCall, ToolReferences,
 };
-use crate::flags::Flags;
+use crate::flags::EntryFlags;
 use crate::id::{Time, Uid, fingerprint};
-use crate::prompt::{Author, author_of_entry, author_of_queued, is_aside, is_blank, readable, trim};
+use crate::prompt::{
+    Author, author_of_entry, is_blank, is_typed_command, queued_prompt_text, readable_text,
+    trim_escaped_start,
+};
 use crate::usage::Usage;
 
 /// How many defects are told one by one; a file full of junk is told by their number.
@@ -33,17 +38,17 @@ pub(crate) const MAX_TEXT: usize = 1000;
 
 /// Makes [`Facts`] of a log, entry by entry.
 #[derive(Debug, Default)]
-pub struct Builder {
+pub struct FactsBuilder {
     facts: Facts,
-    kinds: Vec<u32>,
-    block_kinds: [[u32; BlockKind::ALL.len()]; 2],
+    entry_kind_counts: Vec<u32>,
+    block_kind_counts: [[u32; BlockKind::ALL.len()]; 2],
     /// Messages with an id: their numbers, found by the hash of the id.
     messages_by_id: HashTable<u32>,
     messages_by_content: FxHashMap<(Time, u64), u32>,
     /// Calls: their numbers, found by the hash of the id.
     calls_by_id: HashTable<u32>,
     /// Results whose call has not come yet: the node, the block, and the id of the call.
-    waiting: Vec<(u32, u32, Box<str>)>,
+    pending_results: Vec<(u32, u32, Box<str>)>,
     /// The blocks of messages seen so far, to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The text block seen last in a message, to know a grown copy of it.
@@ -58,27 +63,27 @@ pub struct Builder {
 #[derive(Debug)]
 struct LastText {
     message: u32,
-    entry: u32,
+    node: u32,
     len: usize,
-    print: u64,
+    fingerprint: u64,
 }
 
-impl Sink for Builder {
+impl Sink for FactsBuilder {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-        let ends = entry.raw.ends_with(b"\n") || entry.content != Content::Object;
-        self.facts.open_end = (!ends).then_some(entry.line);
+        let ends = entry.raw.ends_with(b"\n") || entry.content != EntryContent::Object;
+        self.facts.unterminated_line = (!ends).then_some(entry.line);
         self.facts.byte_order_mark |= entry.offset == 0 && entry.raw.starts_with(b"\xef\xbb\xbf");
         match entry.content {
-            Content::Object => self.object(entry, line),
-            Content::Blank => self.facts.bytes.envelope += entry.raw.len() as u64,
-            Content::Value => {
+            EntryContent::Object => self.add_object(entry, line),
+            EntryContent::Blank => self.facts.bytes.envelope += entry.raw.len() as u64,
+            EntryContent::Value => {
                 self.facts.bytes.junk += entry.raw.len() as u64;
-                if entry.raw.trim_ascii() == b"null" && self.facts.null_line.is_none() {
-                    self.facts.null_line = Some(self.next_node());
-                    self.facts.null_at = Some(entry.line);
+                if entry.raw.trim_ascii() == b"null" && self.facts.nodes_before_null.is_none() {
+                    self.facts.nodes_before_null = Some(self.next_node());
+                    self.facts.null_line_no = Some(entry.line);
                 }
             }
-            Content::Junk => self.facts.bytes.junk += entry.raw.len() as u64,
+            EntryContent::Junk => self.facts.bytes.junk += entry.raw.len() as u64,
         }
     }
 
@@ -91,7 +96,7 @@ impl Sink for Builder {
     }
 }
 
-impl Builder {
+impl FactsBuilder {
     /// Begins with room for a log of so many bytes.
     pub fn for_size(bytes: u64) -> Self {
         // An entry has some 2,500 bytes on average; a log of shorter ones grows the tables.
@@ -99,13 +104,13 @@ impl Builder {
         let mut builder = Self::default();
         let facts = &mut builder.facts;
         facts.nodes.reserve(n);
-        facts.places.reserve(n);
+        facts.locations.reserve(n);
         facts.messages.reserve(n);
         facts.blocks.reserve(n + n / 2);
         facts.block_starts.reserve(n);
         facts.calls.reserve(n / 2);
-        facts.uses.reserve(n / 2);
-        facts.answers.reserve(n / 2);
+        facts.call_sites.reserve(n / 2);
+        facts.result_sites.reserve(n / 2);
         facts.call_ids.reserve(16 * n);
         facts.by_uid.reserve(n, |_| 0);
         builder.messages_by_id.reserve(n / 2, |_| 0);
@@ -119,31 +124,37 @@ impl Builder {
         u32::try_from(self.facts.nodes.len()).unwrap_or(NONE)
     }
 
-    fn object(&mut self, entry: &Entry<'_>, line: &Line) {
+    fn add_object(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
-        self.facts.places.push(Place {
+        self.facts.locations.push(EntryLocation {
             offset: entry.offset,
             len: u32::try_from(raw.len()).unwrap_or(u32::MAX),
             line: entry.line,
         });
         self.count_type(line, raw);
-        self.facts.bytes.add(Bytes::of(line, raw));
+        self.facts.bytes.add(ByteCounts::of_entry(line, raw));
         self.count_names(line, raw);
         // A title or checkpoint stays what it is, whatever id it carries.
         let metadata = matches!(
             line.kind,
-            Some(Kind::CustomTitle | Kind::AiTitle | Kind::Summary | Kind::LastPrompt | Kind::ContinuedIn)
+            Some(
+                EntryKind::CustomTitle
+                    | EntryKind::AiTitle
+                    | EntryKind::Summary
+                    | EntryKind::LastPrompt
+                    | EntryKind::ContinuedIn
+            )
         );
         if metadata {
-            self.metadata(line, raw);
+            self.add_metadata(line, raw);
         } else if let Some(uuid) = line.string(Key::Uuid, raw).filter(|uuid| !uuid.is_empty()) {
-            let usual = Uid::of_uuid(uuid);
-            self.tree_entry(entry, line, usual.unwrap_or_else(|| Uid::new(uuid)), usual.is_some());
-        } else if line.kind.is_some_and(Kind::in_tree) {
+            let usual = Uid::from_canonical_uuid(uuid);
+            self.add_tree_entry(entry, line, usual.unwrap_or_else(|| Uid::new(uuid)), usual.is_some());
+        } else if line.kind.is_some_and(EntryKind::is_in_tree) {
             // Nothing can hang on it, but it was said: it gets an id that no entry can name.
-            let detail = format!("{} entry without a uuid", line.kind.map_or("", Kind::name));
+            let detail = format!("{} entry without a uuid", line.kind.map_or("", EntryKind::name));
             let uid = Uid::new(format!("entry {}\0", entry.number).as_bytes());
-            self.tree_entry(entry, line, uid, false);
+            self.add_tree_entry(entry, line, uid, false);
             self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
         }
     }
@@ -151,8 +162,8 @@ impl Builder {
     fn count_type(&mut self, line: &Line, raw: &[u8]) {
         match line.kind {
             Some(kind) => {
-                self.kinds.resize(Kind::ALL.len(), 0);
-                self.kinds[kind as usize] += 1;
+                self.entry_kind_counts.resize(EntryKind::ALL.len(), 0);
+                self.entry_kind_counts[kind as usize] += 1;
             }
             None => {
                 let name = line.string(Key::Type, raw).map_or("(none)".into(), unescape);
@@ -160,7 +171,7 @@ impl Builder {
             }
         }
         for span in &line.unknown {
-            count_bounded(&mut self.facts.unknown_fields, &unescape(span.of(raw)));
+            count_bounded(&mut self.facts.unknown_fields, &unescape(span.bytes_in(raw)));
         }
     }
 
@@ -170,14 +181,14 @@ impl Builder {
             (Key::Version, &mut facts.versions),
             (Key::SessionId, &mut facts.session_ids),
             (Key::Cwd, &mut facts.cwds),
-            (Key::GitBranch, &mut facts.branches),
+            (Key::GitBranch, &mut facts.git_branches),
             (Key::Entrypoint, &mut facts.entrypoints),
         ] {
             if let Some(name) = line.string(key, raw) {
                 names.count(name);
             }
         }
-        if line.kind == Some(Kind::System)
+        if line.kind == Some(EntryKind::System)
             && let Some(subtype) = line.string(Key::Subtype, raw)
         {
             facts.subtypes.count(subtype);
@@ -185,43 +196,43 @@ impl Builder {
     }
 
     /// Takes an entry without a uuid: titles, checkpoints and the like.
-    fn metadata(&mut self, line: &Line, raw: &[u8]) {
-        let text = |key| line.string(key, raw).map(kept_text);
+    fn add_metadata(&mut self, line: &Line, raw: &[u8]) {
+        let text = |key| line.string(key, raw).map(clip_text);
         let after = self.next_node();
         let facts = &mut self.facts;
         match line.kind {
-            Some(Kind::CustomTitle) => facts.custom_title = text(Key::CustomTitle),
-            Some(Kind::AiTitle) => facts.ai_title = text(Key::AiTitle),
-            Some(Kind::Summary) => {
+            Some(EntryKind::CustomTitle) => facts.custom_title = text(Key::CustomTitle),
+            Some(EntryKind::AiTitle) => facts.ai_title = text(Key::AiTitle),
+            Some(EntryKind::Summary) => {
                 if let (Some(leaf), Some(summary)) = (line.string(Key::LeafUuid, raw), text(Key::Summary)) {
                     facts.summaries.push((Uid::new(leaf), summary));
                 }
             }
-            Some(Kind::LastPrompt) => facts.checkpoints.push(Checkpoint {
-                leaf: match line.field(Key::LeafUuid).of(raw) {
+            Some(EntryKind::LastPrompt) => facts.checkpoints.push(Checkpoint {
+                leaf: match line.field(Key::LeafUuid).bytes_in(raw) {
                     b"" => None,
-                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, named_id)),
+                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, uid_or_none)),
                 },
-                null: line.field(Key::LeafUuid).of(raw) == b"null",
+                leaf_is_null: line.field(Key::LeafUuid).bytes_in(raw) == b"null",
                 explicit: line.flag(Key::Explicit, raw),
                 rewound: line.flag(Key::Rewound, raw),
-                cut: match line.field(Key::CutUuid).of(raw) {
+                cut: match line.field(Key::CutUuid).bytes_in(raw) {
                     b"" => None,
-                    _ => Some(line.string(Key::CutUuid, raw).map_or(Uid::NONE, named_id)),
+                    _ => Some(line.string(Key::CutUuid, raw).map_or(Uid::NONE, uid_or_none)),
                 },
-                after,
+                nodes_before: after,
             }),
-            Some(Kind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
+            Some(EntryKind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
             _ => {}
         }
     }
 
-    fn tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid, usual: bool) {
+    fn add_tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid, usual: bool) {
         let raw = entry.raw;
         let time = line.string(Key::Timestamp, raw).map_or(Time::NONE, Time::parse);
         if !time.is_none() {
-            let (first, last) = self.facts.span.unwrap_or((time, time));
-            self.facts.span = Some((first.min(time), last.max(time)));
+            let (first, last) = self.facts.time_span.unwrap_or((time, time));
+            self.facts.time_span = Some((first.min(time), last.max(time)));
         }
         let index = self.next_node();
         let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(NONE);
@@ -238,78 +249,78 @@ impl Builder {
             time,
             entry: entry.number,
             message: NONE,
-            flags: Flags::default(),
+            flags: EntryFlags::default(),
             model: u16::MAX,
             role: match line.kind {
-                Some(Kind::User) => Role::User,
-                Some(Kind::Assistant) => Role::Assistant,
-                Some(Kind::System) => Role::System,
-                Some(Kind::Attachment) => Role::Attachment,
-                Some(Kind::Progress) => Role::Progress,
+                Some(EntryKind::User) => Role::User,
+                Some(EntryKind::Assistant) => Role::Assistant,
+                Some(EntryKind::System) => Role::System,
+                Some(EntryKind::Attachment) => Role::Attachment,
+                Some(EntryKind::Progress) => Role::Progress,
                 _ => Role::Other,
             },
         };
         let flags = &mut node.flags;
-        flags.set_if(line.flag(Key::IsSidechain, raw), Flags::SIDECHAIN);
-        flags.set_if(!line.field(Key::IsSidechain).is_empty(), Flags::SIDE_KEY);
-        flags.set_if(line.flag(Key::IsMeta, raw), Flags::META);
-        flags.set_if(entry.behind, Flags::BEHIND);
-        flags.set_if(entry.before, Flags::BEFORE);
-        flags.set_if(line.flag(Key::IsVirtual, raw), Flags::VIRTUAL);
-        flags.set_if(!line.field(Key::ParentUuid).is_empty(), Flags::PARENT_KEY);
-        flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), Flags::NO_UUID);
-        flags.set_if(usual, Flags::UUID);
+        flags.set_if(line.flag(Key::IsSidechain, raw), EntryFlags::SIDECHAIN);
+        flags.set_if(!line.field(Key::IsSidechain).is_empty(), EntryFlags::SIDECHAIN_KEY);
+        flags.set_if(line.flag(Key::IsMeta, raw), EntryFlags::META);
+        flags.set_if(entry.preceded, EntryFlags::PRECEDED);
+        flags.set_if(entry.followed, EntryFlags::FOLLOWED);
+        flags.set_if(line.flag(Key::IsVirtual, raw), EntryFlags::VIRTUAL);
+        flags.set_if(!line.field(Key::ParentUuid).is_empty(), EntryFlags::PARENT_KEY);
+        flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), EntryFlags::NO_UUID);
+        flags.set_if(usual, EntryFlags::CANONICAL_UUID);
         if flags.is_sidechain()
             && let Some(agent) = line.string(Key::AgentId, raw)
         {
             self.facts.agent_ids.count(agent);
         }
         match node.role {
-            Role::User => self.user_entry(entry, line, index, &mut node),
-            Role::Assistant => self.assistant_entry(entry, line, index, &mut node),
-            Role::System => self.system_entry(line, raw, index, &mut node),
+            Role::User => self.add_user_entry(entry, line, index, &mut node),
+            Role::Assistant => self.add_assistant_entry(entry, line, index, &mut node),
+            Role::System => self.add_system_entry(line, raw, index, &mut node),
             Role::Attachment => {
-                let attachment = Json::new(line.field(Key::Attachment).of(raw));
-                let (attached, flags) = Attached::of(line, raw);
+                let attachment = Json::new(line.field(Key::Attachment).bytes_in(raw));
+                let (attached, flags) = AttachmentFacts::read(line, raw);
                 node.flags.set(flags);
                 self.facts.attachments.insert(index, attached);
                 if flags.is_queued_prompt() {
-                    self.queued_prompt(attachment, index, &mut node);
+                    self.add_queued_prompt(attachment, index, &mut node);
                 }
-                if let Some(id) = attachment.get("toolUseID").and_then(Json::inner)
-                    && let Some(call) = self.call_of(&call_id(id))
+                if let Some(id) = attachment.get("toolUseID").and_then(Json::raw_string)
+                    && let Some(call) = self.find_call(&clip_call_id(id))
                 {
-                    self.facts.attached.insert(index, call);
+                    self.facts.attachment_calls.insert(index, call);
                 }
             }
             Role::Progress => {
                 // The type is the first key of `data` in every version that writes these.
-                let data = line.field(Key::Data).of(raw);
+                let data = line.field(Key::Data).bytes_in(raw);
                 let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
-                node.flags.set_if(of_tool, Flags::TOOL_PROGRESS);
+                node.flags.set_if(of_tool, EntryFlags::TOOL_PROGRESS);
             }
             Role::Other => {}
         }
         if self.facts.forked_from.is_none() && !line.field(Key::ForkedFrom).is_empty() {
-            let from = Json::new(line.field(Key::ForkedFrom).of(raw));
+            let from = Json::new(line.field(Key::ForkedFrom).bytes_in(raw));
             self.facts.forked_from =
                 from.get("sessionId").and_then(Json::as_str).map(std::borrow::Cow::into_owned);
         }
         if !line.field(Key::RetractedMessageUuids).is_empty() {
-            let uuids = Json::new(line.field(Key::RetractedMessageUuids).of(raw));
-            let uuids = uuids.items().filter_map(Json::inner).map(Uid::new).collect();
+            let uuids = Json::new(line.field(Key::RetractedMessageUuids).bytes_in(raw));
+            let uuids = uuids.items().filter_map(Json::raw_string).map(Uid::new).collect();
             self.facts.retracted.insert(index, uuids);
         }
         if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
             let source = Uid::new(source);
             if source != node.parent {
-                self.facts.sources.insert(index, source);
+                self.facts.source_assistants.insert(index, source);
             }
         }
         self.facts.nodes.push(node);
         let Facts { nodes, by_uid, .. } = &mut self.facts;
         let id_of = |&node: &u32| nodes[node as usize].uid;
-        match by_uid.entry(uid.hash(), |node| id_of(node) == uid, |node| id_of(node).hash()) {
+        match by_uid.entry(uid.table_hash(), |node| id_of(node) == uid, |node| id_of(node).table_hash()) {
             Slot::Vacant(slot) => {
                 slot.insert(index);
             }
@@ -324,66 +335,66 @@ impl Builder {
 
     /// The parent is mostly the entry before, whose id is known.
     fn parent_id(&self, parent: &[u8]) -> Uid {
-        if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { named_id(parent) }
+        if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { uid_or_none(parent) }
     }
 
-    fn incomplete(&mut self, entry: &Entry<'_>, what: &str) {
+    fn report_no_message(&mut self, entry: &Entry<'_>, what: &str) {
         let detail = format!("{what} entry without a message");
         self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
     }
 
-    fn user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+    fn add_user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
         let raw = entry.raw;
         let Some(message) = line.message else {
-            node.flags.set(Flags::NO_MESSAGE);
-            return self.incomplete(entry, "user");
+            node.flags.set(EntryFlags::NO_MESSAGE);
+            return self.report_no_message(entry, "user");
         };
-        let content = message.content.of(raw);
-        note_content(content, line, &mut node.flags);
-        note_blocks(&line.blocks, raw, &mut node.flags);
+        let content = message.content.bytes_in(raw);
+        set_content_flags(content, line, &mut node.flags);
+        set_block_flags(&line.blocks, raw, &mut node.flags);
         if let Some(text) = message.content.string_in(raw) {
-            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+            node.flags.set(if is_blank(text) { EntryFlags::BLANK } else { EntryFlags::TEXT });
         }
 
-        let replayed = self.user_message(content, index, node);
+        let replayed = self.assign_user_message(content, index, node);
 
-        self.plain_block(message.content, raw);
+        self.add_string_content(message.content, raw);
         for block in &line.blocks {
             let at = self.facts.blocks.len();
             self.facts.blocks.push(block_fact(block, raw));
             if block.kind == Some(BlockKind::ToolResult)
                 && let Some(id) = block.id.string_in(raw)
             {
-                self.result(index, at, id, line, raw);
+                self.add_result(index, at, id, line, raw);
             }
         }
         if !replayed {
             if message.content.string_in(raw).is_some() {
-                self.block_kinds[0][BlockKind::Text as usize] += 1;
+                self.block_kind_counts[0][BlockKind::Text as usize] += 1;
             }
             for block in &line.blocks {
                 self.count_block(false, block, raw);
             }
         }
 
-        node.flags.set_if(line.flag(Key::IsCompactSummary, raw), Flags::SUMMARY);
-        note_user(line, raw, &mut node.flags);
+        node.flags.set_if(line.flag(Key::IsCompactSummary, raw), EntryFlags::SUMMARY);
+        set_user_flags(line, raw, &mut node.flags);
         if node.flags.has_result() {
             return;
         }
         let (author, words) = author_of_entry(line, raw);
         match author {
-            Author::Summary => node.flags.set(Flags::SUMMARY),
+            Author::Summary => node.flags.set(EntryFlags::SUMMARY),
             Author::Command => {
-                node.flags.set(Flags::COMMAND);
-                node.flags.set_if(is_aside(words), Flags::ASIDE);
+                node.flags.set(EntryFlags::COMMAND);
+                node.flags.set_if(is_typed_command(words), EntryFlags::TYPED_COMMAND);
             }
-            Author::Interrupt => node.flags.set(Flags::INTERRUPT),
-            Author::Human | Author::Lead | Author::Notice | Author::Nobody => {}
+            Author::Interrupt => node.flags.set(EntryFlags::INTERRUPT),
+            Author::Human | Author::TeamLead | Author::Notice | Author::Nobody => {}
         }
         let flags = node.flags;
         if flags.is_sidechain() && node.parent.is_none() {
-            self.facts.side_roots.push((index, fingerprint(&[words])));
+            self.facts.sidechain_roots.push((index, fingerprint(&[words])));
         }
         let slot = match author {
             Author::Human if flags.is_sidechain() => Some(&mut self.facts.first_task),
@@ -391,31 +402,31 @@ impl Builder {
             _ => None,
         };
         if let Some(slot) = slot.filter(|slot| slot.is_none() && !flags.is_meta()) {
-            *slot = Some(readable(&kept_text(words)).into_owned()).filter(|words| !words.is_empty());
+            *slot = Some(readable_text(&clip_text(words)).into_owned()).filter(|words| !words.is_empty());
         }
         let asked = match author {
-            Author::Human => came_from_a_person(line, raw),
+            Author::Human => is_from_human(line, raw),
             // The lead of a team gives tasks in a person's place.
-            Author::Lead => true,
+            Author::TeamLead => true,
             _ => false,
         };
         if asked && !flags.is_meta() && !flags.is_summary() && !flags.is_sidechain() {
-            node.flags.set(Flags::HUMAN);
-            self.note_first_prompt(words);
+            node.flags.set(EntryFlags::HUMAN);
+            self.record_first_prompt(words);
         }
     }
 
     /// Keeps the words of the first prompt that has any.
-    fn note_first_prompt(&mut self, words: &[u8]) {
-        self.facts.wordless_prompt |= words.is_empty();
+    fn record_first_prompt(&mut self, words: &[u8]) {
+        self.facts.has_wordless_prompt |= words.is_empty();
         if self.facts.first_prompt.is_none() {
-            let words = readable(&kept_text(words)).into_owned();
+            let words = readable_text(&clip_text(words)).into_owned();
             self.facts.first_prompt = Some(words).filter(|words| !words.is_empty());
         }
     }
 
     /// Gives an entry that a person wrote its message; returns whether it is a copy of an earlier one.
-    fn user_message(&mut self, content: &[u8], index: u32, node: &mut Node) -> bool {
+    fn assign_user_message(&mut self, content: &[u8], index: u32, node: &mut Node) -> bool {
         let copied = if node.time.is_none() {
             None
         } else {
@@ -430,20 +441,20 @@ impl Builder {
             ]);
             let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
             let mut seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
-            if seen != next && self.descends(node.parent, seen) {
+            if seen != next && self.is_descendant(node.parent, seen) {
                 // A message of its own, which may have copies too.
                 let print = fingerprint(&[&print.to_le_bytes(), &node.parent.to_bytes()]);
                 seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
             }
             (seen != next).then_some(seen)
         };
-        node.flags.set_if(copied.is_some(), Flags::REPLAY);
+        node.flags.set_if(copied.is_some(), EntryFlags::REPLAY);
         node.message = copied.unwrap_or_else(|| {
-            self.new_message(Message {
+            self.push_message(Message {
                 id: Uid::NONE,
-                first: index,
+                first_node: index,
                 assistant: false,
-                side: false,
+                sidechain: false,
                 model: None,
                 usage: NONE,
             })
@@ -453,9 +464,9 @@ impl Builder {
 
     /// Returns whether an entry with this parent follows the first entry of a message within a few steps:
     /// the same words typed again in the same moment are no copy.
-    fn descends(&self, mut parent: Uid, message: u32) -> bool {
+    fn is_descendant(&self, mut parent: Uid, message: u32) -> bool {
         const MAX_STEPS: usize = 64;
-        let first = self.facts.messages[message as usize].first as usize;
+        let first = self.facts.messages[message as usize].first_node as usize;
         for _ in 0..MAX_STEPS {
             match self.facts.node_of(parent).filter(|_| !parent.is_none()) {
                 Some(node) if node == first => return true,
@@ -467,60 +478,71 @@ impl Builder {
     }
 
     /// Takes a command that was queued while the model was busy; only what a person typed is a message.
-    fn queued_prompt(&mut self, attachment: Json<'_>, index: u32, node: &mut Node) {
-        let Some(words) = author_of_queued(attachment) else { return };
+    fn add_queued_prompt(&mut self, attachment: Json<'_>, index: u32, node: &mut Node) {
+        let Some(words) = queued_prompt_text(attachment) else { return };
         let Some(prompt) = attachment.get("prompt") else { return };
-        self.user_message(prompt.raw(), index, node);
+        self.assign_user_message(prompt.raw(), index, node);
         if !node.flags.is_sidechain() {
-            node.flags.set(Flags::TYPED);
-            self.note_first_prompt(words);
+            node.flags.set(EntryFlags::TYPED);
+            self.record_first_prompt(words);
         }
     }
 
-    fn assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+    fn add_assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
         let raw = entry.raw;
         let Some(message) = line.message else {
-            node.flags.set(Flags::NO_MESSAGE);
-            return self.incomplete(entry, "assistant");
+            node.flags.set(EntryFlags::NO_MESSAGE);
+            return self.report_no_message(entry, "assistant");
         };
-        note_content(message.content.of(raw), line, &mut node.flags);
-        node.flags.set_if(line.flag(Key::IsApiErrorMessage, raw), Flags::API_ERROR);
-        note_blocks(&line.blocks, raw, &mut node.flags);
+        set_content_flags(message.content.bytes_in(raw), line, &mut node.flags);
+        node.flags.set_if(line.flag(Key::IsApiErrorMessage, raw), EntryFlags::API_ERROR);
+        set_block_flags(&line.blocks, raw, &mut node.flags);
         if let Some(text) = message.content.string_in(raw) {
-            node.flags.set(if is_blank(text) { Flags::BLANK } else { Flags::TEXT });
+            node.flags.set(if is_blank(text) { EntryFlags::BLANK } else { EntryFlags::TEXT });
         }
         let model = message.model.string_in(raw).map(|model| self.facts.models.count(model));
-        node.flags.set_if(model.is_none(), Flags::NO_MODEL);
+        node.flags.set_if(model.is_none(), EntryFlags::NO_MODEL);
         node.model = model.unwrap_or(u16::MAX);
-        let refused = message.stop_reason.of(raw) == br#""refusal""#;
-        node.flags.set_if(refused, Flags::REFUSAL);
+        let refused = message.stop_reason.bytes_in(raw) == br#""refusal""#;
+        node.flags.set_if(refused, EntryFlags::REFUSAL);
         let last_word: Option<&[u8]> = line.string(Key::ApiError, raw);
         let last_word = last_word.is_some_and(|error| FINAL_ERRORS.iter().any(|e| e.as_bytes() == error));
-        node.flags.set_if(refused || last_word, Flags::FINAL_ERROR);
-        node.flags.set_if(matches!(line.field(Key::RequestId).of(raw), b"" | b"null"), Flags::NO_REQUEST_ID);
-        if message.model.of(raw) == b"null" {
+        node.flags.set_if(refused || last_word, EntryFlags::FINAL_ERROR);
+        node.flags.set_if(
+            matches!(line.field(Key::RequestId).bytes_in(raw), b"" | b"null"),
+            EntryFlags::NO_REQUEST_ID,
+        );
+        if message.model.bytes_in(raw) == b"null" {
             self.facts.models.count(b"None");
         }
-        node.flags.set_if(message.model.of(raw) == br#""<synthetic>""#, Flags::SYNTHETIC);
+        node.flags.set_if(message.model.bytes_in(raw) == br#""<synthetic>""#, EntryFlags::SYNTHETIC);
         self.facts.stop_reasons.count(message.stop_reason.string_in(raw).unwrap_or(b"None"));
 
         let id = message.id.string_in(raw).map_or(Uid::NONE, Uid::new);
         let side = node.flags.is_sidechain();
         node.message = if id.is_none() {
-            node.flags.set(Flags::NO_MESSAGE_ID);
-            self.new_message(Message { id, first: index, assistant: true, side, model, usage: NONE })
-        } else if let Some(known) = self.message_of(id, side) {
+            node.flags.set(EntryFlags::NO_MESSAGE_ID);
+            self.push_message(Message {
+                id,
+                first_node: index,
+                assistant: true,
+                sidechain: side,
+                model,
+                usage: NONE,
+            })
+        } else if let Some(known) = self.find_message(id, side) {
             known
         } else {
-            let message = Message { id, first: index, assistant: true, side, model, usage: NONE };
-            let new = self.new_message(message);
+            let message =
+                Message { id, first_node: index, assistant: true, sidechain: side, model, usage: NONE };
+            let new = self.push_message(message);
             let messages = &self.facts.messages;
-            let hash = |&message: &u32| messages[message as usize].id.hash();
-            self.messages_by_id.insert_unique(id.hash(), new, hash);
+            let hash = |&message: &u32| messages[message as usize].id.table_hash();
+            self.messages_by_id.insert_unique(id.table_hash(), new, hash);
             new
         };
         // Entries of one message mostly repeat its usage to the letter.
-        let spelled = message.usage.of(raw);
+        let spelled = message.usage.bytes_in(raw);
         if *spelled != *self.last_usage.0 {
             self.last_usage.0.clear();
             self.last_usage.0.extend_from_slice(spelled);
@@ -544,61 +566,61 @@ impl Builder {
             }
             let mut fact = block_fact(block, raw);
             if block.kind == Some(BlockKind::ToolUse) {
-                fact.call = self.call(index, block, raw);
+                fact.call = self.add_call(index, block, raw);
             }
             self.facts.blocks.push(fact);
         }
-        self.plain_block(message.content, raw);
+        self.add_string_content(message.content, raw);
         if message.content.string_in(raw).is_some() {
-            self.block_kinds[1][BlockKind::Text as usize] += 1;
+            self.block_kind_counts[1][BlockKind::Text as usize] += 1;
         }
         let repeats = new_blocks == 0 && !line.blocks.is_empty();
-        node.flags.set_if(repeats, Flags::REPLAY);
+        node.flags.set_if(repeats, EntryFlags::REPLAY);
     }
 
-    fn system_entry(&mut self, line: &Line, raw: &[u8], index: u32, node: &mut Node) {
+    fn add_system_entry(&mut self, line: &Line, raw: &[u8], index: u32, node: &mut Node) {
         match line.string(Key::Subtype, raw) {
-            Some(b"compact_boundary") => node.flags.set(Flags::BOUNDARY),
-            Some(b"file_snapshot") => return node.flags.set(Flags::SNAPSHOT),
+            Some(b"compact_boundary") => node.flags.set(EntryFlags::BOUNDARY),
+            Some(b"file_snapshot") => return node.flags.set(EntryFlags::SNAPSHOT),
             Some(b"local_command") => {
-                node.flags.set_if(line.flag(Key::IsDisplayOnly, raw), Flags::DISPLAY_ONLY);
-                return node.flags.set(Flags::LOCAL_COMMAND);
+                node.flags.set_if(line.flag(Key::IsDisplayOnly, raw), EntryFlags::DISPLAY_ONLY);
+                return node.flags.set(EntryFlags::LOCAL_COMMAND);
             }
             Some(b"model_refusal_fallback") => {
                 let nameless = line.string(Key::FallbackModel, raw).is_none();
-                node.flags.set_if(nameless, Flags::NO_FALLBACK_MODEL);
-                return node.flags.set(Flags::FALLBACK);
+                node.flags.set_if(nameless, EntryFlags::NO_FALLBACK_MODEL);
+                return node.flags.set(EntryFlags::FALLBACK);
             }
             _ => return,
         }
         if let Some(parent) = line.string(Key::LogicalParentUuid, raw) {
             self.facts.logical_parents.insert(index, Uid::new(parent));
         }
-        let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
-        let uid = |json: Option<Json<'_>>| json.and_then(Json::inner).map_or(Uid::NONE, Uid::new);
+        let metadata = Json::new(line.field(Key::CompactMetadata).bytes_in(raw));
+        let uid = |json: Option<Json<'_>>| json.and_then(Json::raw_string).map_or(Uid::NONE, Uid::new);
         let object = |name| metadata.get(name).filter(|p| p.is_object());
-        let listed = object("preservedMessages").map(|list| Kept {
+        let listed = object("preservedMessages").map(|list| PreservedList {
             anchor: uid(list.get("anchorUuid")),
             uuids: list.get("uuids").map_or(Vec::new(), |u| u.items().map(|u| uid(Some(u))).collect()),
         });
-        let segment = object("preservedSegment").map(|ends| Kept {
+        let segment = object("preservedSegment").map(|ends| PreservedList {
             anchor: uid(ends.get("anchorUuid")),
             uuids: vec![uid(ends.get("headUuid")), uid(ends.get("tailUuid"))],
         });
         if listed.is_some() || segment.is_some() {
-            self.facts.preserved.insert(index, Preserved { listed, segment });
+            self.facts.preserved.insert(index, PreservedMessages { listed, segment });
         }
     }
 
-    fn message_of(&self, id: Uid, side: bool) -> Option<u32> {
+    fn find_message(&self, id: Uid, side: bool) -> Option<u32> {
         let same = |&message: &u32| {
             let message = &self.facts.messages[message as usize];
-            message.id == id && message.side == side
+            message.id == id && message.sidechain == side
         };
-        self.messages_by_id.find(id.hash(), same).copied()
+        self.messages_by_id.find(id.table_hash(), same).copied()
     }
 
-    fn new_message(&mut self, message: Message) -> u32 {
+    fn push_message(&mut self, message: Message) -> u32 {
         let index = u32::try_from(self.facts.messages.len()).unwrap_or(NONE - 1);
         self.facts.messages.push(message);
         index
@@ -606,7 +628,7 @@ impl Builder {
 
     fn count_block(&mut self, assistant: bool, block: &BlockSpans, raw: &[u8]) {
         match block.kind {
-            Some(kind) => self.block_kinds[usize::from(assistant)][kind as usize] += 1,
+            Some(kind) => self.block_kind_counts[usize::from(assistant)][kind as usize] += 1,
             None => {
                 let role = if assistant { "assistant" } else { "user" };
                 let name = block.kind_name.string_in(raw).map_or("(none)".into(), unescape);
@@ -618,126 +640,128 @@ impl Builder {
     /// Tells whether a message has not had this block yet. A copy of a block, or a text that grew
     /// while it was streamed, is not new.
     fn is_new_block(&mut self, index: u32, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
-        let kind = block.kind_name.of(raw);
-        let words = block.text.of(raw);
+        let kind = block.kind_name.bytes_in(raw);
+        let words = block.text.bytes_in(raw);
         let message_key = message.to_le_bytes();
         let print = match block.kind {
             Some(BlockKind::ToolUse) if !block.id.is_empty() => {
-                fingerprint(&[&message_key, kind, block.id.of(raw)])
+                fingerprint(&[&message_key, kind, block.id.bytes_in(raw)])
             }
             // A thinking block without text is known by its signature.
-            Some(BlockKind::Thinking) => fingerprint(&[&message_key, kind, words, block.signature.of(raw)]),
-            _ => fingerprint(&[&message_key, kind, block.whole.of(raw)]),
+            Some(BlockKind::Thinking) => {
+                fingerprint(&[&message_key, kind, words, block.signature.bytes_in(raw)])
+            }
+            _ => fingerprint(&[&message_key, kind, block.whole.bytes_in(raw)]),
         };
         let new = self.seen_blocks.insert(print);
         if !new || block.kind != Some(BlockKind::Text) {
             return new;
         }
         let inner = block.text.string_in(raw).unwrap_or_default();
-        let now = LastText { message, entry: index, len: inner.len(), print: fingerprint(&[inner]) };
+        let now = LastText { message, node: index, len: inner.len(), fingerprint: fingerprint(&[inner]) };
         let grown = self.last_text.replace(now).is_some_and(|last| {
             // Two texts of one entry are two texts.
-            let longer = last.entry != index && last.len > 0 && last.len < inner.len();
-            last.message == message && longer && fingerprint(&[&inner[..last.len]]) == last.print
+            let longer = last.node != index && last.len > 0 && last.len < inner.len();
+            last.message == message && longer && fingerprint(&[&inner[..last.len]]) == last.fingerprint
         });
         !grown
     }
 
     /// Notes a content that is a string as the one block that it is sent as.
-    fn plain_block(&mut self, content: Span, raw: &[u8]) {
+    fn add_string_content(&mut self, content: Span, raw: &[u8]) {
         if let Some(text) = content.string_in(raw) {
             let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
             self.facts.blocks.push(Block {
                 call: NONE,
                 len,
-                media: 0,
-                print: content_hash(&[text]),
-                plain: false,
-                references: References::default(),
-                caller: false,
-                sort: sort_of_text(Some(text)),
+                media_bytes: 0,
+                fingerprint: content_hash(&[text]),
+                has_string_content: false,
+                tool_references: ToolReferences::default(),
+                has_caller: false,
+                class: class_of_text(Some(text)),
             });
         }
     }
 
     /// Notes a call; returns its index.
-    fn call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) -> u32 {
+    fn add_call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) -> u32 {
         let Some(id) = block.id.string_in(raw) else { return NONE };
-        let id = call_id(id);
+        let id = clip_call_id(id);
         let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
-        let known = self.call_of(&id);
-        self.facts.uses.push((index, known.unwrap_or(next)));
+        let known = self.find_call(&id);
+        self.facts.call_sites.push((index, known.unwrap_or(next)));
         if let Some(known) = known {
             return known;
         }
         let name = block.name.string_in(raw).unwrap_or_default();
-        let prompt = starts_agents(name)
-            .then(|| Json::new(block.input.of(raw)).get("prompt")?.inner())
+        let prompt = is_agent_tool(name)
+            .then(|| Json::new(block.input.bytes_in(raw)).get("prompt")?.raw_string())
             .flatten()
             .map(|prompt| fingerprint(&[prompt]));
         let start = u32::try_from(self.facts.call_ids.len()).unwrap_or(u32::MAX);
         let len = u16::try_from(id.len()).unwrap_or(0);
         self.facts.call_ids.push_str(&id);
-        self.facts.calls.push(Call {
+        self.facts.calls.push(ToolCall {
             id: (start, len),
             tool: self.facts.tools.count(name),
             node: index,
             n_results: 0,
-            result: NONE,
-            prompt,
+            first_result: NONE,
+            prompt_hash: prompt,
             agent: None,
         });
         let facts = &self.facts;
-        let hash = |&call: &u32| hash_of(facts.call_id(&facts.calls[call as usize]));
-        self.calls_by_id.insert_unique(hash_of(&id), next, hash);
+        let hash = |&call: &u32| hash_call_id(facts.call_id(&facts.calls[call as usize]));
+        self.calls_by_id.insert_unique(hash_call_id(&id), next, hash);
         next
     }
 
-    fn call_of(&self, id: &str) -> Option<u32> {
+    fn find_call(&self, id: &str) -> Option<u32> {
         let same = |&call: &u32| self.facts.call_id(&self.facts.calls[call as usize]) == id;
-        self.calls_by_id.find(hash_of(id), same).copied()
+        self.calls_by_id.find(hash_call_id(id), same).copied()
     }
 
     /// Notes a result: with its call if that is known, to wait for it otherwise.
-    fn result(&mut self, index: u32, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
-        let id = call_id(id);
-        match self.call_of(&id) {
+    fn add_result(&mut self, index: u32, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
+        let id = clip_call_id(id);
+        match self.find_call(&id) {
             Some(call) => {
                 self.facts.blocks[block].call = call;
                 let agent = self.started_agent(call, line, raw);
-                self.facts.answer(call, index, agent);
+                self.facts.record_result(call, index, agent);
             }
-            None => self.waiting.push((index, u32::try_from(block).unwrap_or(NONE), id.into())),
+            None => self.pending_results.push((index, u32::try_from(block).unwrap_or(NONE), id.into())),
         }
     }
 
     /// Finds the subagent that the result of a call names.
     fn started_agent(&self, call: u32, line: &Line, raw: &[u8]) -> Option<Box<str>> {
-        self.facts.calls[call as usize].prompt?;
-        let agent = Json::new(line.field(Key::ToolUseResult).of(raw)).get("agentId")?;
+        self.facts.calls[call as usize].prompt_hash?;
+        let agent = Json::new(line.field(Key::ToolUseResult).bytes_in(raw)).get("agentId")?;
         Some(agent.as_str()?.into())
     }
 
     /// Returns the facts of all that was taken.
     pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
-        for (node, block, id) in std::mem::take(&mut self.waiting) {
-            match self.call_of(&id) {
+        for (node, block, id) in std::mem::take(&mut self.pending_results) {
+            match self.find_call(&id) {
                 Some(call) => {
                     self.facts.blocks[block as usize].call = call;
-                    self.facts.answer(call, node, None);
+                    self.facts.record_result(call, node, None);
                 }
                 None => self.facts.orphan_results.push((id, node)),
             }
         }
         // A result that stood before its call was noted late.
-        self.facts.answers.sort_by_key(|&(node, _)| node);
+        self.facts.result_sites.sort_by_key(|&(node, _)| node);
         let mut facts = self.facts;
-        for (kind, n) in Kind::ALL.iter().zip(self.kinds) {
+        for (kind, n) in EntryKind::ALL.iter().zip(self.entry_kind_counts) {
             if n > 0 {
                 *facts.types.entry(kind.name().to_owned()).or_default() += u64::from(n);
             }
         }
-        for (role, counts) in ["user", "assistant"].iter().zip(self.block_kinds) {
+        for (role, counts) in ["user", "assistant"].iter().zip(self.block_kind_counts) {
             for (kind, n) in BlockKind::ALL.iter().zip(counts) {
                 if n > 0 {
                     *facts.block_counts.entry(format!("{role}:{}", kind.name())).or_default() += u64::from(n);
@@ -751,16 +775,16 @@ impl Builder {
 }
 
 /// An id as text; of one that is longer than any client makes them, the beginning.
-fn call_id(inner: &[u8]) -> std::borrow::Cow<'_, str> {
+fn clip_call_id(inner: &[u8]) -> std::borrow::Cow<'_, str> {
     unescape(&inner[..inner.len().min(MAX_TEXT)])
 }
 
-fn hash_of(id: &str) -> u64 {
+fn hash_call_id(id: &str) -> u64 {
     fingerprint(&[id.as_bytes()])
 }
 
 /// An empty id names nothing, as `null` does.
-fn named_id(text: &[u8]) -> Uid {
+fn uid_or_none(text: &[u8]) -> Uid {
     if text.is_empty() { Uid::NONE } else { Uid::new(text) }
 }
 
@@ -769,28 +793,28 @@ const TOOL_PROGRESS: [&str; 3] =
     [r#"{"type":"bash_progress""#, r#"{"type":"powershell_progress""#, r#"{"type":"mcp_progress""#];
 
 /// Tools that start a subagent, in the order in which clients had them.
-fn starts_agents(tool: &[u8]) -> bool {
+fn is_agent_tool(tool: &[u8]) -> bool {
     matches!(tool, b"dispatch_agent" | b"Task" | b"Agent")
 }
 
 /// Newer clients say where a prompt came from.
-fn came_from_a_person(line: &Line, raw: &[u8]) -> bool {
+fn is_from_human(line: &Line, raw: &[u8]) -> bool {
     let origin = line.field(Key::Origin);
     if !origin.is_empty() {
-        let kind = Json::new(origin.of(raw)).get("kind");
-        return kind.and_then(Json::inner).is_none_or(|kind| kind == b"human");
+        let kind = Json::new(origin.bytes_in(raw)).get("kind");
+        return kind.and_then(Json::raw_string).is_none_or(|kind| kind == b"human");
     }
     line.string(Key::PromptSource, raw) != Some(b"system")
 }
 
-fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
+fn set_content_flags(content: &[u8], line: &Line, flags: &mut EntryFlags) {
     match content.first() {
-        Some(b'"') => flags.set(Flags::STRING),
+        Some(b'"') => flags.set(EntryFlags::STRING),
         Some(b'[') => {
             let empty = content[1..content.len() - 1].trim_ascii().is_empty();
-            flags.set_if(line.blocks.is_empty() && !empty, Flags::ODD_CONTENT);
+            flags.set_if(line.blocks.is_empty() && !empty, EntryFlags::MALFORMED_CONTENT);
         }
-        _ => flags.set(Flags::ODD_CONTENT),
+        _ => flags.set(EntryFlags::MALFORMED_CONTENT),
     }
 }
 
@@ -798,7 +822,7 @@ fn note_content(content: &[u8], line: &Line, flags: &mut Flags) {
 const FINAL_ERRORS: [&str; 3] = ["dlp_request_denied", "safety_monitor_blocked", "unattended_start_limit"];
 
 /// How hidden user entries begin that belong to the running turn.
-const COMPANIONS: [&str; 13] = [
+const COMPANION_STARTS: [&str; 13] = [
     "[structured-output-enforce]",
     "[projects-reply-gate]",
     "You ended the turn without calling",
@@ -815,32 +839,32 @@ const COMPANIONS: [&str; 13] = [
 ];
 
 /// How a result begins of a call that gave way to a message.
-const GAVE_WAY: &[u8] = b"[Tool call did not complete: the turn was ended to deliver the message";
+const YIELDED_RESULT_START: &[u8] = b"[Tool call did not complete: the turn was ended to deliver the message";
 
 /// Notes whether a result is the end of its turn.
-fn note_turn_end(line: &Line, raw: &[u8], flags: &mut Flags) {
+fn set_turn_end_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
     let gave_way = !line.blocks.is_empty()
         && line.blocks.iter().all(|block| {
             block.kind == Some(BlockKind::ToolResult)
-                && block.content.string_in(raw).is_some_and(|text| text.starts_with(GAVE_WAY))
+                && block.content.string_in(raw).is_some_and(|text| text.starts_with(YIELDED_RESULT_START))
         });
     static ABORTED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"backgroundedByTurnAbort\":true"));
     // The flag stands at one end of the copy, beside what the tool gave.
-    let copy = line.field(Key::ToolUseResult).of(raw);
+    let copy = line.field(Key::ToolUseResult).bytes_in(raw);
     let ends = copy.len().min(1024);
     let names = |part: &[u8]| ABORTED.find(part).is_some();
     let aborted = || names(&copy[..ends]) || names(&copy[copy.len() - ends..]);
-    flags.set_if(gave_way || flags.has_result() && aborted(), Flags::ENDS_TURN);
-    flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), Flags::DENIAL);
+    flags.set_if(gave_way || flags.has_result() && aborted(), EntryFlags::ENDS_TURN);
+    flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), EntryFlags::DENIAL);
 }
 
 /// Notes what else clients ask of a user entry.
-fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
-    let copy = line.field(Key::ToolUseResult).of(raw);
-    flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), Flags::RESULT_COPY);
-    flags.set_if(line.flag(Key::InterruptedByShutdown, raw), Flags::SHUTDOWN);
+fn set_user_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
+    let copy = line.field(Key::ToolUseResult).bytes_in(raw);
+    flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), EntryFlags::RESULT_COPY);
+    flags.set_if(line.flag(Key::InterruptedByShutdown, raw), EntryFlags::SHUTDOWN);
     let companion = line.flag(Key::TurnCompanion, raw) || line.string(Key::SourceToolUseId, raw).is_some();
-    flags.set_if(companion, Flags::COMPANION);
+    flags.set_if(companion, EntryFlags::COMPANION);
     let whole = line.message.and_then(|m| m.content.string_in(raw));
     let only = match &line.blocks[..] {
         [block] if block.kind == Some(BlockKind::Text) => block.text.string_in(raw),
@@ -848,115 +872,115 @@ fn note_user(line: &Line, raw: &[u8], flags: &mut Flags) {
     };
     let stopped: [&[u8]; 2] =
         [b"[Request interrupted by user]", b"[Request interrupted by user for tool use]"];
-    flags.set_if(only.is_some_and(|text| stopped.contains(&text)), Flags::STOPPED);
-    note_turn_end(line, raw, flags);
+    flags.set_if(only.is_some_and(|text| stopped.contains(&text)), EntryFlags::INTERRUPT_ONLY);
+    set_turn_end_flags(line, raw, flags);
     if flags.is_meta() {
         let rescue = only == Some(b"Continue from where you left off.");
-        flags.set_if(rescue, Flags::RESCUE);
-        let begins = |text: &[u8]| COMPANIONS.iter().any(|start| text.starts_with(start.as_bytes()));
-        flags.set_if(only.is_some_and(begins), Flags::COMPANION);
+        flags.set_if(rescue, EntryFlags::CONTINUE_REQUEST);
+        let begins = |text: &[u8]| COMPANION_STARTS.iter().any(|start| text.starts_with(start.as_bytes()));
+        flags.set_if(only.is_some_and(begins), EntryFlags::COMPANION);
     }
-    let origin = Json::new(line.field(Key::Origin).of(raw));
-    if origin.get("kind").and_then(Json::inner) == Some(b"task-notification") {
-        let subkind = origin.get("subkind").and_then(Json::inner);
+    let origin = Json::new(line.field(Key::Origin).bytes_in(raw));
+    if origin.get("kind").and_then(Json::raw_string) == Some(b"task-notification") {
+        let subkind = origin.get("subkind").and_then(Json::raw_string);
         let own = matches!(subkind, Some(b"scheduled-trigger" | b"projects-relay"));
-        flags.set_if(!own, Flags::NOTIFICATION);
+        flags.set_if(!own, EntryFlags::NOTIFICATION);
         let report = only.is_some_and(|text| text.starts_with(b"<task-notification>"));
-        flags.set_if(report, Flags::TASK_REPORT);
-        flags.set_if(report && line.flag(Key::QueueTranscriptOnly, raw), Flags::RECORD_ONLY);
+        flags.set_if(report, EntryFlags::TASK_REPORT);
+        flags.set_if(report && line.flag(Key::QueueTranscriptOnly, raw), EntryFlags::RECORD_ONLY);
     }
-    if !matches!(line.field(Key::PromptSource).of(raw), b"" | b"null") {
+    if !matches!(line.field(Key::PromptSource).bytes_in(raw), b"" | b"null") {
         return;
     }
     let mut texts = line.blocks.iter().filter(|b| b.kind == Some(BlockKind::Text));
     let last_text = whole.or_else(|| texts.next_back().and_then(|b| b.text.string_in(raw)));
     let starts = [
-        ("<local-command-caveat>", Flags::CAVEAT),
-        ("<command-name>", Flags::RECORD),
-        ("<local-command-stdout>", Flags::OUTPUT),
-        ("<local-command-stderr>", Flags::OUTPUT),
-        ("<bash-input>", Flags::BASH_INPUT),
-        ("<bash-stdout>", Flags::BASH_OUTPUT),
-        ("<bash-stderr>", Flags::BASH_OUTPUT),
+        ("<local-command-caveat>", EntryFlags::CAVEAT),
+        ("<command-name>", EntryFlags::COMMAND_RECORD),
+        ("<local-command-stdout>", EntryFlags::COMMAND_OUTPUT),
+        ("<local-command-stderr>", EntryFlags::COMMAND_OUTPUT),
+        ("<bash-input>", EntryFlags::BASH_INPUT),
+        ("<bash-stdout>", EntryFlags::BASH_OUTPUT),
+        ("<bash-stderr>", EntryFlags::BASH_OUTPUT),
     ];
     let begins = |text: &[u8], start: &str| text.starts_with(start.as_bytes());
     match starts.iter().find(|(start, _)| last_text.is_some_and(|text| begins(text, start))) {
-        Some(&(_, Flags::CAVEAT)) if !flags.is_meta() => {}
+        Some(&(_, EntryFlags::CAVEAT)) if !flags.is_meta() => {}
         Some(&(_, flag)) => return flags.set(flag),
         None => {}
     }
     let last = line.blocks.last().filter(|b| b.kind == Some(BlockKind::Text));
     let last = whole.or_else(|| last.and_then(|b| b.text.string_in(raw)));
-    let slash = last.is_some_and(|text| trim(text).first() == Some(&b'/'));
-    flags.set_if(slash && !flags.is_meta(), Flags::SLASH);
+    let slash = last.is_some_and(|text| trim_escaped_start(text).first() == Some(&b'/'));
+    flags.set_if(slash && !flags.is_meta(), EntryFlags::SLASH);
 }
 
-fn sort_of_text(inner: Option<&[u8]>) -> Sort {
+fn class_of_text(inner: Option<&[u8]>) -> BlockClass {
     match inner {
-        None => Sort::NoText,
-        Some(b"") => Sort::Empty,
-        Some(text) if is_blank(text) => Sort::Blank,
-        Some(text) => match trim(text) {
-            rest if rest.starts_with(b"Tool loaded.") => Sort::ToolLoaded,
+        None => BlockClass::NoText,
+        Some(b"") => BlockClass::Empty,
+        Some(text) if is_blank(text) => BlockClass::Blank,
+        Some(text) => match trim_escaped_start(text) {
+            rest if rest.starts_with(b"Tool loaded.") => BlockClass::ToolLoaded,
             rest @ [b'(' | b'[', ..] if rest.len() < 64 => match unescape(rest).trim_end() {
-                "(no content)" => Sort::NoContent,
-                "[Empty text removed]" => Sort::EmptyRemoved,
-                _ => Sort::Text,
+                "(no content)" => BlockClass::NoContent,
+                "[Empty text removed]" => BlockClass::EmptyRemoved,
+                _ => BlockClass::Text,
             },
-            _ => Sort::Text,
+            _ => BlockClass::Text,
         },
     }
 }
 
 fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
     let sort = match block.kind {
-        _ if block.whole.of(raw) == b"null" => Sort::Null,
-        _ if block.whole.string_in(raw).is_some_and(|text| !is_blank(text)) => Sort::Bare,
-        _ if block.kind_name.string_in(raw).is_none() => Sort::Odd,
-        Some(BlockKind::Text) => sort_of_text(block.text.string_in(raw)),
+        _ if block.whole.bytes_in(raw) == b"null" => BlockClass::Null,
+        _ if block.whole.string_in(raw).is_some_and(|text| !is_blank(text)) => BlockClass::BareString,
+        _ if block.kind_name.string_in(raw).is_none() => BlockClass::Untyped,
+        Some(BlockKind::Text) => class_of_text(block.text.string_in(raw)),
         Some(BlockKind::Thinking) if block.signature.string_in(raw).is_none_or(<[u8]>::is_empty) => {
-            Sort::Unsigned
+            BlockClass::UnsignedThinking
         }
-        Some(BlockKind::Thinking) => Sort::Thinking,
-        Some(BlockKind::RedactedThinking) => Sort::Redacted,
-        Some(BlockKind::ToolUse) => Sort::Call,
-        Some(BlockKind::ToolResult) => Sort::Result,
-        Some(BlockKind::Image | BlockKind::Document) => Sort::Media,
-        Some(BlockKind::ServerToolUse | BlockKind::McpToolUse) => Sort::ServerCall,
-        Some(BlockKind::Fallback) => Sort::Fallback,
-        _ if block.id.string_in(raw).is_some() => Sort::ServerResult,
-        _ => Sort::Other,
+        Some(BlockKind::Thinking) => BlockClass::Thinking,
+        Some(BlockKind::RedactedThinking) => BlockClass::RedactedThinking,
+        Some(BlockKind::ToolUse) => BlockClass::ToolCall,
+        Some(BlockKind::ToolResult) => BlockClass::ToolResult,
+        Some(BlockKind::Image | BlockKind::Document) => BlockClass::Media,
+        Some(BlockKind::ServerToolUse | BlockKind::McpToolUse) => BlockClass::ServerCall,
+        Some(BlockKind::Fallback) => BlockClass::Fallback,
+        _ if block.id.string_in(raw).is_some() => BlockClass::ServerResult,
+        _ => BlockClass::Other,
     };
     let call = match sort {
         #[expect(clippy::cast_possible_truncation, reason = "a hash")]
-        Sort::ServerCall | Sort::ServerResult => fingerprint(&[block.id.of(raw)]) as u32,
+        BlockClass::ServerCall | BlockClass::ServerResult => fingerprint(&[block.id.bytes_in(raw)]) as u32,
         _ => NONE,
     };
-    let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media);
+    let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media_bytes);
     Block {
         call,
         len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
-        media,
-        print: block_print(sort, block, raw),
-        plain: sort == Sort::Result && block.content.string_in(raw).is_some(),
-        references: if sort == Sort::Result {
-            references_in(block.content.of(raw))
+        media_bytes: media,
+        fingerprint: block_fingerprint(sort, block, raw),
+        has_string_content: sort == BlockClass::ToolResult && block.content.string_in(raw).is_some(),
+        tool_references: if sort == BlockClass::ToolResult {
+            tool_references_in(block.content.bytes_in(raw))
         } else {
-            References::default()
+            ToolReferences::default()
         },
-        caller: sort == Sort::Call && says_caller(block, raw),
-        sort,
+        has_caller: sort == BlockClass::ToolCall && has_caller(block, raw),
+        class: sort,
     }
 }
 
 /// Hashes the content of a block, to find copies of it within the same message or call.
-fn block_print(sort: Sort, block: &BlockSpans, raw: &[u8]) -> u32 {
+fn block_fingerprint(sort: BlockClass, block: &BlockSpans, raw: &[u8]) -> u32 {
     match sort {
-        Sort::Call => content_hash(&[block.name.of(raw), block.input.of(raw)]),
+        BlockClass::ToolCall => content_hash(&[block.name.bytes_in(raw), block.input.bytes_in(raw)]),
         // A result without its call is known by the id that it names.
-        Sort::Result => content_hash(&[block.id.of(raw), block.content.of(raw)]),
+        BlockClass::ToolResult => content_hash(&[block.id.bytes_in(raw), block.content.bytes_in(raw)]),
         sort if sort.is_text() => content_hash(&[block.text.string_in(raw).unwrap_or_default()]),
-        _ => content_hash(&[block.whole.of(raw)]),
+        _ => content_hash(&[block.whole.bytes_in(raw)]),
     }
 }
 
@@ -979,29 +1003,29 @@ fn content_hash(parts: &[&[u8]]) -> u32 {
     }
 }
 
-fn references_in(content: &[u8]) -> References {
+fn tool_references_in(content: &[u8]) -> ToolReferences {
     static REFERENCE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"tool_reference\""));
-    let mut found = References::default();
+    let mut found = ToolReferences::default();
     // Such a result is a short list; a long text is not searched.
     let short = content.first() == Some(&b'[') && content.len() < 1 << 16;
     if !short || REFERENCE.find(content).is_none() {
         return found;
     }
     for item in Json::new(content).items() {
-        if item.get("type").and_then(Json::inner) == Some(b"tool_reference") {
+        if item.get("type").and_then(Json::raw_string) == Some(b"tool_reference") {
             let name = item.get("tool_name").and_then(Json::as_str).unwrap_or_default();
             found.any = true;
             found.known |= name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name);
-            found.of_tasks |= attachment::TASK_TOOLS.contains(&&*name);
+            found.task_tools |= attachment::TASK_TOOLS.contains(&&*name);
         }
     }
     found
 }
 
-fn says_caller(block: &BlockSpans, raw: &[u8]) -> bool {
+fn has_caller(block: &BlockSpans, raw: &[u8]) -> bool {
     static CALLER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"caller\""));
     // The input is by far the longest part of a call; only what is beside it is looked through.
-    let whole = block.whole.of(raw);
+    let whole = block.whole.bytes_in(raw);
     let input = block.input.start().saturating_sub(block.whole.start()).min(whole.len());
     let (before, behind) = whole.split_at(input);
     let behind = &behind[block.input.len().min(behind.len())..];
@@ -1009,23 +1033,23 @@ fn says_caller(block: &BlockSpans, raw: &[u8]) -> bool {
     (names(before) || names(behind)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
 }
 
-fn note_blocks(blocks: &[BlockSpans], raw: &[u8], flags: &mut Flags) {
+fn set_block_flags(blocks: &[BlockSpans], raw: &[u8], flags: &mut EntryFlags) {
     for block in blocks {
         flags.set(match block.kind {
             Some(BlockKind::Text) => {
                 let blank = is_blank(block.text.string_in(raw).unwrap_or_default());
-                if blank { Flags::BLANK } else { Flags::TEXT }
+                if blank { EntryFlags::BLANK } else { EntryFlags::TEXT }
             }
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => Flags::THINKING,
-            Some(BlockKind::ToolUse) => Flags::CALL,
-            Some(BlockKind::ToolResult) => Flags::RESULT,
-            _ => Flags::MEDIA,
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => EntryFlags::THINKING,
+            Some(BlockKind::ToolUse) => EntryFlags::CALL,
+            Some(BlockKind::ToolResult) => EntryFlags::RESULT,
+            _ => EntryFlags::MEDIA,
         });
     }
 }
 
 /// Returns the beginning of a text, cut before a character or escape.
-pub(crate) fn kept_text(inner: &[u8]) -> String {
+pub(crate) fn clip_text(inner: &[u8]) -> String {
     let mut end = inner.len().min(MAX_TEXT);
     if end < inner.len() {
         while end > 0 && inner[end] & 0xc0 == 0x80 {
@@ -1041,12 +1065,12 @@ pub(crate) fn kept_text(inner: &[u8]) -> String {
 
 /// Counts a name that comes from the log; neither long names nor many may fill the memory.
 fn count_bounded(counts: &mut BTreeMap<String, u64>, name: &str) {
-    let name = clip(name);
+    let name = clip_name(name);
     let room = counts.len() < 1000 || counts.contains_key(&name);
     *counts.entry(if room { name } else { "(other)".to_owned() }).or_default() += 1;
 }
 
 /// Names come from the log: none may fill the memory.
-fn clip(name: &str) -> String {
+fn clip_name(name: &str) -> String {
     name.chars().take(100).collect()
 }

@@ -79,11 +79,11 @@ impl Client {
         Some(Self::ALL.into_iter().rev().find(known).unwrap_or(Self::V1_0_128))
     }
 
-    pub(crate) fn newest_time(self) -> bool {
+    pub(crate) fn picks_newest_entry(self) -> bool {
         self <= Self::V2_1_76
     }
 
-    pub(crate) fn checkpoints(self) -> bool {
+    pub(crate) fn follows_checkpoints(self) -> bool {
         self >= Self::V2_1_200
     }
 
@@ -116,7 +116,7 @@ impl Client {
     }
 
     /// Knows the list of rows that a compaction kept, not only their ends.
-    pub(crate) fn lists_kept(self) -> bool {
+    pub(crate) fn reads_kept_list(self) -> bool {
         self >= Self::V2_1_200
     }
 
@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// Joins an entry with a lost parent to the one before it in time.
-    pub(crate) fn bridges(self) -> bool {
+    pub(crate) fn bridges_lost_parents(self) -> bool {
         self >= Self::V2_1_112
     }
 }

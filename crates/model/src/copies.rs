@@ -10,25 +10,25 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
+use crate::content_keys::StepContentKey;
 use crate::facts::NONE;
-use crate::keys::Said;
 use crate::session::Session;
-use crate::tree::Groups;
+use crate::tree::IndexGroups;
 
 /// What is kept of a session while others are read.
 #[derive(Debug, Clone, Default)]
-pub struct Sketch {
+pub struct SessionFingerprint {
     /// The step before each step.
     parents: Vec<u32>,
     /// What was said, by step.
-    said: Vec<Said>,
+    content_keys: Vec<StepContentKey>,
     /// The endings of its paths.
-    endings: Vec<Ending>,
+    path_ends: Vec<PathEnd>,
 }
 
 /// The ending of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ending {
+pub struct PathEnd {
     /// The step that the path ends with.
     pub step: usize,
     /// The client would resume it.
@@ -46,39 +46,39 @@ pub struct PathId {
 
 /// Where a session goes on from in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Joint {
+pub struct SessionContinuation {
     /// The index of the session.
     pub session: usize,
     /// Its root.
     pub root: usize,
     /// The index of the other session, and the step there.
-    pub before: (usize, usize),
+    pub continues_from: (usize, usize),
 }
 
 /// How many trees are looked at for copies of one tree.
 const MAX_TREES: usize = 16;
 /// How many places of one thing said are looked at.
-const MAX_PLACES: usize = 64;
+const MAX_OCCURRENCES: usize = 64;
 
-impl Sketch {
+impl SessionFingerprint {
     /// Keeps of a session what is needed to find copies; what was said counts once on each step.
-    pub fn new(session: &Session, mut said: Vec<Said>, endings: Vec<Ending>) -> Self {
+    pub fn new(session: &Session, mut said: Vec<StepContentKey>, endings: Vec<PathEnd>) -> Self {
         said.sort_unstable();
         said.dedup();
         said.shrink_to_fit();
         let parents = session.tree.steps.iter().map(|step| step.parent).collect();
-        Self { parents, said, endings }
+        Self { parents, content_keys: said, path_ends: endings }
     }
 
     /// Leaves these of its endings.
-    pub fn with_endings(mut self, kept: &[usize]) -> Self {
-        self.endings = kept.iter().filter_map(|&i| self.endings.get(i).copied()).collect();
+    pub fn retain_path_ends(mut self, kept: &[usize]) -> Self {
+        self.path_ends = kept.iter().filter_map(|&i| self.path_ends.get(i).copied()).collect();
         self
     }
 
     /// Says that something was said under another key.
-    pub fn rename(&mut self, from: u64, to: u64) {
-        for said in &mut self.said {
+    pub fn replace_key(&mut self, from: u64, to: u64) {
+        for said in &mut self.content_keys {
             if said.key == from {
                 said.key = to;
             }
@@ -90,11 +90,14 @@ impl Sketch {
 ///
 /// Of paths that hold each other one is kept: one that a client would resume before others, then the
 /// one of the earlier session.
-pub fn holders(sessions: &[Sketch], joints: &[Joint]) -> Vec<Vec<Option<PathId>>> {
+pub fn containing_paths(
+    sessions: &[SessionFingerprint],
+    joints: &[SessionContinuation],
+) -> Vec<Vec<Option<PathId>>> {
     let forest = Forest::new(sessions, joints);
     let mut held: FxHashMap<PathId, PathId> = FxHashMap::default();
-    forest.within_trees(&mut held);
-    forest.across_trees(&mut held);
+    forest.find_within_trees(&mut held);
+    forest.find_across_trees(&mut held);
     let kept = |mut at: PathId| {
         // Each holder is larger in one order of all paths, so this ends.
         while let Some(&by) = held.get(&at) {
@@ -110,15 +113,15 @@ pub fn holders(sessions: &[Sketch], joints: &[Joint]) -> Vec<Vec<Option<PathId>>
                 let id = PathId { session, path };
                 Some(kept(id)).filter(|&by| by != id)
             };
-            (0..sketch.endings.len()).map(holder).collect()
+            (0..sketch.path_ends.len()).map(holder).collect()
         })
         .collect()
 }
 
 /// A path with its place in the order of all paths: one that is held comes before its holder.
-type Ranked = (u32, Reverse<(bool, PathId)>);
+type RankedPath = (u32, Reverse<(bool, PathId)>);
 
-fn id_of(ranked: Ranked) -> PathId {
+fn id_of(ranked: RankedPath) -> PathId {
     ranked.1.0.1
 }
 
@@ -128,27 +131,27 @@ struct Forest {
     /// The steps, each before what follows it, trees one behind the other.
     order: Vec<u32>,
     /// The place of each step in the order.
-    place: Vec<u32>,
+    order_index: Vec<u32>,
     /// How many steps follow each, itself included.
-    size: Vec<u32>,
+    subtree_size: Vec<u32>,
     /// The first step of each step's tree.
     root: Vec<u32>,
     /// The first step of each step's tree in its own file.
     file_root: Vec<u32>,
     /// What was said on each step.
-    keys: Groups,
+    keys_by_step: IndexGroups,
     /// The keys, by the numbers that `keys` gives.
-    key: Vec<u64>,
+    key_values: Vec<u64>,
     /// How many things were said on the way to each step.
-    count: Vec<u32>,
+    keys_on_path: Vec<u32>,
     /// The endings at each step.
-    ends: Vec<(u32, Ranked)>,
+    ends: Vec<(u32, RankedPath)>,
     /// Everything that was said: the key, the tree, the step; sorted.
-    index: Vec<(u64, u32, u32)>,
+    key_index: Vec<(u64, u32, u32)>,
 }
 
 impl Forest {
-    fn new(sessions: &[Sketch], joints: &[Joint]) -> Self {
+    fn new(sessions: &[SessionFingerprint], joints: &[SessionContinuation]) -> Self {
         let number = |n: usize| u32::try_from(n).unwrap_or(NONE);
         let mut first = Vec::with_capacity(sessions.len());
         let mut parent = Vec::new();
@@ -159,7 +162,7 @@ impl Forest {
         }
         let alone = parent.clone();
         for joint in joints {
-            let (session, step) = joint.before;
+            let (session, step) = joint.continues_from;
             let (root, before) = (first[joint.session] as usize + joint.root, first[session] + number(step));
             if parent[root] == NONE && root != before as usize {
                 parent[root] = before;
@@ -167,18 +170,18 @@ impl Forest {
         }
         let mut forest = Self {
             order: Vec::with_capacity(parent.len()),
-            place: vec![NONE; parent.len()],
-            size: vec![1; parent.len()],
+            order_index: vec![NONE; parent.len()],
+            subtree_size: vec![1; parent.len()],
             root: vec![NONE; parent.len()],
             file_root: vec![NONE; parent.len()],
-            keys: Groups::default(),
-            key: Vec::new(),
-            count: vec![0; parent.len()],
+            keys_by_step: IndexGroups::default(),
+            key_values: Vec::new(),
+            keys_on_path: vec![0; parent.len()],
             ends: Vec::new(),
-            index: Vec::new(),
+            key_index: Vec::new(),
             parent,
         };
-        forest.walk();
+        forest.order_steps();
         for &step in &forest.order {
             let above = alone[step as usize];
             forest.file_root[step as usize] =
@@ -186,35 +189,38 @@ impl Forest {
         }
         let mut step_of = Vec::new();
         for (sketch, &start) in sessions.iter().zip(&first) {
-            step_of.extend(sketch.said.iter().map(|said| start + said.step));
-            forest.key.extend(sketch.said.iter().map(|said| said.key));
+            step_of.extend(sketch.content_keys.iter().map(|said| start + said.step));
+            forest.key_values.extend(sketch.content_keys.iter().map(|said| said.key));
         }
-        forest.keys = Groups::new(forest.parent.len(), &step_of);
-        forest.index =
-            step_of.iter().zip(&forest.key).map(|(&s, &key)| (key, forest.root[s as usize], s)).collect();
-        forest.index.sort_unstable();
+        forest.keys_by_step = IndexGroups::new(forest.parent.len(), &step_of);
+        forest.key_index = step_of
+            .iter()
+            .zip(&forest.key_values)
+            .map(|(&s, &key)| (key, forest.root[s as usize], s))
+            .collect();
+        forest.key_index.sort_unstable();
         for &step in &forest.order {
-            let own = number(forest.keys.of(step as usize).len());
-            let before = forest.count.get(forest.parent[step as usize] as usize).copied().unwrap_or(0);
-            forest.count[step as usize] = before + own;
+            let own = number(forest.keys_by_step.members_of(step as usize).len());
+            let before = forest.keys_on_path.get(forest.parent[step as usize] as usize).copied().unwrap_or(0);
+            forest.keys_on_path[step as usize] = before + own;
         }
         for (session, (sketch, &start)) in sessions.iter().zip(&first).enumerate() {
-            for (path, end) in sketch.endings.iter().enumerate() {
+            for (path, end) in sketch.path_ends.iter().enumerate() {
                 let step = start + number(end.step);
                 let id = PathId { session, path };
-                forest.ends.push((step, (forest.count[step as usize], Reverse((!end.active, id)))));
+                forest.ends.push((step, (forest.keys_on_path[step as usize], Reverse((!end.active, id)))));
             }
         }
         forest
     }
 
     /// Puts the steps in an order in which each tree is one run, and cuts joints that make a circle.
-    fn walk(&mut self) {
-        let children = Groups::new(self.parent.len(), &self.parent);
+    fn order_steps(&mut self) {
+        let children = IndexGroups::new(self.parent.len(), &self.parent);
         let mut stack = Vec::new();
         let roots = (0..self.parent.len()).filter(|&i| self.parent[i] == NONE).collect::<Vec<_>>();
         for start in roots.into_iter().chain(0..self.parent.len()) {
-            if self.place[start] != NONE {
+            if self.order_index[start] != NONE {
                 continue;
             }
             let root = u32::try_from(start).unwrap_or(NONE);
@@ -222,32 +228,32 @@ impl Forest {
             stack.push(root);
             while let Some(step) = stack.pop() {
                 let i = step as usize;
-                if self.place[i] != NONE {
+                if self.order_index[i] != NONE {
                     continue;
                 }
-                self.place[i] = u32::try_from(self.order.len()).unwrap_or(NONE);
+                self.order_index[i] = u32::try_from(self.order.len()).unwrap_or(NONE);
                 self.root[i] = root;
                 self.order.push(step);
-                stack.extend(children.of(i).iter().rev());
+                stack.extend(children.members_of(i).iter().rev());
             }
         }
         for &step in self.order.iter().rev() {
             let parent = self.parent[step as usize];
             if parent != NONE {
-                self.size[parent as usize] += self.size[step as usize];
+                self.subtree_size[parent as usize] += self.subtree_size[step as usize];
             }
         }
     }
 
     /// Tells whether the way to `below` leads through `above`.
-    fn leads_through(&self, above: u32, below: u32) -> bool {
-        let (start, at) = (self.place[above as usize], self.place[below as usize]);
-        start <= at && at - start < self.size[above as usize]
+    fn is_ancestor(&self, above: u32, below: u32) -> bool {
+        let (start, at) = (self.order_index[above as usize], self.order_index[below as usize]);
+        start <= at && at - start < self.subtree_size[above as usize]
     }
 
     /// Finds for each step the largest path that runs through it.
-    fn largest(&self) -> Vec<Option<Ranked>> {
-        let mut largest: Vec<Option<Ranked>> = vec![None; self.parent.len()];
+    fn largest_path_through(&self) -> Vec<Option<RankedPath>> {
+        let mut largest: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
         for &(step, ranked) in &self.ends {
             largest[step as usize] = largest[step as usize].max(Some(ranked));
         }
@@ -262,15 +268,15 @@ impl Forest {
 
     /// A path is held by a larger one that runs through its ending, and by one that ends before it if
     /// nothing was said between.
-    fn within_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
-        let largest = self.largest();
-        let mut same: Vec<Option<Ranked>> = vec![None; self.parent.len()];
+    fn find_within_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+        let largest = self.largest_path_through();
+        let mut same: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
         for &(step, ranked) in &self.ends {
             same[step as usize] = same[step as usize].max(Some(ranked));
         }
         for &step in &self.order {
             let parent = self.parent[step as usize];
-            if parent != NONE && self.keys.of(step as usize).is_empty() {
+            if parent != NONE && self.keys_by_step.members_of(step as usize).is_empty() {
                 same[step as usize] = same[step as usize].max(same[parent as usize]);
             }
         }
@@ -282,15 +288,16 @@ impl Forest {
         }
     }
 
-    fn across_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
-        let largest = self.largest();
+    fn find_across_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+        let largest = self.largest_path_through();
         // The step that last said something, on the way to each.
         let mut spoke: Vec<u32> = vec![NONE; self.parent.len()];
         for &step in &self.order {
             let above = spoke.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
-            spoke[step as usize] = if self.keys.of(step as usize).is_empty() { above } else { step };
+            spoke[step as usize] =
+                if self.keys_by_step.members_of(step as usize).is_empty() { above } else { step };
         }
-        let mut by_tree: FxHashMap<(u32, u32), Vec<(u32, Ranked)>> = FxHashMap::default();
+        let mut by_tree: FxHashMap<(u32, u32), Vec<(u32, RankedPath)>> = FxHashMap::default();
         for &(step, ranked) in self.ends.iter().filter(|(_, ranked)| !held.contains_key(&id_of(*ranked))) {
             let (root, file_root) = (self.root[step as usize], self.file_root[step as usize]);
             by_tree.entry((root, file_root)).or_default().push((step, ranked));
@@ -300,11 +307,11 @@ impl Forest {
             let mut candidates: FxHashMap<(u32, u32), usize> = FxHashMap::default();
             for &(step, _) in ends {
                 let Some(last) = self.keys_of(spoke[step as usize]).next() else { continue };
-                for &(_, other, place) in self.places(last, None).iter().take(MAX_PLACES) {
+                for &(_, other, place) in self.occurrences(last, None).iter().take(MAX_OCCURRENCES) {
                     let beside = self.file_root[place as usize];
                     let pair = if other != tree { (tree, other) } else { (file_tree, beside) };
-                    let known =
-                        other == tree && (beside == file_tree || !self.follows_same(file_tree, beside));
+                    let known = other == tree
+                        && (beside == file_tree || !self.shares_continuation(file_tree, beside));
                     if !known && largest[pair.1 as usize].is_some() {
                         *candidates.entry(pair).or_default() += 1;
                     }
@@ -313,15 +320,15 @@ impl Forest {
             let mut candidates: Vec<(usize, (u32, u32))> =
                 candidates.into_iter().map(|(pair, n)| (n, pair)).collect();
             candidates.sort_unstable_by_key(|&(n, pair)| (Reverse(n), pair));
-            let mut left: Vec<(u32, Ranked)> = ends.clone();
+            let mut left: Vec<(u32, RankedPath)> = ends.clone();
             for &(_, (from, to)) in candidates.iter().take(MAX_TREES) {
                 if left.is_empty() {
                     break;
                 }
-                let found = self.copies_in(from, to);
-                let start = self.place[from as usize];
+                let found = self.find_copies_in(from, to);
+                let start = self.order_index[from as usize];
                 left.retain(|&(step, ranked)| {
-                    let at = found[(self.place[step as usize] - start) as usize];
+                    let at = found[(self.order_index[step as usize] - start) as usize];
                     let by = at.and_then(|at| largest[at as usize]).filter(|&by| by > ranked);
                     if let Some(by) = by {
                         held.insert(id_of(ranked), id_of(by));
@@ -333,48 +340,51 @@ impl Forest {
     }
 
     /// Tells whether what a file's tree goes on from is on the way to another's too.
-    fn follows_same(&self, file_tree: u32, other: u32) -> bool {
+    fn shares_continuation(&self, file_tree: u32, other: u32) -> bool {
         let before = self.parent[file_tree as usize];
-        before == NONE || self.leads_through(before, other)
+        before == NONE || self.is_ancestor(before, other)
     }
 
     fn keys_of(&self, step: u32) -> impl Iterator<Item = u64> {
-        let keys = if step == NONE { &[][..] } else { self.keys.of(step as usize) };
-        keys.iter().map(|&said| self.key[said as usize])
+        let keys = if step == NONE { &[][..] } else { self.keys_by_step.members_of(step as usize) };
+        keys.iter().map(|&said| self.key_values[said as usize])
     }
 
     /// Returns where a thing was said, in all trees or in one.
-    fn places(&self, key: u64, tree: Option<u32>) -> &[(u64, u32, u32)] {
+    fn occurrences(&self, key: u64, tree: Option<u32>) -> &[(u64, u32, u32)] {
         let from = (key, tree.unwrap_or(0));
         let to = (key, tree.unwrap_or(u32::MAX));
-        let start = self.index.partition_point(|&(k, t, _)| (k, t) < from);
-        let len = self.index[start..].partition_point(|&(k, t, _)| (k, t) <= to);
-        &self.index[start..start + len]
+        let start = self.key_index.partition_point(|&(k, t, _)| (k, t) < from);
+        let len = self.key_index[start..].partition_point(|&(k, t, _)| (k, t) <= to);
+        &self.key_index[start..start + len]
     }
 
     /// Finds for each step from `tree` on, in order, a step from `other` on, on whose way everything was
     /// said that was said on the way from `tree` to the step.
-    fn copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
+    fn find_copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
         let in_tree = self.root[other as usize];
-        let start = self.place[tree as usize] as usize;
-        let steps = &self.order[start..start + self.size[tree as usize] as usize];
+        let start = self.order_index[tree as usize] as usize;
+        let steps = &self.order[start..start + self.subtree_size[tree as usize] as usize];
         // Nothing said yet is everywhere: at the root.
         let mut found: Vec<Option<u32>> = Vec::with_capacity(steps.len());
         for &step in steps {
             let parent = self.parent[step as usize];
-            let before =
-                if step == tree { Some(other) } else { found[self.place[parent as usize] as usize - start] };
+            let before = if step == tree {
+                Some(other)
+            } else {
+                found[self.order_index[parent as usize] as usize - start]
+            };
             let mut at = before;
             for key in self.keys_of(step) {
                 at = at.and_then(|at| {
                     let deeper = |place: u32| {
-                        if self.leads_through(place, at) {
+                        if self.is_ancestor(place, at) {
                             Some(at)
                         } else {
-                            self.leads_through(at, place).then_some(place)
+                            self.is_ancestor(at, place).then_some(place)
                         }
                     };
-                    self.places(key, Some(in_tree)).iter().find_map(|&(_, _, place)| deeper(place))
+                    self.occurrences(key, Some(in_tree)).iter().find_map(|&(_, _, place)| deeper(place))
                 });
             }
             found.push(at);
@@ -392,23 +402,23 @@ mod tests {
     use super::*;
 
     /// A session by its steps: the step before each, and what was said on it.
-    fn sketch(steps: &[(Option<u32>, &[u64])], active: usize) -> Sketch {
+    fn session_fingerprint(steps: &[(Option<u32>, &[u64])], active: usize) -> SessionFingerprint {
         let parents: Vec<u32> = steps.iter().map(|(parent, _)| parent.unwrap_or(NONE)).collect();
         let said = steps.iter().enumerate().flat_map(|(i, (_, keys))| {
-            keys.iter().map(move |&key| Said { step: u32::try_from(i).expect("few"), key })
+            keys.iter().map(move |&key| StepContentKey { step: u32::try_from(i).expect("few"), key })
         });
         let is_end = |i: usize| !parents.iter().any(|&p| p as usize == i);
         let endings = (0..steps.len())
             .filter(|&i| is_end(i) || i == active)
-            .map(|step| Ending { step, active: step == active })
+            .map(|step| PathEnd { step, active: step == active })
             .collect();
-        let mut said: Vec<Said> = said.collect();
+        let mut said: Vec<StepContentKey> = said.collect();
         said.sort_unstable();
         said.dedup();
-        Sketch { parents, said, endings }
+        SessionFingerprint { parents, content_keys: said, path_ends: endings }
     }
 
-    fn check(sessions: &[Sketch], joints: &[Joint]) -> String {
+    fn check(sessions: &[SessionFingerprint], joints: &[SessionContinuation]) -> String {
         let told = |(session, held): (usize, &Vec<Option<PathId>>)| {
             let path = |(path, by): (usize, &Option<PathId>)| match by {
                 Some(by) => format!("{session}.{path} in {}.{}", by.session, by.path),
@@ -416,7 +426,7 @@ mod tests {
             };
             held.iter().enumerate().map(path).collect::<Vec<_>>()
         };
-        holders(sessions, joints).iter().enumerate().flat_map(told).collect::<Vec<_>>().join(", ")
+        containing_paths(sessions, joints).iter().enumerate().flat_map(told).collect::<Vec<_>>().join(", ")
     }
 
     const A: &[u64] = &[1];
@@ -426,71 +436,71 @@ mod tests {
 
     #[test]
     fn copies_are_held_by_what_they_are_copies_of() {
-        let one = sketch(&[(None, A), (Some(0), B)], 1);
-        let longer = sketch(&[(None, A), (Some(0), B), (Some(1), C)], 2);
-        let other = sketch(&[(None, A), (Some(0), D)], 1);
+        let one = session_fingerprint(&[(None, A), (Some(0), B)], 1);
+        let longer = session_fingerprint(&[(None, A), (Some(0), B), (Some(1), C)], 2);
+        let other = session_fingerprint(&[(None, A), (Some(0), D)], 1);
         insta::assert_snapshot!(check(&[one.clone(), longer.clone()], &[]), @"0.0 in 1.0, 1.0");
         insta::assert_snapshot!(check(&[one.clone(), one.clone(), one.clone()], &[]), @"0.0, 1.0 in 0.0, 2.0 in 0.0");
         insta::assert_snapshot!(check(&[one.clone(), other, longer.clone()], &[]), @"0.0 in 2.0, 1.0, 2.0");
         // A copy that lacks the beginning, and one that lacks the middle.
-        let tail = sketch(&[(None, B), (Some(0), C)], 1);
-        let gap = sketch(&[(None, A), (Some(0), C)], 1);
+        let tail = session_fingerprint(&[(None, B), (Some(0), C)], 1);
+        let gap = session_fingerprint(&[(None, A), (Some(0), C)], 1);
         insta::assert_snapshot!(check(&[tail, gap, longer], &[]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
     }
 
     #[test]
     fn of_two_branches_each_holds_its_own_copy() {
-        let forked = sketch(&[(None, A), (Some(0), B), (Some(0), C), (Some(2), D)], 3);
-        let left = sketch(&[(None, A), (Some(0), B)], 1);
-        let right = sketch(&[(None, A), (Some(0), C)], 1);
-        let both = sketch(&[(None, A), (Some(0), B), (Some(1), C)], 2);
+        let forked = session_fingerprint(&[(None, A), (Some(0), B), (Some(0), C), (Some(2), D)], 3);
+        let left = session_fingerprint(&[(None, A), (Some(0), B)], 1);
+        let right = session_fingerprint(&[(None, A), (Some(0), C)], 1);
+        let both = session_fingerprint(&[(None, A), (Some(0), B), (Some(1), C)], 2);
         insta::assert_snapshot!(check(&[left, right, both, forked], &[]), @"0.0 in 2.0, 1.0 in 2.0, 2.0, 3.0 in 2.0, 3.1");
     }
 
     #[test]
     fn what_the_client_would_resume_is_kept_of_equals() {
-        let abandoned = sketch(&[(None, A), (Some(0), B), (Some(0), C)], 2);
-        let alive = sketch(&[(None, A), (Some(0), B)], 1);
+        let abandoned = session_fingerprint(&[(None, A), (Some(0), B), (Some(0), C)], 2);
+        let alive = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         insta::assert_snapshot!(check(&[abandoned, alive], &[]), @"0.0 in 1.0, 0.1, 1.0");
     }
 
     #[test]
     fn an_ending_inside_another_path_is_held_by_it() {
-        let inner = sketch(&[(None, A), (Some(0), B)], 0);
+        let inner = session_fingerprint(&[(None, A), (Some(0), B)], 0);
         insta::assert_snapshot!(check(&[inner], &[]), @"0.0 in 0.1, 0.1");
     }
 
     #[test]
     fn what_goes_on_in_another_file_is_one_path() {
-        let first = sketch(&[(None, A), (Some(0), B)], 1);
-        let second = sketch(&[(None, C)], 0);
-        let joint = Joint { session: 1, root: 0, before: (0, 1) };
+        let first = session_fingerprint(&[(None, A), (Some(0), B)], 1);
+        let second = session_fingerprint(&[(None, C)], 0);
+        let joint = SessionContinuation { session: 1, root: 0, continues_from: (0, 1) };
         insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[joint]), @"0.0 in 1.0, 1.0");
         // Copies of what goes on in another file are copies.
-        let copy = Joint { session: 2, root: 0, before: (0, 1) };
-        let longer = sketch(&[(None, C), (Some(0), D)], 1);
+        let copy = SessionContinuation { session: 2, root: 0, continues_from: (0, 1) };
+        let longer = session_fingerprint(&[(None, C), (Some(0), D)], 1);
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[joint, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[joint, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
         // A circle of files is cut somewhere.
-        let back = Joint { session: 0, root: 0, before: (1, 0) };
+        let back = SessionContinuation { session: 0, root: 0, continues_from: (1, 0) };
         insta::assert_snapshot!(check(&[first, second], &[joint, back]), @"0.0 in 1.0, 1.0");
     }
 
     /// What was said on each path.
-    fn sets(sessions: &[Sketch]) -> Vec<Vec<BTreeSet<u64>>> {
-        let set = |sketch: &Sketch, step: usize| {
+    fn keys_by_path(sessions: &[SessionFingerprint]) -> Vec<Vec<BTreeSet<u64>>> {
+        let set = |sketch: &SessionFingerprint, step: usize| {
             let mut set = BTreeSet::new();
             let mut at = u32::try_from(step).expect("few");
             while at != NONE {
-                set.extend(sketch.said.iter().filter(|said| said.step == at).map(|said| said.key));
+                set.extend(sketch.content_keys.iter().filter(|said| said.step == at).map(|said| said.key));
                 at = sketch.parents[at as usize];
             }
             set
         };
-        sessions.iter().map(|s| s.endings.iter().map(|end| set(s, end.step)).collect()).collect()
+        sessions.iter().map(|s| s.path_ends.iter().map(|end| set(s, end.step)).collect()).collect()
     }
 
-    fn any_session() -> impl Strategy<Value = Sketch> {
+    fn any_session() -> impl Strategy<Value = SessionFingerprint> {
         // Few keys, so that sessions overlap; a key once on each step and mostly once in a session.
         let step = (any::<prop::sample::Index>(), prop::collection::vec(0..12u64, 0..3));
         prop::collection::vec(step, 1..8).prop_map(|steps| {
@@ -501,17 +511,17 @@ mod tests {
                 .collect();
             let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
             let active = borrowed.len() - 1;
-            sketch(&borrowed, active)
+            session_fingerprint(&borrowed, active)
         })
     }
 
     proptest! {
-        #![proptest_config(rethread_testkit::tries(2000))]
+        #![proptest_config(rethread_testkit::test_cases(2000))]
 
         #[test]
         fn what_is_left_out_is_all_in_what_is_kept(sessions in prop::collection::vec(any_session(), 1..6)) {
-            let held = holders(&sessions, &[]);
-            let sets = sets(&sessions);
+            let held = containing_paths(&sessions, &[]);
+            let sets = keys_by_path(&sessions);
             for (session, held) in held.iter().enumerate() {
                 for (path, by) in held.iter().enumerate() {
                     if let Some(by) = by {
@@ -534,10 +544,10 @@ mod tests {
                 let steps: Vec<(Option<u32>, Vec<u64>)> =
                     (0..n).map(|i| (i.checked_sub(1).map(|p| p as u32), vec![i as u64 * 2, i as u64 * 2 + 1])).collect();
                 let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
-                sketch(&borrowed, n - 1)
+                session_fingerprint(&borrowed, n - 1)
             };
-            let sessions: Vec<Sketch> = lengths.iter().map(|&n| line(n)).collect();
-            let kept = holders(&sessions, &[]).iter().flatten().filter(|by| by.is_none()).count();
+            let sessions: Vec<SessionFingerprint> = lengths.iter().map(|&n| line(n)).collect();
+            let kept = containing_paths(&sessions, &[]).iter().flatten().filter(|by| by.is_none()).count();
             prop_assert_eq!(kept, 1);
         }
     }
@@ -548,8 +558,8 @@ mod tests {
         let steps: Vec<(Option<u32>, Vec<u64>)> =
             (0..n).map(|i| (i.checked_sub(1).map(|p| p / 2), vec![u64::from(i)])).collect();
         let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
-        let sessions = vec![sketch(&borrowed, 999); 1000];
-        let held = holders(&sessions, &[]);
+        let sessions = vec![session_fingerprint(&borrowed, 999); 1000];
+        let held = containing_paths(&sessions, &[]);
         assert!(held[0].iter().all(Option::is_none));
         assert!(held[1..].iter().flatten().all(|by| by.is_some_and(|by| by.session == 0)));
     }

@@ -9,11 +9,11 @@ use hashbrown::HashTable;
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
-use crate::attachment::Attached;
-use crate::bytes::Bytes;
-use crate::flags::Flags;
+use crate::attachment::AttachmentFacts;
+use crate::byte_counts::ByteCounts;
+use crate::flags::EntryFlags;
 use crate::id::{Time, Uid};
-use crate::names::Names;
+use crate::name_counts::NameCounts;
 use crate::usage::Usage;
 
 /// No index: the thing does not exist.
@@ -50,7 +50,7 @@ pub struct Node {
     /// The index of its message, or none.
     pub(crate) message: u32,
     /// What is true of it.
-    pub flags: Flags,
+    pub flags: EntryFlags,
     /// The model, as an index of [`Facts::models`], or `u16::MAX`.
     pub(crate) model: u16,
     /// What it is.
@@ -71,7 +71,7 @@ impl Node {
 
 /// Where an entry stands in its file.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct EntryLocation {
     /// The first byte.
     pub offset: u64,
     /// How many bytes.
@@ -86,11 +86,11 @@ pub struct Message {
     /// `message.id`, or nothing.
     pub id: Uid,
     /// Its first entry in the file, as an index of a node.
-    pub first: u32,
+    pub first_node: u32,
     /// Whether the model said it.
     pub assistant: bool,
     /// Whether a subagent's model said it.
-    pub(crate) side: bool,
+    pub(crate) sidechain: bool,
     /// The model's name, as an index of [`Facts::models`].
     pub model: Option<u16>,
     /// What it cost, as an index of [`Facts::usages`].
@@ -99,7 +99,7 @@ pub struct Message {
 
 /// What a content block is, as far as the rules of clients ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum BlockClass {
     /// Words.
     Text,
     /// White space.
@@ -117,13 +117,13 @@ pub enum Sort {
     /// Thinking with its signature.
     Thinking,
     /// Thinking without a signature.
-    Unsigned,
+    UnsignedThinking,
     /// Thinking that only the API can read.
-    Redacted,
+    RedactedThinking,
     /// A call of a tool.
-    Call,
+    ToolCall,
     /// The result of a call.
-    Result,
+    ToolResult,
     /// A picture or document.
     Media,
     /// A call that the API itself answers.
@@ -135,17 +135,17 @@ pub enum Sort {
     /// A block of another sort.
     Other,
     /// No block at all: nothing with a type.
-    Odd,
+    Untyped,
     /// A string in place of a block.
-    Bare,
+    BareString,
     /// `null` in place of a block.
     Null,
 }
 
-impl Sort {
+impl BlockClass {
     /// Tells whether it is thinking of any form.
     pub fn is_thinking(self) -> bool {
-        matches!(self, Self::Thinking | Self::Unsigned | Self::Redacted)
+        matches!(self, Self::Thinking | Self::UnsignedThinking | Self::RedactedThinking)
     }
 
     /// Tells whether it is text without any words.
@@ -162,13 +162,13 @@ impl Sort {
 
 /// How a result refers to tools that were looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct References {
+pub(crate) struct ToolReferences {
     /// It does.
     pub(crate) any: bool,
     /// To one that the newest client has.
     pub(crate) known: bool,
     /// To one that it has for older models only.
-    pub(crate) of_tasks: bool,
+    pub(crate) task_tools: bool,
 }
 
 /// A content block of an entry; a content that is a string is one block of text.
@@ -180,17 +180,17 @@ pub struct Block {
     /// Its length in the file.
     pub len: u32,
     /// How much of that are pictures and documents.
-    pub media: u32,
+    pub media_bytes: u32,
     /// A hash of its content: of a text, of a call's name and input, of what a result holds.
-    pub(crate) print: u32,
+    pub(crate) fingerprint: u32,
     /// A result whose content is a string.
-    pub(crate) plain: bool,
+    pub(crate) has_string_content: bool,
     /// How a result refers to tools.
-    pub(crate) references: References,
+    pub(crate) tool_references: ToolReferences,
     /// A call that says who made it.
-    pub(crate) caller: bool,
+    pub(crate) has_caller: bool,
     /// What it is.
-    pub sort: Sort,
+    pub class: BlockClass,
 }
 
 impl Block {
@@ -202,7 +202,7 @@ impl Block {
 
 /// A call of a tool.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ToolCall {
     /// Where its id stands in [`Facts::call_ids`].
     pub(crate) id: (u32, u16),
     /// The tool, as an index of [`Facts::tools`].
@@ -212,17 +212,17 @@ pub struct Call {
     /// How many results it has.
     pub n_results: u32,
     /// The entry that holds its first result.
-    pub(crate) result: u32,
+    pub(crate) first_result: u32,
     /// What the prompt of a subagent hashes to, if this starts one.
-    pub(crate) prompt: Option<u64>,
+    pub(crate) prompt_hash: Option<u64>,
     /// The subagent that it started, if its result says so.
     pub agent: Option<Box<str>>,
 }
 
-impl Call {
+impl ToolCall {
     /// Returns the entry that holds its first result, as an index of a node.
-    pub fn result(&self) -> Option<usize> {
-        (self.result != NONE).then_some(self.result as usize)
+    pub fn first_result(&self) -> Option<usize> {
+        (self.first_result != NONE).then_some(self.first_result as usize)
     }
 }
 
@@ -232,7 +232,7 @@ pub struct Checkpoint {
     /// `leafUuid`: absent, naming nothing, or an id.
     pub leaf: Option<Uid>,
     /// `leafUuid` is `null`.
-    pub null: bool,
+    pub leaf_is_null: bool,
     /// `explicit`
     pub explicit: bool,
     /// `rewound`
@@ -240,13 +240,13 @@ pub struct Checkpoint {
     /// `cutUuid`, if the key is there.
     pub(crate) cut: Option<Uid>,
     /// How many nodes stand before it in the file.
-    pub after: u32,
+    pub nodes_before: u32,
 }
 
 impl Checkpoint {
     /// Tells whether it only says where the conversation stands, and that nobody chose another place.
-    pub fn is_plain(&self) -> bool {
-        !self.explicit && !self.null && !self.rewound && self.cut.is_none()
+    pub fn is_implicit(&self) -> bool {
+        !self.explicit && !self.leaf_is_null && !self.rewound && self.cut.is_none()
     }
 }
 
@@ -256,65 +256,65 @@ pub struct Facts {
     /// Entries with a uuid, in the order of the file.
     pub nodes: Vec<Node>,
     /// The places of all entries; entry number `n` is at `n - 1`.
-    pub places: Vec<Place>,
+    pub locations: Vec<EntryLocation>,
     /// The messages, in the order of their first entries; message number `n` is at `n - 1`.
     pub messages: Vec<Message>,
     /// What messages cost, each from the last entry that says so.
     pub(crate) usages: Vec<Usage>,
     /// The tool calls, each id once.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ToolCall>,
     /// The ids of the calls, one behind the other.
     pub(crate) call_ids: String,
     /// Results whose call is not in the file: the id and the entry.
     pub orphan_results: Vec<(Box<str>, u32)>,
     /// Every place of a call, copies too: the node and the index of the call.
-    pub(crate) uses: Vec<(u32, u32)>,
+    pub(crate) call_sites: Vec<(u32, u32)>,
     /// Every place of a result whose call is in the file: the node and the index of the call.
-    pub(crate) answers: Vec<(u32, u32)>,
+    pub(crate) result_sites: Vec<(u32, u32)>,
     /// Where the client said that the conversation stands, in the order of the file.
     pub checkpoints: Vec<Checkpoint>,
     /// The number of nodes before the first line that is `null`; some clients read no further.
-    pub null_line: Option<u32>,
+    pub nodes_before_null: Option<u32>,
     /// That line.
-    pub null_at: Option<u32>,
+    pub null_line_no: Option<u32>,
     /// The last entry, if its line does not end.
-    pub open_end: Option<u32>,
+    pub unterminated_line: Option<u32>,
     /// The file begins with a byte order mark.
     pub byte_order_mark: bool,
     /// `logicalParentUuid` of boundaries, by node.
     pub(crate) logical_parents: FxHashMap<u32, Uid>,
     /// `preservedMessages` and `preservedSegment` of boundaries, by node.
-    pub(crate) preserved: FxHashMap<u32, Preserved>,
+    pub(crate) preserved: FxHashMap<u32, PreservedMessages>,
     /// `retractedMessageUuids`, by node.
     pub(crate) retracted: FxHashMap<u32, Vec<Uid>>,
     /// What clients make of attachments, by node.
-    pub(crate) attachments: FxHashMap<u32, Attached>,
+    pub(crate) attachments: FxHashMap<u32, AttachmentFacts>,
     /// Attachments that belong to a call in the file: the node and the index of the call.
-    pub(crate) attached: FxHashMap<u32, u32>,
+    pub(crate) attachment_calls: FxHashMap<u32, u32>,
     /// `sourceToolAssistantUUID`, where it is not the parent.
-    pub(crate) sources: FxHashMap<u32, Uid>,
+    pub(crate) source_assistants: FxHashMap<u32, Uid>,
     /// The first entries of subagents inside this file, with what their prompts hash to.
-    pub(crate) side_roots: Vec<(u32, u64)>,
+    pub(crate) sidechain_roots: Vec<(u32, u64)>,
     /// `agentId` of sidechain entries in this file.
-    pub agent_ids: Names,
+    pub agent_ids: NameCounts,
     /// Models, by assistant entry.
-    pub models: Names,
+    pub models: NameCounts,
     /// Client versions, by entry.
-    pub versions: Names,
+    pub versions: NameCounts,
     /// Stop reasons, by assistant entry.
-    pub stop_reasons: Names,
+    pub stop_reasons: NameCounts,
     /// Tools, by call.
-    pub tools: Names,
+    pub tools: NameCounts,
     /// `sessionId`s, by entry.
-    pub session_ids: Names,
+    pub session_ids: NameCounts,
     /// Working directories, by entry.
-    pub cwds: Names,
+    pub cwds: NameCounts,
     /// Git branches, by entry.
-    pub branches: Names,
+    pub git_branches: NameCounts,
     /// How the client was started, by entry.
-    pub entrypoints: Names,
+    pub entrypoints: NameCounts,
     /// Subtypes of system entries.
-    pub subtypes: Names,
+    pub subtypes: NameCounts,
     /// Entries by type.
     pub types: BTreeMap<String, u64>,
     /// Fields that no client we know writes, by name.
@@ -326,7 +326,7 @@ pub struct Facts {
     /// Where the blocks of each node begin.
     pub(crate) block_starts: Vec<u32>,
     /// Bytes by what they hold.
-    pub bytes: Bytes,
+    pub bytes: ByteCounts,
     /// The first prompt that somebody typed.
     pub first_prompt: Option<String>,
     /// The first task of a subagent in this file.
@@ -334,7 +334,7 @@ pub struct Facts {
     /// The first local command that somebody typed.
     pub(crate) first_command: Option<String>,
     /// Somebody sent a picture without words.
-    pub(crate) wordless_prompt: bool,
+    pub(crate) has_wordless_prompt: bool,
     /// The last `custom-title`.
     pub custom_title: Option<String>,
     /// The last `ai-title`.
@@ -342,7 +342,7 @@ pub struct Facts {
     /// Summaries with the leaf that they are about, which may be in another file.
     pub summaries: Vec<(Uid, String)>,
     /// The earliest and the latest time of any entry.
-    pub span: Option<(Time, Time)>,
+    pub time_span: Option<(Time, Time)>,
     /// What is wrong with the file.
     pub defects: Vec<Defect>,
     /// How many more defects there are than are listed.
@@ -363,14 +363,14 @@ pub struct Facts {
 
 /// Which rows a compaction kept: listed, as newer clients write it, or by the ends of a chain.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Preserved {
-    pub(crate) listed: Option<Kept>,
-    pub(crate) segment: Option<Kept>,
+pub(crate) struct PreservedMessages {
+    pub(crate) listed: Option<PreservedList>,
+    pub(crate) segment: Option<PreservedList>,
 }
 
 /// Rows that a compaction kept.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Kept {
+pub(crate) struct PreservedList {
     /// The row behind which they follow.
     pub(crate) anchor: Uid,
     /// All of them, or the first and the last.
@@ -381,7 +381,7 @@ impl Facts {
     /// Returns the node with this uuid; of several, the first in the file.
     pub fn node_of(&self, uid: Uid) -> Option<usize> {
         let same = |&node: &u32| self.nodes[node as usize].uid == uid;
-        self.by_uid.find(uid.hash(), same).map(|&node| node as usize)
+        self.by_uid.find(uid.table_hash(), same).map(|&node| node as usize)
     }
 
     /// Returns the parent of a node, if it is in the file.
@@ -412,7 +412,7 @@ impl Facts {
     /// Returns the call in the file that an attachment belongs to.
     pub fn attached_to(&self, node: usize) -> Option<usize> {
         let node = u32::try_from(node).ok()?;
-        self.attached.get(&node).map(|&call| call as usize)
+        self.attachment_calls.get(&node).map(|&call| call as usize)
     }
 
     /// Tells whether a uuid stands twice.
@@ -421,7 +421,7 @@ impl Facts {
     }
 
     /// Returns the first node with the same uuid as `node`.
-    pub(crate) fn first_of(&self, node: usize) -> usize {
+    pub(crate) fn first_with_same_uuid(&self, node: usize) -> usize {
         if self.duplicates.is_empty() {
             return node;
         }
@@ -429,11 +429,11 @@ impl Facts {
     }
 
     /// Notes that a node answers a call.
-    pub(crate) fn answer(&mut self, call: u32, node: u32, agent: Option<Box<str>>) {
-        self.answers.push((node, call));
+    pub(crate) fn record_result(&mut self, call: u32, node: u32, agent: Option<Box<str>>) {
+        self.result_sites.push((node, call));
         let call = &mut self.calls[call as usize];
         call.n_results += 1;
-        call.result = call.result.min(node);
+        call.first_result = call.first_result.min(node);
         call.agent = call.agent.take().or(agent);
     }
 
@@ -443,18 +443,18 @@ impl Facts {
     }
 
     /// Returns the id of a call.
-    pub fn call_id(&self, call: &Call) -> &str {
+    pub fn call_id(&self, call: &ToolCall) -> &str {
         let start = call.id.0 as usize;
         self.call_ids.get(start..start + usize::from(call.id.1)).unwrap_or_default()
     }
 
     /// Returns where a node's entry stands.
-    pub fn place(&self, node: usize) -> Place {
-        self.places[self.nodes[node].entry as usize - 1]
+    pub fn location(&self, node: usize) -> EntryLocation {
+        self.locations[self.nodes[node].entry as usize - 1]
     }
 
     /// Tells whether every entry of the tree belongs to a subagent.
-    pub fn all_sidechain(&self) -> bool {
+    pub fn is_all_sidechain(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|n| n.flags.is_sidechain())
     }
 }

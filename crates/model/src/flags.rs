@@ -4,12 +4,12 @@ macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident $method:ident,)*) => {
         /// What is true of an entry.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct Flags(u64);
+        pub struct EntryFlags(u64);
 
         #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "only names of bits")]
         enum Bit { $($name,)* }
 
-        impl Flags {
+        impl EntryFlags {
             $(
                 pub(crate) const $name: Self = Self(1 << Bit::$name as u64);
                 $(#[$doc])*
@@ -25,7 +25,7 @@ flags! {
     /// A hidden note of the client.
     META is_meta,
     /// Its id is a UUID, in the usual spelling.
-    UUID has_usual_id,
+    CANONICAL_UUID has_canonical_uuid,
     /// The summary after a compaction.
     SUMMARY is_summary,
     /// A `compact_boundary`.
@@ -55,9 +55,9 @@ flags! {
     /// It repeats an entry under a new uuid.
     REPLAY is_replay,
     /// Something stands before it on its line: another object, torn bytes, NUL bytes.
-    BEHIND stands_behind,
+    PRECEDED is_preceded_on_line,
     /// Something stands behind it on its line.
-    BEFORE stands_before,
+    FOLLOWED is_followed_on_line,
     /// Shown to nobody: `isVirtual`.
     VIRTUAL is_virtual,
     /// It has no `message` where it should.
@@ -71,13 +71,13 @@ flags! {
     /// Such a prompt that a person typed, not a background task.
     TYPED is_typed_while_busy,
     /// Words that a person typed for the client and not for the model: a memory, a shell command.
-    ASIDE is_aside,
+    TYPED_COMMAND is_typed_command,
     /// An assistant entry without `message.id`.
     NO_MESSAGE_ID lacks_message_id,
     /// An assistant entry without `message.model`.
     NO_MODEL lacks_model,
     /// It has the key `isSidechain`.
-    SIDE_KEY has_sidechain_key,
+    SIDECHAIN_KEY has_sidechain_key,
     /// A system entry of subtype `file_snapshot`.
     SNAPSHOT is_snapshot,
     /// A system entry of subtype `local_command`.
@@ -89,17 +89,17 @@ flags! {
     /// It has no uuid, so nothing can name it.
     NO_UUID lacks_uuid,
     /// Its content is neither a string nor a list of blocks.
-    ODD_CONTENT has_odd_content,
+    MALFORMED_CONTENT has_malformed_content,
     /// The note that a local command precedes.
     CAVEAT is_caveat,
     /// What was typed as a local command, with its name.
-    RECORD is_command_record,
+    COMMAND_RECORD is_command_record,
     /// The output of a local command.
-    OUTPUT is_command_output,
+    COMMAND_OUTPUT is_command_output,
     /// A text that begins with a slash.
     SLASH begins_with_slash,
     /// It says nothing but that the user interrupted.
-    STOPPED is_stopped,
+    INTERRUPT_ONLY is_interrupt_only,
     /// The client kept a copy of a result in it.
     RESULT_COPY has_result_copy,
     /// The model refused: `stop_reason` is `refusal`.
@@ -109,11 +109,11 @@ flags! {
     /// It has no `requestId`.
     NO_REQUEST_ID lacks_request_id,
     /// An attachment whose payload is not what its type asks for.
-    ODD_ATTACHMENT is_odd_attachment,
+    MALFORMED_ATTACHMENT is_malformed_attachment,
     /// An attachment that stops clients which do not look before they read it.
     FATAL_ATTACHMENT is_fatal_attachment,
     /// A prompt that the end of the client cut off.
-    SHUTDOWN is_shutdown,
+    SHUTDOWN is_cut_by_shutdown,
     /// A user entry that only accompanies a turn.
     COMPANION is_companion,
     /// A system entry of subtype `model_refusal_fallback`.
@@ -121,7 +121,7 @@ flags! {
     /// Such an entry that names no model.
     NO_FALLBACK_MODEL lacks_fallback_model,
     /// The client's request to go on after an interruption.
-    RESCUE is_rescue,
+    CONTINUE_REQUEST is_continue_request,
     /// Sent by a background task in the user's place.
     NOTIFICATION is_notification,
     /// The report of a background task.
@@ -140,7 +140,7 @@ flags! {
     FINAL_ERROR is_final_error,
 }
 
-impl Flags {
+impl EntryFlags {
     /// Returns whether a person typed it, as a prompt of its own or while the model was busy.
     pub fn is_prompt(self) -> bool {
         self.is_human() || self.is_typed_while_busy()

@@ -16,7 +16,7 @@ impl Uid {
 
     /// Makes the identity of an id as it is spelled in the log.
     pub fn new(text: &[u8]) -> Self {
-        parse_uuid(text).unwrap_or_else(|| Self(hash(text)))
+        parse_uuid(text).unwrap_or_else(|| Self(hash_text(text)))
     }
 
     /// Tells whether there is no id.
@@ -25,7 +25,7 @@ impl Uid {
     }
 
     /// Makes the identity of a UUID in its usual spelling, which spells it; nothing of another text.
-    pub(crate) fn of_uuid(text: &[u8]) -> Option<Self> {
+    pub(crate) fn from_canonical_uuid(text: &[u8]) -> Option<Self> {
         parse_uuid(text)
     }
 
@@ -35,7 +35,7 @@ impl Uid {
     }
 
     /// Spells it as a UUID. An id that is none has a spelling too, which is not its own.
-    pub fn spelled(self) -> String {
+    pub fn to_uuid_string(self) -> String {
         let hex = format!("{:032x}", self.0);
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
@@ -46,7 +46,7 @@ impl Uid {
     }
 
     /// Returns a hash for tables. UUIDs that differ in a few digits only are spread too.
-    pub(crate) fn hash(self) -> u64 {
+    pub(crate) fn table_hash(self) -> u64 {
         let mut hasher = FxHasher::default();
         hasher.write_u128(self.0);
         hasher.finish()
@@ -63,7 +63,7 @@ fn parse_uuid(text: &[u8]) -> Option<Uid> {
     let digits = |at: usize| -> [u8; 4] { [text[at], text[at + 1], text[at + 2], text[at + 3]] };
     let eight = |first: [u8; 4], second: [u8; 4]| -> Option<u128> {
         let both = u64::from(u32::from_be_bytes(first)) << 32 | u64::from(u32::from_be_bytes(second));
-        eight_digits(both).map(u128::from)
+        parse_eight_hex_digits(both).map(u128::from)
     };
     let a = eight(digits(0), digits(4))?;
     let b = eight(digits(9), digits(14))?;
@@ -74,7 +74,7 @@ fn parse_uuid(text: &[u8]) -> Option<Uid> {
 }
 
 /// Reads eight hexadecimal digits in lower case at once, a byte for each.
-fn eight_digits(text: u64) -> Option<u32> {
+fn parse_eight_hex_digits(text: u64) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     // Letters have this bit, digits have not.
     let letters = text >> 6 & ONES;
@@ -93,7 +93,7 @@ fn eight_digits(text: u64) -> Option<u32> {
     u32::try_from((fours | fours >> 16) & 0xffff_ffff).ok()
 }
 
-fn hash(text: &[u8]) -> u128 {
+fn hash_text(text: &[u8]) -> u128 {
     let half = |seed: u64| {
         let mut hasher = FxHasher::default();
         hasher.write_u64(seed);
@@ -136,7 +136,7 @@ impl Time {
     /// Reads an ISO 8601 time. Clients write `2025-01-31T12:34:56.789Z`; any other form that names
     /// a moment is taken too.
     pub fn parse(text: &[u8]) -> Self {
-        usual_form(text).or_else(|| any_form(text)).unwrap_or(Self::NONE)
+        parse_client_format(text).or_else(|| parse_any_format(text)).unwrap_or(Self::NONE)
     }
 
     /// Tells whether there is no time.
@@ -160,7 +160,7 @@ impl Time {
     }
 }
 
-fn any_form(text: &[u8]) -> Option<Time> {
+fn parse_any_format(text: &[u8]) -> Option<Time> {
     let text = std::str::from_utf8(text).ok()?;
     let timestamp = text.parse::<Timestamp>().or_else(|_| {
         // A date alone is its first moment in UTC, as in JavaScript.
@@ -170,7 +170,7 @@ fn any_form(text: &[u8]) -> Option<Time> {
     Some(Time(timestamp.ok()?.as_millisecond()))
 }
 
-fn usual_form(text: &[u8]) -> Option<Time> {
+fn parse_client_format(text: &[u8]) -> Option<Time> {
     let text: &[u8; 24] = text.try_into().ok()?;
     let fixed = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':'), (19, b'.'), (23, b'Z')];
     if fixed.iter().any(|&(at, c)| text[at] != c) {
@@ -234,18 +234,18 @@ mod tests {
                 let mut text = *b"00000000";
                 text[place] = byte;
                 let expected = digit.map(|digit| digit << (28 - 4 * place));
-                assert_eq!(eight_digits(u64::from_be_bytes(text)), expected, "{byte} at {place}");
+                assert_eq!(parse_eight_hex_digits(u64::from_be_bytes(text)), expected, "{byte} at {place}");
             }
         }
-        assert_eq!(eight_digits(u64::from_be_bytes(*b"0123abcf")), Some(0x0123_abcf));
+        assert_eq!(parse_eight_hex_digits(u64::from_be_bytes(*b"0123abcf")), Some(0x0123_abcf));
     }
 
     proptest! {
         #[test]
         fn the_quick_reading_of_times_is_the_calendar_s(millis in -2_000_000_000_000i64..4_000_000_000_000) {
             let text = Time(millis).to_iso().expect("in range");
-            prop_assert_eq!(any_form(text.as_bytes()), Some(Time(millis)));
-            if let Some(quick) = usual_form(text.as_bytes()) {
+            prop_assert_eq!(parse_any_format(text.as_bytes()), Some(Time(millis)));
+            if let Some(quick) = parse_client_format(text.as_bytes()) {
                 prop_assert_eq!(quick, Time(millis));
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::bytes::Bytes;
+use crate::byte_counts::ByteCounts;
 use crate::client::Client;
 use crate::facts::Facts;
 use crate::session::Session;
@@ -25,11 +25,11 @@ pub struct Inventory {
     /// Lines that are not blank and hold no object.
     pub bad_lines: u64,
     /// Messages by role.
-    pub messages: Messages,
+    pub messages: MessageCounts,
     /// Content blocks by `role:type`, each block of a message once.
     pub blocks: BTreeMap<String, u64>,
     /// Tool calls.
-    pub tool_calls: ToolCalls,
+    pub tool_calls: ToolCallCounts,
     /// Prompts that somebody typed.
     pub turns: u64,
     /// Stop reasons, by assistant entry; `None` where there is none.
@@ -47,22 +47,22 @@ pub struct Inventory {
     /// Subagents, in this file and beside it.
     pub subagents: u64,
     /// How entries are joined to each other.
-    pub chain: Chain,
+    pub chain: LinkCounts,
     /// Bytes by what they hold.
-    pub bytes_by: Bytes,
+    pub bytes_by: ByteCounts,
     /// Tokens, each message once.
     pub usage: Usage,
     /// Types and fields that no client we know writes.
-    pub unknown: Unknown,
+    pub unknown: UnknownNames,
     /// What is wrong with the file.
-    pub defects: Vec<DefectRow>,
+    pub defects: Vec<InventoryDefect>,
     /// How many more defects there are than are listed.
     pub defects_omitted: u64,
 }
 
 /// Messages by role.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Messages {
+pub struct MessageCounts {
     /// User entries, replays once.
     pub user: u64,
     /// Messages of the model, by distinct `message.id`.
@@ -73,7 +73,7 @@ pub struct Messages {
 
 /// Tool calls, by distinct id.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct ToolCalls {
+pub struct ToolCallCounts {
     /// Calls.
     pub total: u64,
     /// Calls with a result.
@@ -90,7 +90,7 @@ pub struct ToolCalls {
 
 /// How the parents of entries relate to the file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Chain {
+pub struct LinkCounts {
     /// The parent is the entry before.
     pub previous: u64,
     /// The parent is another entry of the file.
@@ -110,7 +110,7 @@ pub struct Chain {
 /// What we do not know.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is what it is called")]
-pub struct Unknown {
+pub struct UnknownNames {
     pub types: BTreeMap<String, u64>,
     pub fields: BTreeMap<String, u64>,
 }
@@ -118,7 +118,7 @@ pub struct Unknown {
 /// A defect as it is told.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "each field is what it is called")]
-pub struct DefectRow {
+pub struct InventoryDefect {
     pub line: u32,
     pub kind: &'static str,
     pub detail: String,
@@ -129,7 +129,7 @@ impl Inventory {
     /// are the caller's to add.
     pub fn new(session: &Session, bytes: u64) -> Self {
         let facts = &session.facts;
-        let known = |name: &str| rethread_log::Kind::from_name(name.as_bytes()).is_some();
+        let known = |name: &str| rethread_log::EntryKind::from_name(name.as_bytes()).is_some();
         let paths = session.paths(Client::NEWEST);
         Self {
             bytes,
@@ -137,9 +137,9 @@ impl Inventory {
             entries: facts.types.clone(),
             system: facts.subtypes.counts(),
             bad_lines: facts.bad_lines.into(),
-            messages: messages(facts),
+            messages: count_messages(facts),
             blocks: facts.block_counts.clone(),
-            tool_calls: tool_calls(facts),
+            tool_calls: count_tool_calls(facts),
             turns: session.turns() as u64,
             stop_reasons: facts.stop_reasons.counts(),
             versions: facts.versions.counts(),
@@ -147,11 +147,11 @@ impl Inventory {
             forks: session.tree.forks() as u64,
             tips: paths.len() as u64,
             compactions: session.compactions() as u64,
-            subagents: session.inline_subagents() as u64,
-            chain: chain(session),
+            subagents: session.inline_subagent_count() as u64,
+            chain: count_links(session),
             bytes_by: facts.bytes,
-            usage: usage(facts),
-            unknown: Unknown {
+            usage: sum_usage(facts),
+            unknown: UnknownNames {
                 types: facts
                     .types
                     .iter()
@@ -163,7 +163,7 @@ impl Inventory {
             defects: session
                 .defects()
                 .into_iter()
-                .map(|d| DefectRow { line: d.line, kind: d.kind.name(), detail: d.detail })
+                .map(|d| InventoryDefect { line: d.line, kind: d.kind.name(), detail: d.detail })
                 .collect(),
             defects_omitted: facts.defects_omitted,
         }
@@ -212,7 +212,7 @@ impl Inventory {
     }
 }
 
-impl Chain {
+impl LinkCounts {
     fn add(&mut self, other: Self) {
         let Self { previous, other: elsewhere, null, missing, dangling, logical, inferred } = other;
         self.previous += previous;
@@ -225,8 +225,8 @@ impl Chain {
     }
 }
 
-fn messages(facts: &Facts) -> Messages {
-    let mut messages = Messages::default();
+fn count_messages(facts: &Facts) -> MessageCounts {
+    let mut messages = MessageCounts::default();
     let mut seen = rustc_hash::FxHashSet::default();
     for message in &facts.messages {
         match (message.assistant, message.id.is_none()) {
@@ -240,7 +240,7 @@ fn messages(facts: &Facts) -> Messages {
 
 /// Adds up what the messages cost. A message that stands in the main conversation and in a subagent's
 /// of the same file costs once.
-fn usage(facts: &Facts) -> Usage {
+fn sum_usage(facts: &Facts) -> Usage {
     let mut seen = rustc_hash::FxHashSet::default();
     let mut sum = Usage::default();
     for message in &facts.messages {
@@ -253,8 +253,8 @@ fn usage(facts: &Facts) -> Usage {
     sum
 }
 
-fn tool_calls(facts: &Facts) -> ToolCalls {
-    let ids = |calls: &mut dyn Iterator<Item = &crate::facts::Call>| {
+fn count_tool_calls(facts: &Facts) -> ToolCallCounts {
+    let ids = |calls: &mut dyn Iterator<Item = &crate::facts::ToolCall>| {
         calls.map(|call| facts.call_id(call).to_owned()).collect::<Vec<_>>()
     };
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
@@ -264,7 +264,7 @@ fn tool_calls(facts: &Facts) -> ToolCalls {
     let mut orphan_results: Vec<String> = facts.orphan_results.iter().map(|(id, _)| id.to_string()).collect();
     orphan_results.sort_unstable();
     orphan_results.dedup();
-    ToolCalls {
+    ToolCallCounts {
         total: facts.calls.len() as u64,
         paired: facts.calls.iter().filter(|call| call.n_results > 0).count() as u64,
         by_name,
@@ -274,8 +274,8 @@ fn tool_calls(facts: &Facts) -> ToolCalls {
     }
 }
 
-fn chain(session: &Session) -> Chain {
-    let mut chain = Chain::default();
+fn count_links(session: &Session) -> LinkCounts {
+    let mut chain = LinkCounts::default();
     for (i, (node, link)) in session.facts.nodes.iter().zip(&session.tree.links).enumerate() {
         match link {
             Link::Logical(_) => chain.logical += 1,

@@ -14,52 +14,56 @@ mod usage;
 
 mod attachment;
 mod build;
-mod bytes;
+mod byte_counts;
 mod facts;
 mod flags;
-mod names;
+mod name_counts;
 mod steps;
 mod tree;
 
 mod client;
 mod resume;
 mod session;
-mod side;
+mod subagents;
 
 mod check;
+mod content_keys;
 mod copies;
 mod inventory;
-mod keys;
-mod passage;
+mod reminders;
+mod step_stream;
 mod title;
-mod told;
 mod view;
 mod wire;
 
-pub use build::Builder;
-pub use bytes::Bytes;
-pub use check::{Finding, Kind, MAX_IMAGE, Severity, Straight, check, harm, meant_at, newest_chain};
-pub use client::Client;
-pub use copies::{Ending, Joint, PathId, Sketch, holders};
-pub use facts::{Block, Call, Checkpoint, Facts, Message, Node, Place, Role, Sort};
-pub use flags::Flags;
-pub use id::{Time, Uid};
-pub use inventory::{Chain, DefectRow, Inventory, Messages, ToolCalls, Unknown};
-pub use keys::{Restamped, Said};
-pub use names::Names;
-pub use passage::{Brief, Chunk, Layout, LogText, Passage, Run};
-pub use prompt::readable;
-pub use resume::{
-    Break, BrokenLink, Intended, Part, Refusal, Resume, Sent, What, intended, intended_at, resume,
+pub use build::FactsBuilder;
+pub use byte_counts::ByteCounts;
+pub use check::{
+    Finding, FindingKind, LinearConversation, MAX_IMAGE_BYTES, Severity, check, harmful_findings,
+    newest_client_chain, session_intended_path,
 };
-pub use session::{Branching, Path, Session};
-pub use side::Inline;
+pub use client::Client;
+pub use content_keys::{RestampedCopy, StepContentKey};
+pub use copies::{PathEnd, PathId, SessionContinuation, SessionFingerprint, containing_paths};
+pub use facts::{Block, BlockClass, Checkpoint, EntryLocation, Facts, Message, Node, Role, ToolCall};
+pub use flags::EntryFlags;
+pub use id::{Time, Uid};
+pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
+pub use name_counts::NameCounts;
+pub use prompt::readable_text;
+pub use resume::{
+    BrokenLink, IntendedPath, LinkDefect, PartOrigin, Refusal, Resume, SentMessage, SentPart, intended_path,
+    intended_path_to, resume,
+};
+pub use session::{BranchPoint, Path, Session};
+pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
-pub use title::{Title, TitleSource, heading, one_line, title};
-pub use tree::{Groups, Link, Tree};
+pub use subagents::InlineSubagent;
+pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
+pub use tree::{IndexGroups, Link, Tree};
 pub use usage::Usage;
 pub use view::{
-    BlockView, Entries, Item, MessageKind, MessageView, NoteView, Reader, ResultPart, beginning,
-    describe_media, telling,
+    BlockView, EntrySource, MessageKind, MessageView, NoteView, Reader, ResultPart, TranscriptItem,
+    beginning, describe_media, main_argument,
 };
 pub use wire::{WireBlock, WireMessage};

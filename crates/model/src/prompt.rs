@@ -17,7 +17,7 @@ pub(crate) enum Author {
     /// Somebody typed or pasted it.
     Human,
     /// The lead of a team of agents gave a task.
-    Lead,
+    TeamLead,
     /// A slash command, a shell command or the output of one.
     Command,
     /// `[Request interrupted by user]`
@@ -69,12 +69,12 @@ const WRAPPINGS: &[(&str, &str)] = &[
 /// Tells who wrote a text, and its words without what is wrapped around them.
 fn author_and_words(text: &[u8]) -> (Author, &[u8]) {
     let whole = text;
-    let mut text = trim(text);
+    let mut text = trim_escaped_start(text);
     while let Some((_, close)) = WRAPPINGS.iter().find(|(open, _)| text.starts_with(open.as_bytes())) {
         let Some(end) = find(text, close.as_bytes()) else {
             return (Author::Notice, whole);
         };
-        text = trim(&text[end + close.len()..]);
+        text = trim_escaped_start(&text[end + close.len()..]);
         if text.is_empty() {
             return (Author::Notice, whole);
         }
@@ -95,9 +95,9 @@ fn author_of_markup(text: &[u8]) -> Author {
         return Author::Human;
     }
     if text.starts_with(b"<teammate-message") {
-        let tasks = memchr::memmem::find_iter(text, LEAD).take(MAX_MESSAGES);
+        let tasks = memchr::memmem::find_iter(text, TEAM_LEAD_PREFIX).take(MAX_MESSAGES);
         let is_task = |at: usize| !is_protocol(&text[at..text.len().min(at + 2000)]);
-        return if { tasks }.any(is_task) { Author::Lead } else { Author::Notice };
+        return if { tasks }.any(is_task) { Author::TeamLead } else { Author::Notice };
     }
     if text.len() < 64 && unescape(text).trim_end() == NO_CONTENT {
         return Author::Nobody;
@@ -107,39 +107,39 @@ fn author_of_markup(text: &[u8]) -> Author {
 }
 
 /// The beginning of a message of the lead of a team, as it is spelled in JSON.
-const LEAD: &str = r#"<teammate-message teammate_id=\"team-lead\""#;
+const TEAM_LEAD_PREFIX: &str = r#"<teammate-message teammate_id=\"team-lead\""#;
 /// How many messages of a team are looked at in one entry.
 const MAX_MESSAGES: usize = 64;
 /// The client's placeholder for a message without text.
 const NO_CONTENT: &str = "(no content)";
 
 /// Returns whether a command is words that a person typed: a memory, or a shell command.
-pub(crate) fn is_aside(text: &[u8]) -> bool {
+pub(crate) fn is_typed_command(text: &[u8]) -> bool {
     text.starts_with(b"<user-memory-input>") || text.starts_with(b"<bash-input>")
 }
 
 /// Returns whether a message between agents is of their protocol: JSON that is no assignment.
 fn is_protocol(message: &[u8]) -> bool {
-    let body = find(message, b">").map_or(&[][..], |end| trim(&message[end + 1..]));
+    let body = find(message, b">").map_or(&[][..], |end| trim_escaped_start(&message[end + 1..]));
     body.starts_with(b"{") && find(body, br#"\"type\":\"task_assignment\""#).is_none()
 }
 
 /// Returns the words that a person queued while the model was busy, as they are spelled; nothing if a
 /// background task did.
-pub(crate) fn author_of_queued(attachment: Json<'_>) -> Option<&[u8]> {
-    let inner = |key: &str| attachment.get(key).and_then(Json::inner);
-    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Json::inner);
+pub(crate) fn queued_prompt_text(attachment: Json<'_>) -> Option<&[u8]> {
+    let inner = |key: &str| attachment.get(key).and_then(Json::raw_string);
+    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Json::raw_string);
     let typed = inner("commandMode").is_none_or(|mode| mode == b"prompt")
         && origin.is_none_or(|kind| kind == b"human")
         && attachment.get("isMeta").is_none_or(|meta| meta.raw() != b"true");
     let prompt = attachment.get("prompt").filter(|_| typed)?;
-    if let Some(text) = prompt.inner() {
+    if let Some(text) = prompt.raw_string() {
         let (author, words) = author_and_words(text);
         return (author == Author::Human).then_some(words);
     }
     let mut pictures = None;
     for block in prompt.items() {
-        let text = block.get("text").and_then(Json::inner);
+        let text = block.get("text").and_then(Json::raw_string);
         match text.map(author_and_words) {
             Some((Author::Human, words)) => return Some(words),
             None => pictures = Some(&b""[..]),
@@ -150,20 +150,20 @@ pub(crate) fn author_of_queued(attachment: Json<'_>) -> Option<&[u8]> {
 }
 
 /// Returns the beginning of what a person typed in an entry, without the client's markup.
-pub(crate) fn words_of_entry(line: &Line, raw: &[u8]) -> String {
+pub(crate) fn typed_text(line: &Line, raw: &[u8]) -> String {
     let attachment = line.field(Key::Attachment);
     let words = if attachment.is_empty() {
         author_of_entry(line, raw).1
     } else {
-        author_of_queued(Json::new(attachment.of(raw))).unwrap_or_default()
+        queued_prompt_text(Json::new(attachment.bytes_in(raw))).unwrap_or_default()
     };
-    readable(&crate::build::kept_text(words)).into_owned()
+    readable_text(&crate::build::clip_text(words)).into_owned()
 }
 
 /// Returns a text of a user entry as its author typed it: a command as it is typed, output without its
 /// tags, words without what an editor or the client put around them.
-pub fn readable(text: &str) -> Cow<'_, str> {
-    let text = unwrapped(text);
+pub fn readable_text(text: &str) -> Cow<'_, str> {
+    let text = strip_wrappers(text);
     if !text.starts_with(['<', '(', 'C']) {
         return Cow::Borrowed(text);
     }
@@ -171,22 +171,23 @@ pub fn readable(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed("");
     }
     let command = || {
-        let name = element(text, "command-name").or_else(|| element(text, "command-message"))?;
+        let name = element_text(text, "command-name").or_else(|| element_text(text, "command-message"))?;
         // What was typed may hold the closing tag.
         let args = text
             .split_once("<command-args>")
             .map_or("", |(_, rest)| rest.rfind("</command-args>").map_or(rest, |end| &rest[..end]).trim());
         Some(format!("/{} {args}", name.trim_start_matches('/')).trim_end().to_owned())
     };
-    let around = |mark: &str, tag: &str| element(text, tag).map(|inner| format!("{mark}{inner}"));
-    let found = match tag_of(text) {
+    let around = |mark: &str, tag: &str| element_text(text, tag).map(|inner| format!("{mark}{inner}"));
+    let found = match leading_tag(text) {
         "command-name" | "command-message" => command(),
         "bash-input" => around("! ", "bash-input"),
         "user-memory-input" => around("# ", "user-memory-input"),
-        "teammate-message" => Some(messages_of_team(text)),
-        tag @ ("local-command-stdout" | "local-command-stderr") => element(text, tag).map(str::to_owned),
+        "teammate-message" => Some(team_message_text(text)),
+        tag @ ("local-command-stdout" | "local-command-stderr") => element_text(text, tag).map(str::to_owned),
         "bash-stdout" | "bash-stderr" => {
-            let outputs = ["bash-stdout", "bash-stderr"].into_iter().filter_map(|tag| element(text, tag));
+            let outputs =
+                ["bash-stdout", "bash-stderr"].into_iter().filter_map(|tag| element_text(text, tag));
             Some(outputs.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"))
         }
         "local-command-caveat" => Some(String::new()),
@@ -198,7 +199,7 @@ pub fn readable(text: &str) -> Cow<'_, str> {
 const CAVEAT: &str = "Caveat: The messages below were generated by the user while running local commands";
 
 /// Drops the elements that an editor or the client put before or behind what was typed.
-fn unwrapped(text: &str) -> &str {
+fn strip_wrappers(text: &str) -> &str {
     let mut text = text.trim();
     loop {
         let before = WRAPPINGS.iter().find_map(|(open, close)| {
@@ -219,20 +220,20 @@ fn unwrapped(text: &str) -> &str {
 }
 
 /// Returns the name of the element that a text begins with.
-fn tag_of(text: &str) -> &str {
+fn leading_tag(text: &str) -> &str {
     let name = text.strip_prefix('<').unwrap_or_default();
     name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or_default()
 }
 
 /// Returns the text inside the first element of this name; one that does not end goes to the end.
-fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+fn element_text<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let start = text.find(&format!("<{name}>"))? + name.len() + 2;
     let rest = &text[start..];
     Some(rest[..rest.find(&format!("</{name}>")).unwrap_or(rest.len())].trim())
 }
 
 /// Returns the texts of messages between agents; of an assignment, its subject and description.
-fn messages_of_team(text: &str) -> String {
+fn team_message_text(text: &str) -> String {
     let body = |part: &str| {
         let inner = part.split_once('>').map_or("", |(_, rest)| rest);
         let inner = inner.split("</teammate-message>").next().unwrap_or_default().trim();
@@ -251,7 +252,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// Drops white space, spelled plainly or as an escape.
-pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
+pub(crate) fn trim_escaped_start(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
             [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] | [b'\\', b'n' | b't' | b'r', rest @ ..] => rest,
@@ -262,16 +263,18 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
 
 /// Tells whether a text has anything to read in it.
 pub(crate) fn is_blank(text: &[u8]) -> bool {
-    match trim(text) {
+    match trim_escaped_start(text) {
         [] => true,
         // An escape or a letter beyond ASCII may be a space of another sort.
-        rest @ [b'\\' | 0x80.. | 0x0b | 0x0c, ..] => rethread_log::unescape(rest).chars().all(is_space),
+        rest @ [b'\\' | 0x80.. | 0x0b | 0x0c, ..] => {
+            rethread_log::unescape(rest).chars().all(is_js_whitespace)
+        }
         _ => false,
     }
 }
 
 /// What the clients' language takes for white space.
-pub(crate) fn is_space(c: char) -> bool {
+pub(crate) fn is_js_whitespace(c: char) -> bool {
     c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
 }
 
@@ -318,12 +321,15 @@ mod tests {
                 r"<command-message>init is analyzing…</command-message>\n<command-name>/init</command-name>",
                 Author::Human,
             ),
-            (r#"<teammate-message teammate_id=\"team-lead\">\nBuild it."#, Author::Lead),
+            (r#"<teammate-message teammate_id=\"team-lead\">\nBuild it."#, Author::TeamLead),
             (
                 r#"<teammate-message teammate_id=\"team-lead\">\n{\"type\":\"shutdown_request\"}"#,
                 Author::Notice,
             ),
-            (r#"<teammate-message teammate_id=\"team-lead\">\n{\"type\":\"task_assignment\"}"#, Author::Lead),
+            (
+                r#"<teammate-message teammate_id=\"team-lead\">\n{\"type\":\"task_assignment\"}"#,
+                Author::TeamLead,
+            ),
             ("(no content)", Author::Nobody),
             ("(no content) is what it says", Author::Human),
             ("<bash-stdout>ok</bash-stdout>", Author::Command),
@@ -369,7 +375,7 @@ mod tests {
             ("<div> is not closed", "<div> is not closed"),
             ("<command-args>torn", "<command-args>torn"),
         ] {
-            assert_eq!(readable(text), words, "{text}");
+            assert_eq!(readable_text(text), words, "{text}");
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use rethread_log::Defect;
 use rustc_hash::FxHashMap;
 
-use crate::check::{Straight, newest_tip, straight_in};
+use crate::check::{LinearConversation, linear_conversation, newest_client_tip};
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Role, Sort};
+use crate::facts::{BlockClass, Facts, NONE, Role};
 use crate::id::{Time, Uid};
 use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
@@ -21,7 +21,7 @@ pub struct Session {
     /// How they hang together.
     pub tree: Tree,
     /// Whether it is one line; asked for by several in turn.
-    straight: OnceLock<Option<Straight>>,
+    linear: OnceLock<Option<LinearConversation>>,
 }
 
 /// A conversation from a root to one of its endings.
@@ -32,7 +32,7 @@ pub struct Path {
     /// It is the one that the client would resume.
     pub active: bool,
     /// It is active, and the client would resume it before its end.
-    pub inner: bool,
+    pub resumes_before_end: bool,
     /// It is what a person would call the conversation: the active path, unless the client would resume
     /// a local command beside the conversation.
     pub main: bool,
@@ -66,7 +66,7 @@ impl Path {
 }
 
 /// A conversation that a client leaves behind.
-pub(crate) struct LeftBehind {
+pub(crate) struct AbandonedConversation {
     /// The last entry of the conversation.
     pub(crate) tip: usize,
     /// The entry that the client resumes after.
@@ -75,9 +75,9 @@ pub(crate) struct LeftBehind {
 
 /// Where a path leaves another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Branching {
+pub struct BranchPoint {
     /// The index of the other path.
-    pub of: usize,
+    pub other_path: usize,
     /// The last step that they share.
     pub step: usize,
     /// The number of the last message that they share.
@@ -88,7 +88,7 @@ pub struct Branching {
 
 /// Sums over the steps from the root to each step.
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct StepTotals {
     messages: u32,
     turns: u32,
     compactions: u32,
@@ -99,7 +99,7 @@ struct Sums {
 impl Session {
     /// Reads a session that is in memory.
     pub fn read(bytes: &[u8]) -> Self {
-        let mut builder = crate::Builder::for_size(bytes.len() as u64);
+        let mut builder = crate::FactsBuilder::for_size(bytes.len() as u64);
         let mut scanner = rethread_log::Scanner::default();
         scanner.scan_all(bytes, &mut builder);
         Self::new(builder.finish(scanner.lines(), scanner.bad_lines))
@@ -108,17 +108,17 @@ impl Session {
     /// Builds the tree of the facts.
     pub fn new(facts: Facts) -> Self {
         let tree = Tree::new(&facts);
-        Self { facts, tree, straight: OnceLock::new() }
+        Self { facts, tree, linear: OnceLock::new() }
     }
 
     /// Tells whether it is one line that every client takes in the same way.
-    pub(crate) fn straight(&self) -> Option<Straight> {
-        *self.straight.get_or_init(|| straight_in(&self.facts))
+    pub(crate) fn linear(&self) -> Option<LinearConversation> {
+        *self.linear.get_or_init(|| linear_conversation(&self.facts))
     }
 
     /// Returns the paths, the active one by the rule of `client`.
     pub fn paths(&self, client: Client) -> Vec<Path> {
-        let known = if client == Client::NEWEST { newest_tip(self) } else { None };
+        let known = if client == Client::NEWEST { newest_client_tip(self) } else { None };
         let (leaf, sent) = known.map_or_else(
             || {
                 let resumed = resume(&self.facts, client);
@@ -135,7 +135,7 @@ impl Session {
         let end = resumed.leaf.and_then(|leaf| self.tree.step_on_chain(leaf));
         let on_path = end.map(|end| self.tree.ancestors_of(&[end])).unwrap_or_default();
         let sent = resumed.messages.iter().rev().flat_map(|sent| sent.parts.iter().rev());
-        let mut nodes = sent.filter_map(|part| part.what.node());
+        let mut nodes = sent.filter_map(|part| part.origin.node());
         nodes
             .find(|&node| self.tree.step(node).is_some_and(|step| on_path.get(step) == Some(&true)))
             .or_else(|| resumed.tip())
@@ -144,8 +144,8 @@ impl Session {
     /// Returns the paths; the active one is that of the entry `leaf`, which a client takes for the last
     /// one, and `resumes_at` is the last entry that it sends.
     fn paths_with(&self, leaf: Option<usize>, resumes_at: Option<usize>) -> Vec<Path> {
-        let sums = self.sums();
-        let mut ends: Vec<usize> = self.tree.ends();
+        let sums = self.step_totals();
+        let mut ends: Vec<usize> = self.tree.path_ends();
         let on_paths = self.tree.ancestors_of(&ends);
         let last = self.last_entries();
         ends.sort_by_key(|&step| last[step]);
@@ -153,27 +153,31 @@ impl Session {
         let sent_at = resumes_at.and_then(|node| self.tree.step(node));
         let beside = at.filter(|&step| !on_paths[step]);
         let main = match at {
-            Some(at) if self.is_leaf_chosen() => self.last_beyond(at, &ends),
+            Some(at) if self.is_leaf_chosen() => self.last_path_through(at, &ends),
             Some(at) => self.conversation_at(at, &ends, &last),
             None => ends.last().copied(),
         };
         // A branch of nothing but notes is a path if the client would resume it.
-        let added = beside.filter(|&step| !self.tree.steps[step].side).map(|step| self.tree.last_below(step));
+        let added = beside
+            .filter(|&step| !self.tree.steps[step].sidechain)
+            .map(|step| self.tree.last_trailing_note(step));
         ends.extend(added);
         ends.sort_by_key(|&step| last[step]);
         let main = main.or(added);
-        let active = if beside.is_some() { added } else { at.and_then(|at| self.last_beyond(at, &ends)) };
-        let mut said_above = self.said_above();
+        let active =
+            if beside.is_some() { added } else { at.and_then(|at| self.last_path_through(at, &ends)) };
+        let mut said_above = self.nearest_conversation_node();
         ends.iter()
             .enumerate()
             .map(|(i, &step)| {
                 let sums = &sums[step];
                 let resumes_at = resumes_at.filter(|_| active == Some(step));
-                let tip = last[step].unwrap_or(self.tree.steps[step].head) as usize;
+                let tip = last[step].unwrap_or(self.tree.steps[step].first_node) as usize;
                 Path {
                     n: i + 1,
                     active: active == Some(step),
-                    inner: resumes_at.is_some() && sent_at.is_some_and(|at| self.tree.says_more(at, step)),
+                    resumes_before_end: resumes_at.is_some()
+                        && sent_at.is_some_and(|at| self.tree.has_more_after(at, step)),
                     main: main == Some(step),
                     step,
                     tip,
@@ -197,16 +201,16 @@ impl Session {
 
     /// Finds the conversation that a client leaves behind: it resumes a branch of nothing but commands and
     /// notes, which nobody chose.
-    pub(crate) fn left_behind(&self, resumed: &Resume) -> Option<LeftBehind> {
+    pub(crate) fn abandoned_conversation(&self, resumed: &Resume) -> Option<AbandonedConversation> {
         let leaf = resumed.leaf?;
         let mut branch =
             std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
                 .map(|step| &self.tree.steps[step])
-                .take_while(|step| !step.said && !step.side);
+                .take_while(|step| !step.subtree_makes_path && !step.sidechain);
         // An entry without words, or a placeholder in the model's place, is no reason to leave anything.
         let says = |step: &crate::steps::Step| {
-            let has_words = |block: &crate::facts::Block| block.sort == Sort::Text;
-            let head = step.head as usize;
+            let has_words = |block: &crate::facts::Block| block.class == BlockClass::Text;
+            let head = step.first_node as usize;
             self.facts.nodes[head].role == Role::User
                 && !self.facts.nodes[head].flags.is_summary()
                 && !self.facts.nodes[head].flags.is_meta()
@@ -217,20 +221,20 @@ impl Session {
         }
         let paths = self.paths_with(Some(leaf), Some(leaf));
         let conversation = paths.iter().find(|path| path.main && !path.active)?;
-        Some(LeftBehind { tip: conversation.tip, leaf })
+        Some(AbandonedConversation { tip: conversation.tip, leaf })
     }
 
     /// Returns the entry that the conversation ends with, if that is not where the newest client resumes.
     pub fn conversation_end(&self) -> Option<usize> {
-        if self.straight().is_some() {
+        if self.linear().is_some() {
             return None;
         }
-        self.left_behind(&resume(&self.facts, Client::NEWEST)).map(|left| left.tip)
+        self.abandoned_conversation(&resume(&self.facts, Client::NEWEST)).map(|left| left.tip)
     }
 
     /// Returns the last of the paths that a step is on; `ends` are sorted.
-    fn last_beyond(&self, step: usize, ends: &[usize]) -> Option<usize> {
-        let beyond = self.beyond(step);
+    fn last_path_through(&self, step: usize, ends: &[usize]) -> Option<usize> {
+        let beyond = self.descendants_of(step);
         ends.iter().copied().rfind(|&end| beyond[end])
     }
 
@@ -241,25 +245,26 @@ impl Session {
         // The tip of a path is above the notes behind it.
         let is_conversation = |end: &usize| {
             let mut up = std::iter::successors(Some(*end), |&at| self.tree.parent_of(at));
-            up.find(|&at| self.tree.steps[at].spoken).is_some_and(|tip| self.tree.steps[tip].said)
+            up.find(|&at| self.tree.steps[at].subtree_has_content)
+                .is_some_and(|tip| self.tree.steps[tip].subtree_makes_path)
         };
         let conversations: Vec<usize> = ends.iter().copied().filter(is_conversation).collect();
         if conversations.is_empty() {
-            return self.last_beyond(step, ends).or(ends.last().copied());
+            return self.last_path_through(step, ends).or(ends.last().copied());
         }
         let mut branch = std::iter::successors(Some(step), |&at| self.tree.parent_of(at));
-        if let Some(above) = branch.find(|&at| self.tree.steps[at].said) {
-            return self.last_beyond(above, &conversations);
+        if let Some(above) = branch.find(|&at| self.tree.steps[at].subtree_makes_path) {
+            return self.last_path_through(above, &conversations);
         }
-        let before = |&end: &usize| last[end] < Some(self.tree.steps[step].head);
+        let before = |&end: &usize| last[end] < Some(self.tree.steps[step].first_node);
         conversations.iter().copied().rfind(before).or(conversations.last().copied())
     }
 
     /// Finds where each path leaves another, the main one being whole: a picture of the branches, in
     /// which every step is drawn once.
-    pub fn branchings(&self, paths: &[Path]) -> Vec<Option<Branching>> {
-        let sums = self.sums();
-        let mut said_above = self.said_above();
+    pub fn branch_points(&self, paths: &[Path]) -> Vec<Option<BranchPoint>> {
+        let sums = self.step_totals();
+        let mut said_above = self.nearest_conversation_node();
         let mut drawn = vec![NONE; self.tree.steps.len()];
         let mut found = vec![None; paths.len()];
         let mut order: Vec<usize> = (0..paths.len()).collect();
@@ -277,10 +282,10 @@ impl Session {
             }
             let of = drawn[at] as usize;
             if of != i {
-                let from = below.map(|below| self.tree.steps[below].from).filter(|&from| from != NONE);
+                let from = below.map(|below| self.tree.steps[below].parent_node).filter(|&from| from != NONE);
                 let message = from.and_then(|from| self.facts.nodes[said_above(from)].message());
-                found[i] = Some(Branching {
-                    of,
+                found[i] = Some(BranchPoint {
+                    other_path: of,
                     step: at,
                     message: message.map(|m| m + 1),
                     messages_before: sums[at].messages,
@@ -291,30 +296,30 @@ impl Session {
     }
 
     /// Counts the messages, the prompts and the compactions on the way to each step.
-    pub fn counts(&self) -> Vec<(u32, u32, u32)> {
-        self.sums().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
+    pub fn counts_by_step(&self) -> Vec<(u32, u32, u32)> {
+        self.step_totals().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
     /// Returns the steps of the path that ends with `step`; if a step of the path is given, those that
     /// come after it.
-    pub fn steps_shown(&self, step: usize, after: Option<usize>) -> Vec<usize> {
+    pub fn path_steps_after(&self, step: usize, after: Option<usize>) -> Vec<usize> {
         let mut path = self.tree.path_to(step);
         let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
         path.split_off(skip)
     }
 
     /// Returns for each step whether it is on one of these paths.
-    pub fn on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<bool> {
+    pub fn steps_on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<bool> {
         self.tree.ancestors_of(&paths.map(|path| path.step).collect::<Vec<_>>())
     }
 
     /// Returns the user and assistant entries that are on no path: branches of nothing but commands and
     /// notes.
-    pub fn beside_paths(&self) -> Vec<usize> {
-        let on_paths = self.tree.ancestors_of(&self.tree.ends());
+    pub fn off_path_nodes(&self) -> Vec<usize> {
+        let on_paths = self.tree.ancestors_of(&self.tree.path_ends());
         let beside = |&node: &usize| {
             let step = self.tree.step(node);
-            let main = step.is_some_and(|step| !self.tree.steps[step].side);
+            let main = step.is_some_and(|step| !self.tree.steps[step].sidechain);
             main && self.facts.nodes[node].is_conversation() && step.is_some_and(|step| !on_paths[step])
         };
         (0..self.facts.nodes.len()).filter(beside).collect()
@@ -323,7 +328,7 @@ impl Session {
     /// Returns the id that a root names as what came before it.
     pub fn parent_of_root(&self, step: usize) -> Option<Uid> {
         // Notes may stand before the first message; the link is at the top of them.
-        let mut node = self.tree.first_entry(step);
+        let mut node = self.tree.first_node(step);
         while let Some(above) = self.tree.links[node].target() {
             node = above as usize;
         }
@@ -335,11 +340,11 @@ impl Session {
     /// Returns the step that message number `n` is part of.
     pub fn step_of_message(&self, n: usize) -> Option<usize> {
         let message = self.facts.messages.get(n.checked_sub(1)?)?;
-        self.tree.step(message.first as usize)
+        self.tree.step(message.first_node as usize)
     }
 
     /// Returns for each step whether a path that ends with it has `step`.
-    pub fn beyond(&self, step: usize) -> Vec<bool> {
+    pub fn descendants_of(&self, step: usize) -> Vec<bool> {
         let mut beyond = vec![false; self.tree.steps.len()];
         for &at in &self.tree.order {
             let above = self.tree.parent_of(at as usize).is_some_and(|parent| beyond[parent]);
@@ -351,9 +356,9 @@ impl Session {
     /// Returns for each step the prompt of its turn, as a step; a turn of a subagent is none.
     pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
         let mut prompts = vec![None; self.tree.steps.len()];
-        for step in self.tree.in_order() {
+        for step in self.tree.parents_first() {
             // A prompt that was queued belongs to the turn that was running.
-            let human = self.facts.nodes[self.tree.first_entry(step)].flags.is_human();
+            let human = self.facts.nodes[self.tree.first_node(step)].flags.is_human();
             let asks = self.tree.steps[step].kind == StepKind::Prompt && human;
             let above = self.tree.parent_of(step).and_then(|parent| prompts[parent]);
             prompts[step] = if asks { Some(step) } else { above };
@@ -363,7 +368,11 @@ impl Session {
 
     /// Counts distinct prompts, copies once.
     pub fn turns(&self) -> usize {
-        self.facts.messages.iter().filter(|m| self.facts.nodes[m.first as usize].flags.is_prompt()).count()
+        self.facts
+            .messages
+            .iter()
+            .filter(|m| self.facts.nodes[m.first_node as usize].flags.is_prompt())
+            .count()
     }
 
     /// Counts compactions: boundaries, and summaries that stand without one.
@@ -383,17 +392,17 @@ impl Session {
     /// is part of the same one.
     pub fn is_compaction(&self, step: usize) -> bool {
         let at = &self.tree.steps[step];
-        let boundary = self.facts.nodes[at.head as usize].flags.is_boundary();
+        let boundary = self.facts.nodes[at.first_node as usize].flags.is_boundary();
         let behind_one = self
             .tree
             .steps
             .get(at.parent as usize)
-            .is_some_and(|before| self.facts.nodes[before.head as usize].flags.is_boundary());
-        at.kind == StepKind::Compaction && !at.side && (boundary || !behind_one)
+            .is_some_and(|before| self.facts.nodes[before.first_node as usize].flags.is_boundary());
+        at.kind == StepKind::Compaction && !at.sidechain && (boundary || !behind_one)
     }
 
-    fn sums(&self) -> Vec<Sums> {
-        let own = self.messages_by_step();
+    fn step_totals(&self) -> Vec<StepTotals> {
+        let own = self.count_messages_by_step();
         let mut queued = vec![0u32; self.tree.steps.len()];
         for &node in &self.tree.moved {
             let fact = &self.facts.nodes[node as usize];
@@ -401,7 +410,7 @@ impl Session {
                 queued[step] += 1;
             }
         }
-        let mut sums = vec![Sums::default(); self.tree.steps.len()];
+        let mut sums = vec![StepTotals::default(); self.tree.steps.len()];
         for &i in &self.tree.order {
             let i = i as usize;
             let step = &self.tree.steps[i];
@@ -409,16 +418,16 @@ impl Session {
             if let Some(parent) = self.tree.steps.get(step.parent as usize)
                 && parent.branches > 1
             {
-                sum.fork = Some((step.parent as usize, step.from));
+                sum.fork = Some((step.parent as usize, step.parent_node));
             }
             sum.messages += own[i];
             sum.turns += queued[i];
             sum.compactions += u32::from(self.is_compaction(i));
-            let head = &self.facts.nodes[step.head as usize];
-            if step.kind.is_prompt() && !self.tree.continues(i, head.message) {
+            let head = &self.facts.nodes[step.first_node as usize];
+            if step.kind.is_prompt() && !self.tree.is_continuation(i, head.message) {
                 // The prompt of a subagent is nobody's turn.
                 sum.turns += u32::from(head.flags.is_prompt());
-                sum.last_prompt = Some(step.head as usize);
+                sum.last_prompt = Some(step.first_node as usize);
             }
             sums[i] = sum;
         }
@@ -426,7 +435,7 @@ impl Session {
     }
 
     /// Counts the messages that begin on each step.
-    fn messages_by_step(&self) -> Vec<u32> {
+    fn count_messages_by_step(&self) -> Vec<u32> {
         let mut own = vec![0u32; self.tree.steps.len()];
         let mut count = |step: u32, add: bool| match own.get_mut(step as usize) {
             Some(n) if add => *n += 1,
@@ -434,10 +443,10 @@ impl Session {
             None => {}
         };
         for message in &self.facts.messages {
-            count(self.tree.step_of[message.first as usize], true);
+            count(self.tree.step_of[message.first_node as usize], true);
         }
-        for part in &self.tree.spread {
-            let first = self.facts.messages[part.message as usize].first;
+        for part in &self.tree.split_messages {
+            let first = self.facts.messages[part.message as usize].first_node;
             let counted = self.tree.step_of[first as usize] == part.step;
             if counted == part.continued {
                 count(part.step, !counted);
@@ -457,7 +466,7 @@ impl Session {
                 last[step] = Some(index);
             }
         }
-        for step in self.tree.in_order() {
+        for step in self.tree.parents_first() {
             let above = self.tree.parent_of(step).and_then(|parent| last[parent]);
             last[step] = last[step].or(above);
         }
@@ -465,7 +474,7 @@ impl Session {
     }
 
     /// Finds the user or assistant entry at or above each of some nodes, in one pass over the log.
-    fn said_above(&self) -> impl FnMut(u32) -> usize + '_ {
+    fn nearest_conversation_node(&self) -> impl FnMut(u32) -> usize + '_ {
         let mut known: FxHashMap<u32, u32> = FxHashMap::default();
         move |node| {
             let mut trail = Vec::new();
@@ -487,7 +496,7 @@ impl Session {
     }
 
     /// Returns for each step the root that it goes back to.
-    pub fn roots(&self) -> Vec<usize> {
+    pub fn roots_by_step(&self) -> Vec<usize> {
         let mut roots: Vec<usize> = (0..self.tree.steps.len()).collect();
         for &step in &self.tree.order {
             if let Some(parent) = self.tree.parent_of(step as usize) {

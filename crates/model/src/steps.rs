@@ -12,7 +12,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::facts::{Facts, NONE, Node, Role};
-use crate::flags::Flags;
+use crate::flags::EntryFlags;
 use crate::tree::Link;
 
 /// What a step is.
@@ -34,7 +34,7 @@ impl StepKind {
     /// Returns whether a branch with such a step makes a path.
     ///
     /// A queued prompt does not: until an answer follows it, it is part of the turn it was attached to.
-    pub(crate) fn is_said(self) -> bool {
+    pub(crate) fn makes_path(self) -> bool {
         matches!(self, Self::Prompt | Self::Answer)
     }
 
@@ -43,7 +43,7 @@ impl StepKind {
         matches!(self, Self::Prompt | Self::Queued)
     }
 
-    fn of(flags: Flags, role: Role) -> Self {
+    fn classify(flags: EntryFlags, role: Role) -> Self {
         match role {
             Role::Attachment => Self::Queued,
             Role::User if flags.is_summary() => Self::Compaction,
@@ -64,21 +64,21 @@ pub struct Step {
     /// The step before it.
     pub(crate) parent: u32,
     /// The entry of the step before that is its parent.
-    pub(crate) from: u32,
+    pub(crate) parent_node: u32,
     /// Its first entry.
-    pub(crate) head: u32,
+    pub(crate) first_node: u32,
     /// The message that it is or that its results answer, or none for a boundary.
     message: u32,
     /// Its first entry is one of a user or the model.
-    pub(crate) talk: bool,
+    pub(crate) is_conversation: bool,
     /// It belongs to a subagent.
-    pub side: bool,
+    pub sidechain: bool,
     /// Something was typed or said here or further on.
-    pub(crate) spoken: bool,
+    pub(crate) subtree_has_content: bool,
     /// The same for prompts and answers alone.
-    pub(crate) said: bool,
+    pub(crate) subtree_makes_path: bool,
     /// Its only entry was moved to another step.
-    pub(crate) dead: bool,
+    pub(crate) emptied: bool,
     /// How many of the steps after it count.
     pub(crate) branches: u32,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Steps {
 impl Steps {
     /// Groups the entries of a log; `links` has no cycles.
     pub(crate) fn new(facts: &Facts, links: &[Link]) -> Self {
-        let mut grouping = Grouping::new(facts);
+        let mut grouping = StepBuilder::new(facts);
         let mut visited = vec![false; facts.nodes.len()];
         let mut pending: Vec<usize> = Vec::new();
         for start in 0..facts.nodes.len() {
@@ -108,58 +108,58 @@ impl Steps {
                 }
             }
             while let Some(node) = pending.pop() {
-                grouping.place(node, links[node].target());
+                grouping.assign_step(node, links[node].target());
             }
         }
-        grouping.place_duplicates();
-        grouping.place_leading(links);
+        grouping.assign_duplicates();
+        grouping.assign_leading(links);
         grouping.found
     }
 }
 
-struct Grouping<'f> {
+struct StepBuilder<'f> {
     facts: &'f Facts,
     found: Steps,
-    all_side: bool,
+    all_sidechain: bool,
     /// The first step of each message.
     first_step: Vec<u32>,
     /// The other steps of messages, by message and parent step.
     other_steps: FxHashMap<(u32, u32), u32>,
     /// Calls whose id several messages use, with each message but the first.
-    reused: FxHashSet<(u32, u32)>,
+    reused_calls: FxHashSet<(u32, u32)>,
 }
 
-impl<'f> Grouping<'f> {
+impl<'f> StepBuilder<'f> {
     fn new(facts: &'f Facts) -> Self {
         let message_of = |node: u32| facts.nodes[node as usize].message;
         let first_use = |call: u32| message_of(facts.calls[call as usize].node);
-        let reused = facts.uses.iter().map(|&(node, call)| (call, message_of(node)));
+        let reused = facts.call_sites.iter().map(|&(node, call)| (call, message_of(node)));
         Self {
             facts,
             found: Steps { steps: Vec::new(), step_of: vec![NONE; facts.nodes.len()] },
-            all_side: facts.all_sidechain(),
+            all_sidechain: facts.is_all_sidechain(),
             first_step: vec![NONE; facts.messages.len()],
             other_steps: FxHashMap::default(),
-            reused: reused.filter(|&(call, message)| first_use(call) != message).collect(),
+            reused_calls: reused.filter(|&(call, message)| first_use(call) != message).collect(),
         }
     }
 
     /// Finds the step of an entry whose parent has one.
-    fn place(&mut self, index: usize, parent: Option<u32>) {
-        if self.facts.first_of(index) != index {
+    fn assign_step(&mut self, index: usize, parent: Option<u32>) {
+        if self.facts.first_with_same_uuid(index) != index {
             return;
         }
         let node = &self.facts.nodes[index];
         let above = parent.map_or(NONE, |parent| self.found.step_of[parent as usize]);
-        let side = node.flags.is_sidechain() && !self.all_side;
+        let side = node.flags.is_sidechain() && !self.all_sidechain;
         let step = if node.flags.is_boundary() {
-            self.add(index, parent, above, side, StepKind::Compaction)
-        } else if node.message == NONE || self.joins(index, above, side) {
+            self.add_step(index, parent, above, side, StepKind::Compaction)
+        } else if node.message == NONE || self.joins_parent_step(index, above, side) {
             above
-        } else if let Some(sibling) = self.sibling(node.message, above, side) {
+        } else if let Some(sibling) = self.find_sibling(node.message, above, side) {
             sibling
         } else {
-            self.add(index, parent, above, side, StepKind::of(node.flags, node.role))
+            self.add_step(index, parent, above, side, StepKind::classify(node.flags, node.role))
         };
         self.found.step_of[index] = step;
         // An error becomes an answer when the model did speak in the same message after all.
@@ -169,8 +169,8 @@ impl<'f> Grouping<'f> {
     }
 
     /// Returns whether an entry is a part of its parent's step: of the same message, or a result of it.
-    fn joins(&self, index: usize, above: u32, side: bool) -> bool {
-        let Some(step) = self.found.steps.get(above as usize).filter(|step| step.side == side) else {
+    fn joins_parent_step(&self, index: usize, above: u32, side: bool) -> bool {
+        let Some(step) = self.found.steps.get(above as usize).filter(|step| step.sidechain == side) else {
             return false;
         };
         let node = &self.facts.nodes[index];
@@ -178,21 +178,21 @@ impl<'f> Grouping<'f> {
         step.message == node.message
             || node.flags.has_result()
                 && node.role == Role::User
-                && crate::resume::places_of(&self.facts.answers, index)
-                    .any(|call| self.uses(step.message, call))
+                && crate::resume::calls_of_node(&self.facts.result_sites, index)
+                    .any(|call| self.makes_call(step.message, call))
     }
 
-    fn uses(&self, message: u32, call: u32) -> bool {
+    fn makes_call(&self, message: u32, call: u32) -> bool {
         let first = self.facts.calls[call as usize].node;
-        self.facts.nodes[first as usize].message == message || self.reused.contains(&(call, message))
+        self.facts.nodes[first as usize].message == message || self.reused_calls.contains(&(call, message))
     }
 
     /// Finds a child of the same step that is another part, or a copy, of the same message.
-    fn sibling(&self, message: u32, above: u32, side: bool) -> Option<u32> {
+    fn find_sibling(&self, message: u32, above: u32, side: bool) -> Option<u32> {
         let first = self.first_step[message as usize];
         let known = |&step: &u32| {
             let step = &self.found.steps[step as usize];
-            step.parent == above && step.side == side
+            step.parent == above && step.sidechain == side
         };
         if first == NONE {
             return None;
@@ -200,7 +200,7 @@ impl<'f> Grouping<'f> {
         Some(first).filter(known).or_else(|| self.other_steps.get(&(message, above)).copied().filter(known))
     }
 
-    fn add(&mut self, index: usize, parent: Option<u32>, above: u32, side: bool, kind: StepKind) -> u32 {
+    fn add_step(&mut self, index: usize, parent: Option<u32>, above: u32, side: bool, kind: StepKind) -> u32 {
         let step = u32::try_from(self.found.steps.len()).unwrap_or(NONE);
         let head = u32::try_from(index).unwrap_or(NONE);
         let message = self.facts.nodes[index].message;
@@ -208,14 +208,14 @@ impl<'f> Grouping<'f> {
         self.found.steps.push(Step {
             kind,
             parent: above,
-            from,
-            head,
+            parent_node: from,
+            first_node: head,
             message,
-            talk: self.facts.nodes[index].is_conversation(),
-            side,
-            spoken: false,
-            said: false,
-            dead: false,
+            is_conversation: self.facts.nodes[index].is_conversation(),
+            sidechain: side,
+            subtree_has_content: false,
+            subtree_makes_path: false,
+            emptied: false,
             branches: 0,
         });
         if let Some(first) = self.first_step.get_mut(message as usize) {
@@ -229,7 +229,7 @@ impl<'f> Grouping<'f> {
     }
 
     /// Gives entries above the first message of a chain the step of what follows them.
-    fn place_leading(&mut self, links: &[Link]) {
+    fn assign_leading(&mut self, links: &[Link]) {
         for index in 0..links.len() {
             let step = self.found.step_of[index];
             let mut at = links[index].target();
@@ -241,12 +241,12 @@ impl<'f> Grouping<'f> {
     }
 
     /// Gives an entry whose uuid an earlier one has the step of that one.
-    fn place_duplicates(&mut self) {
+    fn assign_duplicates(&mut self) {
         if !self.facts.has_duplicates() {
             return;
         }
         for index in 0..self.facts.nodes.len() {
-            let first = self.facts.first_of(index);
+            let first = self.facts.first_with_same_uuid(index);
             self.found.step_of[index] = self.found.step_of[first];
         }
     }
@@ -255,5 +255,5 @@ impl<'f> Grouping<'f> {
 fn is_answer(node: &Node) -> bool {
     node.role == Role::Assistant
         && node.message != NONE
-        && StepKind::of(node.flags, node.role) == StepKind::Answer
+        && StepKind::classify(node.flags, node.role) == StepKind::Answer
 }

@@ -49,7 +49,7 @@ pub fn title(facts: &Facts, elsewhere: Option<&str>) -> Title {
         .or_else(|| found(own(), TitleSource::Summary))
         .or_else(|| found(elsewhere, TitleSource::Summary))
         .or_else(|| found(facts.first_prompt.as_deref(), TitleSource::FirstPrompt))
-        .or_else(|| found(facts.wordless_prompt.then_some("[image]"), TitleSource::FirstPrompt))
+        .or_else(|| found(facts.has_wordless_prompt.then_some("[image]"), TitleSource::FirstPrompt))
         .or_else(|| found(facts.first_task.as_deref(), TitleSource::FirstPrompt))
         .or_else(|| found(facts.first_command.as_deref(), TitleSource::FirstPrompt))
         .unwrap_or_else(|| Title { text: String::new(), source: TitleSource::None })
@@ -61,9 +61,10 @@ const MAX_TITLE: usize = 80;
 /// Returns the first line of a text that has words, without Markdown, cut to the length of a title.
 pub fn heading(text: &str) -> String {
     let fence = |line: &&str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
-    let lines = text.lines().filter(|line| !fence(line)).map(|line| one_line(&without_markdown(line)));
+    let lines =
+        text.lines().filter(|line| !fence(line)).map(|line| collapse_whitespace(&without_markdown(line)));
     let line = { lines }.find(|line| line.chars().any(char::is_alphanumeric));
-    let line = line.unwrap_or_else(|| one_line(text));
+    let line = line.unwrap_or_else(|| collapse_whitespace(text));
     if line.chars().count() <= MAX_TITLE {
         return line;
     }
@@ -102,7 +103,7 @@ fn without_markdown(line: &str) -> String {
         let before = out.chars().next_back().is_some_and(char::is_alphanumeric);
         let behind = marked[run..].chars().next().is_some_and(char::is_alphanumeric);
         if mark == b'[' {
-            match link(marked) {
+            match parse_link(marked) {
                 Some((words, len)) => {
                     out.push_str(words);
                     rest = &marked[len..];
@@ -128,7 +129,7 @@ fn without_markdown(line: &str) -> String {
 }
 
 /// Returns the words of a link `[words](address)` at the start of a text, and its length.
-fn link(text: &str) -> Option<(&str, usize)> {
+fn parse_link(text: &str) -> Option<(&str, usize)> {
     let close = text.find("](")?;
     let words = &text[1..close];
     let end = text[close..].find(')')? + close + 1;
@@ -136,7 +137,7 @@ fn link(text: &str) -> Option<(&str, usize)> {
 }
 
 /// Joins the lines and blanks of a text by single spaces.
-pub fn one_line(text: &str) -> String {
+pub fn collapse_whitespace(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {

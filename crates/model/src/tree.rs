@@ -58,9 +58,9 @@ pub struct Tree {
     /// Entries that were moved to a step that is not that of their parent, sorted.
     pub(crate) moved: Vec<u32>,
     /// Results in another step than the call they answer: the step of the call, their step, the entry.
-    pub(crate) apart: Vec<(u32, u32, u32)>,
+    pub(crate) separate_results: Vec<(u32, u32, u32)>,
     /// Messages whose entries are in more than one step.
-    pub(crate) spread: Vec<Spread>,
+    pub(crate) split_messages: Vec<SplitMessagePart>,
     /// What is wrong with the links.
     pub defects: Vec<Defect>,
     /// The steps in an order in which every one comes after the step before it.
@@ -69,7 +69,7 @@ pub struct Tree {
 
 /// A part of a message whose entries are in more than one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spread {
+pub(crate) struct SplitMessagePart {
     pub(crate) message: u32,
     pub(crate) step: u32,
     /// An ancestor of the step has a part of the same message.
@@ -82,15 +82,15 @@ pub(crate) const BRIDGE_MILLIS: i64 = 5000;
 impl Tree {
     /// Builds the tree of a session.
     pub fn new(facts: &Facts) -> Self {
-        let mut tree = Self { links: links(facts), ..Self::default() };
-        tree.report(facts);
+        let mut tree = Self { links: resolve_links(facts), ..Self::default() };
+        tree.report_dangling(facts);
         tree.break_cycles(facts);
         let Steps { steps, step_of } = Steps::new(facts, &tree.links);
         (tree.steps, tree.step_of) = (steps, step_of);
         tree.count_branches(facts);
-        tree.move_strays(facts);
-        tree.find_results_apart(facts);
-        tree.find_spread_messages(facts);
+        tree.move_off_path_entries(facts);
+        tree.find_separate_results(facts);
+        tree.find_split_messages(facts);
         tree
     }
 
@@ -122,11 +122,11 @@ impl Tree {
     }
 
     /// Returns the nodes of each step: its own entries and their attachments, in the file's order.
-    pub fn nodes_by_step(&self) -> Groups {
-        Groups::new(self.steps.len(), &self.step_of)
+    pub fn nodes_by_step(&self) -> IndexGroups {
+        IndexGroups::new(self.steps.len(), &self.step_of)
     }
 
-    fn report(&mut self, facts: &Facts) {
+    fn report_dangling(&mut self, facts: &Facts) {
         for (node, link) in self.links.iter().enumerate() {
             // Files of subagents begin with a parent in another file; that is how they are.
             let expected = facts.nodes[node].flags.is_sidechain();
@@ -135,7 +135,7 @@ impl Tree {
                     Link::Bridged(_) => "parent is not in the file; joined to the entry before it in time",
                     _ => "parent is not in the file",
                 };
-                let line = facts.place(node).line;
+                let line = facts.location(node).line;
                 self.defects.push(Defect { line, kind: DefectKind::DanglingParent, detail: detail.into() });
             }
         }
@@ -144,42 +144,44 @@ impl Tree {
     /// Cuts each cycle at its first entry in the file.
     fn break_cycles(&mut self, facts: &Facts) {
         let next: Vec<u32> = self.links.iter().map(|link| link.target().unwrap_or(NONE)).collect();
-        let found = cycles(&next);
+        let found = find_cycles(&next);
         if found.is_empty() {
             return;
         }
         let by_time = sorted_by_time(facts);
         for node in found {
             // As for a lost parent, clients take the entry before it in time.
-            self.links[node as usize] = bridge(facts, &by_time, node).map_or(Link::Root, Link::Bridged);
-            let line = facts.place(node as usize).line;
+            self.links[node as usize] = find_bridge(facts, &by_time, node).map_or(Link::Root, Link::Bridged);
+            let line = facts.location(node as usize).line;
             let detail = "entry is its own ancestor".to_owned();
             self.defects.push(Defect { line, kind: DefectKind::Cycle, detail });
         }
         let next: Vec<u32> = self.links.iter().map(|link| link.target().unwrap_or(NONE)).collect();
-        for node in cycles(&next) {
+        for node in find_cycles(&next) {
             self.links[node as usize] = Link::Root;
         }
     }
 
     /// Finds the steps on which something was said, there or further on, and counts the branches.
     fn count_branches(&mut self, facts: &Facts) {
-        self.order = topological(&self.steps);
+        self.order = topological_order(&self.steps);
         // A session of nothing but commands and notes is shown as what it is.
-        let talk = |step: &Step| !step.side && facts.nodes[step.head as usize].is_conversation();
-        let typed = |step: &Step| step.kind.is_said() || facts.nodes[step.head as usize].flags.is_aside();
-        let nothing_typed = !self.steps.iter().any(|step| !step.side && typed(step));
+        let talk = |step: &Step| !step.sidechain && facts.nodes[step.first_node as usize].is_conversation();
+        let typed = |step: &Step| {
+            step.kind.makes_path() || facts.nodes[step.first_node as usize].flags.is_typed_command()
+        };
+        let nothing_typed = !self.steps.iter().any(|step| !step.sidechain && typed(step));
         for &i in self.order.iter().rev() {
-            self.steps[i as usize].said |= self.steps[i as usize].kind.is_said();
+            self.steps[i as usize].subtree_makes_path |= self.steps[i as usize].kind.makes_path();
             let step = self.steps[i as usize];
-            let spoken = step.spoken || typed(&step) || nothing_typed && talk(&step);
-            self.steps[i as usize].spoken = spoken;
+            let spoken = step.subtree_has_content || typed(&step) || nothing_typed && talk(&step);
+            self.steps[i as usize].subtree_has_content = spoken;
             if let Some(parent) = self.steps.get_mut(step.parent as usize)
                 && spoken
-                && parent.side == step.side
+                && parent.sidechain == step.sidechain
             {
-                parent.spoken = true;
-                parent.said |= step.said;
+                parent.subtree_has_content = true;
+                parent.subtree_makes_path |= step.subtree_makes_path;
                 parent.branches += 1;
             }
         }
@@ -190,23 +192,24 @@ impl Tree {
     /// Parallel results can be children of an entry before their call, or have no parent at all: they go
     /// to the step of their call, as clients see it when they resume. A queued prompt beside the path goes
     /// to the step that it was attached to.
-    fn move_strays(&mut self, facts: &Facts) {
+    fn move_off_path_entries(&mut self, facts: &Facts) {
         let movable = |step: &Step| {
-            let result = step.kind == StepKind::Note && facts.nodes[step.head as usize].flags.has_result();
-            !step.spoken && !step.side && (result || step.kind == StepKind::Queued)
+            let result =
+                step.kind == StepKind::Note && facts.nodes[step.first_node as usize].flags.has_result();
+            !step.subtree_has_content && !step.sidechain && (result || step.kind == StepKind::Queued)
         };
         if !self.steps.iter().any(movable) {
             return;
         }
-        let on_paths = self.ancestors_of(&self.ends());
+        let on_paths = self.ancestors_of(&self.path_ends());
         let mut children = vec![0u32; self.steps.len()];
         for step in &self.steps {
             if let Some(n) = children.get_mut(step.parent as usize) {
                 *n += 1;
             }
         }
-        let uses = self.uses_of_results(facts);
-        let nearest = self.nearest(&on_paths);
+        let uses = self.call_steps_of_results(facts);
+        let nearest = self.nearest_on_path(&on_paths);
         let mut hosts: FxHashMap<u32, u32> = FxHashMap::default();
         for &i in self.order.iter().rev() {
             let step = self.steps[i as usize];
@@ -215,11 +218,11 @@ impl Tree {
             }
             let host = match step.kind {
                 StepKind::Queued => nearest.get(step.parent as usize).copied().filter(|&host| host != NONE),
-                _ => uses.get(&step.head).copied().filter(|&host| !self.steps[host as usize].side),
+                _ => uses.get(&step.first_node).copied().filter(|&host| !self.steps[host as usize].sidechain),
             };
             if let Some(host) = host {
                 hosts.insert(i, host);
-                self.steps[i as usize].dead = true;
+                self.steps[i as usize].emptied = true;
                 if let Some(n) = children.get_mut(step.parent as usize) {
                     *n -= 1;
                 }
@@ -234,31 +237,33 @@ impl Tree {
     }
 
     /// Finds the results that are in another step than their call.
-    fn find_results_apart(&mut self, facts: &Facts) {
+    fn find_separate_results(&mut self, facts: &Facts) {
         let is_apart = |step: &Step| {
-            step.kind == StepKind::Note && !step.dead && facts.nodes[step.head as usize].flags.has_result()
+            step.kind == StepKind::Note
+                && !step.emptied
+                && facts.nodes[step.first_node as usize].flags.has_result()
         };
         if !self.steps.iter().any(is_apart) {
             return;
         }
-        for (node, host) in self.uses_of_results(facts) {
+        for (node, host) in self.call_steps_of_results(facts) {
             let step = self.step_of[node as usize];
             if step != NONE && step != host && is_apart(&self.steps[step as usize]) {
-                self.apart.push((host, step, node));
+                self.separate_results.push((host, step, node));
             }
         }
-        self.apart.sort_unstable();
+        self.separate_results.sort_unstable();
     }
 
     /// Returns the results of the calls of a step that are in other steps, each with its step and entry.
-    pub(crate) fn results_apart(&self, step: u32) -> &[(u32, u32, u32)] {
-        let start = self.apart.partition_point(|&(host, ..)| host < step);
-        let end = self.apart.partition_point(|&(host, ..)| host <= step);
-        &self.apart[start..end]
+    pub(crate) fn separate_results_of(&self, step: u32) -> &[(u32, u32, u32)] {
+        let start = self.separate_results.partition_point(|&(host, ..)| host < step);
+        let end = self.separate_results.partition_point(|&(host, ..)| host <= step);
+        &self.separate_results[start..end]
     }
 
     /// Returns for each step the nearest one at or above it that is on a path, or none.
-    fn nearest(&self, on_paths: &[bool]) -> Vec<u32> {
+    fn nearest_on_path(&self, on_paths: &[bool]) -> Vec<u32> {
         let mut nearest = vec![NONE; self.steps.len()];
         for &step in &self.order {
             let above = nearest.get(self.steps[step as usize].parent as usize).copied().unwrap_or(NONE);
@@ -269,13 +274,13 @@ impl Tree {
 
     /// Finds for each entry with results the step of the nearest call before it that it answers, or else
     /// of the first one.
-    fn uses_of_results(&self, facts: &Facts) -> FxHashMap<u32, u32> {
+    fn call_steps_of_results(&self, facts: &Facts) -> FxHashMap<u32, u32> {
         let mut uses: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        for &(node, call) in &facts.uses {
+        for &(node, call) in &facts.call_sites {
             uses.entry(call).or_default().push(node);
         }
         let mut found = FxHashMap::default();
-        for &(node, call) in &facts.answers {
+        for &(node, call) in &facts.result_sites {
             let Some(uses) = uses.get(&call) else { continue };
             let before = uses.partition_point(|&used| used < node);
             if let Some(&used) = uses.get(before.saturating_sub(1)) {
@@ -289,22 +294,23 @@ impl Tree {
     }
 
     /// Returns the last steps of the main conversation's paths: for each tip the last note behind it.
-    pub fn ends(&self) -> Vec<usize> {
-        let last = self.last_notes();
+    pub fn path_ends(&self) -> Vec<usize> {
+        let last = self.last_trailing_notes();
         self.tips().into_iter().map(|tip| last[tip] as usize).collect()
     }
 
     /// Returns for each step the last one in the file among it and the notes behind it.
-    fn last_notes(&self) -> Vec<u32> {
+    fn last_trailing_notes(&self) -> Vec<u32> {
         let mut last: Vec<u32> = (0..self.steps.len()).map(|i| u32::try_from(i).unwrap_or(NONE)).collect();
         // A queued prompt can be moved, an entry of a user or the model cannot.
-        let rank = |step: u32| (self.steps[step as usize].talk, self.steps[step as usize].head);
+        let rank =
+            |step: u32| (self.steps[step as usize].is_conversation, self.steps[step as usize].first_node);
         for &i in self.order.iter().rev() {
             let step = &self.steps[i as usize];
             let Some(parent) = self.steps.get(step.parent as usize) else { continue };
             let known = last[step.parent as usize];
             let later = known == step.parent || rank(last[i as usize]) > rank(known);
-            if !step.spoken && !step.dead && parent.side == step.side && later {
+            if !step.subtree_has_content && !step.emptied && parent.sidechain == step.sidechain && later {
                 last[step.parent as usize] = last[i as usize];
             }
         }
@@ -312,8 +318,8 @@ impl Tree {
     }
 
     /// Returns the last one in the file among a step and the notes behind it.
-    pub(crate) fn last_below(&self, step: usize) -> usize {
-        self.last_notes()[step] as usize
+    pub(crate) fn last_trailing_note(&self, step: usize) -> usize {
+        self.last_trailing_notes()[step] as usize
     }
 
     /// Returns for each step whether it is one of these or an ancestor of one.
@@ -330,10 +336,10 @@ impl Tree {
     }
 
     /// Returns whether something was said after `step` on the path that ends with `end`.
-    pub(crate) fn says_more(&self, step: usize, end: usize) -> bool {
+    pub(crate) fn has_more_after(&self, step: usize, end: usize) -> bool {
         let mut at = Some(end);
         while let Some(here) = at.filter(|&here| here != step) {
-            if self.steps[here].kind.is_said() {
+            if self.steps[here].kind.makes_path() {
                 return true;
             }
             at = self.parent_of(here);
@@ -342,15 +348,16 @@ impl Tree {
     }
 
     /// Finds the messages whose entries are in more than one step.
-    fn find_spread_messages(&mut self, facts: &Facts) {
-        let mut spread: Vec<Spread> = Vec::new();
-        let mut add = |message: u32, step: u32| spread.push(Spread { message, step, continued: false });
+    fn find_split_messages(&mut self, facts: &Facts) {
+        let mut spread: Vec<SplitMessagePart> = Vec::new();
+        let mut add =
+            |message: u32, step: u32| spread.push(SplitMessagePart { message, step, continued: false });
         for (i, node) in facts.nodes.iter().enumerate() {
             let step = self.step_of[i];
             if node.message == NONE || step == NONE {
                 continue;
             }
-            let first = self.step_of[facts.messages[node.message as usize].first as usize];
+            let first = self.step_of[facts.messages[node.message as usize].first_node as usize];
             if first != step {
                 add(node.message, step);
                 add(node.message, first);
@@ -359,7 +366,7 @@ impl Tree {
         if spread.is_empty() {
             return;
         }
-        let visits = self.visits();
+        let visits = self.preorder_ranges();
         // Within a message, a step comes after its ancestors.
         let start = |step: u32| visits.get(step as usize).map_or(0, |&(start, _)| start);
         spread.sort_unstable_by_key(|part| (part.message, start(part.step)));
@@ -373,32 +380,34 @@ impl Tree {
             }
         }
         spread.sort_unstable();
-        self.spread = spread;
+        self.split_messages = spread;
     }
 
     /// Returns whether a step only continues a message that an ancestor of it has a part of.
-    pub(crate) fn continues(&self, step: usize, message: u32) -> bool {
+    pub(crate) fn is_continuation(&self, step: usize, message: u32) -> bool {
         let step = u32::try_from(step).unwrap_or(NONE);
-        let at = self.spread.partition_point(|part| (part.message, part.step) < (message, step));
-        self.spread.get(at).is_some_and(|part| (part.message, part.step) == (message, step) && part.continued)
+        let at = self.split_messages.partition_point(|part| (part.message, part.step) < (message, step));
+        self.split_messages
+            .get(at)
+            .is_some_and(|part| (part.message, part.step) == (message, step) && part.continued)
     }
 
     /// Returns whether the entries of a message are in more than one step.
-    pub(crate) fn is_spread(&self, message: u32) -> bool {
-        let at = self.spread.partition_point(|part| part.message < message);
-        self.spread.get(at).is_some_and(|part| part.message == message)
+    pub(crate) fn is_split(&self, message: u32) -> bool {
+        let at = self.split_messages.partition_point(|part| part.message < message);
+        self.split_messages.get(at).is_some_and(|part| part.message == message)
     }
 
     /// Returns the parts of a message whose entries are in more than one step.
-    pub(crate) fn spread_of(&self, message: u32) -> &[Spread] {
-        let start = self.spread.partition_point(|part| part.message < message);
-        let end = self.spread.partition_point(|part| part.message <= message);
-        &self.spread[start..end]
+    pub(crate) fn parts_of_split(&self, message: u32) -> &[SplitMessagePart] {
+        let start = self.split_messages.partition_point(|part| part.message < message);
+        let end = self.split_messages.partition_point(|part| part.message <= message);
+        &self.split_messages[start..end]
     }
 
     /// Returns for each step its place in a walk that visits a step before its descendants, and the
     /// place behind the last of them.
-    fn visits(&self) -> Vec<(u32, u32)> {
+    fn preorder_ranges(&self) -> Vec<(u32, u32)> {
         let mut size = vec![1u32; self.steps.len()];
         for &i in self.order.iter().rev() {
             if let Some(parent) = size.get(self.steps[i as usize].parent as usize).copied() {
@@ -426,37 +435,37 @@ impl Tree {
     }
 
     /// Returns the steps in an order in which every one comes after the step before it.
-    pub fn in_order(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn parents_first(&self) -> impl Iterator<Item = usize> + '_ {
         self.order.iter().map(|&step| step as usize)
     }
 
     /// Returns the first entry of a step, as an index of a node.
-    pub fn first_entry(&self, step: usize) -> usize {
-        self.steps[step].head as usize
+    pub fn first_node(&self, step: usize) -> usize {
+        self.steps[step].first_node as usize
     }
 
     /// Returns the steps in an order in which every one comes before the step that it hangs on.
-    pub fn from_the_tips(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn children_first(&self) -> impl Iterator<Item = usize> + '_ {
         self.order.iter().rev().map(|&step| step as usize)
     }
 
     /// Returns the tips: the last steps of the main conversation's paths, in the order of the file.
     pub fn tips(&self) -> Vec<usize> {
-        let tip = |step: &Step| !step.side && step.spoken && step.branches == 0;
+        let tip = |step: &Step| !step.sidechain && step.subtree_has_content && step.branches == 0;
         (0..self.steps.len()).filter(|&i| tip(&self.steps[i])).collect()
     }
 
     /// Returns the number of steps from which more than one path leads on.
     pub fn forks(&self) -> usize {
-        self.steps.iter().filter(|step| !step.side && step.branches > 1).count()
+        self.steps.iter().filter(|step| !step.sidechain && step.branches > 1).count()
     }
 }
 
 /// Resolves the parent of every entry.
-fn links(facts: &Facts) -> Vec<Link> {
+fn resolve_links(facts: &Facts) -> Vec<Link> {
     let mut links = Vec::with_capacity(facts.nodes.len());
     let mut by_time: Option<Vec<(Time, u32)>> = None;
-    let first_of = |node: u32| u32::try_from(facts.first_of(node as usize)).unwrap_or(NONE);
+    let first_of = |node: u32| u32::try_from(facts.first_with_same_uuid(node as usize)).unwrap_or(NONE);
     // The last entry of the conversation so far, for joining what no uuid links.
     let mut last_said = NONE;
     for (i, node) in facts.nodes.iter().enumerate() {
@@ -477,7 +486,7 @@ fn links(facts: &Facts) -> Vec<Link> {
             Link::Parent(parent)
         } else {
             let by_time = by_time.get_or_insert_with(|| sorted_by_time(facts));
-            bridge(facts, by_time, index).map_or(Link::Dangling, |other| Link::Bridged(first_of(other)))
+            find_bridge(facts, by_time, index).map_or(Link::Dangling, |other| Link::Bridged(first_of(other)))
         };
         links.push(link);
         if node.is_conversation() && !node.flags.is_sidechain() {
@@ -499,7 +508,7 @@ fn sorted_by_time(facts: &Facts) -> Vec<(Time, u32)> {
 
 /// Finds the entry that a client takes for a lost parent: the latest one that is not newer and at
 /// most five seconds older. Only entries earlier in the file are taken, so no cycle comes of it.
-fn bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32> {
+fn find_bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32> {
     let node = &facts.nodes[index as usize];
     let millis = node.time.millis()?;
     let end = by_time.partition_point(|&(time, _)| time <= node.time);
@@ -518,7 +527,7 @@ fn bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32> {
 
 /// Returns one node of each cycle of a graph in which every node has at most one successor: the
 /// smallest.
-pub(crate) fn cycles(next: &[u32]) -> Vec<u32> {
+pub(crate) fn find_cycles(next: &[u32]) -> Vec<u32> {
     let mut found = Vec::new();
     // 0: not seen; otherwise the number of the walk that saw it first.
     let mut seen = vec![0u32; next.len()];
@@ -546,7 +555,7 @@ pub(crate) fn cycles(next: &[u32]) -> Vec<u32> {
     found
 }
 
-fn topological(steps: &[Step]) -> Vec<u32> {
+fn topological_order(steps: &[Step]) -> Vec<u32> {
     let mut order = Vec::with_capacity(steps.len());
     let mut done = vec![false; steps.len()];
     let mut stack = Vec::new();
@@ -569,12 +578,12 @@ fn topological(steps: &[Step]) -> Vec<u32> {
 
 /// Numbers sorted into groups, without a list for each.
 #[derive(Debug, Clone, Default)]
-pub struct Groups {
+pub struct IndexGroups {
     starts: Vec<u32>,
     members: Vec<u32>,
 }
 
-impl Groups {
+impl IndexGroups {
     pub(crate) fn new(n_groups: usize, group_of: &[u32]) -> Self {
         let mut starts = vec![0u32; n_groups + 1];
         for &group in group_of.iter().filter(|&&g| g != NONE) {
@@ -593,7 +602,7 @@ impl Groups {
     }
 
     /// Returns the members of a group, in their order.
-    pub fn of(&self, group: usize) -> &[u32] {
+    pub fn members_of(&self, group: usize) -> &[u32] {
         match self.starts.get(group..group + 2) {
             Some(&[start, end]) => &self.members[start as usize..end as usize],
             _ => &[],

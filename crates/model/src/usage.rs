@@ -29,17 +29,17 @@ impl Usage {
         let mut found = Self::default();
         let mut written = 0;
         let number = |value: Json<'_>| value.as_u64().unwrap_or(0);
-        usage.each(|key, value| match key {
+        usage.for_each_member(|key, value| match key {
             b"input_tokens" => found.input = number(value),
             b"output_tokens" => found.output = number(value),
             b"cache_read_input_tokens" => found.cache_read = number(value),
             b"cache_creation_input_tokens" => written = number(value),
-            b"cache_creation" => value.each(|key, value| match key {
+            b"cache_creation" => value.for_each_member(|key, value| match key {
                 b"ephemeral_5m_input_tokens" => found.cache_write_5m = number(value),
                 b"ephemeral_1h_input_tokens" => found.cache_write_1h = number(value),
                 _ => {}
             }),
-            b"server_tool_use" => value.each(|key, value| {
+            b"server_tool_use" => value.for_each_member(|key, value| {
                 if matches!(key, b"web_search_requests" | b"web_fetch_requests") {
                     found.web = found.web.saturating_add(number(value));
                 }

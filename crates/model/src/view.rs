@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use rethread_log::{BlockKind, BlockSpans, Json, Key, Line, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::facts::{Node, Place, Role};
-use crate::flags::Flags;
+use crate::facts::{EntryLocation, Node, Role};
+use crate::flags::EntryFlags;
 use crate::id::Time;
-use crate::passage::Laid;
 use crate::session::Session;
-use crate::tree::Groups;
+use crate::step_stream::StepContents;
+use crate::tree::IndexGroups;
 use crate::usage::Usage;
 
 /// What a message is to a reader.
@@ -68,7 +68,7 @@ pub struct MessageView<'a> {
     /// What it cost.
     pub usage: Option<Usage>,
     /// What the client kept of a result for itself, if this is one.
-    pub copy: Json<'a>,
+    pub tool_use_result: Json<'a>,
 }
 
 /// One content block.
@@ -81,9 +81,9 @@ pub struct BlockView<'a> {
     /// Where its parts are.
     spans: BlockSpans,
     /// The content itself where it is a plain string and no block.
-    plain: bool,
+    bare_string: bool,
     /// For a call the message that holds its result, for a result the one that holds its call.
-    pub partner: Option<usize>,
+    pub partner_message: Option<usize>,
     /// For a call, its index in the session's facts.
     pub call: Option<usize>,
     /// For a call its place among the calls that are read together, for a result that of its call. An id
@@ -95,31 +95,40 @@ pub struct BlockView<'a> {
 
 impl<'a> BlockView<'a> {
     fn new(kind: Option<BlockKind>, raw: &'a [u8], spans: BlockSpans) -> Self {
-        Self { kind, raw, spans, plain: false, partner: None, call: None, pair: None, owner: None }
+        Self {
+            kind,
+            raw,
+            spans,
+            bare_string: false,
+            partner_message: None,
+            call: None,
+            pair: None,
+            owner: None,
+        }
     }
 
     /// Returns the block as it stands in the log.
     pub fn json(&self) -> Json<'a> {
-        Json::new(self.spans.whole.of(self.raw))
+        Json::new(self.spans.whole.bytes_in(self.raw))
     }
 
     /// Tells whether the content is a string of its own and not a block.
-    pub fn is_plain(&self) -> bool {
-        self.plain
+    pub fn is_bare_string(&self) -> bool {
+        self.bare_string
     }
 
     /// Returns the text of a text or thinking block.
     pub fn text(&self) -> Cow<'a, str> {
-        let whole = self.plain || self.spans.whole.string_in(self.raw).is_some();
+        let whole = self.bare_string || self.spans.whole.string_in(self.raw).is_some();
         let text = if whole { self.spans.whole } else { self.spans.text };
-        Json::new(text.of(self.raw)).as_str().unwrap_or_default()
+        Json::new(text.bytes_in(self.raw)).as_str().unwrap_or_default()
     }
 
     /// Returns the text of a user's block as its author typed it, without the client's markup.
     pub fn readable(&self) -> Cow<'a, str> {
         match self.text() {
-            Cow::Borrowed(text) => crate::prompt::readable(text),
-            Cow::Owned(text) => match crate::prompt::readable(&text) {
+            Cow::Borrowed(text) => crate::prompt::readable_text(text),
+            Cow::Owned(text) => match crate::prompt::readable_text(&text) {
                 // It may be very long, so a part of it is not copied.
                 Cow::Borrowed("") => Cow::Owned(String::new()),
                 Cow::Borrowed(part) => {
@@ -137,17 +146,17 @@ impl<'a> BlockView<'a> {
 
     /// Returns the id of a call, or the id of the call that a result answers.
     pub fn id(&self) -> Cow<'a, str> {
-        Json::new(self.spans.id.of(self.raw)).as_str().unwrap_or_default()
+        Json::new(self.spans.id.bytes_in(self.raw)).as_str().unwrap_or_default()
     }
 
     /// Returns the tool of a call.
     pub fn tool(&self) -> Cow<'a, str> {
-        Json::new(self.spans.name.of(self.raw)).as_str().unwrap_or_default()
+        Json::new(self.spans.name.bytes_in(self.raw)).as_str().unwrap_or_default()
     }
 
     /// Returns the input of a call.
     pub fn input(&self) -> Json<'a> {
-        Json::new(self.spans.input.of(self.raw))
+        Json::new(self.spans.input.bytes_in(self.raw))
     }
 
     /// Returns whether it is the result of a call.
@@ -157,16 +166,16 @@ impl<'a> BlockView<'a> {
 
     /// Tells whether a result is an error.
     pub fn is_error(&self) -> bool {
-        self.spans.is_error.of(self.raw) == b"true"
+        self.spans.is_error.bytes_in(self.raw) == b"true"
     }
 
     /// Returns what a result is made of.
-    pub fn parts(&self) -> Vec<ResultPart<'a>> {
-        let content = Json::new(self.spans.content.of(self.raw));
+    pub fn result_parts(&self) -> Vec<ResultPart<'a>> {
+        let content = Json::new(self.spans.content.bytes_in(self.raw));
         if let Some(text) = content.as_str() {
             return vec![ResultPart::Text(text)];
         }
-        let part = |item: Json<'a>| match (item.get("type").and_then(Json::inner), item.get("text")) {
+        let part = |item: Json<'a>| match (item.get("type").and_then(Json::raw_string), item.get("text")) {
             (Some(b"text"), Some(text)) => ResultPart::Text(text.as_str().unwrap_or_default()),
             _ => item.as_str().map_or(ResultPart::Other(item), ResultPart::Text),
         };
@@ -175,7 +184,7 @@ impl<'a> BlockView<'a> {
 
     /// Returns the text of a result; pictures and documents are named.
     pub fn result_text(&self) -> Cow<'a, str> {
-        let mut parts = self.parts();
+        let mut parts = self.result_parts();
         if let [ResultPart::Text(text)] = &mut parts[..] {
             return std::mem::take(text);
         }
@@ -202,7 +211,7 @@ pub enum ResultPart<'a> {
 }
 
 /// Returns the field of a call's input that says what it is about.
-pub fn telling(input: Json<'_>) -> Option<Cow<'_, str>> {
+pub fn main_argument(input: Json<'_>) -> Option<Cow<'_, str>> {
     const FIELDS: [&str; 12] = [
         "command",
         "file_path",
@@ -226,7 +235,7 @@ const BEGINNING: usize = 64 << 10;
 
 /// Returns a text, of a very long one the beginning: enough for a line about it.
 pub fn beginning(text: Json<'_>) -> Option<Cow<'_, str>> {
-    let inner = text.inner()?;
+    let inner = text.raw_string()?;
     let Some(start) = inner.get(..BEGINNING) else { return text.as_str() };
     // No escape and no character is cut: one of them takes at most twelve bytes.
     let last = &start[BEGINNING - 12..];
@@ -243,7 +252,7 @@ pub fn describe_media(item: Json<'_>) -> String {
     let kind = text(item.get("type")).unwrap_or_else(|| "block".into());
     let source = item.get("source");
     let media = text(source.and_then(|s| s.get("media_type")));
-    let data = source.and_then(|s| s.get("data")).and_then(Json::inner).map_or(0, <[u8]>::len);
+    let data = source.and_then(|s| s.get("data")).and_then(Json::raw_string).map_or(0, <[u8]>::len);
     if let Some(name) = text(item.get("tool_name")) {
         return format!("[{kind}: {name}]");
     }
@@ -267,12 +276,12 @@ pub struct NoteView<'a> {
     /// Its words.
     pub text: Cow<'a, str>,
     /// How many tokens the conversation had before a compaction.
-    pub tokens: Option<u64>,
+    pub tokens_before: Option<u64>,
 }
 
 /// What a path is made of.
 #[derive(Debug, Clone)]
-pub enum Item<'a> {
+pub enum TranscriptItem<'a> {
     /// Something was said.
     Message(MessageView<'a>),
     /// Something was noted.
@@ -280,51 +289,51 @@ pub enum Item<'a> {
 }
 
 /// The entries of a log that is not in memory as a whole.
-pub trait Entries: std::fmt::Debug + Sync {
+pub trait EntrySource: std::fmt::Debug + Sync {
     /// Returns the bytes of an entry, by its number and place.
-    fn entry(&self, number: u32, place: Place) -> &[u8];
+    fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8];
 }
 
 /// Where the bytes of a session are.
 #[derive(Debug, Clone, Copy)]
-enum Text<'a> {
+enum EntryBytes<'a> {
     /// Here, from this place of the log on.
-    Here(&'a [u8], u64),
-    Elsewhere(&'a dyn Entries),
+    InMemory(&'a [u8], u64),
+    Loaded(&'a dyn EntrySource),
 }
 
 /// A session together with its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     pub(crate) session: &'a Session,
-    text: Text<'a>,
+    text: EntryBytes<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Joins a session with the bytes that it was read from.
     pub fn new(session: &'a Session, bytes: &'a [u8]) -> Self {
-        Self::of_part(session, bytes, 0)
+        Self::with_partial_bytes(session, bytes, 0)
     }
 
     /// Joins a session with a part of its bytes, for entries that stand in it.
-    pub fn of_part(session: &'a Session, bytes: &'a [u8], base: u64) -> Self {
-        Self { session, text: Text::Here(bytes, base) }
+    pub fn with_partial_bytes(session: &'a Session, bytes: &'a [u8], base: u64) -> Self {
+        Self { session, text: EntryBytes::InMemory(bytes, base) }
     }
 
     /// Joins a session with entries that are found one by one.
-    pub fn of_entries(session: &'a Session, entries: &'a dyn Entries) -> Self {
-        Self { session, text: Text::Elsewhere(entries) }
+    pub fn with_entries(session: &'a Session, entries: &'a dyn EntrySource) -> Self {
+        Self { session, text: EntryBytes::Loaded(entries) }
     }
 
     /// Returns the raw bytes of an entry, by its number.
-    pub fn entry(&self, number: u32) -> &'a [u8] {
-        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.places.get(i))
+    pub fn entry_bytes(&self, number: u32) -> &'a [u8] {
+        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.locations.get(i))
         else {
             return &[];
         };
         let (bytes, base) = match self.text {
-            Text::Here(bytes, base) => (bytes, base),
-            Text::Elsewhere(entries) => return entries.entry(number, *place),
+            EntryBytes::InMemory(bytes, base) => (bytes, base),
+            EntryBytes::Loaded(entries) => return entries.entry_bytes(number, *place),
         };
         let start = place.offset.checked_sub(base).and_then(|at| usize::try_from(at).ok());
         let start = start.unwrap_or(usize::MAX);
@@ -332,47 +341,49 @@ impl<'a> Reader<'a> {
     }
 
     /// Finds the parts of a node's entry.
-    pub(crate) fn parse(&self, node: usize, line: &mut Line) -> &'a [u8] {
-        let raw = self.entry(self.session.facts.nodes[node].entry);
+    pub(crate) fn parse_node(&self, node: usize, line: &mut Line) -> &'a [u8] {
+        let raw = self.entry_bytes(self.session.facts.nodes[node].entry);
         rethread_log::parse_entry(raw, line);
         raw
     }
 
     /// Returns the beginning of what a person typed in an entry, without the client's markup.
-    pub fn words(&self, node: usize) -> String {
+    pub fn prompt_words(&self, node: usize) -> String {
         let mut line = Line::default();
-        let raw = self.parse(node, &mut line);
-        crate::prompt::words_of_entry(&line, raw)
+        let raw = self.parse_node(node, &mut line);
+        crate::prompt::typed_text(&line, raw)
     }
 
     /// Returns the uuid of a node as it is spelled.
     pub fn uuid(&self, node: usize) -> String {
         // Nearly all ids are UUIDs, whose spelling is known.
         let fact = &self.session.facts.nodes[node];
-        if fact.flags.has_usual_id() {
-            return fact.uid.spelled();
+        if fact.flags.has_canonical_uuid() {
+            return fact.uid.to_uuid_string();
         }
         let mut line = Line::default();
-        let raw = self.parse(node, &mut line);
+        let raw = self.parse_node(node, &mut line);
         line.string(Key::Uuid, raw).map_or(String::new(), |uuid| rethread_log::unescape(uuid).into_owned())
     }
 
     /// Returns what is shown on the way to `step`, in the order of reading.
-    pub fn items(&self, step: usize) -> Vec<Item<'a>> {
+    pub fn items(&self, step: usize) -> Vec<TranscriptItem<'a>> {
         self.items_after(step, None)
     }
 
     /// Returns what is shown on the way to `step` after the step `after`.
-    pub fn items_after(&self, step: usize, after: Option<usize>) -> Vec<Item<'a>> {
+    pub fn items_after(&self, step: usize, after: Option<usize>) -> Vec<TranscriptItem<'a>> {
         let by_step = self.session.tree.nodes_by_step();
-        let steps = self.session.steps_shown(step, after);
-        let mut elsewhere = Elsewhere::new(self.session, &by_step, &steps);
+        let steps = self.session.path_steps_after(step, after);
+        let mut elsewhere = OffPathParts::new(self.session, &by_step, &steps);
         let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
         for step in steps {
-            let nodes = by_step.of(step);
+            let nodes = by_step.members_of(step);
             match elsewhere.take(step) {
-                None => self.step_items(nodes, &mut line, &mut shown, &mut items),
-                Some(more) => self.step_items(&[nodes, &more].concat(), &mut line, &mut shown, &mut items),
+                None => self.push_step_items(nodes, &mut line, &mut shown, &mut items),
+                Some(more) => {
+                    self.push_step_items(&[nodes, &more].concat(), &mut line, &mut shown, &mut items)
+                }
             }
         }
         pair_results(&mut items);
@@ -381,15 +392,15 @@ impl<'a> Reader<'a> {
 
     /// Returns everything that a subagent said and did, in the order of its log: the subagent in this
     /// file whose first entry is `root`, or without one all that stands in a log of its own.
-    pub fn side_items(&self, root: Option<usize>) -> Vec<Item<'a>> {
+    pub fn subagent_items(&self, root: Option<usize>) -> Vec<TranscriptItem<'a>> {
         let tree = &self.session.tree;
         let root = root.and_then(|node| tree.step(node)).and_then(|step| u32::try_from(step).ok());
-        let roots = self.session.side_roots();
+        let roots = self.session.sidechain_roots();
         let by_step = tree.nodes_by_step();
         let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
         for (step, &of) in roots.iter().enumerate() {
             if root.is_none() || of == root {
-                self.step_items(by_step.of(step), &mut line, &mut shown, &mut items);
+                self.push_step_items(by_step.members_of(step), &mut line, &mut shown, &mut items);
             }
         }
         pair_results(&mut items);
@@ -397,28 +408,28 @@ impl<'a> Reader<'a> {
     }
 
     /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
-    pub(crate) fn step_items(
+    pub(crate) fn push_step_items(
         &self,
         nodes: &[u32],
         line: &mut Line,
         shown: &mut ShownBlocks,
-        items: &mut Vec<Item<'a>>,
+        items: &mut Vec<TranscriptItem<'a>>,
     ) {
-        let laid = Laid::new(self.session, nodes);
+        let laid = StepContents::new(self.session, nodes);
         for (message, nodes) in laid.messages {
-            let mut view = self.message(message, &nodes, line);
-            if shown.leaves_new_blocks(self.session, &mut view) {
-                items.push(Item::Message(view));
+            let mut view = self.message_view(message, &nodes, line);
+            if shown.retain_new_blocks(self.session, &mut view) {
+                items.push(TranscriptItem::Message(view));
             }
         }
         for node in laid.notes {
-            if let Some(note) = self.note(node, line) {
-                items.push(Item::Note(note));
+            if let Some(note) = self.note_view(node, line) {
+                items.push(TranscriptItem::Note(note));
             }
         }
     }
 
-    fn message(&self, message: usize, nodes: &[usize], line: &mut Line) -> MessageView<'a> {
+    fn message_view(&self, message: usize, nodes: &[usize], line: &mut Line) -> MessageView<'a> {
         let facts = &self.session.facts;
         let fact = &facts.messages[message];
         let first = &facts.nodes[nodes[0]];
@@ -428,42 +439,42 @@ impl<'a> Reader<'a> {
             kind: message_kind(first),
             meta: first.flags.is_meta(),
             entries: nodes.iter().map(|&node| facts.nodes[node].entry).collect(),
-            line: facts.place(nodes[0]).line,
+            line: facts.location(nodes[0]).line,
             time: first.time,
             model: fact.model.map(|model| facts.models.name(model)),
             blocks: Vec::new(),
             usage: facts.usage(fact),
-            copy: Json::new(b""),
+            tool_use_result: Json::new(b""),
         };
         for &node in nodes {
             // A replay of what somebody wrote shows nothing new.
             if facts.nodes[node].flags.is_replay() && !fact.assistant && node != nodes[0] {
                 continue;
             }
-            let raw = self.parse(node, line);
+            let raw = self.parse_node(node, line);
             if first.flags.has_result() && node == nodes[0] {
-                view.copy = Json::new(line.field(Key::ToolUseResult).of(raw));
+                view.tool_use_result = Json::new(line.field(Key::ToolUseResult).bytes_in(raw));
             }
-            self.blocks(node, raw, line, &mut view.blocks);
+            self.push_blocks(node, raw, line, &mut view.blocks);
         }
         view
     }
 
-    fn blocks(&self, node: usize, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
+    fn push_blocks(&self, node: usize, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
         let facts = &self.session.facts;
         if facts.nodes[node].role == Role::Attachment {
-            let prompt = Json::new(line.field(Key::Attachment).of(raw)).get("prompt");
-            return queued_blocks(prompt.unwrap_or(Json::new(b"")), blocks);
+            let prompt = Json::new(line.field(Key::Attachment).bytes_in(raw)).get("prompt");
+            return push_queued_blocks(prompt.unwrap_or(Json::new(b"")), blocks);
         }
         let Some(message) = line.message else { return };
         if message.content.string_in(raw).is_some() {
             let spans = BlockSpans { whole: message.content, ..BlockSpans::default() };
-            blocks.push(BlockView { plain: true, ..BlockView::new(Some(BlockKind::Text), raw, spans) });
+            blocks.push(BlockView { bare_string: true, ..BlockView::new(Some(BlockKind::Text), raw, spans) });
             return;
         }
         let index = u32::try_from(node).unwrap_or(u32::MAX);
-        let mut uses = crate::resume::places_of(&facts.uses, index);
-        let mut answers = crate::resume::places_of(&facts.answers, index);
+        let mut uses = crate::resume::calls_of_node(&facts.call_sites, index);
+        let mut answers = crate::resume::calls_of_node(&facts.result_sites, index);
         let message_of = |node: usize| facts.nodes[node].message().map(|m| m + 1);
         for &spans in &line.blocks {
             let mut block = BlockView::new(spans.kind, raw, spans);
@@ -472,23 +483,26 @@ impl<'a> Reader<'a> {
                 Some(BlockKind::ToolUse) if has_id => {
                     if let Some(call) = uses.next() {
                         block.call = Some(call as usize);
-                        block.partner = facts.calls[call as usize].result().and_then(message_of);
+                        block.partner_message =
+                            facts.calls[call as usize].first_result().and_then(message_of);
                     }
                 }
                 Some(BlockKind::ToolResult) if has_id => {
                     // Results without a call are not among the answers.
                     let id = block.id();
                     let mut ahead = answers.clone();
-                    if ahead.next().is_some_and(|call| is_id(facts.call_id(&facts.calls[call as usize]), &id))
+                    if ahead
+                        .next()
+                        .is_some_and(|call| matches_id(facts.call_id(&facts.calls[call as usize]), &id))
                     {
                         let call = answers.next().unwrap_or(0) as usize;
                         block.call = Some(call);
-                        block.partner = message_of(facts.calls[call].node as usize);
+                        block.partner_message = message_of(facts.calls[call].node as usize);
                     }
                 }
                 _ => {}
             }
-            if grows(blocks, &block) {
+            if extends_last_text(blocks, &block) {
                 blocks.pop();
             } else if blocks.iter().rev().take(64).any(|b| b.json().raw() == block.json().raw()) {
                 continue;
@@ -497,16 +511,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn note(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
+    fn note_view(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
         let fact = &self.session.facts.nodes[node];
         if !is_note(fact) {
             return None;
         }
-        let raw = self.parse(node, line);
+        let raw = self.parse_node(node, line);
         let string = |key| line.string(key, raw).map(rethread_log::unescape);
-        let (kind, text) = if fact.flags.has(Flags::QUEUED) {
-            let prompt = Json::new(line.field(Key::Attachment).of(raw)).get("prompt");
-            (Cow::Borrowed("queued"), prompt.map(words_of)?)
+        let (kind, text) = if fact.flags.has(EntryFlags::QUEUED) {
+            let prompt = Json::new(line.field(Key::Attachment).bytes_in(raw)).get("prompt");
+            (Cow::Borrowed("queued"), prompt.map(prompt_text)?)
         } else if fact.flags.is_boundary() {
             (Cow::Borrowed("compaction"), string(Key::Content).unwrap_or_default())
         } else {
@@ -516,8 +530,15 @@ impl<'a> Reader<'a> {
             .flags
             .is_boundary()
             .then(|| Json::new(raw).get("compactMetadata")?.get("preTokens")?.as_u64());
-        let line = self.session.facts.place(node).line;
-        Some(NoteView { entry: fact.entry, line, time: fact.time, kind, text, tokens: tokens.flatten() })
+        let line = self.session.facts.location(node).line;
+        Some(NoteView {
+            entry: fact.entry,
+            line,
+            time: fact.time,
+            kind,
+            text,
+            tokens_before: tokens.flatten(),
+        })
     }
 }
 
@@ -526,38 +547,38 @@ impl<'a> Reader<'a> {
 /// Clients copy messages to other branches. When they resume a copy they take the parts and results
 /// that it lacks from the original.
 #[derive(Default)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OffPathParts {
     by_step: FxHashMap<usize, Vec<u32>>,
 }
 
-impl Elsewhere {
-    pub(crate) fn new(session: &Session, by_step: &Groups, steps: &[usize]) -> Self {
+impl OffPathParts {
+    pub(crate) fn new(session: &Session, by_step: &IndexGroups, steps: &[usize]) -> Self {
         let mut found = Self { by_step: FxHashMap::default() };
-        found.add_lone_results(session, by_step, steps);
+        found.add_off_path_results(session, by_step, steps);
         let (tree, facts) = (&session.tree, &session.facts);
-        if tree.spread.is_empty() {
+        if tree.split_messages.is_empty() {
             return found;
         }
         let on_path: FxHashSet<usize> = steps.iter().copied().collect();
-        let calls_in = |node: u32| crate::resume::places_of(&facts.answers, node);
+        let calls_in = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
         let mut answered: FxHashSet<(u32, u32)> = FxHashSet::default();
         // The last step of each message, as clients put the others behind it.
         let mut last: FxHashMap<u32, usize> = FxHashMap::default();
         for &step in steps {
-            let message = facts.nodes[tree.steps[step].head as usize].message;
-            if facts.messages.get(message as usize).is_some_and(|m| m.assistant) && tree.is_spread(message) {
-                let calls = by_step.of(step).iter().flat_map(|&node| calls_in(node));
+            let message = facts.nodes[tree.steps[step].first_node as usize].message;
+            if facts.messages.get(message as usize).is_some_and(|m| m.assistant) && tree.is_split(message) {
+                let calls = by_step.members_of(step).iter().flat_map(|&node| calls_in(node));
                 answered.extend(calls.map(|call| (message, call)));
                 last.insert(message, step);
             }
         }
-        let parts_of = |&message: &u32| tree.spread_of(message).iter();
+        let parts_of = |&message: &u32| tree.parts_of_split(message).iter();
         for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&(part.step as usize))) {
             let Some(&step) = last.get(&part.message) else { continue };
-            let apart = tree.results_apart(part.step).iter();
+            let apart = tree.separate_results_of(part.step).iter();
             let apart = apart.filter(|(_, other, _)| !on_path.contains(&(*other as usize)));
             let apart: Vec<u32> = apart.map(|&(_, _, node)| node).collect();
-            for &node in by_step.of(part.step as usize).iter().chain(&apart) {
+            for &node in by_step.members_of(part.step as usize).iter().chain(&apart) {
                 // Of two entries with one uuid the later one is shown.
                 if facts.duplicates.contains_key(&node) {
                     continue;
@@ -575,21 +596,21 @@ impl Elsewhere {
 
     /// Adds results that are behind a fork between a call and its result: a prompt can be queued there, and
     /// the conversation rewound to it.
-    fn add_lone_results(&mut self, session: &Session, by_step: &Groups, steps: &[usize]) {
+    fn add_off_path_results(&mut self, session: &Session, by_step: &IndexGroups, steps: &[usize]) {
         let (tree, facts) = (&session.tree, &session.facts);
-        if tree.apart.is_empty() {
+        if tree.separate_results.is_empty() {
             return;
         }
         let on_path: FxHashSet<u32> = steps.iter().filter_map(|&step| u32::try_from(step).ok()).collect();
         for &step in steps {
-            let apart = u32::try_from(step).map_or(&[][..], |step| tree.results_apart(step));
+            let apart = u32::try_from(step).map_or(&[][..], |step| tree.separate_results_of(step));
             if apart.is_empty() || apart.iter().any(|&(_, other, _)| on_path.contains(&other)) {
                 // The result is on the path, further on.
                 continue;
             }
-            let calls = |node: u32| crate::resume::places_of(&facts.answers, node);
+            let calls = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
             let mut answered: FxHashSet<u32> =
-                by_step.of(step).iter().flat_map(|&node| calls(node)).collect();
+                by_step.members_of(step).iter().flat_map(|&node| calls(node)).collect();
             for &(_, _, node) in apart {
                 let superseded = facts.duplicates.contains_key(&node);
                 if !superseded && calls(node).any(|call| !answered.contains(&call)) {
@@ -612,8 +633,8 @@ pub(crate) struct ShownBlocks(FxHashMap<usize, FxHashSet<u64>>);
 impl ShownBlocks {
     /// Keeps the blocks of a message that were not shown before; returns whether there are any, or the
     /// message is shown for the first time.
-    fn leaves_new_blocks(&mut self, session: &Session, view: &mut MessageView<'_>) -> bool {
-        if !u32::try_from(view.n - 1).is_ok_and(|message| session.tree.is_spread(message)) {
+    fn retain_new_blocks(&mut self, session: &Session, view: &mut MessageView<'_>) -> bool {
+        if !u32::try_from(view.n - 1).is_ok_and(|message| session.tree.is_split(message)) {
             return true;
         }
         let first = !self.0.contains_key(&view.n);
@@ -624,7 +645,7 @@ impl ShownBlocks {
 }
 
 /// Pairs each result with the nearest call of its id before it, or else with the first one after it.
-fn pair_results(items: &mut [Item<'_>]) {
+fn pair_results(items: &mut [TranscriptItem<'_>]) {
     let mut calls: FxHashMap<usize, (usize, usize)> = FxHashMap::default();
     let mut n_calls = 0;
     let mut early: FxHashMap<usize, Vec<(usize, usize)>> = FxHashMap::default();
@@ -632,14 +653,14 @@ fn pair_results(items: &mut [Item<'_>]) {
     let mut answered: FxHashMap<usize, usize> = FxHashMap::default();
     let mut found: Vec<(usize, usize, usize, usize)> = Vec::new();
     for (i, item) in items.iter_mut().enumerate() {
-        let Item::Message(message) = item else { continue };
+        let TranscriptItem::Message(message) = item else { continue };
         let n = message.n;
         for (b, block) in message.blocks.iter_mut().enumerate() {
             let Some(call) = block.call else { continue };
             if block.kind == Some(BlockKind::ToolResult) {
                 match calls.get(&call) {
                     Some(&(pair, caller)) => {
-                        (block.pair, block.partner) = (Some(pair), Some(caller));
+                        (block.pair, block.partner_message) = (Some(pair), Some(caller));
                         answered.entry(pair).or_insert(n);
                     }
                     None => early.entry(call).or_default().push((i, b)),
@@ -655,24 +676,24 @@ fn pair_results(items: &mut [Item<'_>]) {
         }
     }
     for (i, b, pair, caller) in found {
-        let Item::Message(message) = &mut items[i] else { continue };
+        let TranscriptItem::Message(message) = &mut items[i] else { continue };
         answered.entry(pair).or_insert(message.n);
-        (message.blocks[b].pair, message.blocks[b].partner) = (Some(pair), Some(caller));
+        (message.blocks[b].pair, message.blocks[b].partner_message) = (Some(pair), Some(caller));
     }
     for item in items {
-        let Item::Message(message) = item else { continue };
+        let TranscriptItem::Message(message) = item else { continue };
         for block in &mut message.blocks {
             if block.kind != Some(BlockKind::ToolResult)
                 && let Some(pair) = block.pair
             {
-                block.partner = answered.get(&pair).copied().or(block.partner);
+                block.partner_message = answered.get(&pair).copied().or(block.partner_message);
             }
         }
     }
 }
 
 /// Takes the prompt of a queued command apart: a string, or blocks.
-fn queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
+fn push_queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
     let span = |part: &[u8], of: &[u8]| Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len());
     let view = |json: Json<'a>, kind| {
         let raw = json.raw();
@@ -681,17 +702,17 @@ fn queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
         BlockView::new(kind, raw, spans)
     };
     if prompt.is_string() {
-        blocks.push(BlockView { plain: true, ..view(prompt, Some(BlockKind::Text)) });
+        blocks.push(BlockView { bare_string: true, ..view(prompt, Some(BlockKind::Text)) });
     } else {
         for item in prompt.items() {
-            let kind = item.get("type").and_then(Json::inner).and_then(BlockKind::from_name);
+            let kind = item.get("type").and_then(Json::raw_string).and_then(BlockKind::from_name);
             blocks.push(view(item, kind));
         }
     }
 }
 
 /// The words of a prompt given as a string or as blocks.
-fn words_of(prompt: Json<'_>) -> Cow<'_, str> {
+fn prompt_text(prompt: Json<'_>) -> Cow<'_, str> {
     prompt.as_str().unwrap_or_else(|| {
         let text = |item: Json<'_>| Some(item.get("text")?.as_str()?.into_owned());
         prompt.items().filter_map(text).collect::<Vec<_>>().join("\n").into()
@@ -699,12 +720,12 @@ fn words_of(prompt: Json<'_>) -> Cow<'_, str> {
 }
 
 /// Very long ids are kept by their beginning.
-fn is_id(kept: &str, id: &str) -> bool {
+fn matches_id(kept: &str, id: &str) -> bool {
     kept == id || kept.len() >= crate::build::MAX_TEXT / 2 && id.starts_with(kept)
 }
 
 /// A text that was written while it grew stands for its beginnings.
-fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
+fn extends_last_text(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
     let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
     // Two texts of one entry are two texts.
     block.kind == last.kind
@@ -716,7 +737,7 @@ fn grows(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
 
 /// Returns whether an entry without a message is shown as a note.
 pub(crate) fn is_note(node: &Node) -> bool {
-    matches!(node.role, Role::System) || node.flags.has(Flags::QUEUED)
+    matches!(node.role, Role::System) || node.flags.has(EntryFlags::QUEUED)
 }
 
 pub(crate) fn message_kind(node: &Node) -> MessageKind {

@@ -9,9 +9,9 @@ use rethread_log::{Json, Key, Line};
 
 use crate::attachment;
 use crate::client::Client;
-use crate::facts::{NONE, Sort};
-use crate::prompt::is_space;
-use crate::resume::{Part, Resume, Sent, What};
+use crate::facts::{BlockClass, NONE};
+use crate::prompt::is_js_whitespace;
+use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
 use crate::view::Reader;
 
 /// A message as the API receives it.
@@ -40,24 +40,31 @@ impl WireBlock<'_> {
 
 impl<'a> Reader<'a> {
     /// Puts what a client would send into the words of the API.
-    pub fn wire(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
-        self.wire_part(resume, &resume.messages, client, prompt)
+    pub fn wire_messages(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
+        self.wire_messages_for(resume, &resume.messages, client, prompt)
     }
 
     /// The same for some of the messages, so that many can be done side by side.
-    pub fn wire_part(
+    pub fn wire_messages_for(
         &self,
         resume: &Resume,
-        part: &[Sent],
+        part: &[SentMessage],
         client: Client,
         prompt: &str,
     ) -> Vec<WireMessage<'a>> {
-        let turns = resume.turns;
-        let mut wire =
-            Wire { reader: *self, client, turns, prompt, line: Line::default(), parsed: None, raw: &[] };
+        let turns = resume.accepts_system_turns;
+        let mut wire = WireEncoder {
+            reader: *self,
+            client,
+            accepts_system_turns: turns,
+            prompt,
+            line: Line::default(),
+            parsed: None,
+            raw: &[],
+        };
         let mut messages = Vec::with_capacity(part.len());
         for sent in part {
-            let blocks: Vec<_> = sent.parts.iter().flat_map(|part| wire.blocks(part)).collect();
+            let blocks: Vec<_> = sent.parts.iter().flat_map(|part| wire.encode_part(part)).collect();
             if !blocks.is_empty() {
                 messages.push(WireMessage { assistant: sent.assistant, blocks });
             }
@@ -66,11 +73,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-struct Wire<'a, 'p> {
+struct WireEncoder<'a, 'p> {
     reader: Reader<'a>,
     client: Client,
     /// The model takes turns of the client.
-    turns: bool,
+    accepts_system_turns: bool,
     prompt: &'p str,
     line: Line,
     /// The node whose entry `line` and `raw` are.
@@ -78,102 +85,104 @@ struct Wire<'a, 'p> {
     raw: &'a [u8],
 }
 
-impl<'a> Wire<'a, '_> {
+impl<'a> WireEncoder<'a, '_> {
     fn load(&mut self, node: u32) {
         if self.parsed != Some(node) {
-            self.raw = self.reader.parse(node as usize, &mut self.line);
+            self.raw = self.reader.parse_node(node as usize, &mut self.line);
             self.parsed = Some(node);
         }
     }
 
-    fn blocks(&mut self, part: &Part) -> Vec<WireBlock<'a>> {
-        let node = part.what.node();
+    fn encode_part(&mut self, part: &SentPart) -> Vec<WireBlock<'a>> {
+        let node = part.origin.node();
         let one =
             |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
-        match part.what {
+        match part.origin {
             // A reminder inside a reminder ends it early, and its end is told.
-            What::Note(Some(node)) if self.client < Client::V2_1_112 => {
-                let texts = self.note(node).into_iter();
-                let blocks = texts.filter_map(|text| text_block(text.into(), part.broken));
+            PartOrigin::Reminder(Some(node)) if self.client < Client::V2_1_112 => {
+                let texts = self.reminder_texts(node).into_iter();
+                let blocks = texts.filter_map(|text| text_block(text.into(), part.adds_line_break));
                 blocks.map(|json| WireBlock { json, node: None }).collect()
             }
-            What::Note(_) => Vec::new(),
-            What::Prompt => one(text_block(self.prompt.into(), part.broken)),
-            What::Words(words) => one(text_block(words.into(), part.broken)),
-            What::NoResult(call, words) => {
+            PartOrigin::Reminder(_) => Vec::new(),
+            PartOrigin::Prompt => one(text_block(self.prompt.into(), part.adds_line_break)),
+            PartOrigin::ClientText(words) => one(text_block(words.into(), part.adds_line_break)),
+            PartOrigin::MissingResult(call, words) => {
                 let facts = &self.reader.session.facts;
                 let id = facts.calls.get(call as usize).map_or("", |call| facts.call_id(call));
-                let mut object = Object::new();
+                let mut object = JsonObjectWriter::new();
                 object.text("type", "tool_result");
                 object.text("content", words);
                 object.raw("is_error", b"true");
                 object.text("tool_use_id", id);
                 one(Some(object.finish()))
             }
-            What::Command(node) => {
+            PartOrigin::Command(node) => {
                 self.load(node);
-                let content = Json::new(self.line.field(Key::Content).of(self.raw));
+                let content = Json::new(self.line.field(Key::Content).bytes_in(self.raw));
                 let text = content.as_str().filter(|text| !text.is_empty());
-                one(text_block(text.unwrap_or("(no content)".into()), part.broken))
+                one(text_block(text.unwrap_or("(no content)".into()), part.adds_line_break))
             }
-            What::Pictures(node) => {
+            PartOrigin::Pictures(node) => {
                 self.load(node);
-                let attachment = Json::new(self.line.field(Key::Attachment).of(self.raw));
-                if let Some(picture) = read_picture(attachment) {
+                let attachment = Json::new(self.line.field(Key::Attachment).bytes_in(self.raw));
+                if let Some(picture) = attached_picture(attachment) {
                     return one(Some(picture));
                 }
                 let prompt = attachment.get("prompt").map(Json::items).into_iter().flatten();
-                let pictures = prompt.filter(|item| kind_of(*item) == b"image");
+                let pictures = prompt.filter(|item| type_of(*item) == b"image");
                 let node = Some(node as usize);
                 pictures.map(|picture| WireBlock { json: picture.raw().into(), node }).collect()
             }
-            What::Block(node, at) => {
+            PartOrigin::Block(node, at) => {
                 self.load(node);
-                one(self.block(part, at as usize))
+                one(self.encode_block(part, at as usize))
             }
         }
     }
 
-    fn block(&self, part: &Part, at: usize) -> Option<Cow<'a, [u8]>> {
+    fn encode_block(&self, part: &SentPart, at: usize) -> Option<Cow<'a, [u8]>> {
         let plain = self.line.message.and_then(|m| m.content.string_in(self.raw));
         if let Some(text) = plain {
-            if !part.broken && is_told_as_it_is(text) {
-                let content = self.line.message.map_or(&b""[..], |m| m.content.of(self.raw));
-                let mut object = Object(Vec::with_capacity(content.len() + 32));
+            if !part.adds_line_break && is_sent_verbatim(text) {
+                let content = self.line.message.map_or(&b""[..], |m| m.content.bytes_in(self.raw));
+                let mut object = JsonObjectWriter(Vec::with_capacity(content.len() + 32));
                 object.0.push(b'{');
                 object.text("type", "text");
                 object.raw("text", content);
                 return Some(object.finish());
             }
-            return text_block(rethread_log::unescape(text), part.broken);
+            return text_block(rethread_log::unescape(text), part.adds_line_break);
         }
         let spans = self.line.blocks.get(at)?;
-        let block = Json::new(spans.whole.of(self.raw));
-        match part.sort {
+        let block = Json::new(spans.whole.bytes_in(self.raw));
+        match part.class {
             sort if sort.is_text() => {
                 let text = block.get("text").and_then(Json::as_str).unwrap_or_default();
                 let marked = text.contains(REMINDER_START);
-                if !part.broken && !marked {
+                if !part.adds_line_break && !marked {
                     return Some(without(block, &[]));
                 }
-                let text = told(text.into_owned(), part.broken)?;
-                let mut object = Object::new();
-                object.all(block, &["text"]);
+                let text = strip_reminders(text.into_owned(), part.adds_line_break)?;
+                let mut object = JsonObjectWriter::new();
+                object.copy_members(block, &["text"]);
                 object.text("text", &text);
                 Some(object.finish())
             }
-            Sort::Call if self.client >= Client::V2_0_77 => Some(self.call(block, part.caller)),
-            Sort::Result => Some(self.result(block, part)),
+            BlockClass::ToolCall if self.client >= Client::V2_0_77 => {
+                Some(self.encode_call(block, part.has_caller))
+            }
+            BlockClass::ToolResult => Some(self.encode_result(block, part)),
             _ => Some(without(block, &[])),
         }
     }
 
     /// Since 2.0.77 tools that were renamed are sent with their new names and some inputs are trimmed;
     /// most clients send nothing but what the API asks for.
-    fn call(&self, block: Json<'a>, bare: bool) -> Cow<'a, [u8]> {
+    fn encode_call(&self, block: Json<'a>, bare: bool) -> Cow<'a, [u8]> {
         let client = self.client;
         let name = block.get("name").and_then(Json::as_str).unwrap_or_default();
-        let name = renamed(client, &name);
+        let name = current_tool_name(client, &name);
         let input = block.get("input").filter(|input| input.is_object());
         let dropped: &[&str] = match name {
             "ExitPlanMode" if client < Client::V2_1_76 => &["plan"],
@@ -181,15 +190,15 @@ impl<'a> Wire<'a, '_> {
             "Edit" if client >= Client::V2_1_76 && input.is_some_and(|i| i.get("edits").is_some()) => {
                 &["old_string", "new_string", "replace_all"]
             }
-            "SendMessage" if client >= Client::V2_1_325 && input.is_some_and(is_sent_twice) => {
+            "SendMessage" if client >= Client::V2_1_325 && input.is_some_and(has_current_fields) => {
                 &["type", "recipient", "content"]
             }
             _ => &[],
         };
-        let mut object = Object::new();
+        let mut object = JsonObjectWriter::new();
         let keeps_fields = client >= Client::V2_1_325 || client == Client::V2_1_20 && !bare;
         if keeps_fields {
-            object.all(block, &["name", "input"]);
+            object.copy_members(block, &["name", "input"]);
         } else {
             object.text("type", "tool_use");
             object.raw("id", block.get("id").map_or(b"null", Json::raw));
@@ -198,8 +207,8 @@ impl<'a> Wire<'a, '_> {
         let trimmed = input.filter(|input| dropped.iter().any(|key| input.get(key).is_some()));
         match (trimmed, block.get("input")) {
             (Some(input), _) => {
-                let mut left = Object::new();
-                left.all(input, dropped);
+                let mut left = JsonObjectWriter::new();
+                left.copy_members(input, dropped);
                 object.raw("input", &left.finish());
             }
             (None, Some(input)) => object.raw("input", input.raw()),
@@ -208,65 +217,66 @@ impl<'a> Wire<'a, '_> {
         object.finish()
     }
 
-    fn result(&self, block: Json<'a>, part: &Part) -> Cow<'a, [u8]> {
+    fn encode_result(&self, block: Json<'a>, part: &SentPart) -> Cow<'a, [u8]> {
         let content = block.get("content");
         let mut changed = content.and_then(|content| self.result_content(block, content));
-        let notes: Vec<String> = part.notes.iter().flat_map(|&node| self.note(node)).collect();
+        let notes: Vec<String> =
+            part.attachments.iter().flat_map(|&node| self.reminder_texts(node)).collect();
         // The reminders of the new prompt are left out, but not what they do to the text before them.
-        let more = part.notes.contains(&NONE);
+        let more = part.attachments.contains(&NONE);
         if !notes.is_empty() || more {
             changed = Some(match content.filter(|content| content.is_array()) {
                 Some(content) => with_text_blocks(changed.as_deref().unwrap_or(content.raw()), &notes, more),
                 None => {
                     let text = content.and_then(Json::as_str).unwrap_or_default();
-                    let mut texts = vec![text.trim_matches(is_space)];
-                    texts.extend(notes.iter().map(|note| note.trim_matches(is_space)));
+                    let mut texts = vec![text.trim_matches(is_js_whitespace)];
+                    texts.extend(notes.iter().map(|note| note.trim_matches(is_js_whitespace)));
                     texts.retain(|text| !text.is_empty());
-                    string(&texts.join("\n\n"))
+                    json_string(&texts.join("\n\n"))
                 }
             });
         }
         let Some(changed) = changed else { return without(block, &[]) };
-        let mut object = Object::new();
-        object.all(block, &["content"]);
+        let mut object = JsonObjectWriter::new();
+        object.copy_members(block, &["content"]);
         object.raw("content", &changed);
         object.finish()
     }
 
     /// What the client writes about an attachment.
-    fn note(&self, node: u32) -> Vec<String> {
+    fn reminder_texts(&self, node: u32) -> Vec<String> {
         if self.reader.session.facts.nodes.get(node as usize).is_none() {
             return Vec::new();
         }
         let mut line = Line::default();
-        let raw = self.reader.parse(node as usize, &mut line);
-        crate::told::texts(&line, raw, self.client)
+        let raw = self.reader.parse_node(node as usize, &mut line);
+        crate::reminders::reminder_texts(&line, raw, self.client)
     }
 
     /// Tells whether the tool that a reference names is there.
     fn has_tool(&self, item: &[u8]) -> bool {
         let name = Json::new(item).get("tool_name").and_then(Json::as_str).unwrap_or_default();
-        let of_tasks = attachment::TASK_TOOLS.contains(&&*name) && !self.turns;
+        let of_tasks = attachment::TASK_TOOLS.contains(&&*name) && !self.accepts_system_turns;
         name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name) || of_tasks
     }
 
     /// References to tools are not sent, and an error holds nothing but text.
     fn result_content(&self, block: Json<'a>, content: Json<'a>) -> Option<Vec<u8>> {
         let mut items: Vec<Cow<'a, [u8]>> = content.items().map(|item| item.raw().into()).collect();
-        let of_kind = |item: &Cow<'a, [u8]>, kind: &[u8]| kind_of(Json::new(item)) == kind;
+        let of_kind = |item: &Cow<'a, [u8]>, kind: &[u8]| type_of(Json::new(item)) == kind;
         let before = items.len();
         let mut changed = false;
         if self.client >= Client::V2_0_77 {
             let newest = self.client >= Client::V2_1_325;
             let old = |item: &Cow<'a, [u8]>| {
                 let name = Json::new(item).get("tool_name").and_then(Json::as_str);
-                name.is_some_and(|name| attachment::OLD_TOOLS.contains(&&*name))
+                name.is_some_and(|name| attachment::TOOLS_OF_2_1_20.contains(&&*name))
             };
             let gone = self.client == Client::V2_1_20 && !items.iter().any(old);
             items.retain(|item| !of_kind(item, b"tool_reference") || newest && self.has_tool(item));
             changed = items.len() != before;
             if changed && items.is_empty() {
-                let words = if newest || gone { TOOLS_GONE } else { NO_REFERENCES };
+                let words = if newest || gone { TOOLS_UNAVAILABLE } else { TOOL_SEARCH_DISABLED };
                 items.push(text_block(words.into(), false)?);
             }
         }
@@ -279,7 +289,7 @@ impl<'a> Wire<'a, '_> {
                 .collect();
             items.clear();
             if !texts.is_empty() {
-                let mut object = Object::new();
+                let mut object = JsonObjectWriter::new();
                 object.text("type", "text");
                 object.text("text", &texts.join("\n\n"));
                 items.push(object.finish());
@@ -296,12 +306,12 @@ impl<'a> Wire<'a, '_> {
 }
 
 /// Returns whether the input of `SendMessage` has the fields of today, beside which those of before are dropped.
-fn is_sent_twice(input: Json<'_>) -> bool {
+fn has_current_fields(input: Json<'_>) -> bool {
     input.get("to").is_some() && input.get("message").is_some()
 }
 
 /// The name that a client knows a tool by.
-fn renamed(client: Client, name: &str) -> &str {
+fn current_tool_name(client: Client, name: &str) -> &str {
     let old = client < Client::V2_1_325;
     match name {
         _ if client < Client::V2_1_76 => name,
@@ -316,13 +326,13 @@ fn renamed(client: Client, name: &str) -> &str {
     }
 }
 
-const TOOLS_GONE: &str = "[Tool references removed - tools no longer available]";
-const NO_REFERENCES: &str = "[Tool references removed - tool search not enabled]";
+const TOOLS_UNAVAILABLE: &str = "[Tool references removed - tools no longer available]";
+const TOOL_SEARCH_DISABLED: &str = "[Tool references removed - tool search not enabled]";
 const REMINDER_START: &str = "<system-reminder>";
 const REMINDER_END: &str = "</system-reminder>";
 
-fn kind_of(item: Json<'_>) -> &[u8] {
-    item.get("type").and_then(Json::inner).unwrap_or_default()
+fn type_of(item: Json<'_>) -> &[u8] {
+    item.get("type").and_then(Json::raw_string).unwrap_or_default()
 }
 
 /// Adds texts to the list that a result holds; `more` says that another one follows.
@@ -330,11 +340,11 @@ fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
     let mut items: Vec<Vec<u8>> = Json::new(list).items().map(|item| item.raw().to_vec()).collect();
     let end_line = |items: &mut Vec<Vec<u8>>| {
         if let Some(last) = items.last_mut()
-            && kind_of(Json::new(last)) == b"text"
+            && type_of(Json::new(last)) == b"text"
         {
             let before = Json::new(last).get("text").and_then(Json::as_str).unwrap_or_default();
-            let mut object = Object::new();
-            object.all(Json::new(last), &["text"]);
+            let mut object = JsonObjectWriter::new();
+            object.copy_members(Json::new(last), &["text"]);
             object.text("text", &format!("{before}\n"));
             let joined = object.finish().into_owned();
             *last = joined;
@@ -342,7 +352,7 @@ fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
     };
     for text in texts {
         end_line(&mut items);
-        let mut object = Object::new();
+        let mut object = JsonObjectWriter::new();
         object.text("type", "text");
         object.text("text", text);
         items.push(object.finish().into_owned());
@@ -357,21 +367,21 @@ fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
 }
 
 /// The picture of a file that was attached.
-fn read_picture<'a>(attachment: Json<'_>) -> Option<Cow<'a, [u8]>> {
-    let content = attachment.get("content").filter(|content| kind_of(*content) == b"image")?;
+fn attached_picture<'a>(attachment: Json<'_>) -> Option<Cow<'a, [u8]>> {
+    let content = attachment.get("content").filter(|content| type_of(*content) == b"image")?;
     let file = content.get("file")?;
-    let mut source = Object::new();
+    let mut source = JsonObjectWriter::new();
     source.text("type", "base64");
     source.raw("data", file.get("base64")?.raw());
     source.raw("media_type", file.get("type")?.raw());
-    let mut object = Object::new();
+    let mut object = JsonObjectWriter::new();
     object.text("type", "image");
     object.raw("source", &source.finish());
     Some(object.finish())
 }
 
 /// What is left of a text without the client's reminders; nothing if it was nothing else.
-fn told(text: String, broken: bool) -> Option<String> {
+fn strip_reminders(text: String, broken: bool) -> Option<String> {
     let mut text = text;
     if broken {
         text.push('\n');
@@ -392,18 +402,18 @@ fn told(text: String, broken: bool) -> Option<String> {
 
 /// Returns whether the spelling of a text in the log is taken over: it is well-formed and has no reminders. A text may
 /// be very long, so it is not copied to find out.
-fn is_told_as_it_is(inner: &[u8]) -> bool {
+fn is_sent_verbatim(inner: &[u8]) -> bool {
     let holds = |what: &[u8]| memchr::memmem::find(inner, what).is_some();
     // A reminder may be spelled in escapes.
     let plain = !holds(b"system-reminder") && !holds(b"\\u00");
     plain
         && std::str::from_utf8(inner).is_ok()
         && !inner.iter().any(|&b| b < 0x20)
-        && escapes_are_whole(inner)
+        && has_valid_escapes(inner)
 }
 
 /// Returns whether every backslash begins an escape that JSON knows.
-fn escapes_are_whole(inner: &[u8]) -> bool {
+fn has_valid_escapes(inner: &[u8]) -> bool {
     let mut rest = inner;
     while let Some(slash) = memchr::memchr(b'\\', rest) {
         // Escapes by number may be halves of a pair.
@@ -416,8 +426,8 @@ fn escapes_are_whole(inner: &[u8]) -> bool {
 }
 
 fn text_block<'a>(text: Cow<'_, str>, broken: bool) -> Option<Cow<'a, [u8]>> {
-    let text = told(text.into_owned(), broken)?;
-    let mut object = Object::new();
+    let text = strip_reminders(text.into_owned(), broken)?;
+    let mut object = JsonObjectWriter::new();
     object.text("type", "text");
     object.text("text", &text);
     Some(object.finish())
@@ -426,12 +436,12 @@ fn text_block<'a>(text: Cow<'_, str>, broken: bool) -> Option<Cow<'a, [u8]>> {
 /// A block without marks for the cache, citations and these keys.
 fn without<'a>(block: Json<'a>, keys: &[&str]) -> Cow<'a, [u8]> {
     let mut drops = false;
-    block.each(|name, _| drops |= is_dropped(name, keys));
+    block.for_each_member(|name, _| drops |= is_dropped(name, keys));
     if !drops {
         return block.raw().into();
     }
-    let mut object = Object::new();
-    object.all(block, keys);
+    let mut object = JsonObjectWriter::new();
+    object.copy_members(block, keys);
     object.finish()
 }
 
@@ -439,14 +449,14 @@ fn is_dropped(name: &[u8], keys: &[&str]) -> bool {
     matches!(name, b"cache_control" | b"citations") || keys.iter().any(|key| key.as_bytes() == name)
 }
 
-fn string(text: &str) -> Vec<u8> {
+fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).unwrap_or_default()
 }
 
 /// An object in the making.
-struct Object(Vec<u8>);
+struct JsonObjectWriter(Vec<u8>);
 
-impl Object {
+impl JsonObjectWriter {
     fn new() -> Self {
         Self(vec![b'{'])
     }
@@ -455,7 +465,7 @@ impl Object {
         if self.0.len() > 1 {
             self.0.push(b',');
         }
-        self.0.extend(string(key));
+        self.0.extend(json_string(key));
         self.0.push(b':');
         self.0.extend_from_slice(value);
     }
@@ -468,8 +478,8 @@ impl Object {
     }
 
     /// Takes over the members of an object but these.
-    fn all(&mut self, object: Json<'_>, but: &[&str]) {
-        object.each(|name, value| {
+    fn copy_members(&mut self, object: Json<'_>, but: &[&str]) {
+        object.for_each_member(|name, value| {
             if !is_dropped(name, but) {
                 self.raw(&String::from_utf8_lossy(name), value.raw());
             }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rethread_testkit::{Log, broken_path_laws, tries};
+use rethread_testkit::{LogBuilder, broken_path_laws, test_cases};
 use serde_json::{Value, json};
 
 /// Something that clients write.
 #[derive(Debug, Clone)]
-enum Event {
+enum LogEvent {
     Prompt,
     Answer,
     /// A message of several parts, with a prompt or another message between two of them.
@@ -24,14 +24,14 @@ enum Event {
     /// A call, a prompt that was queued, and the result behind it.
     QueuedBeforeResult(bool),
     /// A result that is a child of something else than its call, or of nothing.
-    StrayResult(Index, bool),
+    MisplacedResult(Index, bool),
     Queued,
     Attachment,
     Progress,
     Notes,
     Compact(bool),
     /// Goes on from an earlier entry.
-    Back(Index),
+    GoBack(Index),
     Restart,
     LostParent,
     /// Writes entries again under new ids, behind an earlier entry or as a new root.
@@ -41,61 +41,61 @@ enum Event {
         to: Option<Index>,
     },
     Duplicate(Index),
-    Side,
+    Sidechain,
     Failure,
 }
 
 #[derive(Default)]
-struct Writer {
-    marks: Vec<String>,
+struct EventWriter {
+    uuids: Vec<String>,
     lines: Vec<Value>,
     n: usize,
 }
 
-impl Writer {
-    fn add(&mut self, log: &mut Log, kind: &str, fields: Value) -> String {
+impl EventWriter {
+    fn add(&mut self, log: &mut LogBuilder, kind: &str, fields: Value) -> String {
         let mark = log.entry(kind, fields);
-        self.marks.push(mark.clone());
+        self.uuids.push(mark.clone());
         let last = String::from_utf8(log.bytes()).expect("text");
         self.lines.push(serde_json::from_str(last.lines().last().expect("a line")).expect("an entry"));
         mark
     }
 
-    fn part(&mut self, log: &mut Log, id: &str, block: &Value) -> String {
+    fn add_block(&mut self, log: &mut LogBuilder, id: &str, block: &Value) -> String {
         let message = json!({ "model": "claude-opus-5", "id": id, "type": "message", "role": "assistant",
             "content": [block], "usage": { "input_tokens": 1, "output_tokens": 1 } });
         self.add(log, "assistant", json!({ "message": message }))
     }
 
-    fn text(&mut self, log: &mut Log, id: &str) -> String {
+    fn text(&mut self, log: &mut LogBuilder, id: &str) -> String {
         self.n += 1;
-        self.part(log, id, &json!({ "type": "text", "text": format!("t{}", self.n) }))
+        self.add_block(log, id, &json!({ "type": "text", "text": format!("t{}", self.n) }))
     }
 
-    fn prompt(&mut self, log: &mut Log) -> String {
+    fn prompt(&mut self, log: &mut LogBuilder) -> String {
         self.n += 1;
         self.add(log, "user", json!({ "message": { "role": "user", "content": format!("p{}", self.n) } }))
     }
 
-    fn result(&mut self, log: &mut Log, id: &str) -> String {
+    fn result(&mut self, log: &mut LogBuilder, id: &str) -> String {
         let block = json!({ "type": "tool_result", "tool_use_id": id, "content": "r" });
         self.add(log, "user", json!({ "message": { "role": "user", "content": [block] } }))
     }
 
-    fn id(&mut self) -> String {
+    fn next_message_id(&mut self) -> String {
         self.n += 1;
         format!("msg_{}", self.n)
     }
 
-    fn write(&mut self, log: &mut Log, event: &Event) {
+    fn write(&mut self, log: &mut LogBuilder, event: &LogEvent) {
         match event {
-            Event::Prompt => drop(self.prompt(log)),
-            Event::Answer => {
-                let id = self.id();
+            LogEvent::Prompt => drop(self.prompt(log)),
+            LogEvent::Answer => {
+                let id = self.next_message_id();
                 self.text(log, &id);
             }
-            Event::Interleaved { parts, between } => {
-                let (one, other) = (self.id(), self.id());
+            LogEvent::Interleaved { parts, between } => {
+                let (one, other) = (self.next_message_id(), self.next_message_id());
                 for part in 0..=parts % 3 {
                     self.text(log, &one);
                     match between.wrapping_add(part) % 4 {
@@ -106,15 +106,15 @@ impl Writer {
                     }
                 }
             }
-            Event::Calls { n, fan_out, reused_ids } => {
-                let id = self.id();
+            LogEvent::Calls { n, fan_out, reused_ids } => {
+                let id = self.next_message_id();
                 let n = n % 4 + 1;
                 let call_id =
                     |i: u8| if *reused_ids { format!("call_{i}") } else { format!("toolu_{id}_{i}") };
                 let calls: Vec<(String, String)> = (0..n)
                     .map(|i| {
                         let block = json!({ "type": "tool_use", "id": call_id(i), "name": "T", "input": {} });
-                        (call_id(i), self.part(log, &id, &block))
+                        (call_id(i), self.add_block(log, &id, &block))
                     })
                     .collect();
                 for (call, mark) in &calls {
@@ -124,19 +124,19 @@ impl Writer {
                     self.result(log, call);
                 }
             }
-            Event::QueuedBeforeResult(attached) => {
-                let id = self.id();
+            LogEvent::QueuedBeforeResult(attached) => {
+                let id = self.next_message_id();
                 let call = format!("toolu_{id}");
                 let block = json!({ "type": "tool_use", "id": call, "name": "T", "input": {} });
-                self.part(log, &id, &block);
+                self.add_block(log, &id, &block);
                 if *attached {
-                    self.write(log, &Event::Queued);
+                    self.write(log, &LogEvent::Queued);
                 } else {
                     self.prompt(log);
                 }
                 self.result(log, &call);
             }
-            Event::StrayResult(parent, rooted) => {
+            LogEvent::MisplacedResult(parent, rooted) => {
                 let Some(call) = self.lines.iter().rev().find_map(|line| {
                     let block = &line["message"]["content"][0];
                     (block["type"] == "tool_use").then(|| block["id"].as_str().unwrap_or_default().to_owned())
@@ -146,35 +146,35 @@ impl Writer {
                 let tip = log.tip();
                 if *rooted {
                     log.restart();
-                } else if !self.marks.is_empty() {
-                    log.back_to(&self.marks[parent.index(self.marks.len())]);
+                } else if !self.uuids.is_empty() {
+                    log.back_to(&self.uuids[parent.index(self.uuids.len())]);
                 }
                 self.result(log, &call);
                 if let Some(tip) = tip {
                     log.back_to(&tip);
                 }
             }
-            Event::Queued => {
+            LogEvent::Queued => {
                 self.n += 1;
                 let prompt = format!("q{}", self.n);
                 let attachment =
                     json!({ "type": "queued_command", "prompt": prompt, "commandMode": "prompt" });
                 self.add(log, "attachment", json!({ "attachment": attachment }));
             }
-            Event::Attachment => {
+            LogEvent::Attachment => {
                 self.add(log, "attachment", json!({ "attachment": { "type": "file", "content": {} } }));
             }
-            Event::Progress => {
+            LogEvent::Progress => {
                 self.add(log, "progress", json!({ "data": { "type": "hook_progress" } }));
             }
-            Event::Notes => {
+            LogEvent::Notes => {
                 for text in
                     ["<command-name>/cost</command-name>", "<local-command-stdout>0</local-command-stdout>"]
                 {
                     self.add(log, "user", json!({ "message": { "role": "user", "content": text } }));
                 }
             }
-            Event::Compact(linked) => {
+            LogEvent::Compact(linked) => {
                 let parent = if *linked { log.tip() } else { None };
                 log.restart();
                 self.add(
@@ -189,21 +189,21 @@ impl Writer {
                     json!({ "isCompactSummary": true, "message": { "role": "user", "content": summary } }),
                 );
             }
-            Event::Back(to) if !self.marks.is_empty() => {
-                log.back_to(&self.marks[to.index(self.marks.len())]);
+            LogEvent::GoBack(to) if !self.uuids.is_empty() => {
+                log.back_to(&self.uuids[to.index(self.uuids.len())]);
             }
-            Event::Back(_) | Event::Restart => {
+            LogEvent::GoBack(_) | LogEvent::Restart => {
                 log.restart();
             }
-            Event::LostParent => {
+            LogEvent::LostParent => {
                 log.wait(60).back_to("gone");
             }
-            Event::Copy { from, n, to } => self.copy(log, from, usize::from(n % 6) + 1, to.as_ref()),
-            Event::Duplicate(of) if !self.lines.is_empty() => {
+            LogEvent::Copy { from, n, to } => self.copy(log, from, usize::from(n % 6) + 1, to.as_ref()),
+            LogEvent::Duplicate(of) if !self.lines.is_empty() => {
                 log.raw(&of.get(&self.lines).to_string());
             }
-            Event::Duplicate(_) => {}
-            Event::Side => {
+            LogEvent::Duplicate(_) => {}
+            LogEvent::Sidechain => {
                 let tip = log.tip();
                 log.sidechain(Some("s")).restart();
                 log.prompt("side");
@@ -213,7 +213,7 @@ impl Writer {
                     log.back_to(&tip);
                 }
             }
-            Event::Failure => {
+            LogEvent::Failure => {
                 let message = json!({ "model": "<synthetic>", "id": "x", "role": "assistant",
                     "content": [{ "type": "text", "text": "API Error" }] });
                 self.add(log, "assistant", json!({ "isApiErrorMessage": true, "message": message }));
@@ -222,14 +222,14 @@ impl Writer {
     }
 
     /// Writes a stretch of entries again, each the child of the one before.
-    fn copy(&mut self, log: &mut Log, from: &Index, n: usize, to: Option<&Index>) {
+    fn copy(&mut self, log: &mut LogBuilder, from: &Index, n: usize, to: Option<&Index>) {
         if self.lines.is_empty() {
             return;
         }
         let start = from.index(self.lines.len());
         let copied: Vec<Value> = self.lines[start..].iter().take(n).cloned().collect();
         match to {
-            Some(to) => log.back_to(&self.marks[to.index(self.marks.len())]),
+            Some(to) => log.back_to(&self.uuids[to.index(self.uuids.len())]),
             None => log.restart(),
         };
         for mut line in copied {
@@ -239,57 +239,57 @@ impl Writer {
             line["uuid"] = json!(uuid);
             line["sessionId"] = json!("99999999-0000-4000-8000-000000000000");
             log.raw(&line.to_string()).back_to(&uuid);
-            self.marks.push(uuid);
+            self.uuids.push(uuid);
             self.lines.push(line);
         }
     }
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = LogEvent> {
     prop_oneof![
-        5 => Just(Event::Prompt),
-        5 => Just(Event::Answer),
-        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| Event::Interleaved { parts, between }),
+        5 => Just(LogEvent::Prompt),
+        5 => Just(LogEvent::Answer),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| LogEvent::Interleaved { parts, between }),
         4 => (any::<u8>(), any::<bool>(), any::<bool>())
-            .prop_map(|(n, fan_out, reused_ids)| Event::Calls { n, fan_out, reused_ids }),
-        2 => any::<bool>().prop_map(Event::QueuedBeforeResult),
-        1 => (any::<Index>(), any::<bool>()).prop_map(|(parent, rooted)| Event::StrayResult(parent, rooted)),
-        2 => Just(Event::Queued),
-        1 => Just(Event::Attachment),
-        1 => Just(Event::Progress),
-        2 => Just(Event::Notes),
-        1 => any::<bool>().prop_map(Event::Compact),
-        3 => any::<Index>().prop_map(Event::Back),
-        1 => Just(Event::Restart),
-        1 => Just(Event::LostParent),
+            .prop_map(|(n, fan_out, reused_ids)| LogEvent::Calls { n, fan_out, reused_ids }),
+        2 => any::<bool>().prop_map(LogEvent::QueuedBeforeResult),
+        1 => (any::<Index>(), any::<bool>()).prop_map(|(parent, rooted)| LogEvent::MisplacedResult(parent, rooted)),
+        2 => Just(LogEvent::Queued),
+        1 => Just(LogEvent::Attachment),
+        1 => Just(LogEvent::Progress),
+        2 => Just(LogEvent::Notes),
+        1 => any::<bool>().prop_map(LogEvent::Compact),
+        3 => any::<Index>().prop_map(LogEvent::GoBack),
+        1 => Just(LogEvent::Restart),
+        1 => Just(LogEvent::LostParent),
         2 => (any::<Index>(), any::<u8>(), prop::option::of(any::<Index>()))
-            .prop_map(|(from, n, to)| Event::Copy { from, n, to }),
-        1 => any::<Index>().prop_map(Event::Duplicate),
-        1 => Just(Event::Side),
-        1 => Just(Event::Failure),
+            .prop_map(|(from, n, to)| LogEvent::Copy { from, n, to }),
+        1 => any::<Index>().prop_map(LogEvent::Duplicate),
+        1 => Just(LogEvent::Sidechain),
+        1 => Just(LogEvent::Failure),
     ]
 }
 
 /// Events that make neither a fork nor a second root.
-fn linear_event() -> impl Strategy<Value = Event> {
+fn linear_event() -> impl Strategy<Value = LogEvent> {
     prop_oneof![
-        5 => Just(Event::Prompt),
-        5 => Just(Event::Answer),
-        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| Event::Interleaved { parts, between }),
+        5 => Just(LogEvent::Prompt),
+        5 => Just(LogEvent::Answer),
+        3 => (any::<u8>(), any::<u8>()).prop_map(|(parts, between)| LogEvent::Interleaved { parts, between }),
         4 => (any::<u8>(), any::<bool>())
-            .prop_map(|(n, reused_ids)| Event::Calls { n, fan_out: false, reused_ids }),
-        2 => any::<bool>().prop_map(Event::QueuedBeforeResult),
-        2 => Just(Event::Queued),
-        1 => Just(Event::Attachment),
-        1 => Just(Event::Progress),
-        2 => Just(Event::Notes),
-        1 => Just(Event::Failure),
+            .prop_map(|(n, reused_ids)| LogEvent::Calls { n, fan_out: false, reused_ids }),
+        2 => any::<bool>().prop_map(LogEvent::QueuedBeforeResult),
+        2 => Just(LogEvent::Queued),
+        1 => Just(LogEvent::Attachment),
+        1 => Just(LogEvent::Progress),
+        2 => Just(LogEvent::Notes),
+        1 => Just(LogEvent::Failure),
     ]
 }
 
-fn written(events: &[Event]) -> Vec<u8> {
-    let mut log = Log::new(7);
-    let mut writer = Writer::default();
+fn log_of_events(events: &[LogEvent]) -> Vec<u8> {
+    let mut log = LogBuilder::new(7);
+    let mut writer = EventWriter::default();
     for event in events {
         writer.write(&mut log, event);
     }
@@ -313,18 +313,18 @@ fn outline(bytes: &[u8]) -> String {
 }
 
 proptest! {
-    #![proptest_config(tries(256))]
+    #![proptest_config(test_cases(256))]
 
     #[test]
     fn paths_are_chains_of_parents(events in prop::collection::vec(event(), 1..40)) {
-        let bytes = written(&events);
+        let bytes = log_of_events(&events);
         let broken = broken_path_laws(&bytes);
         prop_assert!(broken.is_empty(), "{broken:#?}\n{}", outline(&bytes));
     }
 
     #[test]
     fn linear_log_has_one_path(events in prop::collection::vec(linear_event(), 1..40)) {
-        let bytes = written(&events);
+        let bytes = log_of_events(&events);
         let broken = broken_path_laws(&bytes);
         prop_assert!(broken.is_empty(), "{broken:#?}\n{}", outline(&bytes));
     }

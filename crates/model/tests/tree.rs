@@ -3,19 +3,19 @@
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use rethread_log::Scanner;
-use rethread_model::{Builder, Client, Item, MessageKind, Reader, Session};
-use rethread_testkit::Log;
+use rethread_model::{Client, FactsBuilder, MessageKind, Reader, Session, TranscriptItem};
+use rethread_testkit::LogBuilder;
 use serde_json::json;
 
 fn session(bytes: &[u8]) -> Session {
-    let mut builder = Builder::default();
+    let mut builder = FactsBuilder::default();
     let mut scanner = Scanner::default();
     scanner.scan(bytes, &mut builder);
     Session::new(builder.finish(scanner.lines(), scanner.bad_lines))
 }
 
 /// The words of each path, messages in order, the active one marked.
-fn paths(bytes: &[u8]) -> String {
+fn describe_paths(bytes: &[u8]) -> String {
     let session = session(bytes);
     let reader = Reader::new(&session, bytes);
     let mut text = String::new();
@@ -24,7 +24,7 @@ fn paths(bytes: &[u8]) -> String {
         let mut words = Vec::new();
         for item in reader.items(path.step) {
             match item {
-                Item::Message(message) => {
+                TranscriptItem::Message(message) => {
                     let said: Vec<String> = message
                         .blocks
                         .iter()
@@ -36,7 +36,7 @@ fn paths(bytes: &[u8]) -> String {
                         .collect();
                     words.push(said.join("+"));
                 }
-                Item::Note(note) => words.push(format!("({})", note.kind)),
+                TranscriptItem::Note(note) => words.push(format!("({})", note.kind)),
             }
         }
         text += &format!("{}. {}\n", path.n, words.join(" | "));
@@ -45,9 +45,9 @@ fn paths(bytes: &[u8]) -> String {
 }
 
 /// The worked example: two redos, the second one inside the first.
-fn two_redos() -> Log {
-    let mut log = Log::new(1);
-    let turn = |log: &mut Log, words: &str| {
+fn two_redos() -> LogBuilder {
+    let mut log = LogBuilder::new(1);
+    let turn = |log: &mut LogBuilder, words: &str| {
         log.prompt(words);
         log.answer(&words.to_uppercase())
     };
@@ -69,7 +69,7 @@ fn two_redos() -> Log {
 #[test]
 fn two_redos_give_three_paths() {
     let bytes = two_redos().bytes();
-    assert_snapshot!(paths(&bytes), @"
+    assert_snapshot!(describe_paths(&bytes), @"
     - 1. t1 | T1 | t2 | T2 | t3 | T3 | t4a | T4A | t5a | T5A
     - 2. t1 | T1 | t2 | T2 | t3 | T3 | t4b | T4B | t5b | T5B | t6b | T6B | t7b1 | T7B1
     * 3. t1 | T1 | t2 | T2 | t3 | T3 | t4b | T4B | t5b | T5B | t6b | T6B | t7b2 | T7B2
@@ -94,20 +94,20 @@ fn two_redos_give_three_paths() {
 
 #[test]
 fn parallel_calls_are_one_step_with_results_in_the_order_of_the_calls() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let calls = log.calls(&[("A", json!({})), ("B", json!({})), ("C", json!({}))]);
     log.result(&calls[2], "c");
     log.result(&calls[0], "a");
     log.result(&calls[1], "b");
     log.answer("done");
-    assert_snapshot!(paths(&log.bytes()), @"* 1. go | A!+B!+C! | =a | =b | =c | done");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | A!+B!+C! | =a | =b | =c | done");
 }
 
 #[test]
 fn results_between_the_calls_of_one_message_are_no_branch() {
     // Clients before 2.0 write each result before the next call of the same message.
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let call = |id: &str, tool: &str| json!({ "type": "tool_use", "id": id, "name": tool, "input": {} });
     let result = |id: &str, text: &str| json!({ "message": { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": id, "content": text }] } });
@@ -116,12 +116,12 @@ fn results_between_the_calls_of_one_message_are_no_branch() {
     log.block("m1", &call("t2", "B"));
     log.entry("user", result("t2", "b"));
     log.answer("done");
-    assert_snapshot!(paths(&log.bytes()), @"* 1. go | A!+B! | =a | =b | done");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | A!+B! | =a | =b | done");
 }
 
 #[test]
 fn hooks_progress_and_command_records_make_no_path() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let first = log.entry("progress", json!({ "data": { "type": "hook_progress" } }));
     log.prompt("go");
     let call = log.call("Bash", &json!({ "command": "ls" }));
@@ -147,7 +147,7 @@ fn hooks_progress_and_command_records_make_no_path() {
 
 #[test]
 fn a_session_of_eight_compactions_is_one_path() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     for i in 0..9 {
         log.prompt(&format!("p{i}"));
         log.answer(&format!("a{i}"));
@@ -175,7 +175,7 @@ fn a_session_of_eight_compactions_is_one_path() {
     let all = session.paths(Client::NEWEST);
     assert_eq!((all.len(), all[0].turns, all[0].compactions, all[0].active), (1, 9, 8, true));
     assert_eq!(session.compactions(), 8);
-    let text = paths(&log.bytes());
+    let text = describe_paths(&log.bytes());
     for i in 0..9 {
         assert!(text.contains(&format!("p{i} | a{i}")), "{text}");
     }
@@ -183,7 +183,7 @@ fn a_session_of_eight_compactions_is_one_path() {
 
 #[test]
 fn a_replayed_conversation_is_the_one_it_repeats() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let call = log.call("A", &json!({}));
     log.result(&call, "a");
@@ -191,19 +191,19 @@ fn a_replayed_conversation_is_the_one_it_repeats() {
     let original = String::from_utf8(log.bytes()).expect("text");
     // The same entries again under new uuids, and a new turn behind the copy.
     let copy = original.replace("00000001-0000", "00000002-0000");
-    let mut more = Log::new(3);
+    let mut more = LogBuilder::new(3);
     more.back_to("00000002-0000-4000-8000-000000000004").wait(100);
     more.prompt("more");
     more.answer("MORE");
     let all = [original.as_bytes(), copy.as_bytes(), &more.bytes()].concat();
-    assert_snapshot!(paths(&all), @"* 1. go | A! | =a | done | more | MORE");
+    assert_snapshot!(describe_paths(&all), @"* 1. go | A! | =a | done | more | MORE");
     let session = session(&all);
     assert_eq!((session.turns(), session.facts.messages.len()), (2, 6));
 }
 
 #[test]
 fn messages_that_a_compaction_laid_behind_its_summary_keep_it_on_the_path() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("one");
     log.answer("ONE");
     let before = String::from_utf8(log.bytes()).expect("text");
@@ -212,7 +212,7 @@ fn messages_that_a_compaction_laid_behind_its_summary_keep_it_on_the_path() {
     let copy = before
         .replace("00000001-0000", "00000002-0000")
         .replace("\"parentUuid\":null", &format!("\"parentUuid\":\"{summary}\""));
-    let mut more = Log::new(3);
+    let mut more = LogBuilder::new(3);
     more.back_to("00000002-0000-4000-8000-000000000002").wait(100);
     more.prompt("two");
     let all = [&log.bytes(), copy.as_bytes(), &more.bytes()].concat();
@@ -223,14 +223,14 @@ fn messages_that_a_compaction_laid_behind_its_summary_keep_it_on_the_path() {
 
 #[test]
 fn blocks_stand_once_however_often_they_were_written() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let text = |text: &str| json!({ "type": "text", "text": text });
     log.block("m1", &json!({ "type": "thinking", "thinking": "hm", "signature": "s" }));
     log.block("m1", &text("Hel"));
     log.block("m1", &text("Hello"));
     log.block("m1", &text("Hello"));
-    assert_snapshot!(paths(&log.bytes()), @"* 1. go | hm+Hello");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | hm+Hello");
     let session = session(&log.bytes());
     assert_eq!(session.facts.block_counts["assistant:text"], 1);
     assert_eq!(session.facts.block_counts["assistant:thinking"], 1);
@@ -239,7 +239,7 @@ fn blocks_stand_once_however_often_they_were_written() {
 #[test]
 fn broken_links_lose_nothing() {
     // A cycle, a child before its parent, a parent that is gone.
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let first = log.prompt("aa");
     log.answer("bb");
     log.wait(60).back_to("00000001-0000-4000-8000-000000000004");
@@ -252,7 +252,7 @@ fn broken_links_lose_nothing() {
     let cyclic =
         bytes.replacen("\"parentUuid\":null", "\"parentUuid\":\"00000001-0000-4000-8000-000000000002\"", 1);
     for log in [bytes, cyclic] {
-        let text = paths(log.as_bytes());
+        let text = describe_paths(log.as_bytes());
         for words in ["aa", "bb", "child before its parent", "its parent", "orphan"] {
             assert!(text.contains(words), "{words} is lost:\n{text}");
         }
@@ -261,35 +261,35 @@ fn broken_links_lose_nothing() {
 
 #[test]
 fn of_two_entries_with_one_uuid_the_later_counts() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("before");
     log.answer("ok");
     let original = String::from_utf8(log.bytes()).expect("text");
     let changed = original.replace("\"before\"", "\"after\"").replace("00:00:01", "00:10:01");
     let again = changed.lines().next().expect("a line");
-    assert_snapshot!(paths(format!("{original}{again}\n").as_bytes()), @"* 1. after | ok");
+    assert_snapshot!(describe_paths(format!("{original}{again}\n").as_bytes()), @"* 1. after | ok");
 }
 
 #[test]
 fn a_checkpoint_inside_the_conversation_makes_no_path() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("one");
     let one = log.answer("ONE");
     log.prompt("two");
     log.answer("TWO");
     log.raw(&json!({ "type": "last-prompt", "leafUuid": one, "explicit": true }).to_string());
-    assert_snapshot!(paths(&log.bytes()), @"* 1. one | ONE | two | TWO");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. one | ONE | two | TWO");
     let session = session(&log.bytes());
     let path = session.paths(Client::NEWEST).remove(0);
-    assert!(path.inner && path.main);
+    assert!(path.resumes_before_end && path.main);
     assert_eq!((path.resumes_at, path.tip), (Some(1), 3));
     log.raw(&json!({ "type": "last-prompt", "leafUuid": null, "explicit": true }).to_string());
-    assert_snapshot!(paths(&log.bytes()), @"- 1. one | ONE | two | TWO");
+    assert_snapshot!(describe_paths(&log.bytes()), @"- 1. one | ONE | two | TWO");
 }
 
 #[test]
 fn subagents_in_the_same_file_are_found_with_their_calls() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("go");
     let calls = log.calls(&[("Task", json!({ "prompt": "first" })), ("Task", json!({ "prompt": "second" }))]);
     log.sidechain(Some("a1")).restart();
@@ -305,17 +305,17 @@ fn subagents_in_the_same_file_are_found_with_their_calls() {
     let session = session(&log.bytes());
     let started_by: Vec<Option<usize>> = session.subagents().iter().map(|agent| agent.call).collect();
     assert_eq!(started_by, [Some(1), Some(0)]);
-    assert_eq!(session.inline_subagents(), 2);
+    assert_eq!(session.inline_subagent_count(), 2);
     assert_eq!(session.turns(), 1, "a subagent's prompt is nobody's turn");
-    assert_snapshot!(paths(&log.bytes()), @"* 1. go | Task!+Task! | =1 | =2 | done");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | Task!+Task! | =1 | =2 | done");
 }
 
 #[test]
 fn a_log_of_commands_only_is_still_shown() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("<command-name>/clear</command-name>");
     log.prompt("<local-command-stdout></local-command-stdout>");
-    assert_snapshot!(paths(&log.bytes()), @"* 1. <command-name>/clear</command-name> | <local-command-stdout></local-command-stdout>");
+    assert_snapshot!(describe_paths(&log.bytes()), @"* 1. <command-name>/clear</command-name> | <local-command-stdout></local-command-stdout>");
     assert_eq!(session(&log.bytes()).turns(), 0);
 }
 
@@ -385,47 +385,47 @@ fn notes_and_lost_parents_by_the_thousand_are_no_obstacle() {
         for client in Client::ALL {
             assert_eq!(session.paths(client).len(), tips);
         }
-        assert_eq!(session.roots().len(), session.tree.steps.len());
+        assert_eq!(session.roots_by_step().len(), session.tree.steps.len());
     }
 }
 
 /// What a random log is made of.
 #[derive(Debug, Clone)]
-enum Step {
+enum LogStep {
     Prompt,
     Answer,
     Calls(u8),
-    Back(prop::sample::Index),
+    GoBack(prop::sample::Index),
     Restart,
     Compact,
     Note,
-    Side,
+    Sidechain,
     Torn,
 }
 
-fn random_log(steps: &[Step]) -> Vec<u8> {
-    let mut log = Log::new(7);
+fn random_log(steps: &[LogStep]) -> Vec<u8> {
+    let mut log = LogBuilder::new(7);
     let mut marks: Vec<String> = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         match step {
-            Step::Prompt => marks.push(log.prompt(&format!("p{i}"))),
-            Step::Answer => marks.push(log.answer(&format!("a{i}"))),
-            Step::Calls(n) => {
+            LogStep::Prompt => marks.push(log.prompt(&format!("p{i}"))),
+            LogStep::Answer => marks.push(log.answer(&format!("a{i}"))),
+            LogStep::Calls(n) => {
                 let calls: Vec<_> = (0..*n % 4 + 1).map(|_| ("T", json!({}))).collect();
                 for call in log.calls(&calls).iter().rev() {
                     marks.push(log.result(call, "r"));
                 }
             }
-            Step::Back(to) if !marks.is_empty() => {
+            LogStep::GoBack(to) if !marks.is_empty() => {
                 let mark: &String = to.get(&marks);
                 log.back_to(mark);
             }
-            Step::Back(_) | Step::Restart => {
+            LogStep::GoBack(_) | LogStep::Restart => {
                 log.restart();
             }
-            Step::Compact => marks.push(log.compact("…")),
-            Step::Note => marks.push(log.system("informational", "x")),
-            Step::Side => {
+            LogStep::Compact => marks.push(log.compact("…")),
+            LogStep::Note => marks.push(log.system("informational", "x")),
+            LogStep::Sidechain => {
                 let tip = log.tip();
                 log.sidechain(Some("s")).restart();
                 log.prompt("side");
@@ -435,7 +435,7 @@ fn random_log(steps: &[Step]) -> Vec<u8> {
                     log.back_to(&tip);
                 }
             }
-            Step::Torn => {
+            LogStep::Torn => {
                 log.torn("{\"type\":\"user\",\"uu").raw("");
             }
         }
@@ -443,17 +443,17 @@ fn random_log(steps: &[Step]) -> Vec<u8> {
     log.bytes()
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = LogStep> {
     prop_oneof![
-        4 => Just(Step::Prompt),
-        4 => Just(Step::Answer),
-        2 => any::<u8>().prop_map(Step::Calls),
-        2 => any::<prop::sample::Index>().prop_map(Step::Back),
-        1 => Just(Step::Restart),
-        1 => Just(Step::Compact),
-        1 => Just(Step::Note),
-        1 => Just(Step::Side),
-        1 => Just(Step::Torn),
+        4 => Just(LogStep::Prompt),
+        4 => Just(LogStep::Answer),
+        2 => any::<u8>().prop_map(LogStep::Calls),
+        2 => any::<prop::sample::Index>().prop_map(LogStep::GoBack),
+        1 => Just(LogStep::Restart),
+        1 => Just(LogStep::Compact),
+        1 => Just(LogStep::Note),
+        1 => Just(LogStep::Sidechain),
+        1 => Just(LogStep::Torn),
     ]
 }
 
@@ -469,7 +469,7 @@ proptest! {
         for path in &all {
             let mut on_path = Vec::new();
             for item in reader.items(path.step) {
-                if let Item::Message(message) = item {
+                if let TranscriptItem::Message(message) = item {
                     shown[message.n - 1] = true;
                     on_path.push(message.n);
                 }
@@ -478,9 +478,9 @@ proptest! {
             prop_assert_eq!(distinct.len(), on_path.len(), "a message is once on a path");
         }
         for (n, message) in session.facts.messages.iter().enumerate() {
-            let side = session.facts.nodes[message.first as usize].flags.is_sidechain();
-            let side = side && !session.facts.all_sidechain();
-            let beside = session.beside_paths().contains(&(message.first as usize));
+            let side = session.facts.nodes[message.first_node as usize].flags.is_sidechain();
+            let side = side && !session.facts.is_all_sidechain();
+            let beside = session.off_path_nodes().contains(&(message.first_node as usize));
             prop_assert!(beside || shown[n] != side, "message {} is lost or shown by mistake", n + 1);
         }
         prop_assert!(all.iter().filter(|path| path.active).count() <= 1);
@@ -498,7 +498,7 @@ proptest! {
         prop_assert!(whole.starts_with(&part));
         let (part, whole) = (session(&part), session(&whole));
         for (a, b) in part.facts.messages.iter().zip(&whole.facts.messages) {
-            prop_assert_eq!((a.id, a.first), (b.id, b.first));
+            prop_assert_eq!((a.id, a.first_node), (b.id, b.first_node));
         }
         for (a, b) in part.facts.nodes.iter().zip(&whole.facts.nodes) {
             prop_assert_eq!((a.uid, a.entry), (b.uid, b.entry));

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Client, Kind, Severity};
+use rethread_model::{Client, FindingKind, Severity};
 
 use crate::rows::FindingRow;
-use crate::text::{Look, Style, plural};
+use crate::text::{DisplayOptions, Style, plural};
 
 /// A session and what was found about it.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct CheckReport {
     /// What it is called by.
     pub session: String,
     /// Its title, if there is one.
@@ -18,13 +18,13 @@ pub struct Checked {
     pub findings: Vec<FindingRow>,
 }
 
-impl Checked {
+impl CheckReport {
     fn is_empty(&self) -> bool {
-        self.findings.iter().any(|row| row.finding.kind == Kind::NoConversation)
+        self.findings.iter().any(|row| row.finding.kind == FindingKind::NoConversation)
     }
 
     /// Tells whether something of it does not reach the model.
-    pub fn is_harmed(&self) -> bool {
+    pub fn has_harmful_findings(&self) -> bool {
         self.findings.iter().any(|row| row.finding.is_harmful())
     }
 }
@@ -33,20 +33,24 @@ impl Checked {
 const MAX_OF_KIND: usize = 3;
 
 /// Writes what was found about a session.
-pub fn check(out: &mut dyn Write, checked: &Checked, look: &Look) -> io::Result<()> {
+pub fn write_check(out: &mut dyn Write, checked: &CheckReport, look: &DisplayOptions) -> io::Result<()> {
     let worst = checked.findings.iter().map(|row| row.finding.severity).max();
     let (style, verdict) = match worst {
-        Some(Severity::Refuses) => (Style::Bad, "does not resume everywhere"),
-        Some(Severity::Loses) => (Style::Bad, "resumes, but loses something"),
-        Some(Severity::Odd) if checked.is_empty() => (Style::Dim, "has nothing to resume"),
-        Some(Severity::Odd) => (Style::Active, "resumes; something is odd"),
+        Some(Severity::Refusal) => (Style::Error, "does not resume everywhere"),
+        Some(Severity::Loss) => (Style::Error, "resumes, but loses something"),
+        Some(Severity::Harmless) if checked.is_empty() => (Style::Dim, "has nothing to resume"),
+        Some(Severity::Harmless) => (Style::Active, "resumes; something is odd"),
         None => (Style::Active, "resumes whole"),
     };
-    let id = look.paint(Style::Id, look.line(&checked.session));
+    let id = look.paint(Style::Id, look.sanitize_line(&checked.session));
     write!(out, "{id}  {}", look.paint(style, verdict))?;
     if !checked.title.is_empty() {
         let used = checked.session.chars().count() + verdict.len() + 4;
-        write!(out, "  {}", look.paint(Style::Dim, look.fit(&look.line(&checked.title), used)))?;
+        write!(
+            out,
+            "  {}",
+            look.paint(Style::Dim, look.truncate(&look.sanitize_line(&checked.title), used))
+        )?;
     }
     writeln!(out)?;
     let mut rest = &checked.findings[..];
@@ -56,7 +60,7 @@ pub fn check(out: &mut dyn Write, checked: &Checked, look: &Look) -> io::Result<
         };
         let n = rest.iter().take_while(same).count();
         for row in &rest[..n.min(MAX_OF_KIND)] {
-            finding(out, row, look)?;
+            write_finding(out, row, look)?;
         }
         if n > MAX_OF_KIND {
             let more = plural((n - MAX_OF_KIND) as u64, "more like it");
@@ -68,18 +72,18 @@ pub fn check(out: &mut dyn Write, checked: &Checked, look: &Look) -> io::Result<
     Ok(())
 }
 
-fn finding(out: &mut dyn Write, row: &FindingRow, look: &Look) -> io::Result<()> {
-    let style = if row.finding.is_harmful() { Style::Bad } else { Style::Dim };
+fn write_finding(out: &mut dyn Write, row: &FindingRow, look: &DisplayOptions) -> io::Result<()> {
+    let style = if row.finding.is_harmful() { Style::Error } else { Style::Dim };
     let severity = look.paint(style, format!("{:<7}", row.severity));
     let line = row.line.map_or(String::new(), |line| format!("line {line}: "));
-    let clients = concerned(&row.finding.clients);
+    let clients = client_versions(&row.finding.clients);
     let clients = if clients.is_empty() { clients } else { format!("  [{clients}]") };
-    let text = look.line(&format!("{line}{}", row.detail));
+    let text = look.sanitize_line(&format!("{line}{}", row.detail));
     writeln!(out, "  {severity}  {text}{}", look.paint(Style::Dim, clients))
 }
 
 /// Names clients: all, a stretch of versions, or one by one.
-fn concerned(clients: &[Client]) -> String {
+fn client_versions(clients: &[Client]) -> String {
     let all = Client::ALL;
     let place = |client: &Client| all.iter().position(|c| c == client);
     match clients {

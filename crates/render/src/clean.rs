@@ -6,16 +6,16 @@ use std::io::{self, Write};
 use rethread_edit::Rule;
 
 use crate::rows::{CleanedRow, SecretRow};
-use crate::text::{Look, Style, bytes, count};
+use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
 /// Writes a table of what each rule took, all sessions together.
-pub fn clean(out: &mut dyn Write, rows: &[CleanedRow], look: &Look) -> io::Result<()> {
+pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptions) -> io::Result<()> {
     let sum = |of: fn(&CleanedRow) -> u64| rows.iter().map(of).sum::<u64>();
     let (raw, cleaned) = (sum(|row| row.raw), sum(|row| row.cleaned));
     let share =
         |n: u64| if raw == 0 { String::new() } else { format!("{:.1} %", n as f64 * 100.0 / raw as f64) };
     let line = |name: &str, n: u64, sign: &str| {
-        format!("{name:<16} {:>12} {:>8}", format!("{sign}{}", bytes(n)), share(n))
+        format!("{name:<16} {:>12} {:>8}", format!("{sign}{}", format_bytes(n)), share(n))
     };
     writeln!(out, "{}", line("before", raw, ""))?;
     for rule in Rule::ALL {
@@ -35,13 +35,13 @@ pub fn clean(out: &mut dyn Write, rows: &[CleanedRow], look: &Look) -> io::Resul
     }
     for (rule, n) in redactions {
         let times = if n == 1 { "time" } else { "times" };
-        writeln!(out, "replaced {:<25} {} {times}", look.line(rule), count(n))?;
+        writeln!(out, "replaced {:<25} {} {times}", look.sanitize_line(rule), format_count(n))?;
     }
     Ok(())
 }
 
 /// Writes where secrets stand: each once, with how often and where first.
-pub fn secrets(out: &mut dyn Write, rows: &[SecretRow], look: &Look) -> io::Result<()> {
+pub fn write_secrets(out: &mut dyn Write, rows: &[SecretRow], look: &DisplayOptions) -> io::Result<()> {
     let mut sessions: Vec<(&str, Vec<&SecretRow>)> = Vec::new();
     for row in rows {
         match sessions.iter_mut().find(|(session, _)| *session == row.session) {
@@ -50,7 +50,7 @@ pub fn secrets(out: &mut dyn Write, rows: &[SecretRow], look: &Look) -> io::Resu
         }
     }
     for (session, rows) in sessions {
-        writeln!(out, "{}", look.paint(Style::Id, look.line(session)))?;
+        writeln!(out, "{}", look.paint(Style::Id, look.sanitize_line(session)))?;
         let mut told: Vec<(&SecretRow, u64)> = Vec::new();
         for row in rows {
             match told.iter_mut().find(|(first, _)| first.rule == row.rule && first.masked == row.masked) {
@@ -62,7 +62,7 @@ pub fn secrets(out: &mut dyn Write, rows: &[SecretRow], look: &Look) -> io::Resu
             let places = match n {
                 1 => String::new(),
                 2 => ", and 1 more place".to_owned(),
-                n => format!(", and {} more places", count(n - 1)),
+                n => format!(", and {} more places", format_count(n - 1)),
             };
             let file = std::path::Path::new(&row.file);
             let file = match file.file_stem().is_some_and(|stem| stem.to_string_lossy() == row.session) {
@@ -70,8 +70,8 @@ pub fn secrets(out: &mut dyn Write, rows: &[SecretRow], look: &Look) -> io::Resu
                 false => format!("{}, ", file.file_name().unwrap_or_default().to_string_lossy()),
             };
             let kind = row.r#where.replace('_', " ");
-            let place = look.line(&format!("{file}line {} ({kind}){places}", row.line));
-            let (rule, masked) = (look.line(&row.rule), look.line(&row.masked));
+            let place = look.sanitize_line(&format!("{file}line {} ({kind}){places}", row.line));
+            let (rule, masked) = (look.sanitize_line(&row.rule), look.sanitize_line(&row.masked));
             writeln!(out, "  {rule:<26} {masked:<28} {}", look.paint(Style::Dim, place))?;
         }
     }

@@ -3,51 +3,58 @@
 use std::io::{self, Write};
 
 use crate::rows::CloneRow;
-use crate::text::{Look, Style, bytes, count};
+use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
 /// Writes what a clone is, before and after.
-pub fn clone(out: &mut dyn Write, row: &CloneRow, dry_run: bool, look: &Look) -> io::Result<()> {
+pub fn write_clone(
+    out: &mut dyn Write,
+    row: &CloneRow,
+    dry_run: bool,
+    look: &DisplayOptions,
+) -> io::Result<()> {
     if dry_run {
-        kinds(out, row, look)?;
+        write_byte_table(out, row, look)?;
     }
-    let size = format!("{} → {}", bytes(row.bytes_before), bytes(row.bytes_after));
+    let size = format!("{} → {}", format_bytes(row.bytes_before), format_bytes(row.bytes_after));
     let by = match (row.tokens_by.before, row.tokens_by.after) {
         (before, after) if before == after => before.to_owned(),
         (before, after) => format!("{before}, then {after}"),
     };
-    let context = format!("{} → {} tokens ({by})", count(row.tokens_before), count(row.tokens_after));
+    let context =
+        format!("{} → {} tokens ({by})", format_count(row.tokens_before), format_count(row.tokens_after));
     writeln!(out, "{}  {size}", look.paint(Style::Dim, "size   "))?;
     writeln!(out, "{}  {context}", look.paint(Style::Dim, "context"))?;
-    let turns = if row.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", count(row.turns)) };
-    writeln!(out, "{}  {turns}{}", look.paint(Style::Dim, "holds  "), carried(row))?;
-    let left_out = left_out(row);
+    let turns =
+        if row.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", format_count(row.turns)) };
+    writeln!(out, "{}  {turns}{}", look.paint(Style::Dim, "holds  "), sidecar_counts(row))?;
+    let left_out = removed_counts(row);
     if !left_out.is_empty() {
         writeln!(out, "{}  {}", look.paint(Style::Dim, "without"), left_out.join(", "))?;
     }
     if let Some(removed) = &row.removed_file {
-        writeln!(out, "{}  {}", look.paint(Style::Dim, "cut out"), look.line(removed))?;
+        writeln!(out, "{}  {}", look.paint(Style::Dim, "cut out"), look.sanitize_line(removed))?;
     }
     if let Some(path) = &row.path {
-        writeln!(out, "{}", look.line(path))?;
+        writeln!(out, "{}", look.sanitize_line(path))?;
     }
     if let Some(resume) = &row.resume {
-        let place = row.cwd.as_ref().map_or(String::new(), |cwd| format!(" in {}", look.line(cwd)));
-        writeln!(out, "resume it{place} with: {}", look.paint(Style::Id, look.line(resume)))?;
+        let place = row.cwd.as_ref().map_or(String::new(), |cwd| format!(" in {}", look.sanitize_line(cwd)));
+        writeln!(out, "resume it{place} with: {}", look.paint(Style::Id, look.sanitize_line(resume)))?;
     }
     Ok(())
 }
 
-fn carried(row: &CloneRow) -> String {
+fn sidecar_counts(row: &CloneRow) -> String {
     let some = |n: Option<u64>, one: &str, many: &str| match n {
         None | Some(0) => String::new(),
         Some(1) => format!(", 1 {one}"),
-        Some(n) => format!(", {} {many}", count(n)),
+        Some(n) => format!(", {} {many}", format_count(n)),
     };
     let results = some(row.tool_results, "large result", "large results");
     format!("{}{results}", some(row.subagents, "subagent", "subagents"))
 }
 
-fn left_out(row: &CloneRow) -> Vec<String> {
+fn removed_counts(row: &CloneRow) -> Vec<String> {
     let removed = &row.removed;
     [
         (removed.turns, "turn, condensed", "turns, condensed"),
@@ -59,12 +66,12 @@ fn left_out(row: &CloneRow) -> Vec<String> {
     ]
     .into_iter()
     .filter(|(n, ..)| *n > 0)
-    .map(|(n, one, many)| format!("{} {}", count(n), if n == 1 { one } else { many }))
+    .map(|(n, one, many)| format!("{} {}", format_count(n), if n == 1 { one } else { many }))
     .collect()
 }
 
 /// A table of what the bytes hold.
-fn kinds(out: &mut dyn Write, row: &CloneRow, look: &Look) -> io::Result<()> {
+fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) -> io::Result<()> {
     let head = format!("{:<18} {:>10} {:>10} {:>12} {:>12}", "", "before", "after", "≈ tokens", "after");
     writeln!(out, "{}", look.paint(Style::Dim, head.trim_end()))?;
     for kind in row.bytes_by.iter().filter(|kind| kind.before + kind.after > 0) {
@@ -72,10 +79,10 @@ fn kinds(out: &mut dyn Write, row: &CloneRow, look: &Look) -> io::Result<()> {
         // What a picture or document costs does not depend on its bytes.
         let tokens = |n: u64| match (kind.sent, kind.kind) {
             (true, "media") if n > 0 => "?".to_owned(),
-            (true, _) => count(n / 4),
+            (true, _) => format_count(n / 4),
             (false, _) => "–".to_owned(),
         };
-        let (before, after) = (bytes(kind.before), bytes(kind.after));
+        let (before, after) = (format_bytes(kind.before), format_bytes(kind.after));
         let (told, told_after) = (tokens(kind.before), tokens(kind.after));
         writeln!(out, "{name:<18} {before:>10} {after:>10} {told:>12} {told_after:>12}")?;
     }

@@ -7,7 +7,7 @@
 
 /// Returns whether a character is invisible or obeyed by a terminal, whatever stands beside it. Line
 /// feed and tab are not.
-pub fn hides(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     match u32::from(c) {
         0x0a | 0x09 => false,
         0x00..0x20 | 0x7f..0xa0 => true,
@@ -38,14 +38,14 @@ fn is_private(n: u32) -> bool {
 }
 
 /// Finds the characters of a text that hide, with their byte offsets.
-pub(crate) fn hidden(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+pub(crate) fn hidden_chars(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {
             let at = next_candidate(text.as_bytes(), from)?;
             let c = text[at..].chars().next()?;
             from = at + c.len_utf8();
-            if hides(c) && !belongs(text, at, c) {
+            if is_hidden(c) && !is_part_of_visible(text, at, c) {
                 return Some((at, c));
             }
         }
@@ -63,7 +63,7 @@ fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
         let unusual = block
             .iter()
             .fold(false, |unusual, &b| unusual | ((b < 0x20) & (b != b'\n') & (b != b'\t')) | (b >= 0x7f));
-        if unusual && let Some(found) = block.iter().position(|&b| can_begin(b)) {
+        if unusual && let Some(found) = block.iter().position(|&b| can_begin_hidden(b)) {
             return Some(at + found);
         }
         at += block.len();
@@ -72,7 +72,7 @@ fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Returns whether the encoding of a character that hides can begin with a byte. Most text has none.
-pub fn can_begin(b: u8) -> bool {
+pub fn can_begin_hidden(b: u8) -> bool {
     match b {
         b'\n' | b'\t' => false,
         0x00..0x20 | 0x7f => true,
@@ -83,7 +83,7 @@ pub fn can_begin(b: u8) -> bool {
 }
 
 /// Returns whether a character that hides is part of the visible text around it.
-fn belongs(text: &str, at: usize, c: char) -> bool {
+fn is_part_of_visible(text: &str, at: usize, c: char) -> bool {
     let before = || text[..at].chars().next_back();
     let after = || text[at + c.len_utf8()..].chars().next();
     match c {
@@ -92,7 +92,7 @@ fn belongs(text: &str, at: usize, c: char) -> bool {
             let mut left = text[..at].chars().rev();
             let base = left.next().and_then(|b| if b == '\u{fe0f}' { left.next() } else { Some(b) });
             let (Some(base), Some(next)) = (base, after()) else { return false };
-            c == '\u{200d}' && is_emoji(base) && is_emoji(next) || joins(base) && joins(next)
+            c == '\u{200d}' && is_emoji(base) && is_emoji(next) || uses_joiners(base) && uses_joiners(next)
         }
         // Mongolian letters choose their shape by these.
         '\u{180b}'..='\u{180f}' => before().is_some_and(|b| matches!(b, '\u{1820}'..='\u{18aa}')),
@@ -113,12 +113,12 @@ fn is_keycap(c: char) -> bool {
 
 /// Returns whether a letter or sign is of a script in which joiners change the shape of words: Arabic
 /// and its relatives, Indic scripts, Myanmar, Khmer, Mongolian and the scripts of insular South-East Asia.
-fn joins(c: char) -> bool {
+fn uses_joiners(c: char) -> bool {
     let script = matches!(u32::from(c), 0x620..=0x6ff | 0x700..=0x74f | 0x750..=0x77f | 0x7c0..=0x7ff
         | 0x840..=0x8ff | 0x900..=0xdff | 0xf00..=0xfff | 0x1000..=0x109f | 0x1780..=0x17ff
         | 0x1820..=0x18aa | 0x1900..=0x1c4f | 0xa800..=0xaadf | 0xfb50..=0xfdcf | 0xfdf0..=0xfdff
         | 0xfe70..=0xfefc | 0x10a00..=0x10fff | 0x11000..=0x11fff);
-    script && !hides(c)
+    script && !is_hidden(c)
 }
 
 #[cfg(test)]
@@ -126,13 +126,13 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Vec<char> {
-        hidden(text).map(|(_, c)| c).collect()
+        hidden_chars(text).map(|(_, c)| c).collect()
     }
 
     #[test]
     fn every_hiding_character_begins_with_a_known_byte() {
-        for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|&c| hides(c)) {
-            assert!(can_begin(c.to_string().as_bytes()[0]), "{:x}", u32::from(c));
+        for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|&c| is_hidden(c)) {
+            assert!(can_begin_hidden(c.to_string().as_bytes()[0]), "{:x}", u32::from(c));
             assert_eq!(found(&format!("a{c}b")), [c]);
         }
     }

@@ -6,17 +6,22 @@ use std::io::{self, Write};
 use rethread_model::{Inventory, Usage};
 
 use crate::rows::InventoryRow;
-use crate::text::{Look, Style, bytes, count, pad, pad_left, plural};
+use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left, plural};
 
 /// Writes the inventory of one session.
-pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look) -> io::Result<()> {
-    writeln!(out, "{}", look.paint(Style::Title, look.line(name)))?;
+pub fn write_info(
+    out: &mut dyn Write,
+    name: &str,
+    inventory: &Inventory,
+    look: &DisplayOptions,
+) -> io::Result<()> {
+    writeln!(out, "{}", look.paint(Style::Title, look.sanitize_line(name)))?;
     let entries: u64 = inventory.entries.values().sum();
     let defects = inventory.defects.len() as u64 + inventory.defects_omitted;
     let mut facts = vec![
-        bytes(inventory.bytes),
+        format_bytes(inventory.bytes),
         plural(inventory.lines, "line").to_string(),
-        format!("{} {}", count(entries), if entries == 1 { "entry" } else { "entries" }),
+        format!("{} {}", format_count(entries), if entries == 1 { "entry" } else { "entries" }),
         plural(inventory.turns, "turn").to_string(),
         plural(inventory.tips, "path").to_string(),
     ];
@@ -28,18 +33,23 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
         }
     }
     if defects > 0 {
-        facts.push(look.paint(Style::Bad, plural(defects, "defect")));
+        facts.push(look.paint(Style::Error, plural(defects, "defect")));
     }
     writeln!(out, "  {}", facts.join(" · "))?;
 
     let messages = &inventory.messages;
     let assistant = messages.assistant + messages.assistant_without_id;
-    line(out, look, "messages", &format!("{} user, {} assistant", count(messages.user), count(assistant)))?;
-    tally(out, look, "entries", &inventory.entries)?;
-    tally(out, look, "system", &inventory.system)?;
-    tally(out, look, "blocks", &inventory.blocks)?;
+    write_line(
+        out,
+        look,
+        "messages",
+        &format!("{} user, {} assistant", format_count(messages.user), format_count(assistant)),
+    )?;
+    write_counts(out, look, "entries", &inventory.entries)?;
+    write_counts(out, look, "system", &inventory.system)?;
+    write_counts(out, look, "blocks", &inventory.blocks)?;
     let calls = &inventory.tool_calls;
-    let mut told = format!("{}, {} with a result", count(calls.total), count(calls.paired));
+    let mut told = format!("{}, {} with a result", format_count(calls.total), format_count(calls.paired));
     if !calls.orphan_uses.is_empty() {
         told += &format!(", {} without", calls.orphan_uses.len());
     }
@@ -49,11 +59,11 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
     if !calls.orphan_results.is_empty() {
         told += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
     }
-    line(out, look, "tool calls", &told)?;
-    tally(out, look, "tools", &calls.by_name)?;
-    tally(out, look, "models", &inventory.models)?;
-    tally(out, look, "versions", &inventory.versions)?;
-    tally(out, look, "stop reasons", &inventory.stop_reasons)?;
+    write_line(out, look, "tool calls", &told)?;
+    write_counts(out, look, "tools", &calls.by_name)?;
+    write_counts(out, look, "models", &inventory.models)?;
+    write_counts(out, look, "versions", &inventory.versions)?;
+    write_counts(out, look, "stop reasons", &inventory.stop_reasons)?;
     let chain = &inventory.chain;
     let links: BTreeMap<String, u64> = [
         ("parent is the entry before", chain.previous),
@@ -66,27 +76,33 @@ pub fn info(out: &mut dyn Write, name: &str, inventory: &Inventory, look: &Look)
     ]
     .map(|(name, n)| (name.to_owned(), n))
     .into();
-    tally(out, look, "chain", &links)?;
-    usage(out, look, &inventory.usage)?;
-    tally(out, look, "unknown types", &inventory.unknown.types)?;
-    tally(out, look, "unknown fields", &inventory.unknown.fields)?;
-    weights(out, look, inventory)?;
+    write_counts(out, look, "chain", &links)?;
+    write_usage(out, look, &inventory.usage)?;
+    write_counts(out, look, "unknown types", &inventory.unknown.types)?;
+    write_counts(out, look, "unknown fields", &inventory.unknown.fields)?;
+    write_byte_shares(out, look, inventory)?;
     let listed = &inventory.defects[..inventory.defects.len().min(20)];
     for defect in listed {
         let text = format!("line {}: {}", defect.line, defect.detail);
-        line(out, look, "defect", &look.paint(Style::Bad, look.line(&text)))?;
+        write_line(out, look, "defect", &look.paint(Style::Error, look.sanitize_line(&text)))?;
     }
     let more = defects - listed.len() as u64;
     if more > 0 {
         let and = if listed.is_empty() { "" } else { "and " };
-        let told = format!("{and}{} {}", count(more), if listed.is_empty() { "in all" } else { "more" });
-        line(out, look, if listed.is_empty() { "defects" } else { "" }, &look.paint(Style::Bad, told))?;
+        let told =
+            format!("{and}{} {}", format_count(more), if listed.is_empty() { "in all" } else { "more" });
+        write_line(
+            out,
+            look,
+            if listed.is_empty() { "defects" } else { "" },
+            &look.paint(Style::Error, told),
+        )?;
     }
     Ok(())
 }
 
 /// Writes a line for each of many sessions.
-pub fn info_many(out: &mut dyn Write, rows: &[InventoryRow], look: &Look) -> io::Result<()> {
+pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &DisplayOptions) -> io::Result<()> {
     let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
     writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
     for row in rows {
@@ -94,26 +110,31 @@ pub fn info_many(out: &mut dyn Write, rows: &[InventoryRow], look: &Look) -> io:
         let messages = i.messages.user + i.messages.assistant + i.messages.assistant_without_id;
         let defects = i.defects.len() as u64 + i.defects_omitted;
         let cells = [
-            bytes(i.bytes),
-            count(i.entries.values().sum()),
-            count(messages),
-            count(i.turns),
-            count(i.tool_calls.total),
-            count(i.tips),
-            if defects > 0 { count(defects) } else { String::new() },
+            format_bytes(i.bytes),
+            format_count(i.entries.values().sum()),
+            format_count(messages),
+            format_count(i.turns),
+            format_count(i.tool_calls.total),
+            format_count(i.tips),
+            if defects > 0 { format_count(defects) } else { String::new() },
         ];
         let cells = cells.map(|cell| pad_left(&cell, 8)).join(" ");
-        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.line(&row.id)))?;
+        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(&row.id)))?;
     }
     Ok(())
 }
 
-fn line(out: &mut dyn Write, look: &Look, name: &str, text: &str) -> io::Result<()> {
+fn write_line(out: &mut dyn Write, look: &DisplayOptions, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, "  {} {text}", look.paint(Style::Dim, pad(name, 14)))
 }
 
 /// Writes counts, the largest first, on as many lines as they need.
-fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String, u64>) -> io::Result<()> {
+fn write_counts(
+    out: &mut dyn Write,
+    look: &DisplayOptions,
+    name: &str,
+    counts: &BTreeMap<String, u64>,
+) -> io::Result<()> {
     let mut counts: Vec<(&String, &u64)> = counts.iter().filter(|&(_, &n)| n > 0).collect();
     if counts.is_empty() {
         return Ok(());
@@ -126,10 +147,10 @@ fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String,
     let mut name = name;
     let mut text = String::new();
     for (what, &n) in counts {
-        let item = format!("{} {}", look.line(what), count(n));
+        let item = format!("{} {}", look.sanitize_line(what), format_count(n));
         let item_width = unicode_width::UnicodeWidthStr::width(item.as_str());
         if !text.is_empty() && unicode_width::UnicodeWidthStr::width(text.as_str()) + item_width + 2 > width {
-            line(out, look, name, &text)?;
+            write_line(out, look, name, &text)?;
             name = "";
             text.clear();
         }
@@ -141,32 +162,32 @@ fn tally(out: &mut dyn Write, look: &Look, name: &str, counts: &BTreeMap<String,
     if more > 0 {
         text += &format!(" and {more} more");
     }
-    line(out, look, name, &text)
+    write_line(out, look, name, &text)
 }
 
 /// How many names of one sort are told.
 const MAX_NAMES: usize = 100;
 
-fn usage(out: &mut dyn Write, look: &Look, usage: &Usage) -> io::Result<()> {
+fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io::Result<()> {
     if *usage == Usage::default() {
         return Ok(());
     }
     let mut told = format!(
         "{} in, {} out, {} written to the cache, {} read from it",
-        count(usage.input),
-        count(usage.output),
-        count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),
-        count(usage.cache_read),
+        format_count(usage.input),
+        format_count(usage.output),
+        format_count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),
+        format_count(usage.cache_read),
     );
     if usage.web > 0 {
         told += &format!(", {}", plural(usage.web, "web request"));
     }
-    line(out, look, "tokens", &told)
+    write_line(out, look, "tokens", &told)
 }
 
 /// Writes what the bytes hold, with a bar for each share.
-fn weights(out: &mut dyn Write, look: &Look, inventory: &Inventory) -> io::Result<()> {
-    let mut parts: Vec<_> = inventory.bytes_by.parts().into_iter().filter(|&(_, n)| n > 0).collect();
+fn write_byte_shares(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
+    let mut parts: Vec<_> = inventory.bytes_by.by_label().into_iter().filter(|&(_, n)| n > 0).collect();
     parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
     let mut name = "bytes";
     for (what, n) in parts {
@@ -175,11 +196,11 @@ fn weights(out: &mut dyn Write, look: &Look, inventory: &Inventory) -> io::Resul
         let text = format!(
             "{} {} {:>5.1} %  {}",
             pad(what, 18),
-            pad_left(&bytes(n), 7),
+            pad_left(&format_bytes(n), 7),
             share * 100.0,
             look.paint(Style::Abandoned, bar)
         );
-        line(out, look, name, text.trim_end())?;
+        write_line(out, look, name, text.trim_end())?;
         name = "";
     }
     Ok(())

@@ -18,22 +18,23 @@ mod repair;
 mod show;
 mod tree;
 
-pub use check::{Checked, check};
-pub use clean::{clean, secrets};
-pub use clone::clone;
+pub use check::{CheckReport, write_check};
+pub use clean::{write_clean, write_secrets};
+pub use clone::write_clone;
 pub use export::{
-    Agent, Branch, Document, Format, Head, IndexRow, Part, Shown, Side, WritePicture, index,
-    write as write_document,
+    BranchLink, CallSidecars, Document, DocumentAgent, DocumentHead, DocumentPart, Format, IndexRow,
+    ShownSidecars, WriteImage, write as write_document, write_index,
 };
-pub use hidden::{can_begin, hides};
-pub use info::{info, info_many};
-pub use ls::ls;
-pub use preview::{Preview, PreviewHead, SentRow, preview_line, refusal, sent_lines};
-pub use repair::{Line, repair};
+pub use hidden::{can_begin_hidden, is_hidden};
+pub use info::{write_info, write_info_table};
+pub use ls::write_ls;
+pub use preview::{Preview, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
+pub use repair::{LineChange, write_repair};
 pub use rows::{
-    BytesBy, CleanedRow, CloneRow, Continues, FindingRow, InventoryRow, MessageRow, NoteRow, Pair, PathRow,
-    RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TokensBy, TranscriptRow,
+    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFrom, FindingRow, InventoryRow, MessageRow,
+    NoteRow, PathRow, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TokenSources,
+    TranscriptRow,
 };
-pub use show::{ShowOptions, Tools, show};
-pub use text::{Look, Style, ago, bytes, count, escape, fit, shell_word};
-pub use tree::tree;
+pub use show::{ShowOptions, ToolDetail, write_conversation};
+pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};
+pub use tree::write_tree;

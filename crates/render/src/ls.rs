@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use rethread_model::TitleSource;
 
 use crate::rows::{SessionKind, SessionRow};
-use crate::text::{Look, Style, bytes, count, pad, pad_left};
+use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left};
 
 /// Writes a table of sessions. Ids are cut to what tells them apart among `all` ids.
-pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<()> {
+pub fn write_ls(out: &mut dyn Write, rows: &[SessionRow], look: &DisplayOptions) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -18,10 +18,10 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
         .iter()
         .map(|row| {
             [
-                look.ago(row.when),
-                count(row.turns),
-                bytes(row.bytes),
-                if row.tips > 1 { count(row.tips) } else { String::new() },
+                look.format_ago(row.last_time),
+                format_count(row.turns),
+                format_bytes(row.bytes),
+                if row.tips > 1 { format_count(row.tips) } else { String::new() },
                 if several_projects { short_project(row) } else { String::new() },
             ]
         })
@@ -44,17 +44,17 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
             pad_left(tips, widths[3]),
         ];
         if several_projects {
-            line.push(pad(&crate::text::fit(project, widths[4]), widths[4]));
+            line.push(pad(&crate::text::truncate(project, widths[4]), widths[4]));
         }
         line
     };
     let used = id_width + widths.iter().sum::<usize>() + 2 * (5 + usize::from(several_projects));
     let head = columns("ID", heads).join("  ") + "  TITLE";
-    writeln!(out, "{}", look.paint(Style::Dim, look.fit(&head, 0)))?;
+    writeln!(out, "{}", look.paint(Style::Dim, look.truncate(&head, 0)))?;
     for (row, cells) in rows.iter().zip(&cells) {
         let mut line = columns(
-            &look.safe(&row.id[..id_end(&row.id, id_width)]),
-            [&cells[0], &cells[1], &cells[2], &cells[3], &look.safe(&cells[4])],
+            &look.sanitize(&row.id[..id_end(&row.id, id_width)]),
+            [&cells[0], &cells[1], &cells[2], &cells[3], &look.sanitize(&cells[4])],
         );
         line[0] = look.paint(Style::Id, &line[0]);
         line[1] = look.paint(Style::Dim, &line[1]);
@@ -62,8 +62,8 @@ pub fn ls(out: &mut dyn Write, rows: &[SessionRow], look: &Look) -> io::Result<(
         let mark = if row.live { "● " } else { "" };
         let (title, style) = title(row);
         let marks = 2 * (usize::from(row.live) + usize::from(row.defects > 0));
-        let title = look.fit(&look.line(&title), used + marks);
-        let bad = if row.defects > 0 { look.paint(Style::Bad, " !") } else { String::new() };
+        let title = look.truncate(&look.sanitize_line(&title), used + marks);
+        let bad = if row.defects > 0 { look.paint(Style::Error, " !") } else { String::new() };
         writeln!(
             out,
             "{}  {}{}{bad}",

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use rethread_log::{Json, unescape};
-use rethread_model::{Client, Refusal, Resume, WireMessage, describe_media, one_line};
+use rethread_model::{Client, Refusal, Resume, WireMessage, collapse_whitespace, describe_media};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
-use crate::text::{Look, Style, plural};
+use crate::text::{DisplayOptions, Style, plural};
 
 /// What a client would send to the API on resume.
 #[derive(Debug, Clone)]
@@ -27,30 +27,30 @@ pub struct Preview<'a> {
 
 impl Preview<'_> {
     /// Tells whether the client resumes the session at all.
-    pub fn accepted(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         self.resume.refusal.is_none()
     }
 }
 
 /// Says why a client does not resume a session.
-pub fn refusal(refusal: Refusal) -> &'static str {
+pub fn refusal_text(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NoConversation => "it finds no conversation",
         Refusal::NoTime(_) => "the entry it would go on from has no time",
         Refusal::NullLine => "a line is `null`",
         Refusal::Cycle(_) => "an entry is its own ancestor, and the client never comes back",
         Refusal::NoMessage(_) => "an entry has no message",
-        Refusal::OddContent(_) => "the content of an entry is no list of blocks",
+        Refusal::InvalidContent(_) => "the content of an entry is no list of blocks",
         Refusal::NoModel(_) => "an answer does not name its model, and the client never comes back",
-        Refusal::OddAttachment(_) => "an attachment is not what its type says",
+        Refusal::InvalidAttachment(_) => "an attachment is not what its type says",
     }
 }
 
 /// Returns the line above the messages that a client sends, or the one that says why it does not resume.
-pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &Look) -> String {
+pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &DisplayOptions) -> String {
     let client = head.client;
     match head.reason {
-        Some(why) => look.paint(Style::Bad, format!("{client} does not resume it: {why}")),
+        Some(why) => look.paint(Style::Error, format!("{client} does not resume it: {why}")),
         None => {
             let n = plural(messages as u64, "message");
             look.paint(Style::Dim, format!("{client} sends {n}, the new prompt included"))
@@ -59,13 +59,13 @@ pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &Look) -> Str
 }
 
 /// Returns the lines of a message that is sent, one for each block.
-pub fn sent_lines(message: &WireMessage<'_>, look: &Look) -> String {
+pub fn message_lines(message: &WireMessage<'_>, look: &DisplayOptions) -> String {
     let (role, style) = if message.assistant { ("assistant", Style::Model) } else { ("user", Style::Human) };
     let mut name = role;
     let mut lines = String::new();
     for block in &message.blocks {
         let (style, text) = describe(block.json(), style);
-        let text = look.fit(&look.line(&text), 11);
+        let text = look.truncate(&look.sanitize_line(&text), 11);
         let _ =
             writeln!(lines, "{}  {}", look.paint(Style::Dim, format!("{name:<9}")), look.paint(style, text));
         name = "";
@@ -77,9 +77,9 @@ pub fn sent_lines(message: &WireMessage<'_>, look: &Look) -> String {
 const MAX_LINE: usize = 64 << 10;
 
 /// The beginning of a text on one line.
-fn start(text: &str) -> String {
+fn line_prefix(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_LINE);
-    let mut line = one_line(&text[..end]);
+    let mut line = collapse_whitespace(&text[..end]);
     if end < text.len() {
         line.push('…');
     }
@@ -87,10 +87,10 @@ fn start(text: &str) -> String {
 }
 
 /// The beginning of a string on one line. Only what is shown of it is unescaped, for it may be very long.
-fn start_of(json: Option<Json<'_>>) -> String {
-    let inner = json.and_then(Json::inner).unwrap_or_default();
+fn string_prefix(json: Option<Json<'_>>) -> String {
+    let inner = json.and_then(Json::raw_string).unwrap_or_default();
     // An escape has at most six bytes, so the end of this is not shown if it is not the end.
-    start(&unescape(&inner[..inner.len().min(8 * MAX_LINE)]))
+    line_prefix(&unescape(&inner[..inner.len().min(8 * MAX_LINE)]))
 }
 
 /// A block in a few words.
@@ -98,13 +98,13 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     let text = |key: &str| block.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = text("type");
     match &*kind {
-        "text" => (said, start_of(block.get("text"))),
-        "thinking" => (Style::Dim, format!("thinking: {}", start_of(block.get("thinking")))),
+        "text" => (said, string_prefix(block.get("text"))),
+        "thinking" => (Style::Dim, format!("thinking: {}", string_prefix(block.get("thinking")))),
         "redacted_thinking" => (Style::Dim, "thinking, encrypted".to_owned()),
         "tool_use" => {
             let input =
                 block.get("input").map_or(Cow::Borrowed(""), |input| String::from_utf8_lossy(input.raw()));
-            (Style::Tool, format!("{} {}", text("name"), start(&input)))
+            (Style::Tool, format!("{} {}", text("name"), line_prefix(&input)))
         }
         "tool_result" => {
             let content = block.get("content");
@@ -114,7 +114,7 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
             });
             let failed = block.get("is_error").is_some_and(|error| error.raw() == b"true");
             let mark = if failed { "error: " } else { "result: " };
-            (Style::Tool, format!("{mark}{}", start_of(words)))
+            (Style::Tool, format!("{mark}{}", string_prefix(words)))
         }
         _ => (Style::Tool, describe_media(block)),
     }
@@ -136,7 +136,7 @@ impl<'a> PreviewHead<'a> {
             client: client.version(),
             accepted: resume.refusal.is_none(),
             leaf,
-            reason: resume.refusal.map(refusal),
+            reason: resume.refusal.map(refusal_text),
         }
     }
 }
@@ -156,34 +156,34 @@ pub struct PreviewHead<'a> {
 impl Serialize for Preview<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(serde::Serialize)]
-        struct Whole<'a> {
+        struct PreviewDocument<'a> {
             #[serde(flatten)]
             head: PreviewHead<'a>,
-            messages: Option<Vec<SentRow<'a>>>,
+            messages: Option<Vec<WireMessageRow<'a>>>,
         }
-        let messages = self.accepted().then(|| self.messages.iter().map(SentRow).collect());
-        Whole { head: self.head(), messages }.serialize(serializer)
+        let messages = self.is_accepted().then(|| self.messages.iter().map(WireMessageRow).collect());
+        PreviewDocument { head: self.head(), messages }.serialize(serializer)
     }
 }
 
 /// A message as `preview --json` prints it.
 #[derive(Debug, Clone, Copy)]
-pub struct SentRow<'a>(pub &'a WireMessage<'a>);
+pub struct WireMessageRow<'a>(pub &'a WireMessage<'a>);
 
-impl Serialize for SentRow<'_> {
+impl Serialize for WireMessageRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_map(Some(2))?;
         out.serialize_entry("role", if self.0.assistant { "assistant" } else { "user" })?;
-        let blocks: Vec<Value<'_>> = self.0.blocks.iter().map(|block| Value(block.json())).collect();
+        let blocks: Vec<RawJson<'_>> = self.0.blocks.iter().map(|block| RawJson(block.json())).collect();
         out.serialize_entry("content", &blocks)?;
         out.end()
     }
 }
 
 /// A value as it is spelled in the log; what is not UTF-8 becomes U+FFFD, as in the client.
-struct Value<'a>(Json<'a>);
+struct RawJson<'a>(Json<'a>);
 
-impl Serialize for Value<'_> {
+impl Serialize for RawJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = self.0.raw();
         let text = std::str::from_utf8(raw).map_or_else(|_| String::from_utf8_lossy(raw), Cow::from);

@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
-use crate::text::{Look, Style};
+use crate::text::{DisplayOptions, Style};
 
 /// A line that is changed, dropped or added.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct LineChange<'a> {
     /// The line in the source, or the one behind which it is added.
     pub line: u32,
     /// What it mends.
-    pub why: &'a str,
+    pub reason: &'a str,
     /// What stood there.
     pub before: Option<&'a [u8]>,
     /// What stands there now.
@@ -18,25 +18,27 @@ pub struct Line<'a> {
 }
 
 /// How much of a line is shown around what changes.
-const AROUND: usize = 56;
+const CONTEXT_BYTES: usize = 56;
 /// How much of a line is shown that comes or goes as a whole.
-const WHOLE: usize = 160;
+const MAX_SHOWN_BYTES: usize = 160;
 
 /// Writes the changes: of each line the part that differs.
-pub fn repair(out: &mut dyn Write, lines: &[Line<'_>], look: &Look) -> io::Result<()> {
+pub fn write_repair(out: &mut dyn Write, lines: &[LineChange<'_>], look: &DisplayOptions) -> io::Result<()> {
     for line in lines {
         let place = match line.before {
             Some(_) => format!("line {}", line.line),
             None => format!("behind line {}", line.line),
         };
-        writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, line.why))?;
+        writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, line.reason))?;
         let (before, after) = match (line.before, line.after) {
             (Some(before), Some(after)) => differing(before, after),
-            (before, after) => (before.map(|b| cut(b, 0, WHOLE)), after.map(|a| cut(a, 0, WHOLE))),
+            (before, after) => {
+                (before.map(|b| cut(b, 0, MAX_SHOWN_BYTES)), after.map(|a| cut(a, 0, MAX_SHOWN_BYTES)))
+            }
         };
-        for (mark, text, style) in [("-", before, Style::Bad), ("+", after, Style::Active)] {
+        for (mark, text, style) in [("-", before, Style::Error), ("+", after, Style::Active)] {
             if let Some(text) = text {
-                writeln!(out, "  {}", look.paint(style, format!("{mark} {}", look.line(&text))))?;
+                writeln!(out, "  {}", look.paint(style, format!("{mark} {}", look.sanitize_line(&text))))?;
             }
         }
     }
@@ -48,9 +50,9 @@ fn differing(before: &[u8], after: &[u8]) -> (Option<String>, Option<String>) {
     let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (rest_before, rest_after) = (&before[same..], &after[same..]);
     let tail = rest_before.iter().rev().zip(rest_after.iter().rev()).take_while(|(a, b)| a == b).count();
-    let start = same.saturating_sub(AROUND);
-    let end = |line: &[u8]| (line.len() - tail + AROUND).min(line.len());
-    let shown = |line: &[u8]| cut(&line[..end(line)], start, WHOLE + 2 * AROUND);
+    let start = same.saturating_sub(CONTEXT_BYTES);
+    let end = |line: &[u8]| (line.len() - tail + CONTEXT_BYTES).min(line.len());
+    let shown = |line: &[u8]| cut(&line[..end(line)], start, MAX_SHOWN_BYTES + 2 * CONTEXT_BYTES);
     (Some(shown(before)), Some(shown(after)))
 }
 

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use rethread_edit::{Counts, Redactions};
+use rethread_edit::{CloneCounts, RedactionCounts};
 use rethread_model::{
-    BlockView, Finding, Inventory, Item, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
+    BlockView, Finding, Inventory, MessageView, NoteView, Path, Time, TitleSource, TranscriptItem, Uid, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -59,7 +59,7 @@ pub struct SessionRow {
     pub live: bool,
     pub defects: u64,
     #[serde(skip)]
-    pub when: Time,
+    pub last_time: Time,
 }
 
 /// The inventory of one session, as `info --json` prints it.
@@ -101,7 +101,7 @@ pub struct PathRow {
     pub last_prompt: Option<String>,
     pub time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub continues: Option<Continues>,
+    pub continues: Option<ContinuedFrom>,
     #[serde(skip)]
     pub path: Path,
 }
@@ -135,7 +135,7 @@ impl FindingRow {
             detail: finding.detail.clone(),
             hint: finding.kind.hint(),
             clients: finding.clients.iter().map(|client| client.version()).collect(),
-            lost_lines: finding.lost.clone(),
+            lost_lines: finding.lost_lines.clone(),
             finding,
         }
     }
@@ -170,10 +170,10 @@ pub struct CloneRow {
     pub bytes_after: u64,
     pub tokens_before: u64,
     pub tokens_after: u64,
-    pub tokens_by: TokensBy,
+    pub tokens_by: TokenSources,
     pub turns: u64,
-    pub removed: Counts,
-    pub bytes_by: Vec<BytesBy>,
+    pub removed: CloneCounts,
+    pub bytes_by: Vec<BytesByKind>,
     pub subagents: Option<u64>,
     pub tool_results: Option<u64>,
     pub removed_file: Option<String>,
@@ -185,7 +185,7 @@ pub struct CloneRow {
 /// How the tokens before and after a clone are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct TokensBy {
+pub struct TokenSources {
     pub before: &'static str,
     pub after: &'static str,
 }
@@ -193,7 +193,7 @@ pub struct TokensBy {
 /// How many bytes of a session hold something, before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct BytesBy {
+pub struct BytesByKind {
     pub kind: &'static str,
     pub before: u64,
     pub after: u64,
@@ -233,7 +233,7 @@ pub struct SubagentRow {
 /// Where a path goes on from in another file.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct Continues {
+pub struct ContinuedFrom {
     pub session: String,
     pub message: Option<usize>,
 }
@@ -254,14 +254,14 @@ pub struct MessageRow<'a> {
     pub model: Option<String>,
     pub blocks: Vec<Cow<'a, RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<CallPair>,
     pub usage: Option<Usage>,
 }
 
 /// Which message holds the other half of a tool call.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct Pair {
+pub struct CallPair {
     pub id: String,
     pub message: usize,
 }
@@ -282,14 +282,14 @@ pub struct NoteRow {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the variants say what they hold")]
-pub enum Row<'a> {
+pub enum ShowRow<'a> {
     Message(MessageRow<'a>),
     Note(NoteRow),
 }
 
-impl Row<'_> {
+impl ShowRow<'_> {
     /// Says that the row is from another session.
-    pub fn of_session(mut self, session: &str) -> Self {
+    pub fn with_session(mut self, session: &str) -> Self {
         if let Self::Message(message) = &mut self {
             message.session = Some(session.to_owned());
         }
@@ -297,11 +297,11 @@ impl Row<'_> {
     }
 }
 
-impl<'a> From<&Item<'a>> for Row<'a> {
-    fn from(item: &Item<'a>) -> Self {
+impl<'a> From<&TranscriptItem<'a>> for ShowRow<'a> {
+    fn from(item: &TranscriptItem<'a>) -> Self {
         match item {
-            Item::Message(message) => Self::Message(message_row(message)),
-            Item::Note(note) => Self::Note(note_row(note)),
+            TranscriptItem::Message(message) => Self::Message(message_row(message)),
+            TranscriptItem::Note(note) => Self::Note(note_row(note)),
         }
     }
 }
@@ -310,7 +310,7 @@ impl<'a> From<&Item<'a>> for Row<'a> {
 fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
     let raw = block.json().raw();
     let value = serde_json::from_slice::<&RawValue>(raw).ok();
-    if block.is_plain() {
+    if block.is_bare_string() {
         let spelled = || serde_json::to_string(&block.text()).ok();
         let text =
             value.map_or_else(|| spelled().map(Cow::Owned), |value| Some(Cow::Borrowed(value.get())))?;
@@ -332,7 +332,9 @@ fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
 }
 
 fn message_row<'a>(message: &MessageView<'a>) -> MessageRow<'a> {
-    let pair = |block: &BlockView<'_>| Some(Pair { id: block.id().into_owned(), message: block.partner? });
+    let pair = |block: &BlockView<'_>| {
+        Some(CallPair { id: block.id().into_owned(), message: block.partner_message? })
+    };
     MessageRow {
         r#type: "message",
         session: None,
@@ -371,7 +373,7 @@ pub struct CleanedRow {
     pub without_base64: u64,
     pub cleaned: u64,
     pub by_rule: std::collections::BTreeMap<&'static str, u64>,
-    pub redactions: Redactions,
+    pub redactions: RedactionCounts,
     /// Subagents' logs and large results that were cleaned with it.
     pub beside: u64,
     pub resumable: bool,

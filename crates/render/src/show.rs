@@ -3,13 +3,15 @@
 use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageKind, MessageView, NoteView, readable, telling};
+use rethread_model::{
+    BlockView, MessageKind, MessageView, NoteView, TranscriptItem, main_argument, readable_text,
+};
 
-use crate::text::{Look, Style, plural};
+use crate::text::{DisplayOptions, Style, plural};
 
 /// How much of tool calls is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tools {
+pub enum ToolDetail {
     /// Inputs and results in full.
     Full,
     /// A line for each call, and one for its result.
@@ -22,7 +24,7 @@ pub enum Tools {
 /// What is shown of a conversation.
 pub struct ShowOptions<'a> {
     /// How much of tool calls.
-    pub tools: Tools,
+    pub tools: ToolDetail,
     /// Thinking too.
     pub thinking: bool,
     /// Finds the whole text of a result that was shortened.
@@ -32,50 +34,55 @@ pub struct ShowOptions<'a> {
 }
 
 /// Writes what is read on a path.
-pub fn show(
+pub fn write_conversation(
     out: &mut dyn Write,
-    items: &[Item<'_>],
+    items: &[TranscriptItem<'_>],
     options: &ShowOptions<'_>,
-    look: &Look,
+    look: &DisplayOptions,
 ) -> io::Result<()> {
     // Results are shown under their calls, so they are looked up by the call.
     let mut results: rustc_hash::FxHashMap<usize, Vec<&BlockView<'_>>> = rustc_hash::FxHashMap::default();
     for item in items {
-        let Item::Message(message) = item else { continue };
+        let TranscriptItem::Message(message) = item else { continue };
         for block in message.blocks.iter().filter(|b| b.kind == Some(BlockKind::ToolResult)) {
             if let Some(pair) = block.pair {
                 results.entry(pair).or_default().push(block);
             }
         }
     }
-    let page = Page { options, look, results };
+    let page = ConversationWriter { options, look, results };
     for item in items {
         match item {
-            Item::Message(message) => page.message(out, message)?,
-            Item::Note(note) => page.note(out, note)?,
+            TranscriptItem::Message(message) => page.write_message(out, message)?,
+            TranscriptItem::Note(note) => page.write_note(out, note)?,
         }
     }
     Ok(())
 }
 
-struct Page<'a, 'b> {
+struct ConversationWriter<'a, 'b> {
     options: &'a ShowOptions<'a>,
-    look: &'a Look,
+    look: &'a DisplayOptions,
     results: rustc_hash::FxHashMap<usize, Vec<&'b BlockView<'b>>>,
 }
 
-impl Page<'_, '_> {
-    fn message(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+impl ConversationWriter<'_, '_> {
+    fn write_message(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         match message.kind {
             MessageKind::Prompt => {
-                self.head(out, message, Style::Human, "you")?;
-                self.prompt(out, message)
+                self.write_heading(out, message, Style::Human, "you")?;
+                self.write_prompt(out, message)
             }
-            MessageKind::Answer => self.answer(out, message),
-            MessageKind::Result => self.orphan_results(out, message),
+            MessageKind::Answer => self.write_answer(out, message),
+            MessageKind::Result => self.write_orphan_results(out, message),
             MessageKind::Summary => {
-                self.head(out, message, Style::Dim, "summary of what came before, written by the client")?;
-                self.words(out, message, "")
+                self.write_heading(
+                    out,
+                    message,
+                    Style::Dim,
+                    "summary of what came before, written by the client",
+                )?;
+                self.write_message_text(out, message, "")
             }
             MessageKind::Command | MessageKind::Note => {
                 if message.meta {
@@ -86,62 +93,72 @@ impl Page<'_, '_> {
                 if words.trim().is_empty() {
                     return Ok(());
                 }
-                let words = self.look.beginning(&words, self.look.width.unwrap_or(160).saturating_sub(4));
+                let words =
+                    self.look.sanitize_prefix(&words, self.look.width.unwrap_or(160).saturating_sub(4));
                 writeln!(out, "{}\n", self.look.paint(Style::Dim, format!("  · {words}")))
             }
         }
     }
 
-    fn head(
+    fn write_heading(
         &self,
         out: &mut dyn Write,
         message: &MessageView<'_>,
         style: Style,
         who: &str,
     ) -> io::Result<()> {
-        let facts = format!("#{} · {}", message.n, self.look.at(message.time));
+        let facts = format!("#{} · {}", message.n, self.look.format_time(message.time));
         writeln!(out, "{} {}", self.look.paint(style, format!("▌ {who}")), self.look.paint(Style::Dim, facts))
     }
 
     /// Writes what a person typed, without what the client put around it.
-    fn prompt(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+    fn write_prompt(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => match &*block.readable() {
                     "" => {}
-                    text => self.text(out, text, "", Style::Plain)?,
+                    text => self.write_text(out, text, "", Style::Plain)?,
                 },
-                _ => writeln!(out, "{}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
-            }
-        }
-        writeln!(out)
-    }
-
-    fn words(&self, out: &mut dyn Write, message: &MessageView<'_>, indent: &str) -> io::Result<()> {
-        for block in &message.blocks {
-            match block.kind {
-                Some(BlockKind::Text) => self.text(out, &block.text(), indent, Style::Plain)?,
                 _ => writeln!(
                     out,
-                    "{indent}{}",
-                    self.look.paint(Style::Dim, self.look.line(&block.describe()))
+                    "{}",
+                    self.look.paint(Style::Dim, self.look.sanitize_line(&block.describe()))
                 )?,
             }
         }
         writeln!(out)
     }
 
-    fn text(&self, out: &mut dyn Write, text: &str, indent: &str, style: Style) -> io::Result<()> {
-        for line in self.look.safe(text.trim_matches('\n')).split('\n') {
+    fn write_message_text(
+        &self,
+        out: &mut dyn Write,
+        message: &MessageView<'_>,
+        indent: &str,
+    ) -> io::Result<()> {
+        for block in &message.blocks {
+            match block.kind {
+                Some(BlockKind::Text) => self.write_text(out, &block.text(), indent, Style::Plain)?,
+                _ => writeln!(
+                    out,
+                    "{indent}{}",
+                    self.look.paint(Style::Dim, self.look.sanitize_line(&block.describe()))
+                )?,
+            }
+        }
+        writeln!(out)
+    }
+
+    fn write_text(&self, out: &mut dyn Write, text: &str, indent: &str, style: Style) -> io::Result<()> {
+        for line in self.look.sanitize(text.trim_matches('\n')).split('\n') {
             writeln!(out, "{indent}{}", self.look.paint(style, line))?;
         }
         Ok(())
     }
 
-    fn answer(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+    fn write_answer(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         let shown = |block: &&BlockView<'_>| match block.kind {
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => self.options.thinking,
-            Some(BlockKind::ToolUse) => self.options.tools != Tools::None,
+            Some(BlockKind::ToolUse) => self.options.tools != ToolDetail::None,
             Some(BlockKind::Text) => !block.text().trim().is_empty(),
             _ => true,
         };
@@ -149,79 +166,90 @@ impl Page<'_, '_> {
         if blocks.is_empty() {
             return Ok(());
         }
-        self.head(out, message, Style::Model, &self.look.line(message.model.unwrap_or("assistant")))?;
+        self.write_heading(
+            out,
+            message,
+            Style::Model,
+            &self.look.sanitize_line(message.model.unwrap_or("assistant")),
+        )?;
         for block in blocks {
             match block.kind {
-                Some(BlockKind::Text) => self.text(out, &block.text(), "", Style::Plain)?,
+                Some(BlockKind::Text) => self.write_text(out, &block.text(), "", Style::Plain)?,
                 Some(BlockKind::Thinking) => {
                     let text = block.text();
                     let text = if text.is_empty() { "(thinking that is stored encrypted)" } else { &text };
-                    self.text(out, text, "  ~ ", Style::Dim)?;
+                    self.write_text(out, text, "  ~ ", Style::Dim)?;
                 }
                 Some(BlockKind::RedactedThinking) => {
-                    self.text(out, "(redacted thinking)", "  ~ ", Style::Dim)?
+                    self.write_text(out, "(redacted thinking)", "  ~ ", Style::Dim)?
                 }
-                Some(BlockKind::ToolUse) => self.call(out, block)?,
-                _ => writeln!(out, "  {}", self.look.paint(Style::Dim, self.look.line(&block.describe())))?,
+                Some(BlockKind::ToolUse) => self.write_call(out, block)?,
+                _ => writeln!(
+                    out,
+                    "  {}",
+                    self.look.paint(Style::Dim, self.look.sanitize_line(&block.describe()))
+                )?,
             }
         }
         writeln!(out)
     }
 
-    fn call(&self, out: &mut dyn Write, block: &BlockView<'_>) -> io::Result<()> {
+    fn write_call(&self, out: &mut dyn Write, block: &BlockView<'_>) -> io::Result<()> {
         let look = self.look;
-        let tool = look.line(&block.tool());
+        let tool = look.sanitize_line(&block.tool());
         let room = look.width.unwrap_or(160).saturating_sub(6 + tool.chars().count());
-        let gist = look.beginning(&gist(block.input()), room);
+        let gist = look.sanitize_prefix(&input_summary(block.input()), room);
         writeln!(out, "  {} {gist}", look.paint(Style::Tool, format!("⏺ {tool}")))?;
         let result = block.pair.and_then(|pair| self.results.get(&pair));
-        if self.options.tools == Tools::Full {
-            self.text(out, &pretty(block.input()), "      ", Style::Dim)?;
+        if self.options.tools == ToolDetail::Full {
+            self.write_text(out, &pretty(block.input()), "      ", Style::Dim)?;
         }
         match result {
-            None => writeln!(out, "    {}", look.paint(Style::Bad, "↳ no result"))?,
-            Some(results) => results.iter().try_for_each(|result| self.result(out, result))?,
+            None => writeln!(out, "    {}", look.paint(Style::Error, "↳ no result"))?,
+            Some(results) => results.iter().try_for_each(|result| self.write_result(out, result))?,
         }
         if let Some(told) = block.call.and_then(|call| (self.options.subagent)(call)) {
-            writeln!(out, "    {}", look.paint(Style::Tool, format!("↳ {}", look.line(&told))))?;
+            writeln!(out, "    {}", look.paint(Style::Tool, format!("↳ {}", look.sanitize_line(&told))))?;
         }
         Ok(())
     }
 
-    fn result(&self, out: &mut dyn Write, result: &BlockView<'_>) -> io::Result<()> {
+    fn write_result(&self, out: &mut dyn Write, result: &BlockView<'_>) -> io::Result<()> {
         let look = self.look;
-        let style = if result.is_error() { Style::Bad } else { Style::Dim };
+        let style = if result.is_error() { Style::Error } else { Style::Dim };
         let text = result.result_text();
         let whole = (self.options.whole_result)(&text);
         let text = whole.as_deref().unwrap_or(&text);
-        if self.options.tools == Tools::Full {
-            return self.text(out, text, "    │ ", style);
+        if self.options.tools == ToolDetail::Full {
+            return self.write_text(out, text, "    │ ", style);
         }
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next().unwrap_or("(nothing)");
         let more = lines.count() as u64;
         let more = if more > 0 { format!("  (+{})", plural(more, "line")) } else { String::new() };
         let room = look.width.unwrap_or(160).saturating_sub(8 + more.chars().count());
-        writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", look.beginning(first, room))))
+        writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", look.sanitize_prefix(first, room))))
     }
 
     /// Results whose call is on this path are shown there.
-    fn orphan_results(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
+    fn write_orphan_results(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         let mut any = false;
         for block in &message.blocks {
             match block.kind {
-                Some(BlockKind::ToolResult) if block.pair.is_none() && self.options.tools != Tools::None => {
-                    let id = self.look.line(&block.id());
+                Some(BlockKind::ToolResult)
+                    if block.pair.is_none() && self.options.tools != ToolDetail::None =>
+                {
+                    let id = self.look.sanitize_line(&block.id());
                     writeln!(
                         out,
                         "  {}",
-                        self.look.paint(Style::Bad, format!("⏺ result without a call ({id})"))
+                        self.look.paint(Style::Error, format!("⏺ result without a call ({id})"))
                     )?;
-                    self.result(out, block)?;
+                    self.write_result(out, block)?;
                     any = true;
                 }
                 Some(BlockKind::Text) if !block.text().trim().is_empty() => {
-                    self.text(out, &block.readable(), "  · ", Style::Dim)?;
+                    self.write_text(out, &block.readable(), "  · ", Style::Dim)?;
                     any = true;
                 }
                 _ => {}
@@ -230,34 +258,34 @@ impl Page<'_, '_> {
         if any { writeln!(out) } else { Ok(()) }
     }
 
-    fn note(&self, out: &mut dyn Write, note: &NoteView<'_>) -> io::Result<()> {
+    fn write_note(&self, out: &mut dyn Write, note: &NoteView<'_>) -> io::Result<()> {
         let look = self.look;
         match &*note.kind {
             "compaction" => {
-                let text = format!("── compacted here · {} ", look.at(note.time));
+                let text = format!("── compacted here · {} ", look.format_time(note.time));
                 let fill = look.width.unwrap_or(72).saturating_sub(text.chars().count());
                 writeln!(out, "{}\n", look.paint(Style::Active, text + &"─".repeat(fill)))
             }
             "turn_duration" | "stop_hook_summary" | "file_snapshot" => Ok(()),
             kind => {
-                let text = readable(&note.text);
+                let text = readable_text(&note.text);
                 if text.trim().is_empty() {
                     return Ok(());
                 }
-                let text = look.line(&format!("{kind}: {text}"));
-                writeln!(out, "{}\n", look.paint(Style::Dim, format!("  · {}", look.fit(&text, 4))))
+                let text = look.sanitize_line(&format!("{kind}: {text}"));
+                writeln!(out, "{}\n", look.paint(Style::Dim, format!("  · {}", look.truncate(&text, 4))))
             }
         }
     }
 }
 
 /// The part of a call's input that says what it is about.
-pub(crate) fn gist(input: Json<'_>) -> String {
-    if let Some(text) = telling(input) {
+pub(crate) fn input_summary(input: Json<'_>) -> String {
+    if let Some(text) = main_argument(input) {
         return text.into_owned();
     }
     let mut members = 0;
-    input.each(|_, _| members += 1);
+    input.for_each_member(|_, _| members += 1);
     match String::from_utf8_lossy(input.raw()) {
         raw if raw.len() <= 200 => raw.into_owned(),
         _ => format!("({})", plural(members, "field")),

@@ -9,7 +9,7 @@ use jiff::{Timestamp, Zoned};
 use rethread_model::Time;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::hidden::hidden;
+use crate::hidden::hidden_chars;
 
 /// What a piece of text means; how it looks is decided in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Style {
     /// What was left behind.
     Abandoned,
     /// What is wrong.
-    Bad,
+    Error,
     /// Nothing in particular.
     Plain,
 }
@@ -48,7 +48,7 @@ impl Style {
             Self::Tool => color(AnsiColor::Magenta),
             Self::Active => color(AnsiColor::Green),
             Self::Abandoned => color(AnsiColor::Blue),
-            Self::Bad => color(AnsiColor::Red),
+            Self::Error => color(AnsiColor::Red),
             Self::Plain => Ansi::new(),
         }
     }
@@ -56,7 +56,7 @@ impl Style {
 
 /// How output is to look.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct DisplayOptions {
     /// Use colours.
     pub color: bool,
     /// It goes to a terminal: spell control characters out.
@@ -69,7 +69,7 @@ pub struct Look {
     pub zone: TimeZone,
 }
 
-impl Look {
+impl DisplayOptions {
     /// Plain text of any width, with times in UTC: for pipes and tests.
     pub fn plain(now: Timestamp) -> Self {
         Self { color: false, escape: false, width: None, now, zone: TimeZone::UTC }
@@ -86,47 +86,47 @@ impl Look {
     }
 
     /// Makes a text from a log safe to print.
-    pub fn safe<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn sanitize<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.escape { escape(text) } else { text.into() }
     }
 
     /// Makes a text from a log safe to print on one line of a terminal.
-    pub fn line(&self, text: &str) -> String {
-        self.safe(&rethread_model::one_line(text)).into_owned()
+    pub fn sanitize_line(&self, text: &str) -> String {
+        self.sanitize(&rethread_model::collapse_whitespace(text)).into_owned()
     }
 
     /// Makes the beginning of a text from a log safe to print on `width` columns of one line of a terminal.
-    pub fn beginning(&self, text: &str, width: usize) -> String {
+    pub fn sanitize_prefix(&self, text: &str, width: usize) -> String {
         /// More than any line shows: a text may be very long.
         const MAX_BYTES: usize = 64 << 10;
         let text = text.trim_start();
-        fit(&self.line(&text[..text.floor_char_boundary(MAX_BYTES)]), width)
+        truncate(&self.sanitize_line(&text[..text.floor_char_boundary(MAX_BYTES)]), width)
     }
 
     /// Cuts a text to a width, if there is one.
-    pub fn fit(&self, text: &str, used: usize) -> String {
+    pub fn truncate(&self, text: &str, used: usize) -> String {
         match self.width {
-            Some(width) => fit(text, width.saturating_sub(used).max(10)),
+            Some(width) => truncate(text, width.saturating_sub(used).max(10)),
             None => text.to_owned(),
         }
     }
 
     /// Tells how long ago something was.
-    pub fn ago(&self, time: Time) -> String {
-        time.timestamp().map_or_else(|| "-".to_owned(), |time| ago(time, self.now, &self.zone))
+    pub fn format_ago(&self, time: Time) -> String {
+        time.timestamp().map_or_else(|| "-".to_owned(), |time| format_ago(time, self.now, &self.zone))
     }
 
     /// Tells when something was, to the minute.
-    pub fn at(&self, time: Time) -> String {
+    pub fn format_time(&self, time: Time) -> String {
         let zoned = |time: Timestamp| time.to_zoned(self.zone.clone());
         time.timestamp().map_or_else(|| "-".to_owned(), |t| zoned(t).strftime("%-d %b %Y %H:%M").to_string())
     }
 }
 
 /// Spells out what a terminal obeys or does not show: control characters, changes of direction, and
-/// characters that hide (see [`hides`](crate::hides)). Line ends and tabs stay.
+/// characters that hide (see [`is_hidden`](crate::is_hidden)). Line ends and tabs stay.
 pub fn escape(text: &str) -> Cow<'_, str> {
-    let mut found = hidden(text).peekable();
+    let mut found = hidden_chars(text).peekable();
     if found.peek().is_none() {
         return text.into();
     }
@@ -146,7 +146,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 }
 
 /// Cuts a text to at most `width` columns, with an ellipsis where something is missing.
-pub fn fit(text: &str, width: usize) -> String {
+pub fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -175,7 +175,7 @@ pub(crate) fn pad_left(text: &str, width: usize) -> String {
 }
 
 /// Tells a number of bytes in three digits.
-pub fn bytes(n: u64) -> String {
+pub fn format_bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if n < 1000 {
         return format!("{n} B");
@@ -190,7 +190,7 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// Tells a number with commas between the thousands.
-pub fn count(n: u64) -> String {
+pub fn format_count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -207,14 +207,14 @@ pub(crate) fn plural(n: u64, word: &str) -> impl Display {
     struct Plural<'w>(u64, &'w str);
     impl Display for Plural<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{} {}{}", count(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+            write!(f, "{} {}{}", format_count(self.0), self.1, if self.0 == 1 { "" } else { "s" })
         }
     }
     Plural(n, word)
 }
 
 /// Tells how long ago a moment was: the older, the rougher.
-pub fn ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+pub fn format_ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let seconds = now.as_second() - time.as_second();
     let then: Zoned = time.to_zoned(zone.clone());
     let today = now.to_zoned(zone.clone()).date();
@@ -276,15 +276,15 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let sizes: Vec<String> =
-            [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(bytes).into();
+            [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(format_bytes).into();
         assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "3.8 GB"]);
-        assert_eq!([0, 12, 123, 1234, 1_234_567].map(count), ["0", "12", "123", "1,234", "1,234,567"]);
+        assert_eq!([0, 12, 123, 1234, 1_234_567].map(format_count), ["0", "12", "123", "1,234", "1,234,567"]);
     }
 
     #[test]
     fn times_are_told_from_now() {
         let now: Timestamp = "2026-03-10T12:00:00Z".parse().expect("a time");
-        let told = |time: &str| ago(time.parse().expect("a time"), now, &TimeZone::UTC);
+        let told = |time: &str| format_ago(time.parse().expect("a time"), now, &TimeZone::UTC);
         assert_eq!(told("2026-03-10T11:59:30Z"), "now");
         assert_eq!(told("2026-03-10T11:15:00Z"), "45 min ago");
         assert_eq!(told("2026-03-10T01:00:00Z"), "11 h ago");
@@ -298,8 +298,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_fits_fits(text: String, width in 1usize..40) {
-            prop_assert!(fit(&text, width).width() <= width);
-            prop_assert!(hidden(&escape(&text)).next().is_none());
+            prop_assert!(truncate(&text, width).width() <= width);
+            prop_assert!(hidden_chars(&escape(&text)).next().is_none());
         }
     }
 }

@@ -9,22 +9,22 @@ use rethread_model::{Reader, Session, StepKind, Time, heading};
 use rustc_hash::FxHashMap;
 
 use crate::rows::PathRow;
-use crate::text::{Look, Style, plural};
+use crate::text::{DisplayOptions, Style, plural};
 
 /// How far branches of branches are drawn to the right.
 const MAX_DEPTH: usize = 12;
 
 /// Writes the tree of a session. `paths` are its paths, one of them active at most.
-pub fn tree(
+pub fn write_tree(
     out: &mut dyn Write,
     session: &Session,
     reader: &Reader<'_>,
     paths: &[PathRow],
-    look: &Look,
+    look: &DisplayOptions,
 ) -> io::Result<()> {
-    let picture = Picture::new(session, reader, paths, look);
+    let picture = TreeDrawing::new(session, reader, paths, look);
     let mut roots: Vec<usize> = (0..session.tree.steps.len()).filter(|&s| picture.is_root(s)).collect();
-    roots.sort_by_key(|&step| session.tree.first_entry(step));
+    roots.sort_by_key(|&step| session.tree.first_node(step));
     for (i, &root) in roots.iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
@@ -34,10 +34,10 @@ pub fn tree(
     Ok(())
 }
 
-struct Picture<'a> {
+struct TreeDrawing<'a> {
     session: &'a Session,
     reader: &'a Reader<'a>,
-    look: &'a Look,
+    look: &'a DisplayOptions,
     children: FxHashMap<usize, Vec<usize>>,
     /// The paths that end at a step.
     ends: FxHashMap<usize, Vec<&'a PathRow>>,
@@ -47,8 +47,13 @@ struct Picture<'a> {
     active: Vec<bool>,
 }
 
-impl<'a> Picture<'a> {
-    fn new(session: &'a Session, reader: &'a Reader<'a>, paths: &'a [PathRow], look: &'a Look) -> Self {
+impl<'a> TreeDrawing<'a> {
+    fn new(
+        session: &'a Session,
+        reader: &'a Reader<'a>,
+        paths: &'a [PathRow],
+        look: &'a DisplayOptions,
+    ) -> Self {
         let mut children: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut ends: FxHashMap<usize, Vec<&PathRow>> = FxHashMap::default();
         // The straight line goes to the main path, else to the newest ending.
@@ -57,8 +62,8 @@ impl<'a> Picture<'a> {
             ends.entry(path.path.step).or_default().push(path);
             rank[path.path.step] = rank[path.path.step].max((path.path.main, path.tip_line));
         }
-        let on_paths = session.on_paths(paths.iter().map(|path| &path.path));
-        for step in session.tree.from_the_tips() {
+        let on_paths = session.steps_on_paths(paths.iter().map(|path| &path.path));
+        for step in session.tree.children_first() {
             if let Some(parent) = session.tree.parent_of(step).filter(|_| on_paths[step]) {
                 children.entry(parent).or_default().push(step);
                 rank[parent] = rank[parent].max(rank[step]);
@@ -67,7 +72,7 @@ impl<'a> Picture<'a> {
         for list in children.values_mut() {
             list.sort_by_key(|&step| rank[step]);
         }
-        let active = session.on_paths(paths.iter().map(|path| &path.path).filter(|path| path.active));
+        let active = session.steps_on_paths(paths.iter().map(|path| &path.path).filter(|path| path.active));
         Self { session, reader, look, children, ends, on_paths, active }
     }
 
@@ -79,8 +84,8 @@ impl<'a> Picture<'a> {
         // Each waiting stretch with the bars before it and whether it branches off.
         let mut waiting = vec![(root, 0usize, false)];
         while let Some((start, depth, twig)) = waiting.pop() {
-            let (end, stretch) = self.stretch(start);
-            self.write_stretch(out, start, end, &stretch, depth, twig)?;
+            let (end, stretch) = self.follow_segment(start);
+            self.write_segment(out, start, end, &stretch, depth, twig)?;
             let mut next: Vec<usize> = self.children.get(&end).cloned().unwrap_or_default();
             if let Some(straight) = next.pop() {
                 waiting.push((straight, depth, false));
@@ -93,9 +98,9 @@ impl<'a> Picture<'a> {
     }
 
     /// Follows the steps from `start` to the next fork or ending.
-    fn stretch(&self, start: usize) -> (usize, Stretch) {
+    fn follow_segment(&self, start: usize) -> (usize, TreeSegment) {
         let mut at = start;
-        let mut stretch = Stretch::default();
+        let mut stretch = TreeSegment::default();
         loop {
             let step = &self.session.tree.steps[at];
             match step.kind {
@@ -114,12 +119,12 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn write_stretch(
+    fn write_segment(
         &self,
         out: &mut dyn Write,
         start: usize,
         end: usize,
-        stretch: &Stretch,
+        stretch: &TreeSegment,
         depth: usize,
         twig: bool,
     ) -> io::Result<()> {
@@ -133,7 +138,7 @@ impl<'a> Picture<'a> {
         let paths = self.ends.get(&end);
         let active = self.active[start];
         let (mark, style) = if active { ("●", Style::Active) } else { ("○", Style::Abandoned) };
-        let words = self.words(start, stretch);
+        let words = self.segment_label(start, stretch);
         let mut facts = Vec::new();
         if stretch.turns > 0 {
             facts.push(plural(stretch.turns, "turn").to_string());
@@ -151,13 +156,13 @@ impl<'a> Picture<'a> {
             if let Some(line) = path.resumes_line.filter(|_| path.inner) {
                 tag += &format!(" (the client resumes at line {line})");
             }
-            facts.push(look.ago(path.path.time));
+            facts.push(look.format_ago(path.path.time));
             tag_width += 2 + tag.chars().count();
             tags.push(look.paint(if path.path.active { Style::Active } else { Style::Abandoned }, tag));
         }
         let facts = facts.join(" · ");
         let used = shown * 2 + 4 + facts.chars().count() + tag_width;
-        let words = look.fit(&words, used);
+        let words = look.truncate(&words, used);
         let tags = if tags.is_empty() { String::new() } else { format!("  {}", tags.join("  ")) };
         writeln!(
             out,
@@ -168,29 +173,29 @@ impl<'a> Picture<'a> {
         )
     }
 
-    fn words(&self, start: usize, stretch: &Stretch) -> String {
-        let node = |step: usize| self.session.tree.first_entry(step);
+    fn segment_label(&self, start: usize, stretch: &TreeSegment) -> String {
+        let node = |step: usize| self.session.tree.first_node(step);
         match stretch.prompt {
             Some(step) => {
-                let words = self.look.line(&heading(&self.reader.words(node(step))));
+                let words = self.look.sanitize_line(&heading(&self.reader.prompt_words(node(step))));
                 if words.is_empty() { "(no words)".to_owned() } else { words }
             }
             None => match self.session.tree.steps[start].kind {
                 StepKind::Compaction => "(after a compaction)".to_owned(),
-                StepKind::Answer => format!("(another answer, {})", self.look.at(self.time(start))),
+                StepKind::Answer => format!("(another answer, {})", self.look.format_time(self.time(start))),
                 _ => format!("({})", plural(stretch.steps, "step")),
             },
         }
     }
 
     fn time(&self, step: usize) -> Time {
-        self.session.facts.nodes[self.session.tree.first_entry(step)].time
+        self.session.facts.nodes[self.session.tree.first_node(step)].time
     }
 }
 
 /// What lies between two forks.
 #[derive(Default)]
-struct Stretch {
+struct TreeSegment {
     prompt: Option<usize>,
     turns: u64,
     compactions: u64,

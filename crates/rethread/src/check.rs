@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use rethread_model::{Client, Finding, Kind, Session, Severity, check, title};
-use rethread_render::{Checked, FindingRow};
+use rethread_model::{Client, Finding, FindingKind, Session, Severity, check, title};
+use rethread_render::{CheckReport, FindingRow};
 
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 
 /// Which clients a session is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Clients {
+pub enum ClientChoice {
     /// Those that are still in use.
     #[default]
     InUse,
@@ -23,7 +23,7 @@ pub enum Clients {
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
     /// Against the rules of which clients.
-    pub clients: Clients,
+    pub clients: ClientChoice,
     /// Now, to know what the client's clean-up will delete; without it, files do not age.
     pub now: Option<SystemTime>,
 }
@@ -33,14 +33,14 @@ const CLEANUP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Library {
     /// Checks whether a session will resume, and what of it would be lost or refused.
-    pub fn check(&self, source: &Source, options: &CheckOptions) -> Result<Checked, crate::Error> {
-        let _turn = source.turn();
+    pub fn check(&self, source: &LogSource, options: &CheckOptions) -> Result<CheckReport, crate::Error> {
+        let _turn = source.lock_if_large();
         let (session, _) = self.read(source)?;
-        let mut findings = findings(&session, options);
-        if let Some(stale) = options.now.and_then(|now| stale(source, now)) {
+        let mut findings = check_session(&session, options);
+        if let Some(stale) = options.now.and_then(|now| stale_finding(source, now)) {
             findings.push(stale);
         }
-        Ok(Checked {
+        Ok(CheckReport {
             session: source.file.id.clone(),
             title: title(&session.facts, None).text,
             findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
@@ -49,26 +49,26 @@ impl Library {
 }
 
 /// Checks a session without its file.
-pub(crate) fn findings(session: &Session, options: &CheckOptions) -> Vec<Finding> {
+pub(crate) fn check_session(session: &Session, options: &CheckOptions) -> Vec<Finding> {
     match options.clients {
-        Clients::InUse => check(session, &Client::IN_USE),
-        Clients::All => check(session, &Client::ALL),
-        Clients::One(client) => check(session, &[client]),
+        ClientChoice::InUse => check(session, &Client::IN_USE),
+        ClientChoice::All => check(session, &Client::ALL),
+        ClientChoice::One(client) => check(session, &[client]),
     }
 }
 
 /// The client deletes sessions whose file was not written to for a month.
-fn stale(source: &Source, now: SystemTime) -> Option<Finding> {
+fn stale_finding(source: &LogSource, now: SystemTime) -> Option<Finding> {
     let age = now.duration_since(source.file.modified?).ok()?;
     (age >= CLEANUP).then(|| Finding {
         line: None,
-        kind: Kind::Stale,
-        severity: Severity::Odd,
+        kind: FindingKind::Stale,
+        severity: Severity::Harmless,
         detail: format!(
             "not written to for {} days; the client deletes sessions after 30 days",
             age.as_secs() / (24 * 3600)
         ),
         clients: Vec::new(),
-        lost: Vec::new(),
+        lost_lines: Vec::new(),
     })
 }

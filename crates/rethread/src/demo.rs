@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::library::Source;
+use crate::library::LogSource;
 
 /// The logs, by their ids.
 pub(crate) const LOGS: [(&str, &[u8]); 4] = [
@@ -12,22 +12,23 @@ pub(crate) const LOGS: [(&str, &[u8]); 4] = [
     ("0000d004-0000-4000-8000-000000000000", include_bytes!("../demo/torn.jsonl")),
 ];
 
-pub(crate) fn sources() -> Vec<Source> {
-    let source =
-        |&(id, bytes): &(&str, &[u8])| Source::from_bytes(id, Path::new(&format!("demo/{id}.jsonl")), bytes);
+pub(crate) fn sources() -> Vec<LogSource> {
+    let source = |&(id, bytes): &(&str, &[u8])| {
+        LogSource::from_bytes(id, Path::new(&format!("demo/{id}.jsonl")), bytes)
+    };
     LOGS.iter().map(source).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use rethread_testkit::Log;
+    use rethread_testkit::LogBuilder;
     use serde_json::json;
 
     use super::*;
 
     /// Two redos: one conversation with three endings.
-    fn redos() -> Log {
-        let mut log = Log::new(0xd001);
+    fn redos() -> LogBuilder {
+        let mut log = LogBuilder::new(0xd001);
         log.cwd = "/home/ada/kettle".into();
         log.raw(r#"{"type":"custom-title","customTitle":"Kettle: choose a sensor","sessionId":"0000d001-0000-4000-8000-000000000000"}"#);
         log.prompt("Which temperature sensor should the kettle use?");
@@ -48,8 +49,8 @@ mod tests {
     }
 
     /// Three calls at once, and a subagent.
-    fn parallel() -> Log {
-        let mut log = Log::new(0xd002);
+    fn parallel() -> LogBuilder {
+        let mut log = LogBuilder::new(0xd002);
         log.cwd = "/home/ada/kettle".into();
         log.wait(86_400).prompt("Do the tests pass, and is the README still right?");
         let calls = log.calls(&[
@@ -76,8 +77,8 @@ mod tests {
     }
 
     /// A compaction in the middle.
-    fn compacted() -> Log {
-        let mut log = Log::new(0xd003);
+    fn compacted() -> LogBuilder {
+        let mut log = LogBuilder::new(0xd003);
         log.cwd = "/home/ada/almanac".into();
         log.wait(2 * 86_400).prompt("Let us plan the almanac's second edition.");
         log.answer("Gladly. What should be new in it?");
@@ -91,8 +92,8 @@ mod tests {
     }
 
     /// A client that was killed while it wrote.
-    fn torn() -> Log {
-        let mut log = Log::new(0xd004);
+    fn torn() -> LogBuilder {
+        let mut log = LogBuilder::new(0xd004);
         log.cwd = "/home/ada/almanac".into();
         log.wait(3 * 86_400).prompt("Rename the chapter on winds.");
         let call = log.call("Edit", &json!({ "file_path": "/home/ada/almanac/winds.md", "old_string": "# Winds", "new_string": "# Winds and weather" }));

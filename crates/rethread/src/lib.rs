@@ -30,23 +30,23 @@ mod repair;
 mod session;
 mod titles;
 
-pub use check::{CheckOptions, Clients};
-pub use clean::{CleanError, CleanOptions, CleanTo, Secrets};
+pub use check::{CheckOptions, ClientChoice};
+pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{CloneError, CloneOptions, Summariser};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
-pub use library::{Error, Library, Source};
-pub use ls::{Listing, LsOptions, Sort};
-pub use preview::Previewed;
-pub use repair::{RepairError, RepairTo, Repaired};
-pub use session::{Earlier, Loaded, RemovedLog, Subagent, info_total};
+pub use library::{Error, Library, LogSource};
+pub use ls::{Listing, LsOptions, SortOrder};
+pub use preview::LazyPreview;
+pub use repair::{RepairDestination, RepairError, Repaired};
+pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent, info_total};
 
 pub use rethread_edit as edit;
 pub use rethread_log as log;
 pub use rethread_model as model;
-pub use rethread_model::{Client, Inventory, Item, Reader, Session, Time, Usage};
+pub use rethread_model::{Client, Inventory, Reader, Session, Time, TranscriptItem, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    Checked, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview,
-    RepairRow, Row, SecretRow, SessionKind, SessionRow, SubagentRow, TranscriptRow,
+    CheckReport, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow,
+    Preview, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rethread_model::{Facts, Session};
 use rethread_store::{
-    Agents, FindError, Found, SessionFile, Skips, Store, read_facts, read_facts_from, read_whole,
+    FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
+    read_whole,
 };
 
 use crate::demo;
-use crate::session::Loaded;
-use crate::titles::Summaries;
+use crate::session::LoadedSession;
+use crate::titles::SummaryCache;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +32,7 @@ pub enum Error {
     },
     /// There is no session here to be the last.
     #[error("no session in this directory's project")]
-    NoLast {
+    NoLastSession {
         /// The directory.
         cwd: PathBuf,
     },
@@ -45,20 +46,20 @@ pub enum Error {
 
 /// A log: a file, or bytes that came from elsewhere.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct LogSource {
     /// Its name and place.
     pub file: SessionFile,
     /// Its bytes, if it is no file.
     pub(crate) bytes: Option<Arc<Vec<u8>>>,
 }
 
-impl From<SessionFile> for Source {
+impl From<SessionFile> for LogSource {
     fn from(file: SessionFile) -> Self {
         Self { file, bytes: None }
     }
 }
 
-impl Source {
+impl LogSource {
     /// Takes a log from memory.
     pub fn from_bytes(id: &str, path: &Path, bytes: &[u8]) -> Self {
         let file = SessionFile {
@@ -67,7 +68,7 @@ impl Source {
             base: path.parent().unwrap_or(Path::new("")).to_owned(),
             bytes: bytes.len() as u64,
             modified: None,
-            agent: id.starts_with("agent-"),
+            is_subagent: id.starts_with("agent-"),
         };
         Self { file, bytes: Some(Arc::new(bytes.to_vec())) }
     }
@@ -77,7 +78,7 @@ impl Source {
     }
 
     /// Holds others back while a large log is read, so that memory is bounded by one of them.
-    pub(crate) fn turn(&self) -> Option<MutexGuard<'static, ()>> {
+    pub(crate) fn lock_if_large(&self) -> Option<MutexGuard<'static, ()>> {
         static LARGE: Mutex<()> = Mutex::new(());
         const LARGE_BYTES: u64 = 128 << 20;
         (self.file.bytes >= LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
@@ -98,31 +99,31 @@ impl Source {
 pub struct Library {
     pub(crate) store: Store,
     /// The built-in sample, in place of any directory.
-    pub(crate) demo: Option<Vec<Source>>,
-    pub(crate) agents: Arc<Agents>,
-    pub(crate) summaries: Arc<Summaries>,
+    pub(crate) demo: Option<Vec<LogSource>>,
+    pub(crate) agents: Arc<SubagentIndex>,
+    pub(crate) summaries: Arc<SummaryCache>,
 }
 
 impl Library {
     /// Opens config directories, such as `~/.claude`. They need not exist.
     pub fn open(roots: Vec<PathBuf>) -> Self {
         Self { store: Store::new(roots), demo: None, agents: Arc::default(), summaries: Arc::default() }
-            .noting(Skips::default())
+            .with_skips(SkippedPaths::default())
     }
 
     /// Notes in `skips` which links and other things that are not regular files are passed over.
-    pub fn noting(self, skips: Skips) -> Self {
-        let agents = Arc::new(Agents::with_skips(skips.clone()));
+    pub fn with_skips(self, skips: SkippedPaths) -> Self {
+        let agents = Arc::new(SubagentIndex::with_skips(skips.clone()));
         Self { store: self.store.with_skips(skips), agents, ..self }
     }
 
     /// Asks the clients of these config directories too before a session is changed.
-    pub fn guarded_by(self, roots: Vec<PathBuf>) -> Self {
-        Self { store: self.store.guarded_by(roots), ..self }
+    pub fn with_guard_roots(self, roots: Vec<PathBuf>) -> Self {
+        Self { store: self.store.with_guard_roots(roots), ..self }
     }
 
     /// Returns which links and other things that are not regular files were passed over so far.
-    pub fn skips(&self) -> &Skips {
+    pub fn skips(&self) -> &SkippedPaths {
         self.store.skips()
     }
 
@@ -148,12 +149,12 @@ impl Library {
 
     /// Finds what a user names: an id or its beginning, a path to a log or to a directory of logs,
     /// `-` for standard input, `last` for the newest session of the current directory's project.
-    pub fn find(&self, wanted: &str) -> Result<Vec<Source>, Error> {
+    pub fn find(&self, wanted: &str) -> Result<Vec<LogSource>, Error> {
         self.find_os(OsStr::new(wanted))
     }
 
     /// Finds what a user names as [`Library::find`] does; a path may hold any bytes.
-    pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<Source>, Error> {
+    pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
         match wanted.to_str() {
             Some("-") => {
                 let mut bytes = Vec::new();
@@ -161,7 +162,7 @@ impl Library {
                 io::stdin()
                     .read_to_end(&mut bytes)
                     .map_err(|source| Error::Read { path: path.clone(), source })?;
-                Ok(vec![Source::from_bytes("stdin", &path, &bytes)])
+                Ok(vec![LogSource::from_bytes("stdin", &path, &bytes)])
             }
             Some("last") => self.last().map(|source| vec![source]),
             text => match (
@@ -174,16 +175,16 @@ impl Library {
                     Err(FindError::NoMatch { wanted, roots: Vec::new() }.into())
                 }
                 (None, false) => Ok(match self.store.find(wanted)? {
-                    Found::One(file) => vec![file.into()],
-                    Found::Many(files) => files.into_iter().map(Source::from).collect(),
+                    FoundSessions::One(file) => vec![file.into()],
+                    FoundSessions::Many(files) => files.into_iter().map(LogSource::from).collect(),
                 }),
             },
         }
     }
 
-    fn find_demo(&self, wanted: &str) -> Result<Option<Source>, Error> {
+    fn find_demo(&self, wanted: &str) -> Result<Option<LogSource>, Error> {
         let Some(demo) = &self.demo else { return Ok(None) };
-        let matching: Vec<&Source> =
+        let matching: Vec<&LogSource> =
             demo.iter().filter(|s| !wanted.is_empty() && s.file.id.starts_with(wanted)).collect();
         match matching[..] {
             [] => Ok(None),
@@ -196,29 +197,30 @@ impl Library {
     }
 
     /// Finds the newest session of the current directory's project, by its last entry.
-    fn last(&self) -> Result<Source, Error> {
+    fn last(&self) -> Result<LogSource, Error> {
         let cwd = std::env::current_dir().unwrap_or_default();
         let listing = self.ls(&crate::LsOptions { cwd: Some(cwd.clone()), ..Default::default() }, &|_| {});
-        let newest = listing.sessions.into_iter().next().ok_or_else(|| Error::NoLast { cwd: cwd.clone() })?;
+        let newest =
+            listing.sessions.into_iter().next().ok_or_else(|| Error::NoLastSession { cwd: cwd.clone() })?;
         if let Some(source) = self.find_demo(&newest.id)? {
             return Ok(source);
         }
         // The row has the path as text, which is not all of it if it is not UTF-8.
         let mut sources = self.select(&[], Some(cwd.clone()))?;
         let at = sources.iter().position(|source| source.file.path.to_string_lossy() == newest.path);
-        at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLast { cwd })
+        at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLastSession { cwd })
     }
 
     /// Reads a session with its texts.
-    pub fn load(&self, source: &Source) -> Result<Loaded, Error> {
+    pub fn load(&self, source: &LogSource) -> Result<LoadedSession, Error> {
         let bytes = self.bytes_of(source)?;
         let session = Session::read(&bytes);
-        reject_other_files(source, &session.facts)?;
-        Ok(Loaded { source: source.clone(), session, bytes, agents: Arc::clone(&self.agents) })
+        reject_non_log(source, &session.facts)?;
+        Ok(LoadedSession { source: source.clone(), session, bytes, agents: Arc::clone(&self.agents) })
     }
 
     /// Reads the bytes of a log.
-    pub(crate) fn bytes_of(&self, source: &Source) -> Result<Arc<Vec<u8>>, Error> {
+    pub(crate) fn bytes_of(&self, source: &LogSource) -> Result<Arc<Vec<u8>>, Error> {
         match &source.bytes {
             Some(bytes) => Ok(Arc::clone(bytes)),
             None => read_whole(&source.file).map(Arc::new).map_err(|e| source.error(e)),
@@ -226,31 +228,31 @@ impl Library {
     }
 
     /// Returns the logs of a session's subagents.
-    pub(crate) fn agents_of(&self, source: &Source) -> Vec<SessionFile> {
-        if source.bytes.is_some() { Vec::new() } else { self.agents.of(&source.file) }
+    pub(crate) fn agents_of(&self, source: &LogSource) -> Vec<SessionFile> {
+        if source.bytes.is_some() { Vec::new() } else { self.agents.logs_of(&source.file) }
     }
 
     /// Reads a session without its texts; returns its size too.
-    pub fn read(&self, source: &Source) -> Result<(Session, u64), Error> {
+    pub fn read(&self, source: &LogSource) -> Result<(Session, u64), Error> {
         let (facts, bytes) = source.facts()?;
-        reject_other_files(source, &facts)?;
+        reject_non_log(source, &facts)?;
         Ok((Session::new(facts), bytes))
     }
 }
 
 /// A log may hold anything and be torn anywhere; a file in which nothing at all is an entry, and that
 /// was never a log by its name, was named by mistake.
-pub(crate) fn reject_other_files(source: &Source, facts: &Facts) -> Result<(), Error> {
+pub(crate) fn reject_non_log(source: &LogSource, facts: &Facts) -> Result<(), Error> {
     let named_so =
         source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
-    if facts.places.is_empty() && facts.lines > 0 && !named_so {
+    if facts.locations.is_empty() && facts.lines > 0 && !named_so {
         return Err(Error::NotASession { path: source.file.path.clone() });
     }
     Ok(())
 }
 
 /// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
-pub(crate) fn root_of(path: &Path) -> Option<PathBuf> {
+pub(crate) fn config_root(path: &Path) -> Option<PathBuf> {
     let projects = path.parent()?.parent()?;
     projects
         .parent()

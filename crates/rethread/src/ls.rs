@@ -9,8 +9,8 @@ use rethread_model::{Client, Facts, Session, Time, TitleSource};
 use rethread_render::{SessionKind, SessionRow};
 use rethread_store::{FindError, SessionFile, project_dir_name};
 
-use crate::library::{Library, Source};
-use crate::titles::{self, Titled};
+use crate::library::{Library, LogSource};
+use crate::titles::{self, TitleInFile};
 
 /// What to list.
 #[derive(Debug, Clone, Default)]
@@ -25,12 +25,12 @@ pub struct LsOptions {
     /// Only sessions with something written since then.
     pub since: Option<Time>,
     /// In which order.
-    pub sort: Sort,
+    pub sort: SortOrder,
 }
 
 /// In which order sessions are listed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Sort {
+pub enum SortOrder {
     /// The one written last first.
     #[default]
     Recent,
@@ -60,9 +60,9 @@ impl Listing {
     }
 }
 
-struct Scanned {
+struct ScannedSession {
     row: SessionRow,
-    titled: Titled,
+    title_in_file: TitleInFile,
 }
 
 impl Library {
@@ -79,9 +79,9 @@ impl Library {
             .map(|kind| (kind, 0)),
             ..Listing::default()
         };
-        let sources = self.scope(options, &mut listing);
-        let live = self.store.live();
-        let scanned: Vec<Result<Scanned, crate::Error>> = sources
+        let sources = self.sources_in_scope(options, &mut listing);
+        let live = self.store.live_clients();
+        let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
             .par_iter()
             .map(|source| {
                 let scanned = scan(self, source, &live);
@@ -96,14 +96,14 @@ impl Library {
                 Err(error) => listing.errors.push(error),
             }
         }
-        titles::from_elsewhere(found.iter_mut().map(|scanned| &mut scanned.titled));
-        for Scanned { mut row, titled } in found {
-            row.title = titled.title.text;
-            row.title_source = titled.title.source;
-            if options.cwd.as_ref().is_some_and(|cwd| belongs_to_another(&row, cwd)) {
+        titles::apply_other_summaries(found.iter_mut().map(|scanned| &mut scanned.title_in_file));
+        for ScannedSession { mut row, title_in_file } in found {
+            row.title = title_in_file.title.text;
+            row.title_source = title_in_file.title.source;
+            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&row, cwd)) {
                 continue;
             }
-            if options.since.is_some_and(|since| row.when < since) {
+            if options.since.is_some_and(|since| row.last_time < since) {
                 continue;
             }
             match listing.folded.iter_mut().find(|(kind, _)| *kind == row.kind) {
@@ -113,9 +113,9 @@ impl Library {
         }
         listing.sessions.sort_by(|a, b| {
             let order = match options.sort {
-                Sort::Recent => b.when.cmp(&a.when),
-                Sort::Size => b.bytes.cmp(&a.bytes),
-                Sort::Turns => b.turns.cmp(&a.turns),
+                SortOrder::Recent => b.last_time.cmp(&a.last_time),
+                SortOrder::Size => b.bytes.cmp(&a.bytes),
+                SortOrder::Turns => b.turns.cmp(&a.turns),
             };
             order.then_with(|| a.path.cmp(&b.path))
         });
@@ -124,15 +124,15 @@ impl Library {
 
     /// Returns how many bytes [`Library::ls`] would read.
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
-        self.scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
+        self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
 
-    fn scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<Source> {
+    fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
         if let Some(demo) = &self.demo {
             return self.demo_scope(demo, options, listing);
         }
-        let sessions_in = |dirs: Vec<PathBuf>| -> Vec<Source> {
-            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(Source::from).collect()
+        let sessions_in = |dirs: Vec<PathBuf>| -> Vec<LogSource> {
+            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
         };
         if let Some(cwd) = &options.cwd {
             return sessions_in(self.store.projects_of(cwd));
@@ -153,18 +153,18 @@ impl Library {
         sources
     }
 
-    fn demo_scope(&self, demo: &[Source], options: &LsOptions, listing: &mut Listing) -> Vec<Source> {
+    fn demo_scope(&self, demo: &[LogSource], options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
         if options.projects.is_empty() {
             return demo.to_vec();
         }
         let mut sources = Vec::new();
         for wanted in &options.projects {
-            let in_project = |source: &&Source| {
+            let in_project = |source: &&LogSource| {
                 source.facts().is_ok_and(|(facts, _)| {
                     facts.cwds.first().is_some_and(|cwd| cwd.contains(&*wanted.to_string_lossy()))
                 })
             };
-            let found: Vec<Source> = demo.iter().filter(in_project).cloned().collect();
+            let found: Vec<LogSource> = demo.iter().filter(in_project).cloned().collect();
             if found.is_empty() {
                 listing.missing.push(wanted.to_string_lossy().into_owned());
             }
@@ -175,10 +175,10 @@ impl Library {
 
     /// Finds what a command for many sessions is given: sessions, files, directories, projects. Nothing
     /// given means the project of `cwd`, or without one the whole library.
-    pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<Source>, crate::Error> {
+    pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
-            return Ok(self.scope(&options, &mut Listing::default()));
+            return Ok(self.sources_in_scope(&options, &mut Listing::default()));
         }
         let mut sources = Vec::new();
         for wanted in wanted {
@@ -195,7 +195,7 @@ impl Library {
                 }
                 Err(error) => {
                     let options = LsOptions { projects: vec![wanted.to_owned()], ..LsOptions::default() };
-                    let found = self.scope(&options, &mut Listing::default());
+                    let found = self.sources_in_scope(&options, &mut Listing::default());
                     if found.is_empty() {
                         return Err(error);
                     }
@@ -208,9 +208,9 @@ impl Library {
 
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
     /// any other directory.
-    fn project(&self, wanted: &OsStr) -> Vec<Source> {
-        let in_dirs = |dirs: Vec<PathBuf>| -> Vec<Source> {
-            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(Source::from).collect()
+    fn project(&self, wanted: &OsStr) -> Vec<LogSource> {
+        let in_dirs = |dirs: Vec<PathBuf>| -> Vec<LogSource> {
+            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
         };
         let path = Path::new(wanted);
         if let Ok(real) = path.canonicalize() {
@@ -238,7 +238,7 @@ impl Library {
 
 /// Two directories can have one name here (`/a/b-c` and `/a/b/c`); a session that began in the other
 /// one is not meant.
-fn belongs_to_another(row: &SessionRow, cwd: &Path) -> bool {
+fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
     let Some(theirs) = &row.cwd else { return false };
     let ours = cwd.to_string_lossy();
     *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
@@ -246,21 +246,21 @@ fn belongs_to_another(row: &SessionRow, cwd: &Path) -> bool {
 
 fn scan(
     library: &Library,
-    source: &Source,
-    live: &std::collections::BTreeMap<String, rethread_store::Live>,
-) -> Result<Scanned, crate::Error> {
-    let _turn = source.turn();
+    source: &LogSource,
+    live: &std::collections::BTreeMap<String, rethread_store::LiveClient>,
+) -> Result<ScannedSession, crate::Error> {
+    let _turn = source.lock_if_large();
     let (facts, bytes) = source.facts()?;
     let file = source.file.clone();
     let session = Session::new(facts);
-    let titled = Titled::new(&session.facts, &file);
+    let titled = TitleInFile::new(&session.facts, &file);
     let facts = &session.facts;
     let kind = match kind_of(facts, &file) {
-        SessionKind::Agent if library.store.is_orphan(&file) => SessionKind::Orphan,
+        SessionKind::Agent if library.store.is_orphan_subagent(&file) => SessionKind::Orphan,
         kind => kind,
     };
     let written =
-        facts.span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
+        facts.time_span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
     let beside = library.agents_of(source).len();
     let row = SessionRow {
         r#type: "session",
@@ -272,16 +272,16 @@ fn scan(
         title: String::new(),
         title_source: TitleSource::None,
         first_prompt: facts.first_prompt.clone(),
-        created: facts.span.and_then(|(first, _)| first.to_iso()),
+        created: facts.time_span.and_then(|(first, _)| first.to_iso()),
         modified: written.and_then(Time::to_iso),
         bytes,
-        entries: facts.places.len() as u64,
+        entries: facts.locations.len() as u64,
         messages: facts.messages.len() as u64,
         turns: session.turns() as u64,
         tool_calls: facts.calls.len() as u64,
         tips: session.paths(Client::NEWEST).len() as u64,
         compactions: session.compactions() as u64,
-        subagents: (session.inline_subagents() + beside) as u64,
+        subagents: (session.inline_subagent_count() + beside) as u64,
         models: facts
             .models
             .iter()
@@ -289,12 +289,12 @@ fn scan(
             .filter(|m| m != "<synthetic>" && m != "None")
             .collect(),
         versions: facts.versions.iter().map(|(v, _)| v.to_owned()).collect(),
-        git_branch: facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
+        git_branch: facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
         live: live.contains_key(&file.id),
         defects: session.defects().len() as u64 + facts.defects_omitted,
-        when: written.unwrap_or(Time::NONE),
+        last_time: written.unwrap_or(Time::NONE),
     };
-    Ok(Scanned { row, titled })
+    Ok(ScannedSession { row, title_in_file: titled })
 }
 
 fn millis(time: SystemTime) -> Option<i64> {
@@ -302,12 +302,12 @@ fn millis(time: SystemTime) -> Option<i64> {
 }
 
 fn kind_of(facts: &Facts, file: &SessionFile) -> SessionKind {
-    if facts.places.is_empty() {
+    if facts.locations.is_empty() {
         SessionKind::Empty
     } else if facts.messages.is_empty() {
         let summaries = facts.types.get("summary").copied().unwrap_or(0);
-        if summaries == facts.places.len() as u64 { SessionKind::Summaries } else { SessionKind::Pointer }
-    } else if file.agent || facts.all_sidechain() {
+        if summaries == facts.locations.len() as u64 { SessionKind::Summaries } else { SessionKind::Pointer }
+    } else if file.is_subagent || facts.is_all_sidechain() {
         SessionKind::Agent
     } else if facts.entrypoints.iter().next().is_some_and(|(name, _)| name.starts_with("sdk")) {
         SessionKind::Headless

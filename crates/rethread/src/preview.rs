@@ -5,47 +5,47 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Reader, Resume, Sent, Session, WireMessage, resume};
+use rethread_model::{Client, Reader, Resume, SentMessage, Session, WireMessage, resume};
 use rethread_render::{Preview, PreviewHead};
 
-use crate::library::{Library, Source};
-use crate::session::Loaded;
+use crate::library::{Library, LogSource};
+use crate::session::LoadedSession;
 
 /// How many messages one thread puts into words at a time, and how many are held before they are given
 /// on.
-const AT_ONCE: (usize, usize) = (64, 1024);
+const BATCH_SIZES: (usize, usize) = (64, 1024);
 
 /// What a client would send of a session whose texts are read only where they are sent: a session of any
 /// length is previewed in little memory.
 #[derive(Debug)]
-pub struct Previewed {
-    source: Source,
+pub struct LazyPreview {
+    source: LogSource,
     session: Session,
     client: Client,
     resume: Resume,
     leaf: Option<String>,
-    whole: OnceLock<Vec<u8>>,
+    whole_log: OnceLock<Vec<u8>>,
 }
 
 impl Library {
     /// Tells what a client would send to the API on resume.
-    pub fn preview(&self, source: &Source, client: Client) -> Result<Previewed, crate::Error> {
+    pub fn preview(&self, source: &LogSource, client: Client) -> Result<LazyPreview, crate::Error> {
         let (session, _) = self.read(source)?;
         let resume = resume(&session.facts, client);
         let (source, whole) = (source.clone(), OnceLock::new());
-        let mut previewed = Previewed { source, session, client, resume, leaf: None, whole };
+        let mut previewed = LazyPreview { source, session, client, resume, leaf: None, whole_log: whole };
         if let Some(leaf) = previewed.resume.leaf {
-            let place = previewed.session.facts.place(leaf);
+            let place = previewed.session.facts.location(leaf);
             let range = place.offset..place.offset + u64::from(place.len);
-            previewed.leaf = Some(previewed.with_bytes(range, |reader| reader.uuid(leaf))?);
+            previewed.leaf = Some(previewed.with_reader(range, |reader| reader.uuid(leaf))?);
         }
         Ok(previewed)
     }
 }
 
-impl Previewed {
+impl LazyPreview {
     /// Tells whether the client resumes the session at all.
-    pub fn accepted(&self) -> bool {
+    pub fn is_accepted(&self) -> bool {
         self.resume.refusal.is_none()
     }
 
@@ -56,18 +56,18 @@ impl Previewed {
 
     /// Puts the messages into the words of the API, with `prompt` as the next prompt: `spell` is given a
     /// few at a time, side by side, and `write` what it makes of them, in order.
-    pub fn each<T: Send, E: From<crate::Error>>(
+    pub fn for_each_batch<T: Send, E: From<crate::Error>>(
         &self,
         prompt: &str,
         spell: impl Fn(&[WireMessage<'_>]) -> T + Sync,
         mut write: impl FnMut(T) -> Result<(), E>,
     ) -> Result<(), E> {
-        for held in self.resume.messages.chunks(AT_ONCE.1) {
+        for held in self.resume.messages.chunks(BATCH_SIZES.1) {
             let spelled: Vec<Result<T, crate::Error>> = held
-                .par_chunks(AT_ONCE.0)
+                .par_chunks(BATCH_SIZES.0)
                 .map(|part| {
-                    self.with_bytes(self.range_of(part), |reader| {
-                        spell(&reader.wire_part(&self.resume, part, self.client, prompt))
+                    self.with_reader(self.range_of(part), |reader| {
+                        spell(&reader.wire_messages_for(&self.resume, part, self.client, prompt))
                     })
                 })
                 .collect();
@@ -79,13 +79,13 @@ impl Previewed {
     }
 
     /// Where the entries of some messages stand in the log.
-    fn range_of(&self, messages: &[Sent]) -> Range<u64> {
+    fn range_of(&self, messages: &[SentMessage]) -> Range<u64> {
         let facts = &self.session.facts;
         let parts = || messages.iter().flat_map(|message| &message.parts);
         let nodes = parts().flat_map(|part| part.nodes()).filter(|&node| node < facts.nodes.len());
         let (mut start, mut end, mut needed) = (u64::MAX, 0, 0);
         for node in nodes {
-            let place = facts.place(node);
+            let place = facts.location(node);
             start = start.min(place.offset);
             end = end.max(place.offset + u64::from(place.len));
             needed += u64::from(place.len);
@@ -95,18 +95,18 @@ impl Previewed {
         if span > 4 * needed + (1 << 20) { 0..u64::MAX } else { start.min(end)..end }
     }
 
-    fn with_bytes<T>(
+    fn with_reader<T>(
         &self,
         range: Range<u64>,
         read: impl FnOnce(Reader<'_>) -> T,
     ) -> Result<T, crate::Error> {
-        if let Some(bytes) = self.source.bytes.as_deref().or(self.whole.get()) {
+        if let Some(bytes) = self.source.bytes.as_deref().or(self.whole_log.get()) {
             return Ok(read(Reader::new(&self.session, bytes)));
         }
         let failed = |error: io::Error| self.source.error(error);
         if range.end == u64::MAX {
             let bytes = rethread_store::read_whole(&self.source.file).map_err(failed)?;
-            let bytes = self.whole.get_or_init(|| bytes);
+            let bytes = self.whole_log.get_or_init(|| bytes);
             return Ok(read(Reader::new(&self.session, bytes)));
         }
         let len = range.end.saturating_sub(range.start);
@@ -116,11 +116,11 @@ impl Previewed {
             file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
             file.take(len).read_to_end(&mut bytes).map_err(failed)?;
         }
-        Ok(read(Reader::of_part(&self.session, &bytes, range.start)))
+        Ok(read(Reader::with_partial_bytes(&self.session, &bytes, range.start)))
     }
 }
 
-impl Loaded {
+impl LoadedSession {
     /// Tells what a client would send to the API on resume, with `prompt` as the next prompt.
     pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
         let resume = resume(&self.session.facts, client);
@@ -129,7 +129,7 @@ impl Loaded {
             session: &self.source.file.id,
             client,
             leaf: resume.leaf.map(|leaf| reader.uuid(leaf)),
-            messages: reader.wire(&resume, client, prompt),
+            messages: reader.wire_messages(&resume, client, prompt),
             resume,
         }
     }

@@ -11,11 +11,11 @@ use rethread_render::{FindingRow, RepairRow};
 use rethread_store::{ConfinedPath, Holder, ReplaceError};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 
 /// Where a mended session goes.
 #[derive(Debug, Clone, Default)]
-pub enum RepairTo {
+pub enum RepairDestination {
     /// Beside the old one, as a session of its own.
     #[default]
     New,
@@ -24,7 +24,7 @@ pub enum RepairTo {
     /// To a file.
     File(PathBuf),
     /// Nowhere: only the changes are wanted.
-    Nowhere,
+    DryRun,
 }
 
 /// Why a session could not be repaired.
@@ -36,10 +36,10 @@ pub enum RepairError {
     Read(#[from] crate::Error),
     /// A process has it open, or may have.
     #[error(transparent)]
-    Held(#[from] Holder),
+    InUse(#[from] Holder),
     /// It is no file, so there is no place for the result.
     #[error("there is no place to write the repaired session to")]
-    NoPlace,
+    NoDestination,
     /// The result could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
@@ -61,7 +61,7 @@ pub struct Repaired {
 
 impl Library {
     /// Mends a session. Nothing is written if there is nothing to mend.
-    pub fn repair(&self, source: &Source, to: &RepairTo) -> Result<Repaired, RepairError> {
+    pub fn repair(&self, source: &LogSource, to: &RepairDestination) -> Result<Repaired, RepairError> {
         let again = self.reload(source)?;
         let repair = rethread_edit::repair_from(&again)?;
         let mut row = row_of(source, &repair);
@@ -72,17 +72,17 @@ impl Library {
         let file = source.bytes.is_none();
         let failed = |path: &Path, source: io::Error| RepairError::Write { path: path.to_owned(), source };
         match to {
-            RepairTo::Nowhere => {}
-            RepairTo::File(output) => {
+            RepairDestination::DryRun => {}
+            RepairDestination::File(output) => {
                 rethread_store::write_session(output, &repair.bytes).map_err(|e| failed(output, e))?;
                 row.output = Some(output.to_string_lossy().into_owned());
             }
-            RepairTo::New if file => {
+            RepairDestination::New if file => {
                 let id = uuid::Uuid::new_v4().to_string();
                 let output = path.with_file_name(format!("{id}.jsonl"));
                 // What lies beside it comes first: a session is there when its log is.
                 let beside = ConfinedPath::of_file(&output).with_extension("");
-                rethread_store::copy_beside(&source.file.side(), &beside, self.skips())
+                rethread_store::copy_side_dir(&source.file.confined_side_dir(), &beside, self.skips())
                     .map_err(|e| failed(&output, e))?;
                 rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
                     let _ = std::fs::remove_dir_all(output.with_extension(""));
@@ -91,10 +91,10 @@ impl Library {
                 row.output = Some(output.to_string_lossy().into_owned());
                 row.id = Some(id);
             }
-            RepairTo::InPlace if file => {
+            RepairDestination::InPlace if file => {
                 // A link was resolved when the session was found; this is the path that is checked and written.
                 let holder = || self.store.holder(&source.file);
-                let place = source.file.confined();
+                let place = source.file.confined_path();
                 let before = again()?;
                 let backup = rethread_store::replace_session(&place, &before, &repair.bytes, &holder);
                 let backup = backup.map_err(|error| match error {
@@ -106,7 +106,7 @@ impl Library {
                 row.id = Some(source.file.id.clone());
                 row.backup = Some(backup.to_string_lossy().into_owned());
             }
-            RepairTo::New | RepairTo::InPlace => return Err(RepairError::NoPlace),
+            RepairDestination::New | RepairDestination::InPlace => return Err(RepairError::NoDestination),
         }
         Ok(Repaired { row, changes: repair.changes })
     }
@@ -117,7 +117,7 @@ impl Library {
     /// very long, so they are not kept in between.
     fn reload<'s>(
         &self,
-        source: &'s Source,
+        source: &'s LogSource,
     ) -> Result<impl Fn() -> Result<Cow<'s, [u8]>, crate::Error>, crate::Error> {
         let loaded = self.load(source)?;
         let print = xxh3_128(&loaded.bytes);
@@ -139,7 +139,7 @@ impl Library {
     }
 }
 
-fn row_of(source: &Source, repair: &Repair) -> RepairRow {
+fn row_of(source: &LogSource, repair: &Repair) -> RepairRow {
     let rows = |findings: &[rethread_model::Finding]| -> Vec<FindingRow> {
         findings.iter().map(|finding| FindingRow::new(&source.file.id, finding.clone())).collect()
     };
@@ -150,8 +150,8 @@ fn row_of(source: &Source, repair: &Repair) -> RepairRow {
         output: None,
         id: None,
         backup: None,
-        findings: rows(&repair.found),
-        left: rows(&repair.left),
+        findings: rows(&repair.findings),
+        left: rows(&repair.remaining),
         lines_changed: count(|change| change.before.is_some() && change.after.is_some()),
         lines_dropped: count(|change| change.after.is_none()),
         lines_added: count(|change| change.before.is_none()),

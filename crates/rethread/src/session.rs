@@ -5,23 +5,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Inventory, Item, LogText, Path, Reader, Session, Uid, Usage, one_line};
-use rethread_render::{Continues, InventoryRow, PathRow, Row};
-use rethread_store::{ConfinedPath, NotRegular, SessionFile, Skips};
+use rethread_model::{
+    Client, Inventory, Path, RandomAccessLog, Reader, Session, TranscriptItem, Uid, Usage,
+    collapse_whitespace,
+};
+use rethread_render::{ContinuedFrom, InventoryRow, PathRow, ShowRow};
+use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
 use rustc_hash::FxHashMap;
 
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 
 /// A session with its texts.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedSession {
     /// Where it came from.
-    pub source: Source,
+    pub source: LogSource,
     /// What it is.
     pub session: Session,
     /// Shared as it was read: a slice of its own would be a copy.
     pub(crate) bytes: Arc<Vec<u8>>,
-    pub(crate) agents: Arc<rethread_store::Agents>,
+    pub(crate) agents: Arc<rethread_store::SubagentIndex>,
 }
 
 /// A subagent of a session.
@@ -39,9 +42,9 @@ pub struct Subagent {
 
 /// What came before a session, in another file.
 #[derive(Debug, Clone)]
-pub struct Earlier {
+pub struct EarlierSession {
     /// The session that holds it.
-    pub loaded: Loaded,
+    pub loaded: LoadedSession,
     /// The step that it goes on from.
     pub step: usize,
     /// The number of the message that it goes on from.
@@ -52,12 +55,12 @@ pub struct Earlier {
 const MAX_FILES: usize = 50;
 
 impl Library {
-    /// Returns the paths of a session as [`Loaded::tree`] does, with what they go on from elsewhere.
-    pub fn tree(&self, loaded: &Loaded, client: Client) -> Vec<PathRow> {
+    /// Returns the paths of a session as [`LoadedSession::tree`] does, with what they go on from elsewhere.
+    pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathRow> {
         let mut rows = loaded.tree(client);
         // Paths of one root go on from the same place.
-        let roots = loaded.session.roots();
-        let mut known: FxHashMap<usize, Option<Continues>> = FxHashMap::default();
+        let roots = loaded.session.roots_by_step();
+        let mut known: FxHashMap<usize, Option<ContinuedFrom>> = FxHashMap::default();
         for row in &mut rows {
             let root = roots[row.path.step];
             // A log of many lost roots is broken; looking for each in all files would take long.
@@ -65,8 +68,8 @@ impl Library {
                 continue;
             }
             let found = known.entry(root).or_insert_with(|| {
-                let earlier = self.earlier(loaded, &row.path).pop()?;
-                Some(Continues { session: earlier.loaded.source.file.id, message: earlier.message })
+                let earlier = self.earlier_sessions(loaded, &row.path).pop()?;
+                Some(ContinuedFrom { session: earlier.loaded.source.file.id, message: earlier.message })
             });
             row.continues.clone_from(found);
         }
@@ -77,14 +80,14 @@ impl Library {
     ///
     /// A compaction, or a client that went on in a new file, leaves a root whose parent is elsewhere.
     /// Logs of subagents also begin so; they are not the same conversation and are not followed.
-    pub fn earlier(&self, loaded: &Loaded, path: &Path) -> Vec<Earlier> {
-        let mut found: Vec<Earlier> = Vec::new();
+    pub fn earlier_sessions(&self, loaded: &LoadedSession, path: &Path) -> Vec<EarlierSession> {
+        let mut found: Vec<EarlierSession> = Vec::new();
         let mut visited = vec![loaded.source.file.path.clone()];
-        let mut wanted = loaded.parent_elsewhere(path.step);
+        let mut wanted = loaded.external_parent(path.step);
         while let Some(uid) = wanted.filter(|_| found.len() < MAX_FILES) {
-            let Some(earlier) = self.holder_of(uid, &loaded.source, &visited) else { break };
+            let Some(earlier) = self.session_with_entry(uid, &loaded.source, &visited) else { break };
             visited.push(earlier.loaded.source.file.path.clone());
-            wanted = earlier.loaded.parent_elsewhere(earlier.step);
+            wanted = earlier.loaded.external_parent(earlier.step);
             found.push(earlier);
         }
         found.reverse();
@@ -92,24 +95,30 @@ impl Library {
     }
 
     /// Finds the session of the same project that holds an entry.
-    fn holder_of(&self, uid: Uid, source: &Source, visited: &[PathBuf]) -> Option<Earlier> {
+    fn session_with_entry(
+        &self,
+        uid: Uid,
+        source: &LogSource,
+        visited: &[PathBuf],
+    ) -> Option<EarlierSession> {
         let dir = source.file.path.parent().filter(|_| source.bytes.is_none())?;
         let files = self.store.sessions_in(dir, false);
         let holds = |file: &&rethread_store::SessionFile| {
             !visited.contains(&file.path)
-                && rethread_store::uuids_in(file, &|found| found == uid).is_ok_and(|found| !found.is_empty())
+                && rethread_store::find_uuids(file, &|found| found == uid)
+                    .is_ok_and(|found| !found.is_empty())
         };
         let file = files.par_iter().find_first(holds)?;
         let loaded = self.load(&file.clone().into()).ok()?;
         let node = loaded.session.facts.node_of(uid)?;
         let step = loaded.session.tree.step(node)?;
         let message = loaded.session.facts.nodes[node].message().map(|m| m + 1);
-        Some(Earlier { loaded, step, message })
+        Some(EarlierSession { loaded, step, message })
     }
 
     /// Counts what is in a session.
-    pub fn info(&self, source: &Source) -> Result<InventoryRow, crate::Error> {
-        let _turn = source.turn();
+    pub fn info(&self, source: &LogSource) -> Result<InventoryRow, crate::Error> {
+        let _turn = source.lock_if_large();
         let (session, bytes) = self.read(source)?;
         let mut inventory = Inventory::new(&session, bytes);
         inventory.subagents += self.agents_of(source).len() as u64;
@@ -151,16 +160,16 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
     total
 }
 
-impl Loaded {
+impl LoadedSession {
     /// Returns the id that the way to a step goes on from, if it is not in this file.
-    fn parent_elsewhere(&self, step: usize) -> Option<Uid> {
-        self.root_elsewhere(*self.session.tree.path_to(step).first()?)
+    fn external_parent(&self, step: usize) -> Option<Uid> {
+        self.external_root_parent(*self.session.tree.path_to(step).first()?)
     }
 
     /// Returns the id that a root goes on from, if it is not in this file.
-    pub(crate) fn root_elsewhere(&self, root: usize) -> Option<Uid> {
+    pub(crate) fn external_root_parent(&self, root: usize) -> Option<Uid> {
         let uid = self.session.parent_of_root(root)?;
-        (!self.source.file.agent && self.session.facts.node_of(uid).is_none()).then_some(uid)
+        (!self.source.file.is_subagent && self.session.facts.node_of(uid).is_none()).then_some(uid)
     }
 
     /// Returns a reader over its texts.
@@ -176,8 +185,8 @@ impl Loaded {
     }
 
     /// Returns what is read on a path, as `show --json` prints it.
-    pub fn show(&self, path: &Path) -> Vec<Row<'_>> {
-        self.reader().items(path.step).iter().map(Row::from).collect()
+    pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
+        self.reader().items(path.step).iter().map(ShowRow::from).collect()
     }
 
     /// Returns its subagents, each with the call that started it where that is known.
@@ -189,10 +198,11 @@ impl Loaded {
             .map(|inline| Subagent { call: inline.call, path: None, file: None, root: Some(inline.root) })
             .collect();
         if self.source.bytes.is_none() {
-            let files = self.agents.of(&self.source.file);
-            let calls = if files.is_empty() { Calls::default() } else { Calls::new(&self.session) };
+            let files = self.agents.logs_of(&self.source.file);
+            let calls =
+                if files.is_empty() { SubagentCalls::default() } else { SubagentCalls::new(&self.session) };
             for file in files {
-                let call = calls.that_started(&Started::new(&file, self.agents.skips()));
+                let call = calls.starting_call(&SubagentMeta::new(&file, self.agents.skips()));
                 found.push(Subagent { call, path: Some(file.path.clone()), file: Some(file), root: None });
             }
         }
@@ -220,29 +230,29 @@ impl Loaded {
         let line = text.lines().find(|line| line.contains(RESULTS))?;
         let start = line.rfind(RESULTS)?;
         let name = line[start + RESULTS.len()..].trim_start_matches(['/', '\\']);
-        let name: String = name.chars().take_while(|&c| is_plain(c)).collect();
+        let name: String = name.chars().take_while(|&c| is_file_name_char(c)).collect();
         let name = name.trim_end_matches('.');
         if name.is_empty() || name.starts_with('.') {
             return None;
         }
-        let named = last_name(&line[..start]);
+        let named = safe_file_name(&line[..start]);
         let read = |dir: ConfinedPath| {
             let file = dir.join(name);
             // What is not wanted is not read from another directory either.
             (file.is_file() && !wanted(&file.path()))
                 .then_some(None)
-                .or_else(|| self.read_beside(&file).map(Some))
+                .or_else(|| self.read_sidecar(&file).map(Some))
         };
         let bytes = self.result_dirs_of(named).into_iter().find_map(read)??;
         Some(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
     /// Reads a file beside the log. What is not a regular file, or is reached through a link, is noted as skipped.
-    fn read_beside(&self, file: &ConfinedPath) -> Option<Vec<u8>> {
+    fn read_sidecar(&self, file: &ConfinedPath) -> Option<Vec<u8>> {
         file.read()
             .inspect_err(|error| {
-                if let Some(reason) = NotRegular::of(error) {
-                    self.agents.skips().note(file.path(), reason);
+                if let Some(reason) = PathRejection::from_io_error(error) {
+                    self.agents.skips().record(file.path(), reason);
                 }
             })
             .ok()
@@ -252,7 +262,7 @@ impl Loaded {
     /// is. A copy of a session still names the directory of the original, and a subagent that of its session.
     fn result_dirs_of(&self, named: Option<&str>) -> Vec<ConfinedPath> {
         let file = &self.source.file;
-        let mut dirs = vec![file.side().join(RESULTS)];
+        let mut dirs = vec![file.confined_side_dir().join(RESULTS)];
         dirs.extend(
             named.map(|named| ConfinedPath::new(&file.base, self.project().join(named).join(RESULTS))),
         );
@@ -261,7 +271,7 @@ impl Loaded {
 
     /// Returns the project's directory, below the directory that may be reached through links.
     fn project(&self) -> PathBuf {
-        let below = self.source.file.confined().below().to_owned();
+        let below = self.source.file.confined_path().relative().to_owned();
         // A subagent's log lies in the directory of its session.
         let names: Vec<&OsStr> = below.iter().collect();
         let side = names.windows(2).position(|pair| pair[1] == "subagents");
@@ -283,7 +293,7 @@ impl Loaded {
     }
 }
 
-impl LogText for Loaded {
+impl RandomAccessLog for LoadedSession {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
         let start = usize::try_from(offset).map_err(std::io::Error::other)?;
         let found = start.checked_add(bytes.len()).and_then(|end| self.bytes.get(start..end));
@@ -291,7 +301,7 @@ impl LogText for Loaded {
         Ok(())
     }
 
-    fn is_same(&self, _: u32, _: &[u8]) -> bool {
+    fn is_unchanged(&self, _: u32, _: &[u8]) -> bool {
         true
     }
 }
@@ -306,17 +316,17 @@ pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> Pa
         status: if path.active { "active" } else { "abandoned" },
         tip: reader.uuid(path.tip),
         tip_message: number(path.tip),
-        tip_line: facts.place(path.tip).line,
-        inner: path.inner,
+        tip_line: facts.location(path.tip).line,
+        inner: path.resumes_before_end,
         main: path.main,
         resumes_at: path.resumes_at.map(|node| reader.uuid(node)),
-        resumes_line: path.resumes_at.map(|node| facts.place(node).line),
+        resumes_line: path.resumes_at.map(|node| facts.location(node).line),
         fork_point: path.fork_point.map(|node| reader.uuid(node)),
         fork_message: path.fork_point.and_then(number),
         messages: path.messages,
         turns: path.turns,
         compactions: path.compactions,
-        last_prompt: path.last_prompt.map(|node| one_line(&reader.words(node))),
+        last_prompt: path.last_prompt.map(|node| collapse_whitespace(&reader.prompt_words(node))),
         time: path.time.to_iso(),
         continues: None,
         path,
@@ -324,30 +334,30 @@ pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> Pa
 }
 
 /// Returns the name of the directory that a path leads through before it names the one of large results.
-pub(crate) fn directory_before(entry: &[u8], at: usize) -> Option<String> {
+pub(crate) fn parent_dir_name(entry: &[u8], at: usize) -> Option<String> {
     let before = String::from_utf8_lossy(&entry[at.saturating_sub(100)..at]);
-    last_name(&before).map(str::to_owned)
+    safe_file_name(&before).map(str::to_owned)
 }
 
 /// What a clone left out, kept beside it.
 #[derive(Debug, Clone)]
 pub struct RemovedLog {
     /// The entries that were left out, as a log.
-    pub loaded: Loaded,
+    pub loaded: LoadedSession,
     /// The numbers that its messages have in the source.
     numbers: Vec<Option<usize>>,
 }
 
 impl RemovedLog {
     /// Returns everything in it, in the order of the source, with the source's numbers.
-    pub fn items(&self) -> Vec<Item<'_>> {
+    pub fn items(&self) -> Vec<TranscriptItem<'_>> {
         let number = |n: usize| n.checked_sub(1).and_then(|at| self.numbers.get(at).copied().flatten());
-        let mut items = self.loaded.reader().side_items(None);
+        let mut items = self.loaded.reader().subagent_items(None);
         for item in &mut items {
-            if let Item::Message(message) = item {
+            if let TranscriptItem::Message(message) = item {
                 message.n = number(message.n).unwrap_or(message.n);
                 for block in &mut message.blocks {
-                    block.partner = block.partner.and_then(number);
+                    block.partner_message = block.partner_message.and_then(number);
                 }
             }
         }
@@ -355,27 +365,27 @@ impl RemovedLog {
     }
 }
 
-impl Loaded {
+impl LoadedSession {
     /// Reads what this session left out, if it is a clone that kept it.
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
-        let kept = self.source.file.side().join(REMOVED);
+        let kept = self.source.file.confined_side_dir().join(REMOVED);
         if self.source.bytes.is_some() {
             return Ok(None);
         }
-        let Some(file) = self.read_beside(&kept) else { return Ok(None) };
-        let lines: Vec<rethread_edit::Removed> =
-            file.split(|&b| b == b'\n').filter_map(rethread_edit::Removed::from_line).collect();
+        let Some(file) = self.read_sidecar(&kept) else { return Ok(None) };
+        let lines: Vec<rethread_edit::RemovedEntry> =
+            file.split(|&b| b == b'\n').filter_map(rethread_edit::RemovedEntry::from_line).collect();
         let mut log = Vec::new();
         for line in &lines {
             log.extend_from_slice(&line.entry);
             log.push(b'\n');
         }
-        let mut source = Source::from_bytes(&self.source.file.id, &self.source.file.path, &[]);
+        let mut source = LogSource::from_bytes(&self.source.file.id, &self.source.file.path, &[]);
         source.bytes = Some(Arc::new(log));
         let bytes = source.bytes.clone().unwrap_or_default();
         let session = Session::read(&bytes);
         let number = |message: &rethread_model::Message| {
-            let entry = session.facts.nodes[message.first as usize].entry as usize;
+            let entry = session.facts.nodes[message.first_node as usize].entry as usize;
             lines.get(entry - 1).and_then(|line| line.message)
         };
         let numbers = session.facts.messages.iter().map(number).collect();
@@ -389,24 +399,24 @@ pub(crate) const RESULTS: &str = "tool-results";
 /// The file beside a clone with what it left out.
 pub(crate) const REMOVED: &str = "removed.jsonl";
 
-fn is_plain(c: char) -> bool {
+fn is_file_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
 /// Returns the last name of a path, if it is one that leads nowhere else.
-fn last_name(path: &str) -> Option<&str> {
+fn safe_file_name(path: &str) -> Option<&str> {
     let name = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next()?;
-    (!name.is_empty() && name.chars().all(is_plain) && !name.starts_with('.')).then_some(name)
+    (!name.is_empty() && name.chars().all(is_file_name_char) && !name.starts_with('.')).then_some(name)
 }
 
 /// The calls of a log, by what subagents know of the call that started them.
 #[derive(Default)]
-pub(crate) struct Calls<'s> {
+pub(crate) struct SubagentCalls<'s> {
     pub(crate) by_agent: FxHashMap<&'s str, usize>,
     pub(crate) by_id: FxHashMap<&'s str, usize>,
 }
 
-impl<'s> Calls<'s> {
+impl<'s> SubagentCalls<'s> {
     pub(crate) fn new(session: &'s Session) -> Self {
         let facts = &session.facts;
         let calls = || facts.calls.iter().enumerate().rev();
@@ -417,14 +427,14 @@ impl<'s> Calls<'s> {
     }
 
     /// Finds the call that started a subagent: its result names the agent, or the agent names it.
-    pub(crate) fn that_started(&self, agent: &Started) -> Option<usize> {
+    pub(crate) fn starting_call(&self, agent: &SubagentMeta) -> Option<usize> {
         let named = self.by_agent.get(agent.id.as_str());
         named.or_else(|| self.by_id.get(agent.call_id.as_deref()?)).copied()
     }
 }
 
 /// What is known of a subagent that has a log of its own.
-pub(crate) struct Started {
+pub(crate) struct SubagentMeta {
     pub(crate) id: String,
     /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
     pub(crate) call_id: Option<String>,
@@ -432,17 +442,17 @@ pub(crate) struct Started {
     pub(crate) parent: Option<String>,
 }
 
-impl Started {
-    pub(crate) fn new(log: &SessionFile, skips: &Skips) -> Self {
+impl SubagentMeta {
+    pub(crate) fn new(log: &SessionFile, skips: &SkippedPaths) -> Self {
         const MAX_BYTES: u64 = 1 << 20;
         let name = log.path.file_stem().unwrap_or_default().to_string_lossy();
-        let file = log.confined().with_extension("meta.json");
-        let meta = match file.size() {
+        let file = log.confined_path().with_extension("meta.json");
+        let meta = match file.stat() {
             Ok((bytes, _)) if bytes < MAX_BYTES => file.read().unwrap_or_default(),
             Ok(_) => Vec::new(),
             Err(error) => {
-                if let Some(reason) = NotRegular::of(&error) {
-                    skips.note(file.path(), reason);
+                if let Some(reason) = PathRejection::from_io_error(&error) {
+                    skips.record(file.path(), reason);
                 }
                 Vec::new()
             }

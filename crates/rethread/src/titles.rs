@@ -5,28 +5,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
-use rethread_store::{SessionFile, contains, read_facts, uuids_in};
+use rethread_store::{SessionFile, find_uuids, log_contains, read_facts};
 use rustc_hash::FxHashMap;
 
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 
 /// What a session is called, as far as its own file tells.
 #[derive(Debug, Clone)]
-pub(crate) struct Titled {
+pub(crate) struct TitleInFile {
     file: SessionFile,
     pub(crate) title: Title,
     /// What the file says of other sessions.
     summaries: Vec<(Uid, String)>,
     /// A summary in another file would be a better title.
-    open: bool,
+    accepts_summary: bool,
 }
 
-impl Titled {
+impl TitleInFile {
     /// Takes the title that a log has itself.
     pub(crate) fn new(facts: &Facts, file: &SessionFile) -> Self {
         let title = title(facts, None);
-        let open = title.source >= TitleSource::FirstPrompt && !facts.places.is_empty();
-        Self { file: file.clone(), title, summaries: facts.summaries.clone(), open }
+        let open = title.source >= TitleSource::FirstPrompt && !facts.locations.is_empty();
+        Self { file: file.clone(), title, summaries: facts.summaries.clone(), accepts_summary: open }
     }
 
     fn dir(&self) -> PathBuf {
@@ -35,14 +35,17 @@ impl Titled {
 }
 
 /// The summaries in the logs of each project directory that was asked for.
-pub(crate) type Summaries = Mutex<FxHashMap<PathBuf, Arc<FxHashMap<Uid, String>>>>;
+pub(crate) type SummaryCache = Mutex<FxHashMap<PathBuf, Arc<FxHashMap<Uid, String>>>>;
 
 impl Library {
     /// Finds the title of a session; clients before 2.1 wrote some into other files of the project.
-    pub fn title(&self, source: &Source, facts: &Facts) -> Title {
-        let own = Titled::new(facts, &source.file);
+    pub fn title(&self, source: &LogSource, facts: &Facts) -> Title {
+        let own = TitleInFile::new(facts, &source.file);
         let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
-        if !own.open || source.bytes.is_some() || !facts.versions.iter().any(|(version, _)| is_old(version)) {
+        if !own.accepts_summary
+            || source.bytes.is_some()
+            || !facts.versions.iter().any(|(version, _)| is_old(version))
+        {
             return own.title;
         }
         let summaries = self.summaries_in(&own.dir());
@@ -59,7 +62,7 @@ impl Library {
         }
         let mut found = FxHashMap::default();
         for file in self.store.sessions_in(dir, false) {
-            if contains(&file, SUMMARY).unwrap_or(false)
+            if log_contains(&file, SUMMARY).unwrap_or(false)
                 && let Ok((facts, _)) = read_facts(&file)
             {
                 found.extend(facts.summaries);
@@ -76,8 +79,8 @@ const SUMMARY: &[u8] = b"\"type\":\"summary\"";
 
 /// Summaries of old clients lie in other files than the sessions that they are about. Those that
 /// found no entry in their own file are looked for in the sessions of the project without a title.
-pub(crate) fn from_elsewhere<'t>(titled: impl Iterator<Item = &'t mut Titled>) {
-    let mut titled: Vec<&mut Titled> = titled.collect();
+pub(crate) fn apply_other_summaries<'t>(titled: impl Iterator<Item = &'t mut TitleInFile>) {
+    let mut titled: Vec<&mut TitleInFile> = titled.collect();
     let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, String>> = FxHashMap::default();
     for titled in titled.iter_mut().filter(|titled| !titled.summaries.is_empty()) {
         by_dir.entry(titled.dir()).or_default().extend(std::mem::take(&mut titled.summaries));
@@ -85,9 +88,9 @@ pub(crate) fn from_elsewhere<'t>(titled: impl Iterator<Item = &'t mut Titled>) {
     if by_dir.is_empty() {
         return;
     }
-    titled.par_iter_mut().filter(|titled| titled.open).for_each(|titled| {
+    titled.par_iter_mut().filter(|titled| titled.accepts_summary).for_each(|titled| {
         let Some(summaries) = by_dir.get(&titled.dir()) else { return };
-        let here = uuids_in(&titled.file, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
+        let here = find_uuids(&titled.file, &|uid| summaries.contains_key(&uid)).unwrap_or_default();
         if let Some(text) = here.last().and_then(|uid| summaries.get(uid)) {
             let text = heading(text);
             if !text.is_empty() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use rethread::{ExportOptions, Format, Library};
-use rethread_testkit::{Home, Log, shapes};
+use rethread_testkit::{Home, LogBuilder, shapes};
 use serde_json::json;
 
 const FORMATS: [Format; 3] = [Format::Md, Format::Html, Format::Json];
@@ -33,7 +33,7 @@ fn documents(home: &Home, format: Format) -> BTreeMap<String, String> {
     found
 }
 
-fn home_of(log: &Log) -> Home {
+fn home_of(log: &LogBuilder) -> Home {
     let home = Home::default();
     home.add("/home/user/app", log);
     home
@@ -90,7 +90,7 @@ fn documents_of_a_comb_begin_at_their_forks_and_link_to_their_beginnings() {
 
 #[test]
 fn eight_paths_are_always_written_in_full() {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt(&"A long beginning. ".repeat(60_000));
     let fork = log.answer("Choose.");
     for i in 0..8 {
@@ -123,7 +123,7 @@ fn results_of_a_reused_call_id_are_each_written_once_in_order() {
 
 /// A session in which every one of `n` calls names the same large result and the same subagent.
 fn shared_sidecars(home: &Home, n: u32) {
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     let session = log.session();
     log.prompt("Begin, please.");
     for i in 0..n {
@@ -135,13 +135,13 @@ fn shared_sidecars(home: &Home, n: u32) {
             "<persisted-output>\nOutput too large (2 MB). Full output saved to: /home/user/.claude/projects/-home-user-app/{session}/tool-results/big.txt\n\nPreview {i}\n</persisted-output>"
         );
         log.result_with(
-            &rethread_testkit::Call { id: "call_0".into(), mark },
+            &rethread_testkit::PendingCall { id: "call_0".into(), uuid: mark },
             &json!(stub),
             &json!({ "agentId": "a1", "status": "completed" }),
         );
     }
     home.add("/home/user/app", &log);
-    let mut agent = Log::new(1);
+    let mut agent = LogBuilder::new(1);
     agent.sidechain(Some("a1"));
     agent.prompt("Look into it.");
     agent.answer("The words of the subagent.");

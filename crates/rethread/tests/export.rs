@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rethread::{Client, ExportError, ExportOptions, Exported, Format, Item, Library, PathChoice, Source};
-use rethread_testkit::{Home, Log, hostile, shared};
+use rethread::{
+    Client, ExportError, ExportOptions, Exported, Format, Library, LogSource, PathChoice, TranscriptItem,
+};
+use rethread_testkit::{Home, LogBuilder, hostile, shared};
 use serde_json::{Value, json};
 
 fn export(home: &Home, out: &Path, options: &ExportOptions) -> Result<Exported, ExportError> {
@@ -128,12 +130,12 @@ fn abandoned_branches_can_begin_at_their_forks() {
 
 /// A session and what the ways to go on leave of it.
 fn copies(home: &Home) {
-    let session = |log: &Log, number: u32| {
-        let other = Log::new(number).session();
+    let session = |log: &LogBuilder, number: u32| {
+        let other = LogBuilder::new(number).session();
         let text = String::from_utf8(log.bytes()).expect("text").replace(&log.session(), &other);
         home.write(&format!("projects/-home-user-app/{other}.jsonl"), text.as_bytes());
     };
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     log.prompt("Grüße, \"one\"");
     let call = log.call("Bash", &json!({ "command": "ls", "description": "List" }));
     log.result(&call, "a\nb");
@@ -158,7 +160,7 @@ fn copies(home: &Home) {
                 entry[key] = json!(uuid.replace("00000001-", "0000beef-"));
             }
         }
-        entry["sessionId"] = json!(Log::new(3).session());
+        entry["sessionId"] = json!(LogBuilder::new(3).session());
         if i + 1 == lines.len() {
             entry["timestamp"] = json!("2026-02-02T00:00:00.000Z");
         }
@@ -169,13 +171,13 @@ fn copies(home: &Home) {
             .collect();
         fork += &format!("{ascii}\n");
     }
-    home.write(&format!("projects/-home-user-app/{}.jsonl", Log::new(3).session()), fork.as_bytes());
+    home.write(&format!("projects/-home-user-app/{}.jsonl", LogBuilder::new(3).session()), fork.as_bytes());
     // Resumed and gone on with.
     let mut longer = log.clone();
     longer.answer("three");
     session(&longer, 4);
     // Another conversation with the same words at another time.
-    let mut other = Log::new(5);
+    let mut other = LogBuilder::new(5);
     other.wait(9).prompt("Grüße, \"one\"");
     home.add("/home/user/app", &other);
 }
@@ -214,10 +216,10 @@ fn copies_are_seen_through() {
 #[test]
 fn a_conversation_that_goes_on_in_another_file_is_one_document() {
     let home = Home::default();
-    let mut first = Log::new(1);
+    let mut first = LogBuilder::new(1);
     first.prompt("begun in the first file");
     let last = first.answer("yes");
-    let mut second = Log::new(2);
+    let mut second = LogBuilder::new(2);
     second.back_to(&last).wait(60).prompt("and gone on with in the second");
     second.answer("indeed");
     home.add("/home/user/app", &first);
@@ -385,14 +387,14 @@ fn a_picture_that_was_lost_is_written_again_and_one_that_nobody_shows_goes() {
     fs::remove_file(out.path().join(&picture)).expect("removed");
     assert_eq!(export(&home, out.path(), &options).expect("exported").written, 1);
     assert!(out.path().join(&picture).exists());
-    let without = ExportOptions { pictures: false, ..options };
+    let without = ExportOptions { images: false, ..options };
     export(&home, out.path(), &without).expect("exported");
     assert!(!out.path().join(&picture).exists());
 }
 
 /// A session with a subagent and a large result beside it, and a copy of it that went on.
-fn copied_with_what_lies_beside(home: &Home) {
-    let mut log = Log::new(1);
+fn add_copy_with_sidecars(home: &Home) {
+    let mut log = LogBuilder::new(1);
     log.prompt("Begin.");
     let task = log.call("Task", &json!({ "description": "Look", "prompt": "Look around." }));
     let stub =
@@ -400,19 +402,19 @@ fn copied_with_what_lies_beside(home: &Home) {
     log.result_with(&task, &json!(stub), &json!({ "agentId": "abc" }));
     log.answer("Done.");
     home.add("/home/user/app", &log);
-    let mut agent = Log::new(7);
+    let mut agent = LogBuilder::new(7);
     agent.sidechain(Some("abc"));
     agent.prompt("Look around.");
     agent.answer("words of the subagent");
     let side = format!("projects/-home-user-app/{}", log.session());
     home.write(&format!("{side}/subagents/agent-abc.jsonl"), &agent.bytes());
-    let mut orphan = Log::new(8);
+    let mut orphan = LogBuilder::new(8);
     orphan.sidechain(Some("lost"));
     orphan.prompt("Who called?");
     home.write(&format!("{side}/subagents/agent-lost.jsonl"), &orphan.bytes());
     home.write(&format!("{side}/tool-results/r1.txt"), b"the whole of the result");
     log.prompt("Go on.");
-    let other = Log::new(2).session();
+    let other = LogBuilder::new(2).session();
     let text = String::from_utf8(log.bytes()).expect("text");
     let text =
         text.replace(&format!("\"sessionId\":\"{}\"", log.session()), &format!("\"sessionId\":\"{other}\""));
@@ -422,7 +424,7 @@ fn copied_with_what_lies_beside(home: &Home) {
 #[test]
 fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
     let home = Home::default();
-    copied_with_what_lies_beside(&home);
+    add_copy_with_sidecars(&home);
     for format in [Format::Md, Format::Html, Format::Json] {
         let out = tempfile::tempdir().expect("a directory");
         let options = ExportOptions { format, ..ExportOptions::default() };
@@ -461,7 +463,7 @@ fn data_leaves_out_what_is_asked_for() {
     home.add("/home/user/app", &hostile::varied(2));
     let out = tempfile::tempdir().expect("a directory");
     let options =
-        ExportOptions { format: Format::Json, thinking: false, pictures: false, ..ExportOptions::default() };
+        ExportOptions { format: Format::Json, thinking: false, images: false, ..ExportOptions::default() };
     export(&home, out.path(), &options).expect("exported");
     let text = text(out.path(), "transcript_00000002-0000-4000-8000-000000000000.json");
     assert!(!text.contains("call site") && !text.contains(hostile::PIXEL));
@@ -500,7 +502,7 @@ fn a_run_that_was_killed_can_be_run_again() {
     claimed["files"]["../outside.md"] = json!({ "source": "x", "stem": "x" });
     fs::write(&note, claimed.to_string()).expect("written");
     let refused = export(&home, out.path(), &ExportOptions::default());
-    assert!(matches!(refused, Err(ExportError::BrokenNote { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(ExportError::BrokenManifest { .. })), "{refused:?}");
 }
 
 #[test]
@@ -514,7 +516,7 @@ fn paths_can_be_chosen_and_things_left_out() {
         let names: Vec<String> = names(out.path()).iter().map(|n| short(n)).collect();
         (names.join(" "), exported.errors.len())
     };
-    let active = ExportOptions { paths: PathChoice::Active, pictures: false, ..ExportOptions::default() };
+    let active = ExportOptions { paths: PathChoice::Active, images: false, ..ExportOptions::default() };
     let (names, errors) = written(active);
     assert_eq!(
         (&*names, errors),
@@ -532,7 +534,7 @@ fn paths_can_be_chosen_and_things_left_out() {
 /// Asserts that a document has nothing but what a document consists of, and no headings but its own.
 #[track_caller]
 fn assert_inert(markdown: &str) {
-    let seen = rethread_testkit::markdown::look_at(markdown);
+    let seen = rethread_testkit::markdown::parse_markdown(markdown);
     assert_eq!(seen.unexpected, [] as [String; 0]);
     let ours = seen.headings.iter().filter(|heading| heading.level <= 3);
     let (messages, others): (Vec<_>, Vec<_>) = ours.partition(|heading| heading.text.contains(" · #"));
@@ -587,7 +589,7 @@ fn a_log_with_defects_is_exported_with_a_note_of_them() {
     home.write("projects/-home-user-app/empty.jsonl", b"");
     let out = tempfile::tempdir().expect("a directory");
     let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
-    assert_eq!((exported.errors.len(), exported.silent), (0, 1));
+    assert_eq!((exported.errors.len(), exported.empty_sessions), (0, 1));
     let text = text(out.path(), &names(out.path())[3]);
     assert!(text.contains("The log has defects; what could be read is here"));
     assert!(text.contains("- line 21: "), "{text}");
@@ -595,37 +597,37 @@ fn a_log_with_defects_is_exported_with_a_note_of_them() {
 
 /// What was said in an item: by whom, when, each block. Of a message of the model the time is that of
 /// its first entry on the path, so it does not count.
-fn said(role: &str, time: Option<&str>, blocks: &[Value]) -> Vec<String> {
+fn block_keys(role: &str, time: Option<&str>, blocks: &[Value]) -> Vec<String> {
     let time = if role == "user" { time.unwrap_or("") } else { "" };
     blocks.iter().map(|block| format!("{role} {time} {block}")).collect()
 }
 
 /// What is no part of the conversation: placeholders and hidden notes.
-fn shown(row: &Value) -> bool {
+fn is_conversation_row(row: &Value) -> bool {
     row["type"] == "message" && row["model"] != "<synthetic>"
 }
 
-fn sets_of(path: &Path) -> BTreeSet<String> {
+fn block_key_set(path: &Path) -> BTreeSet<String> {
     let document: Value = serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON");
     assert_eq!((&document["type"], &document["version"]), (&json!("transcript"), &json!(1)));
     let rows = document["items"].as_array().expect("items");
     let of_row = |row: &Value| {
         let blocks = row["blocks"].as_array().expect("blocks");
-        said(row["role"].as_str().expect("a role"), row["time"].as_str(), blocks)
+        block_keys(row["role"].as_str().expect("a role"), row["time"].as_str(), blocks)
     };
-    rows.iter().filter(|row| shown(row)).flat_map(of_row).collect()
+    rows.iter().filter(|row| is_conversation_row(row)).flat_map(of_row).collect()
 }
 
 #[test]
 fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     let Some(corpus) = shared("corpus") else { return };
     let library = Library::open(Vec::new());
-    let mut sources: Vec<Source> = library.find(&corpus.to_string_lossy()).expect("found");
+    let mut sources: Vec<LogSource> = library.find(&corpus.to_string_lossy()).expect("found");
     sources.retain(|source| !source.file.path.ends_with("expected.jsonl"));
     let n_sessions = sources.len();
     let out = tempfile::tempdir().expect("a directory");
     let write = |format: Format| {
-        let dir = out.path().join(format.ending());
+        let dir = out.path().join(format.extension());
         let options = ExportOptions { format, ..ExportOptions::default() };
         let exported = library.export(sources.clone(), &dir, &options, &|_| {}).expect("exported");
         assert_eq!(exported.errors.len(), 0, "{:?}", exported.errors);
@@ -634,9 +636,9 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     let exported = write(Format::Json);
     let documents: Vec<PathBuf> =
         exported.transcripts.iter().filter_map(|r| r.file.as_ref()).map(PathBuf::from).collect();
-    let sets: Vec<BTreeSet<String>> = documents.iter().map(|path| sets_of(path)).collect();
+    let sets: Vec<BTreeSet<String>> = documents.iter().map(|path| block_key_set(path)).collect();
     let beside: Vec<BTreeSet<String>> =
-        exported.subagents.iter().map(|row| sets_of(Path::new(&row.file))).collect();
+        exported.subagents.iter().map(|row| block_key_set(Path::new(&row.file))).collect();
 
     // Nothing is lost: every block that an independent reading finds stands in some document.
     let all: HashSet<&str> = sets.iter().chain(&beside).flatten().map(|s| strip_time(s)).collect();
@@ -644,7 +646,7 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     for source in &sources {
         for block in blocks_in(&source.file.path) {
             n_blocks += 1;
-            if !all.contains(&*block) && !grown(&block, &all) {
+            if !all.contains(&*block) && !is_partial_text(&block, &all) {
                 missing.push(format!("{}: {}", source.file.path.display(), block.len()));
             }
         }
@@ -669,12 +671,12 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
         let loaded = library.load(source).expect("readable");
         for path in loaded.tree(Client::NEWEST) {
             let items = loaded.reader().items(path.path.step);
-            let of_item = |item: &Item<'_>| {
-                let row = serde_json::to_value(rethread::Row::from(item)).expect("JSON");
-                if !shown(&row) || matches!(item, Item::Message(m) if m.meta) {
+            let of_item = |item: &TranscriptItem<'_>| {
+                let row = serde_json::to_value(rethread::ShowRow::from(item)).expect("JSON");
+                if !is_conversation_row(&row) || matches!(item, TranscriptItem::Message(m) if m.meta) {
                     return Vec::new();
                 }
-                said(
+                block_keys(
                     row["role"].as_str().expect("a role"),
                     row["time"].as_str(),
                     row["blocks"].as_array().expect("blocks"),
@@ -693,8 +695,8 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     // As many in Markdown and in HTML.
     for format in [Format::Md, Format::Html] {
         write(format);
-        let dir = out.path().join(format.ending());
-        let ending = format!(".{}", format.ending());
+        let dir = out.path().join(format.extension());
+        let ending = format!(".{}", format.extension());
         let n = names(&dir).iter().filter(|n| n.starts_with("transcript_") && n.ends_with(&ending)).count();
         assert_eq!(n, documents.len(), "{format:?}");
     }
@@ -711,7 +713,7 @@ fn strip_time(said: &str) -> &str {
 }
 
 /// A text that was written while it grew is in the log more than once; the whole one is shown.
-fn grown(block: &str, all: &HashSet<&str>) -> bool {
+fn is_partial_text(block: &str, all: &HashSet<&str>) -> bool {
     let text = |block: &str| -> Option<String> {
         let value: Value = serde_json::from_str(block).ok()?;
         Some(value["text"].as_str()?.to_owned())

@@ -6,8 +6,8 @@
 
 use std::fs;
 
-use rethread::{ExportOptions, Format, Library, RepairTo};
-use rethread_testkit::{Call, Home, Log};
+use rethread::{ExportOptions, Format, Library, RepairDestination};
+use rethread_testkit::{Home, LogBuilder, PendingCall};
 use serde_json::json;
 
 /// The length of the line: above what the allocator keeps for later.
@@ -29,12 +29,12 @@ fn growth(run: impl FnOnce()) -> Option<usize> {
 }
 
 /// Sessions with one very long line, by what the line is.
-fn sessions() -> Vec<(&'static str, Log)> {
+fn sessions() -> Vec<(&'static str, LogBuilder)> {
     let plain = "The quick brown fox jumps over the lazy dog. ".repeat(LONG / 45);
     let escaped = "a\n\"b\"\t\\c ".repeat(LONG / 15);
     let marked = "<b>&*_`[x]\n#!|".repeat(LONG / 15);
     let begun = || {
-        let mut log = Log::new(1);
+        let mut log = LogBuilder::new(1);
         log.prompt("Begin, please.");
         log
     };
@@ -48,11 +48,11 @@ fn sessions() -> Vec<(&'static str, Log)> {
     call.result(&made, "done");
     let mut orphan = begun();
     let mark = orphan.answer("Which?");
-    orphan.result(&Call { id: "toolu_lost".into(), mark }, &escaped);
+    orphan.result(&PendingCall { id: "toolu_lost".into(), uuid: mark }, &escaped);
     let mut reversed = begun();
     reversed.answer(&plain);
     let lines: Vec<u8> = reversed.bytes().split_inclusive(|&b| b == b'\n').rev().flatten().copied().collect();
-    let mut turned = Log::new(1);
+    let mut turned = LogBuilder::new(1);
     turned.raw(std::str::from_utf8(&lines).expect("text").trim_end());
     let sessions = [
         ("marks", answer(&marked)),
@@ -85,7 +85,7 @@ fn a_very_long_line_is_held_at_most_three_times() {
         let source = || library.select(&[], None).expect("found").remove(0);
         let out = tempfile::tempdir().expect("a directory");
         within("repair", &|| {
-            let to = RepairTo::File(out.path().join("repaired.jsonl"));
+            let to = RepairDestination::File(out.path().join("repaired.jsonl"));
             library.repair(&source(), &to).expect("repaired");
         });
         for format in [Format::Md, Format::Html, Format::Json] {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rethread::log::{Content, read};
+use rethread::log::{EntryContent, read};
 use rethread::{Client, Library};
 use rethread_testkit::{logs_under, shared};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn every_real_log_comes_back_whole() {
             }
             assert_eq!(at, bytes.len(), "{}", path.display());
             let numbers: Vec<u32> =
-                read.entries.iter().filter(|e| e.content == Content::Object).map(|e| e.number).collect();
+                read.entries.iter().filter(|e| e.content == EntryContent::Object).map(|e| e.number).collect();
             assert!(numbers.iter().copied().eq(1..=u32::try_from(numbers.len()).expect("few")));
             n_files += 1;
             n_bytes += bytes.len();
@@ -41,7 +41,7 @@ fn every_real_log_comes_back_whole() {
 }
 
 /// `info` in the words of the independent count.
-fn counted(path: &Path) -> Value {
+fn info_counts(path: &Path) -> Value {
     let library = library();
     let source = &library.find(&path.to_string_lossy()).expect("found")[0];
     let info = library.info(source).expect("readable").inventory;
@@ -77,7 +77,7 @@ fn info_agrees_with_an_independent_count() {
         let mut expected: Value = serde_json::from_str(line).expect("JSON");
         let file = expected.as_object_mut().expect("an object").remove("file").expect("its file");
         let file = file.as_str().expect("a name");
-        let counted = counted(&dir.join(file));
+        let counted = info_counts(&dir.join(file));
         for (key, value) in expected.as_object().expect("an object") {
             if counted[key] != *value {
                 differences.push(format!("{file}: {key}: expected {value}, counted {}", counted[key]));
@@ -90,7 +90,7 @@ fn info_agrees_with_an_independent_count() {
 }
 
 /// What of a message tells it apart: its texts, and the ids of calls and results.
-fn marks(content: &Value) -> Vec<String> {
+fn message_marks(content: &Value) -> Vec<String> {
     let blocks = match content {
         Value::String(text) => vec![json!({ "type": "text", "text": text })],
         Value::Array(blocks) => blocks.clone(),
@@ -114,15 +114,18 @@ fn marks(content: &Value) -> Vec<String> {
 }
 
 /// Words that the client puts in, and the prompt that the session was resumed with.
-const PUT_IN: &[&str] = &["No response requested.", "Continue from where you left off.", "(no content)"];
+const CLIENT_TEXTS: &[&str] =
+    &["No response requested.", "Continue from where you left off.", "(no content)"];
 
 /// The text of the last prompt that the client sent before the new one. Two answers of the recorded
 /// cases have the same words; the prompt before tells them apart.
 fn last_prompt_received(received: &Value) -> Option<String> {
     let messages = received["messages"].as_array()?.iter().filter(|message| message["role"] == "user");
-    let mut texts = messages.flat_map(|message| marks(&message["content"]));
+    let mut texts = messages.flat_map(|message| message_marks(&message["content"]));
     let typed = |mark: &String| {
-        !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT") && !mark.starts_with("result ")
+        !CLIENT_TEXTS.contains(&mark.as_str())
+            && !mark.contains("ORACLE-PROMPT")
+            && !mark.starts_with("result ")
     };
     texts.rfind(typed)
 }
@@ -133,8 +136,8 @@ fn last_received(received: &Value) -> Vec<String> {
         .iter()
         .rev()
         .map(|message| {
-            let mut marks = marks(&message["content"]);
-            marks.retain(|mark| !PUT_IN.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT"));
+            let mut marks = message_marks(&message["content"]);
+            marks.retain(|mark| !CLIENT_TEXTS.contains(&mark.as_str()) && !mark.contains("ORACLE-PROMPT"));
             marks
         })
         .find(|marks| !marks.is_empty())
@@ -241,11 +244,11 @@ fn the_active_tip_is_where_the_real_client_went_on() {
         let tip = active.map(|path| {
             let node = path.path.resumes_at.expect("an active path resumes somewhere");
             let entry: Value =
-                serde_json::from_slice(loaded.reader().entry(loaded.session.facts.nodes[node].entry))
+                serde_json::from_slice(loaded.reader().entry_bytes(loaded.session.facts.nodes[node].entry))
                     .unwrap_or_default();
             let content =
                 if entry["type"] == "system" { &entry["content"] } else { &entry["message"]["content"] };
-            marks(content)
+            message_marks(content)
         });
         let expected = last_received(&received);
         let resumed = rethread::model::resume(&loaded.session.facts, client);
@@ -253,14 +256,14 @@ fn the_active_tip_is_where_the_real_client_went_on() {
         let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != tip_node).chain(&tip_node);
         let prompt = prompt
             .filter_map(|&node| {
-                let raw = loaded.reader().entry(loaded.session.facts.nodes[node].entry);
+                let raw = loaded.reader().entry_bytes(loaded.session.facts.nodes[node].entry);
                 let entry: Value = serde_json::from_slice(raw).ok()?;
                 if entry["type"] == "system" && entry["subtype"] == "compact_boundary" {
                     return Some(String::new());
                 }
                 let typed = |mark: &String| !mark.starts_with("result ");
                 let user = entry["type"] == "user";
-                user.then(|| marks(&entry["message"]["content"]).into_iter().rfind(typed)).flatten()
+                user.then(|| message_marks(&entry["message"]["content"]).into_iter().rfind(typed)).flatten()
             })
             .last();
         let same_prompt = match (prompt, last_prompt_received(&received)) {
@@ -303,13 +306,13 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
             let paths = loaded.session.paths(Client::NEWEST);
             for path in &paths {
                 for item in loaded.reader().items(path.step) {
-                    let rethread::Item::Message(message) = item else { continue };
+                    let rethread::TranscriptItem::Message(message) = item else { continue };
                     shown[message.n - 1] = true;
                     for block in &message.blocks {
                         let result = block.kind == Some(rethread::log::BlockKind::ToolResult);
                         if result && known.contains(&*block.id()) {
                             assert!(
-                                block.call.is_some() && block.partner.is_some(),
+                                block.call.is_some() && block.partner_message.is_some(),
                                 "{} is loose",
                                 block.id()
                             );
@@ -318,10 +321,11 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
                     }
                 }
             }
-            let beside = loaded.session.beside_paths();
+            let beside = loaded.session.off_path_nodes();
             for (n, message) in facts.messages.iter().enumerate() {
-                let side = facts.nodes[message.first as usize].flags.is_sidechain() && !facts.all_sidechain();
-                let beside = beside.contains(&(message.first as usize));
+                let side = facts.nodes[message.first_node as usize].flags.is_sidechain()
+                    && !facts.is_all_sidechain();
+                let beside = beside.contains(&(message.first_node as usize));
                 assert!(shown[n] || side || beside, "{}: message {} is on no path", path.display(), n + 1);
             }
             n_messages += facts.messages.len();
@@ -380,19 +384,22 @@ fn what_is_repaired_resumes_everywhere() {
             continue;
         }
         n_mended += 1;
-        let kinds: Vec<&str> = repair.changes.iter().map(|change| change.why.name()).collect();
-        for finding in &repair.left {
+        let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
+        for finding in &repair.remaining {
             wrong.push(format!("{name}: left {finding:?} after {kinds:?}"));
         }
         let again = rethread::edit::repair(&repair.bytes);
         if !again.changes.is_empty() {
             wrong.push(format!("{name}: not the same when repaired again"));
         }
-        let source = rethread::Source::from_bytes("case", &path, &repair.bytes);
+        let source = rethread::LogSource::from_bytes("case", &path, &repair.bytes);
         let loaded = library().load(&source).expect("readable");
         let sent = |client: Client| {
             let preview = loaded.preview(client, "next");
-            (preview.accepted(), plainly(&serde_json::to_value(&preview).expect("JSON")["messages"]))
+            (
+                preview.is_accepted(),
+                without_thinking(&serde_json::to_value(&preview).expect("JSON")["messages"]),
+            )
         };
         let newest = sent(Client::NEWEST);
         for client in Client::ALL {
@@ -421,7 +428,7 @@ fn real_sessions_are_mended_only_where_something_is_wrong() {
                 continue;
             }
             let repair = rethread::edit::repair(&bytes);
-            let faults = repair.found.iter().any(|finding| finding.kind.is_mended());
+            let faults = repair.findings.iter().any(|finding| finding.kind.is_repairable());
             if repair.changes.is_empty() {
                 n_whole += 1;
                 if repair.bytes != bytes {
@@ -430,9 +437,9 @@ fn real_sessions_are_mended_only_where_something_is_wrong() {
                 continue;
             }
             n_mended += 1;
-            n_left += usize::from(!repair.left.is_empty());
+            n_left += usize::from(!repair.remaining.is_empty());
             if !faults {
-                let kinds: Vec<&str> = repair.changes.iter().map(|change| change.why.name()).collect();
+                let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
                 wrong.push(format!("{name}: changed without a fault: {kinds:?}"));
             }
             if rethread::edit::repair(&repair.bytes).bytes != repair.bytes {
@@ -454,7 +461,7 @@ fn real_sessions_are_mended_only_where_something_is_wrong() {
 
 /// Messages without thinking, which depends on the model, and without the line breaks that newer
 /// clients put between texts.
-fn plainly(messages: &Value) -> Value {
+fn without_thinking(messages: &Value) -> Value {
     let mut messages = messages.clone();
     for message in messages.as_array_mut().into_iter().flatten() {
         let blocks = message["content"].as_array_mut().expect("blocks");

@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::dir::{Dir, Kind, open_file, size_of};
-use crate::skip::Skips;
+use crate::dir::{Dir, FileKind, open_file, stat_file};
+use crate::skip::SkippedPaths;
 
 /// How many directories are looked into below one another.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 /// The reason why something on disk is neither read nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotRegular {
+pub enum PathRejection {
     /// A symbolic link where links are not followed.
     #[error("it is a symbolic link, which is not followed here")]
     Link,
@@ -43,15 +43,15 @@ pub enum NotRegular {
     TooDeep,
 }
 
-impl NotRegular {
+impl PathRejection {
     /// Returns the reason in an error of reading or writing, if that is one.
-    pub fn of(error: &io::Error) -> Option<Self> {
+    pub fn from_io_error(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
 }
 
-impl From<NotRegular> for io::Error {
-    fn from(reason: NotRegular) -> Self {
+impl From<PathRejection> for io::Error {
+    fn from(reason: PathRejection) -> Self {
         Self::new(io::ErrorKind::InvalidInput, reason)
     }
 }
@@ -60,13 +60,13 @@ impl From<NotRegular> for io::Error {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfinedPath {
     base: PathBuf,
-    below: PathBuf,
+    relative: PathBuf,
 }
 
 impl ConfinedPath {
     /// Takes a directory, which may be reached through links, and a path below it.
     pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Self {
-        Self { base: base.into(), below: below.into() }
+        Self { base: base.into(), relative: below.into() }
     }
 
     /// Takes a file whose directory may be reached through links.
@@ -77,7 +77,7 @@ impl ConfinedPath {
 
     /// Returns the whole path, to be shown.
     pub fn path(&self) -> PathBuf {
-        self.base.join(&self.below)
+        self.base.join(&self.relative)
     }
 
     /// Returns the directory that may be reached through links.
@@ -86,37 +86,37 @@ impl ConfinedPath {
     }
 
     /// Returns the part that is reached without links.
-    pub fn below(&self) -> &Path {
-        &self.below
+    pub fn relative(&self) -> &Path {
+        &self.relative
     }
 
     /// Returns the path of something below this one.
     pub fn join(&self, name: impl AsRef<Path>) -> Self {
-        Self { base: self.base.clone(), below: self.below.join(name) }
+        Self { base: self.base.clone(), relative: self.relative.join(name) }
     }
 
     /// Returns the path with another ending.
     pub fn with_extension(&self, ending: &str) -> Self {
-        Self { base: self.base.clone(), below: self.below.with_extension(ending) }
+        Self { base: self.base.clone(), relative: self.relative.with_extension(ending) }
     }
 
     /// Opens the directory that it lies in; returns its own name too.
-    pub(crate) fn parent(&self) -> io::Result<(Dir, &OsStr)> {
+    pub(crate) fn open_parent(&self) -> io::Result<(Dir, &OsStr)> {
         let (above, name) = self.split()?;
-        Ok((Dir::open(&self.base)?.below(above)?, name))
+        Ok((Dir::open(&self.base)?.descend(above)?, name))
     }
 
     /// Opens the directory that it lies in, which is made if need be.
-    pub(crate) fn made_parent(&self) -> io::Result<(Dir, &OsStr)> {
+    pub(crate) fn open_or_create_parent(&self) -> io::Result<(Dir, &OsStr)> {
         let (above, name) = self.split()?;
-        make_dir(&self.base)?;
-        Ok((Dir::open(&self.base)?.made_below(above)?, name))
+        create_private_dir(&self.base)?;
+        Ok((Dir::open(&self.base)?.descend_or_create(above)?, name))
     }
 
     fn split(&self) -> io::Result<(&Path, &OsStr)> {
-        match self.below.components().next_back() {
-            Some(Component::Normal(name)) => Ok((self.below.parent().unwrap_or(Path::new("")), name)),
-            _ => Err(NotRegular::Outside.into()),
+        match self.relative.components().next_back() {
+            Some(Component::Normal(name)) => Ok((self.relative.parent().unwrap_or(Path::new("")), name)),
+            _ => Err(PathRejection::Outside.into()),
         }
     }
 
@@ -125,15 +125,15 @@ impl ConfinedPath {
         // What lies in the base itself needs no handle of it: only the last component must not be a link.
         match self.split()? {
             (above, name) if above.as_os_str().is_empty() => open_file(&self.base.join(name)),
-            (above, name) => Dir::open(&self.base)?.below(above)?.file(name),
+            (above, name) => Dir::open(&self.base)?.descend(above)?.open_file(name),
         }
     }
 
     /// Returns the size of a regular file, and when it was last written.
-    pub fn size(&self) -> io::Result<(u64, Option<SystemTime>)> {
+    pub fn stat(&self) -> io::Result<(u64, Option<SystemTime>)> {
         match self.split()? {
-            (above, name) if above.as_os_str().is_empty() => size_of(&self.base.join(name)),
-            (above, name) => Dir::open(&self.base)?.below(above)?.size(name),
+            (above, name) if above.as_os_str().is_empty() => stat_file(&self.base.join(name)),
+            (above, name) => Dir::open(&self.base)?.descend(above)?.stat(name),
         }
     }
 
@@ -144,45 +144,45 @@ impl ConfinedPath {
 
     /// Returns whether a regular file is there.
     pub fn is_file(&self) -> bool {
-        self.kind().is_ok_and(|kind| kind == Kind::File)
+        self.kind().is_ok_and(|kind| kind == FileKind::File)
     }
 
     /// Returns whether a directory is there.
     pub fn is_dir(&self) -> bool {
-        self.kind().is_ok_and(|kind| kind == Kind::Dir)
+        self.kind().is_ok_and(|kind| kind == FileKind::Dir)
     }
 
     /// Returns what is there, if anything is.
-    pub(crate) fn kind(&self) -> io::Result<Kind> {
-        let (dir, name) = self.parent()?;
+    pub(crate) fn kind(&self) -> io::Result<FileKind> {
+        let (dir, name) = self.open_parent()?;
         dir.kind(name)
     }
 
     /// Fails with the reason if something is there that is not a regular file, or if the way to it is a link.
-    pub fn check(&self) -> io::Result<()> {
+    pub fn ensure_regular(&self) -> io::Result<()> {
         match self.kind() {
-            Ok(kind) => kind.regular(),
-            Err(error) if is_absent(&error) => Ok(()),
+            Ok(kind) => kind.ensure_regular(),
+            Err(error) if is_not_found(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Lists the regular files below this directory at any depth, sorted; everything else is noted as skipped. A
     /// directory that is not there holds nothing.
-    pub fn files(&self, skips: &Skips) -> Vec<Self> {
+    pub fn files(&self, skips: &SkippedPaths) -> Vec<Self> {
         let mut found = Vec::new();
         let mut waiting = vec![(self.clone(), 0)];
         while let Some((at, depth)) = waiting.pop() {
             if depth > MAX_DEPTH {
-                skips.note(at.path(), NotRegular::TooDeep);
+                skips.record(at.path(), PathRejection::TooDeep);
                 continue;
             }
             for (name, kind) in at.entries(skips) {
                 let item = at.join(&name);
                 match kind {
-                    Kind::File => found.push(item),
-                    Kind::Dir => waiting.push((item, depth + 1)),
-                    Kind::Other(reason) => skips.note(item.path(), reason),
+                    FileKind::File => found.push(item),
+                    FileKind::Dir => waiting.push((item, depth + 1)),
+                    FileKind::Other(reason) => skips.record(item.path(), reason),
                 }
             }
         }
@@ -191,13 +191,13 @@ impl ConfinedPath {
     }
 
     /// Lists a directory. One that is not there, or cannot be reached without a link, holds nothing.
-    pub(crate) fn entries(&self, skips: &Skips) -> Vec<(OsString, Kind)> {
-        let listed = Dir::open(&self.base).and_then(|dir| dir.below(&self.below)?.entries());
+    pub(crate) fn entries(&self, skips: &SkippedPaths) -> Vec<(OsString, FileKind)> {
+        let listed = Dir::open(&self.base).and_then(|dir| dir.descend(&self.relative)?.entries());
         match listed {
             Ok(entries) => entries,
             Err(error) => {
-                if let Some(reason) = NotRegular::of(&error) {
-                    skips.note(self.path(), reason);
+                if let Some(reason) = PathRejection::from_io_error(&error) {
+                    skips.record(self.path(), reason);
                 }
                 Vec::new()
             }
@@ -211,7 +211,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a directory, and those above it, that only its owner can look into.
-fn make_dir(dir: &Path) -> io::Result<()> {
+fn create_private_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
     }
@@ -226,7 +226,7 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Returns whether an error says that there is nothing.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
@@ -248,8 +248,8 @@ mod tests {
 
     use super::*;
 
-    fn reason(read: &io::Result<Vec<u8>>) -> Option<NotRegular> {
-        read.as_ref().err().and_then(NotRegular::of)
+    fn reason(read: &io::Result<Vec<u8>>) -> Option<PathRejection> {
+        read.as_ref().err().and_then(PathRejection::from_io_error)
     }
 
     #[test]
@@ -266,15 +266,15 @@ mod tests {
         assert_eq!(read("a/b/f").expect("read"), b"x");
         assert_eq!(read("./a/b/f").expect("read"), b"x");
         for below in ["l/b/f", "a/g"] {
-            assert_eq!(reason(&read(below)), Some(NotRegular::Link), "{below}");
+            assert_eq!(reason(&read(below)), Some(PathRejection::Link), "{below}");
         }
         let absolute = at("outside");
         for below in ["../outside", "a/../../outside", "a/..", "", "/", &absolute.to_string_lossy()] {
-            assert_eq!(reason(&read(below)), Some(NotRegular::Outside), "{below}");
+            assert_eq!(reason(&read(below)), Some(PathRejection::Outside), "{below}");
         }
-        assert_eq!(reason(&read("a")), Some(NotRegular::Directory));
+        assert_eq!(reason(&read("a")), Some(PathRejection::Directory));
         assert_eq!(read("a/none").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
-        let skips = Skips::default();
+        let skips = SkippedPaths::default();
         let files = ConfinedPath::new(at("base"), "").files(&skips);
         assert_eq!(files, [ConfinedPath::new(at("base"), "a/b/f")]);
         let skipped: Vec<PathBuf> = skips.all().into_iter().map(|skipped| skipped.path).collect();
@@ -289,13 +289,13 @@ mod tests {
         fs::create_dir_all(at("outside")).expect("made");
         fs::write(at("base/side/f"), "own").expect("written");
         fs::write(at("outside/f"), "secret").expect("written");
-        let held = Dir::open(&at("base")).and_then(|dir| dir.below(Path::new("side"))).expect("opened");
+        let held = Dir::open(&at("base")).and_then(|dir| dir.descend(Path::new("side"))).expect("opened");
         fs::rename(at("base/side"), at("base/moved")).expect("moved");
         symlink(at("outside"), at("base/side")).expect("linked");
         let mut own = String::new();
-        held.file(OsStr::new("f")).expect("opened").read_to_string(&mut own).expect("read");
+        held.open_file(OsStr::new("f")).expect("opened").read_to_string(&mut own).expect("read");
         assert_eq!(own, "own");
-        let mut part = held.part(0o600).expect("begun");
+        let mut part = held.create_part(0o600).expect("begun");
         part.persist(OsStr::new("f")).expect("named");
         assert_eq!(fs::read_to_string(at("outside/f")).expect("read"), "secret");
         assert_eq!(fs::read(at("base/moved/f")).expect("read"), b"");
@@ -307,8 +307,8 @@ mod tests {
         let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 5).collect();
         fs::create_dir_all(dir.path().join(&deep)).expect("made");
         fs::write(dir.path().join(&deep).join("f"), "x").expect("written");
-        let skips = Skips::default();
+        let skips = SkippedPaths::default();
         assert_eq!(ConfinedPath::new(dir.path(), "").files(&skips), []);
-        assert_eq!(skips.all()[0].reason, NotRegular::TooDeep);
+        assert_eq!(skips.all()[0].reason, PathRejection::TooDeep);
     }
 }

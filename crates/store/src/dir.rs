@@ -6,19 +6,19 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::confined::NotRegular;
+use crate::confined::PathRejection;
 
 /// The kind of an entry of a directory, links not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     File,
     Dir,
-    Other(NotRegular),
+    Other(PathRejection),
 }
 
-impl Kind {
+impl FileKind {
     /// Returns the kind that metadata tell.
-    pub(crate) fn of_metadata(metadata: &std::fs::Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         let kind = metadata.file_type();
         if kind.is_file() {
             return Self::File;
@@ -30,20 +30,20 @@ impl Kind {
         {
             use std::os::unix::fs::FileTypeExt;
             if kind.is_fifo() {
-                return Self::Other(NotRegular::Pipe);
+                return Self::Other(PathRejection::Pipe);
             }
             if kind.is_socket() {
-                return Self::Other(NotRegular::Socket);
+                return Self::Other(PathRejection::Socket);
             }
         }
-        Self::Other(if kind.is_symlink() { NotRegular::Link } else { NotRegular::Device })
+        Self::Other(if kind.is_symlink() { PathRejection::Link } else { PathRejection::Device })
     }
 
     /// Fails unless it is a regular file.
-    pub(crate) fn regular(self) -> io::Result<()> {
+    pub(crate) fn ensure_regular(self) -> io::Result<()> {
         match self {
             Self::File => Ok(()),
-            Self::Dir => Err(NotRegular::Directory.into()),
+            Self::Dir => Err(PathRejection::Directory.into()),
             Self::Other(reason) => Err(reason.into()),
         }
     }
@@ -59,28 +59,28 @@ pub(crate) struct Dir {
 
 /// A file while it is written, under a name that nothing else has; removed if it does not get its own.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartFile {
     pub(crate) dir: Dir,
     pub(crate) file: File,
     name: OsString,
-    kept: bool,
+    persisted: bool,
 }
 
 /// Begins and ends the names of files while they are written.
-pub(crate) const PART: (&str, &str) = (".rethread-", ".part");
+pub(crate) const PART_AFFIXES: (&str, &str) = (".rethread-", ".part");
 
 impl Dir {
     /// Opens a directory below, no component of which is a link or leads up.
-    pub(crate) fn below(self, below: &Path) -> io::Result<Self> {
-        self.walk(below, |dir, name| dir.child(name))
+    pub(crate) fn descend(self, below: &Path) -> io::Result<Self> {
+        self.walk(below, |dir, name| dir.open_child(name))
     }
 
     /// Opens a directory below as [`Dir::below`] does; those that are not there are made, for their owner alone.
-    pub(crate) fn made_below(self, below: &Path) -> io::Result<Self> {
-        self.walk(below, |dir, name| match dir.child(name) {
+    pub(crate) fn descend_or_create(self, below: &Path) -> io::Result<Self> {
+        self.walk(below, |dir, name| match dir.open_child(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                dir.make(name)?;
-                dir.child(name)
+                dir.create_child(name)?;
+                dir.open_child(name)
             }
             opened => opened,
         })
@@ -92,50 +92,55 @@ impl Dir {
             dir = match component {
                 Component::Normal(name) => step(&dir, name)?,
                 Component::CurDir => dir,
-                _ => return Err(NotRegular::Outside.into()),
+                _ => return Err(PathRejection::Outside.into()),
             };
         }
         Ok(dir)
     }
 
     /// Begins a file that is to be in this directory.
-    pub(crate) fn part(self, mode: u32) -> io::Result<Part> {
+    pub(crate) fn create_part(self, mode: u32) -> io::Result<PartFile> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
         loop {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let time = time.map_or(0, |time| time.as_nanos());
-            let name = OsString::from(format!("{}{:x}-{n}-{time:x}{}", PART.0, std::process::id(), PART.1));
+            let name = OsString::from(format!(
+                "{}{:x}-{n}-{time:x}{}",
+                PART_AFFIXES.0,
+                std::process::id(),
+                PART_AFFIXES.1
+            ));
             match self.create(&name, mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // The name of the part is nothing that anybody knows.
                 Err(error) => return Err(io::Error::from(error.kind())),
-                Ok(file) => return Ok(Part { dir: self, file, name, kept: false }),
+                Ok(file) => return Ok(PartFile { dir: self, file, name, persisted: false }),
             }
         }
     }
 }
 
-impl Part {
+impl PartFile {
     /// Gives the file its name. A file of that name is replaced; a link of that name is too, not what it leads to.
     pub(crate) fn persist(&mut self, name: &OsStr) -> io::Result<()> {
         self.dir.rename(&self.name, name)?;
-        self.kept = true;
+        self.persisted = true;
         Ok(())
     }
 
     /// Gives the file its name. Anything that has that name is an error.
     pub(crate) fn persist_new(&mut self, name: &OsStr) -> io::Result<()> {
-        self.dir.rename_new(&self.name, name)?;
-        self.kept = true;
+        self.dir.rename_no_replace(&self.name, name)?;
+        self.persisted = true;
         Ok(())
     }
 }
 
-impl Drop for Part {
+impl Drop for PartFile {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.persisted {
             let _ = self.dir.remove(&self.name);
         }
     }
@@ -144,7 +149,7 @@ impl Drop for Part {
 #[cfg(not(unix))]
 pub(crate) use other::{open_file, size_of};
 #[cfg(unix)]
-pub(crate) use unix::{open_file, size_of};
+pub(crate) use unix::{open_file, stat_file};
 
 #[cfg(unix)]
 mod unix {
@@ -156,18 +161,18 @@ mod unix {
 
     use super::*;
 
-    const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+    const DIR_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-    impl Kind {
-        fn of(kind: FileType) -> Option<Self> {
+    impl FileKind {
+        fn from_file_type(kind: FileType) -> Option<Self> {
             Some(match kind {
                 FileType::RegularFile => Self::File,
                 FileType::Directory => Self::Dir,
-                FileType::Symlink => Self::Other(NotRegular::Link),
-                FileType::Fifo => Self::Other(NotRegular::Pipe),
-                FileType::Socket => Self::Other(NotRegular::Socket),
+                FileType::Symlink => Self::Other(PathRejection::Link),
+                FileType::Fifo => Self::Other(PathRejection::Pipe),
+                FileType::Socket => Self::Other(PathRejection::Socket),
                 FileType::Unknown => return None,
-                _ => Self::Other(NotRegular::Device),
+                _ => Self::Other(PathRejection::Device),
             })
         }
     }
@@ -178,8 +183,8 @@ mod unix {
     }
 
     /// Returns the size of a regular file whose directory may be reached through links.
-    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
-        size_at(CWD, path)
+    pub(crate) fn stat_file(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+        stat_at(CWD, path)
     }
 
     /// Opens a regular file; the last component of its path is no link. Nothing blocks: what turns out to be something
@@ -188,29 +193,30 @@ mod unix {
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match rustix::fs::openat(dir, path, flags, Mode::empty()) {
             Ok(fd) => {
-                kind_of(&rustix::fs::fstat(&fd)?).regular()?;
+                kind_of(&rustix::fs::fstat(&fd)?).ensure_regular()?;
                 Ok(File::from(fd))
             }
             Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
             // Links and sockets cannot be opened so.
             Err(error) => match kind_at(dir, path) {
-                Ok(Kind::Other(reason)) => Err(reason.into()),
+                Ok(FileKind::Other(reason)) => Err(reason.into()),
                 _ => Err(error.into()),
             },
         }
     }
 
-    fn kind_of(stat: &rustix::fs::Stat) -> Kind {
-        Kind::of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::Other(NotRegular::Device))
+    fn kind_of(stat: &rustix::fs::Stat) -> FileKind {
+        FileKind::from_file_type(FileType::from_raw_mode(stat.st_mode))
+            .unwrap_or(FileKind::Other(PathRejection::Device))
     }
 
-    fn kind_at(dir: impl AsFd, path: &Path) -> io::Result<Kind> {
+    fn kind_at(dir: impl AsFd, path: &Path) -> io::Result<FileKind> {
         Ok(kind_of(&rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    fn size_at(dir: impl AsFd, path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+    fn stat_at(dir: impl AsFd, path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
         let stat = rustix::fs::statat(dir, path, AtFlags::SYMLINK_NOFOLLOW)?;
-        kind_of(&stat).regular()?;
+        kind_of(&stat).ensure_regular()?;
         let nanos = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
         let since = u64::try_from(stat.st_mtime).ok().map(|secs| Duration::new(secs, nanos));
         let modified = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
@@ -221,22 +227,22 @@ mod unix {
         /// Opens a directory; its path may lead through links.
         pub(crate) fn open(path: &Path) -> io::Result<Self> {
             let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-            let fd = rustix::fs::openat(CWD, named, DIR, Mode::empty())?;
+            let fd = rustix::fs::openat(CWD, named, DIR_FLAGS, Mode::empty())?;
             Ok(Self { fd, path: path.to_owned() })
         }
 
-        pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
-            match rustix::fs::openat(&self.fd, name, DIR | OFlags::NOFOLLOW, Mode::empty()) {
+        pub(super) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
+            match rustix::fs::openat(&self.fd, name, DIR_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
                 Ok(fd) => Ok(Self { fd, path: self.path.join(name) }),
                 Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
                 Err(error) => match self.kind(name) {
-                    Ok(Kind::Other(reason)) => Err(reason.into()),
+                    Ok(FileKind::Other(reason)) => Err(reason.into()),
                     _ => Err(error.into()),
                 },
             }
         }
 
-        pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+        pub(super) fn create_child(&self, name: &OsStr) -> io::Result<()> {
             match rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o700)) {
                 Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
                 Err(error) => Err(error.into()),
@@ -244,31 +250,31 @@ mod unix {
         }
 
         /// Returns what has a name, links not followed.
-        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
             kind_at(&self.fd, Path::new(name))
         }
 
         /// Returns the size of a regular file, and when it was last written.
-        pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
-            size_at(&self.fd, Path::new(name))
+        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+            stat_at(&self.fd, Path::new(name))
         }
 
         /// Opens a regular file to read it. Nothing else is read, for that could block.
-        pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
-            self.opened(name, OFlags::RDONLY)
+        pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+            self.open_with(name, OFlags::RDONLY)
         }
 
         /// Opens a regular file to write to its end.
-        pub(crate) fn file_to_append(&self, name: &OsStr) -> io::Result<File> {
-            self.opened(name, OFlags::WRONLY | OFlags::APPEND)
+        pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
+            self.open_with(name, OFlags::WRONLY | OFlags::APPEND)
         }
 
-        fn opened(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
+        fn open_with(&self, name: &OsStr, how: OFlags) -> io::Result<File> {
             open_at(&self.fd, Path::new(name), how)
         }
 
         /// Lists the directory, sorted by name.
-        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, FileKind)>> {
             let mut found = Vec::new();
             for entry in rustix::fs::Dir::read_from(&self.fd)? {
                 let entry = entry?;
@@ -278,7 +284,7 @@ mod unix {
                 }
                 let name = OsStr::from_bytes(name);
                 // Some file systems do not say; what is gone meanwhile is not listed.
-                let kind = Kind::of(entry.file_type()).map_or_else(|| self.kind(name), Ok);
+                let kind = FileKind::from_file_type(entry.file_type()).map_or_else(|| self.kind(name), Ok);
                 if let Ok(kind) = kind {
                     found.push((OsString::from_vec(name.as_bytes().to_vec()), kind));
                 }
@@ -298,7 +304,7 @@ mod unix {
             Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
         }
 
-        pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        pub(super) fn rename_no_replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
             {
                 use rustix::io::Errno;
@@ -341,7 +347,7 @@ mod other {
         File::open(path)
     }
 
-    pub(crate) fn size_of(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
+    pub(crate) fn stat_file(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
         let metadata = fs::symlink_metadata(path)?;
         Kind::of_metadata(&metadata).regular()?;
         Ok((metadata.len(), metadata.modified().ok()))
@@ -356,7 +362,7 @@ mod other {
             }
         }
 
-        pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
+        pub(super) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
             match self.kind(name)? {
                 Kind::Dir => Ok(Self { path: self.path.join(name) }),
                 Kind::File => Err(io::ErrorKind::NotADirectory.into()),
@@ -364,7 +370,7 @@ mod other {
             }
         }
 
-        pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+        pub(super) fn create_child(&self, name: &OsStr) -> io::Result<()> {
             fs::create_dir(self.path.join(name))
         }
 
@@ -372,17 +378,17 @@ mod other {
             Ok(Kind::of_metadata(&fs::symlink_metadata(self.path.join(name))?))
         }
 
-        pub(crate) fn size(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
+        pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
             let metadata = self.file(name)?.metadata()?;
             Ok((metadata.len(), metadata.modified().ok()))
         }
 
-        pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
             self.kind(name)?.regular()?;
             File::open(self.path.join(name))
         }
 
-        pub(crate) fn file_to_append(&self, name: &OsStr) -> io::Result<File> {
+        pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
             self.kind(name)?.regular()?;
             File::options().append(true).open(self.path.join(name))
         }
@@ -407,7 +413,7 @@ mod other {
             fs::rename(self.path.join(from), self.path.join(to))
         }
 
-        pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        pub(super) fn rename_no_replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             self.link(from, to)?;
             self.remove(from)
         }

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use crate::confined::{ConfinedPath, MAX_DEPTH, NotRegular};
-use crate::dir::Kind;
-use crate::live::{Holder, Live, holder_in, ids_on, live_sessions, owner_named_in, roots_of};
-use crate::project::same_project;
-use crate::skip::Skips;
+use crate::confined::{ConfinedPath, MAX_DEPTH, PathRejection};
+use crate::dir::FileKind;
+use crate::live::{
+    Holder, LiveClient, config_roots_above, holder_in, live_clients_in, owner_session_id, session_ids_in_path,
+};
+use crate::project::is_project_dir_for;
+use crate::skip::SkippedPaths;
 
 /// A session's log on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,40 +30,40 @@ pub struct SessionFile {
     /// When it was last written.
     pub modified: Option<SystemTime>,
     /// The log of a subagent, by its name and place.
-    pub agent: bool,
+    pub is_subagent: bool,
 }
 
 impl SessionFile {
     /// Looks at a file that a user names. A link is resolved; in a session's own directory it is an error.
-    pub fn at(path: &Path) -> io::Result<Self> {
-        if let Some(confined) = in_side_dir(path) {
-            return Self::confined_at(&confined);
+    pub fn from_user_path(path: &Path) -> io::Result<Self> {
+        if let Some(confined) = confine_to_side_dir(path) {
+            return Self::from_confined(&confined);
         }
         let named = ConfinedPath::of_file(path);
         match named.kind()? {
-            Kind::Other(NotRegular::Link) => {
+            FileKind::Other(PathRejection::Link) => {
                 // A link such as /dev/stdin leads to what has no path.
-                Kind::of_metadata(&fs::metadata(path)?).regular()?;
+                FileKind::from_metadata(&fs::metadata(path)?).ensure_regular()?;
                 let real = path.canonicalize()?;
                 // What it leads to is named by nobody.
-                let file = match in_side_dir(&real) {
-                    Some(confined) => Self::confined_at(&confined)?,
-                    None => Self::confined_at(&ConfinedPath::of_file(&real))?,
+                let file = match confine_to_side_dir(&real) {
+                    Some(confined) => Self::from_confined(&confined)?,
+                    None => Self::from_confined(&ConfinedPath::of_file(&real))?,
                 };
                 let id = id_of(path);
-                Ok(Self { agent: file.agent || id.starts_with("agent-"), id, ..file })
+                Ok(Self { is_subagent: file.is_subagent || id.starts_with("agent-"), id, ..file })
             }
-            _ => Self::confined_at(&named),
+            _ => Self::from_confined(&named),
         }
     }
 
     /// Looks at a regular file.
-    pub fn confined_at(place: &ConfinedPath) -> io::Result<Self> {
-        let (bytes, modified) = place.size()?;
+    pub fn from_confined(place: &ConfinedPath) -> io::Result<Self> {
+        let (bytes, modified) = place.stat()?;
         let path = place.path();
         let id = id_of(&path);
         Ok(Self {
-            agent: id.starts_with("agent-") || place.below().iter().any(|name| name == SUBAGENTS),
+            is_subagent: id.starts_with("agent-") || place.relative().iter().any(|name| name == SUBAGENTS),
             id,
             base: place.base().to_owned(),
             path,
@@ -71,7 +73,7 @@ impl SessionFile {
     }
 
     /// Returns the file as a path that no link leads away from.
-    pub fn confined(&self) -> ConfinedPath {
+    pub fn confined_path(&self) -> ConfinedPath {
         match self.path.strip_prefix(&self.base) {
             Ok(below) => ConfinedPath::new(&self.base, below),
             Err(_) => ConfinedPath::of_file(&self.path),
@@ -80,7 +82,7 @@ impl SessionFile {
 
     /// Opens the log.
     pub fn open(&self) -> io::Result<File> {
-        self.confined().open()
+        self.confined_path().open()
     }
 
     /// Returns the directory of what lies beside the log: subagents, large results.
@@ -89,8 +91,8 @@ impl SessionFile {
     }
 
     /// Returns the directory of what lies beside the log, to be looked into.
-    pub fn side(&self) -> ConfinedPath {
-        self.confined().with_extension("")
+    pub fn confined_side_dir(&self) -> ConfinedPath {
+        self.confined_path().with_extension("")
     }
 
     /// Returns the name of the directory that it lies in.
@@ -107,7 +109,7 @@ const SUBAGENTS: &str = "subagents";
 const TOOL_RESULTS: &str = "tool-results";
 
 /// Returns whether a directory is a session's own, by its name and what lies beside it.
-fn is_side_dir(name: &OsStr, beside: &[(OsString, Kind)]) -> bool {
+fn is_side_dir(name: &OsStr, beside: &[(OsString, FileKind)]) -> bool {
     let mut log = name.to_owned();
     log.push(".jsonl");
     name == SUBAGENTS
@@ -126,7 +128,7 @@ fn id_of(path: &Path) -> String {
 }
 
 /// Takes a path that leads into the directory of a session apart: links may lead to that directory, not on from it.
-fn in_side_dir(path: &Path) -> Option<ConfinedPath> {
+fn confine_to_side_dir(path: &Path) -> Option<ConfinedPath> {
     let names: Vec<&OsStr> = path.iter().collect();
     let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
     let is_side = |&at: &usize| {
@@ -171,7 +173,7 @@ pub enum FindError {
     },
     /// A directory holds no logs.
     #[error("no sessions under {}", .path.display())]
-    Nothing {
+    NoSessions {
         /// Which.
         path: PathBuf,
     },
@@ -179,7 +181,7 @@ pub enum FindError {
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundSessions {
     /// One session.
     One(SessionFile),
     /// The logs under a directory.
@@ -191,24 +193,24 @@ pub enum Found {
 pub struct Store {
     roots: Vec<PathBuf>,
     /// Config directories of clients whose sessions are not looked for, but must not be changed.
-    guards: Vec<PathBuf>,
-    skips: Skips,
+    guard_roots: Vec<PathBuf>,
+    skips: SkippedPaths,
 }
 
 impl Store {
     /// Takes config directories, such as `~/.claude`. They need not exist.
     pub fn new(roots: Vec<PathBuf>) -> Self {
-        Self { roots, guards: Vec::new(), skips: Skips::default() }
+        Self { roots, guard_roots: Vec::new(), skips: SkippedPaths::default() }
     }
 
     /// Takes note of what is passed over.
-    pub fn with_skips(self, skips: Skips) -> Self {
+    pub fn with_skips(self, skips: SkippedPaths) -> Self {
         Self { skips, ..self }
     }
 
     /// Takes config directories whose clients are asked too before a session is changed.
-    pub fn guarded_by(self, guards: Vec<PathBuf>) -> Self {
-        Self { guards, ..self }
+    pub fn with_guard_roots(self, guards: Vec<PathBuf>) -> Self {
+        Self { guard_roots: guards, ..self }
     }
 
     /// Returns the config directories.
@@ -217,7 +219,7 @@ impl Store {
     }
 
     /// Returns what was passed over so far, and takes more of it.
-    pub fn skips(&self) -> &Skips {
+    pub fn skips(&self) -> &SkippedPaths {
         &self.skips
     }
 
@@ -225,7 +227,7 @@ impl Store {
     pub fn projects(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for root in &self.roots {
-            dirs.extend(list(&root.join("projects")).into_iter().filter(|path| path.is_dir()));
+            dirs.extend(list_sorted(&root.join("projects")).into_iter().filter(|path| path.is_dir()));
         }
         dirs.sort();
         dirs
@@ -234,8 +236,9 @@ impl Store {
     /// Returns the directories that can be the project of `cwd`.
     pub fn projects_of(&self, cwd: &Path) -> Vec<PathBuf> {
         let cwd = cwd.to_string_lossy();
-        let is_it =
-            |dir: &PathBuf| dir.file_name().is_some_and(|name| same_project(&name.to_string_lossy(), &cwd));
+        let is_it = |dir: &PathBuf| {
+            dir.file_name().is_some_and(|name| is_project_dir_for(&name.to_string_lossy(), &cwd))
+        };
         self.projects().into_iter().filter(is_it).collect()
     }
 
@@ -251,8 +254,8 @@ impl Store {
         let mut dirs: Vec<OsString> = Vec::new();
         for (name, kind) in project.entries(&self.skips) {
             if is_log(&name) {
-                found.extend(log_at(&project.join(&name), kind, named, &self.skips));
-            } else if kind == Kind::Dir {
+                found.extend(resolve_listed_log(&project.join(&name), kind, named, &self.skips));
+            } else if kind == FileKind::Dir {
                 dirs.push(name);
             }
         }
@@ -263,23 +266,23 @@ impl Store {
             let known: HashSet<OsString> =
                 found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
             for dir in dirs.iter().filter(|dir| !known.contains(*dir)) {
-                beside.extend(subagents_below(&project.join(dir), &self.skips));
+                beside.extend(subagent_logs_in(&project.join(dir), &self.skips));
             }
             found.extend(beside);
         }
-        found.retain(|file| agents || !file.agent);
+        found.retain(|file| agents || !file.is_subagent);
         found
     }
 
     /// Returns whether a file is the log of a subagent whose session's log is gone.
-    pub fn is_orphan(&self, file: &SessionFile) -> bool {
-        if !file.agent {
+    pub fn is_orphan_subagent(&self, file: &SessionFile) -> bool {
+        if !file.is_subagent {
             return false;
         }
         let names: Vec<&OsStr> = file.path.iter().collect();
         let log = match names.iter().rposition(|name| *name == SUBAGENTS) {
             Some(at) if at > 0 => names[..at].iter().collect::<PathBuf>(),
-            _ => match owner_named_in(&file.confined()) {
+            _ => match owner_session_id(&file.confined_path()) {
                 Some(owner) => file.path.with_file_name(owner),
                 None => return true,
             },
@@ -295,8 +298,8 @@ impl Store {
     }
 
     /// Returns the clients that run, by the session that they have open.
-    pub fn live(&self) -> BTreeMap<String, Live> {
-        let all = self.roots.iter().flat_map(|root| live_sessions(root, &self.skips));
+    pub fn live_clients(&self) -> BTreeMap<String, LiveClient> {
+        let all = self.roots.iter().flat_map(|root| live_clients_in(root, &self.skips));
         all.map(|live| (live.session_id.clone(), live)).collect()
     }
 
@@ -308,16 +311,17 @@ impl Store {
         let mut paths = vec![std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone())];
         paths.extend(file.path.canonicalize().ok());
         let mut ids = vec![file.id.clone()];
-        ids.extend(paths.iter().flat_map(|path| ids_on(path)));
-        if file.agent {
-            ids.extend(owner_named_in(&file.confined()));
+        ids.extend(paths.iter().flat_map(|path| session_ids_in_path(path)));
+        if file.is_subagent {
+            ids.extend(owner_session_id(&file.confined_path()));
         }
-        let own = paths.iter().flat_map(|path| roots_of(path));
+        let own = paths.iter().flat_map(|path| config_roots_above(path));
         let mut roots: Vec<PathBuf> = self.roots.iter().cloned().chain(own).collect();
         roots.sort();
         roots.dedup();
         let guards = || {
-            let open = self.guards.iter().flat_map(|root| live_sessions(root, &Skips::default()));
+            let open =
+                self.guard_roots.iter().flat_map(|root| live_clients_in(root, &SkippedPaths::default()));
             let mut open = open.filter(|live| ids.contains(&live.session_id));
             open.next().map(|live| Holder::Client { session: live.session_id, pid: live.pid })
         };
@@ -325,7 +329,7 @@ impl Store {
     }
 
     /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.
-    pub fn find(&self, wanted: impl AsRef<OsStr>) -> Result<Found, FindError> {
+    pub fn find(&self, wanted: impl AsRef<OsStr>) -> Result<FoundSessions, FindError> {
         let wanted = wanted.as_ref();
         let path = Path::new(wanted);
         let looks_like_path = path.components().count() > 1
@@ -334,17 +338,17 @@ impl Store {
         if path.is_dir() {
             let found = self.logs_under(path);
             if found.is_empty() {
-                return Err(FindError::Nothing { path: path.to_owned() });
+                return Err(FindError::NoSessions { path: path.to_owned() });
             }
-            return Ok(Found::Many(found));
+            return Ok(FoundSessions::Many(found));
         }
         // A pipe of this name is no session, but it was meant.
         if looks_like_path || path.metadata().is_ok() {
-            return SessionFile::at(path)
-                .map(Found::One)
+            return SessionFile::from_user_path(path)
+                .map(FoundSessions::One)
                 .map_err(|source| FindError::Read { path: path.to_owned(), source });
         }
-        self.find_id(&wanted.to_string_lossy()).map(Found::One)
+        self.find_id(&wanted.to_string_lossy()).map(FoundSessions::One)
     }
 
     fn find_id(&self, wanted: &str) -> Result<SessionFile, FindError> {
@@ -390,15 +394,17 @@ impl Store {
             for (name, kind) in &entries {
                 let (item, kind) = (at.join(name), *kind);
                 match kind {
-                    Kind::Dir if depth == MAX_DEPTH => self.skips.note(item.path(), NotRegular::TooDeep),
-                    Kind::Dir if !at.below().as_os_str().is_empty() || is_side_dir(name, &entries) => {
+                    FileKind::Dir if depth == MAX_DEPTH => {
+                        self.skips.record(item.path(), PathRejection::TooDeep)
+                    }
+                    FileKind::Dir if !at.relative().as_os_str().is_empty() || is_side_dir(name, &entries) => {
                         waiting.push((item, depth + 1));
                     }
                     // Links may lead to a project. Its logs are then opened by one call each, not one per component.
-                    Kind::Dir => waiting.push((ConfinedPath::new(item.path(), ""), depth + 1)),
-                    _ if is_log(name) => found.extend(log_at(&item, kind, false, &self.skips)),
-                    Kind::Other(NotRegular::Link) if item.path().is_dir() => {
-                        self.skips.note(item.path(), NotRegular::Link);
+                    FileKind::Dir => waiting.push((ConfinedPath::new(item.path(), ""), depth + 1)),
+                    _ if is_log(name) => found.extend(resolve_listed_log(&item, kind, false, &self.skips)),
+                    FileKind::Other(PathRejection::Link) if item.path().is_dir() => {
+                        self.skips.record(item.path(), PathRejection::Link);
                     }
                     _ => {}
                 }
@@ -410,7 +416,7 @@ impl Store {
 }
 
 /// Lists a directory, sorted; what cannot be read is empty.
-fn list(dir: &Path) -> Vec<PathBuf> {
+fn list_sorted(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
@@ -423,47 +429,52 @@ fn is_log(name: &OsStr) -> bool {
 
 /// Looks at a log that a directory lists. A link to one is followed if it leads to a session of some project, or, if it
 /// is `named`, to any log; never from a session's own directory, and never to the log of a subagent.
-fn log_at(item: &ConfinedPath, kind: Kind, named: bool, skips: &Skips) -> Option<SessionFile> {
+fn resolve_listed_log(
+    item: &ConfinedPath,
+    kind: FileKind,
+    named: bool,
+    skips: &SkippedPaths,
+) -> Option<SessionFile> {
     let path = item.path();
     let reason = match kind {
-        Kind::File => return SessionFile::confined_at(item).ok(),
-        Kind::Dir => NotRegular::Directory,
-        Kind::Other(NotRegular::Link) => {
+        FileKind::File => return SessionFile::from_confined(item).ok(),
+        FileKind::Dir => PathRejection::Directory,
+        FileKind::Other(PathRejection::Link) => {
             let real = path.canonicalize().ok();
             let fits = |real: &Path| {
                 let in_project = real.ancestors().nth(2).and_then(Path::file_name);
                 is_log(real.file_name().unwrap_or_default())
                     && (named || in_project.is_some_and(|name| name == "projects"))
             };
-            let is_agent = id_of(&path).starts_with("agent-") || in_side_dir(&path).is_some();
+            let is_agent = id_of(&path).starts_with("agent-") || confine_to_side_dir(&path).is_some();
             let resolved = (!is_agent && real.is_some_and(|real| fits(&real)))
-                .then(|| SessionFile::at(&path).ok())
+                .then(|| SessionFile::from_user_path(&path).ok())
                 .flatten();
             match resolved {
                 Some(file) => return Some(file),
-                None => NotRegular::Link,
+                None => PathRejection::Link,
             }
         }
-        Kind::Other(reason) => reason,
+        FileKind::Other(reason) => reason,
     };
-    skips.note(path, reason);
+    skips.record(path, reason);
     None
 }
 
 /// Returns the logs of a session's subagents in its side directory.
-pub(crate) fn subagent_files(session: &SessionFile, skips: &Skips) -> Vec<SessionFile> {
+pub(crate) fn subagent_files(session: &SessionFile, skips: &SkippedPaths) -> Vec<SessionFile> {
     // Most sessions have nothing beside them.
     if session.side_dir().symlink_metadata().is_err() {
         return Vec::new();
     }
-    subagents_below(&session.side(), skips)
+    subagent_logs_in(&session.confined_side_dir(), skips)
 }
 
 /// Returns the logs of subagents in the directory of a session.
-fn subagents_below(side: &ConfinedPath, skips: &Skips) -> Vec<SessionFile> {
+fn subagent_logs_in(side: &ConfinedPath, skips: &SkippedPaths) -> Vec<SessionFile> {
     let files = side.join(SUBAGENTS).files(skips);
-    let logs = files.iter().filter(|file| file.below().file_name().is_some_and(is_log));
-    let agent = |file| Some(SessionFile { agent: true, ..SessionFile::confined_at(file).ok()? });
+    let logs = files.iter().filter(|file| file.relative().file_name().is_some_and(is_log));
+    let agent = |file| Some(SessionFile { is_subagent: true, ..SessionFile::from_confined(file).ok()? });
     logs.filter_map(agent).collect()
 }
 
@@ -472,49 +483,49 @@ fn subagents_below(side: &ConfinedPath, skips: &Skips) -> Vec<SessionFile> {
 /// Clients from 2.0.28 to 2.0.77 wrote `agent-<id>.jsonl` into the project's directory; the
 /// `sessionId` inside names the session.
 #[derive(Debug, Default)]
-pub struct Agents {
-    by_dir: Mutex<HashMap<PathBuf, Arc<Owners>>>,
-    skips: Skips,
+pub struct SubagentIndex {
+    by_dir: Mutex<HashMap<PathBuf, Arc<LogsBySession>>>,
+    skips: SkippedPaths,
 }
 
 /// Logs by the session that they belong to.
-type Owners = HashMap<String, Vec<SessionFile>>;
+type LogsBySession = HashMap<String, Vec<SessionFile>>;
 
-impl Agents {
+impl SubagentIndex {
     /// Takes note of what is passed over.
-    pub fn with_skips(skips: Skips) -> Self {
+    pub fn with_skips(skips: SkippedPaths) -> Self {
         Self { by_dir: Mutex::default(), skips }
     }
 
     /// Returns what was passed over so far, and takes more of it.
-    pub fn skips(&self) -> &Skips {
+    pub fn skips(&self) -> &SkippedPaths {
         &self.skips
     }
 
     /// Returns the logs of a session's subagents: in its side directory, and beside it.
-    pub fn of(&self, session: &SessionFile) -> Vec<SessionFile> {
+    pub fn logs_of(&self, session: &SessionFile) -> Vec<SessionFile> {
         let mut files = subagent_files(session, &self.skips);
-        if !session.agent {
-            files.extend(self.beside(session).get(&session.id).into_iter().flatten().cloned());
+        if !session.is_subagent {
+            files.extend(self.legacy_logs(session).get(&session.id).into_iter().flatten().cloned());
         }
         files
     }
 
-    fn beside(&self, session: &SessionFile) -> Arc<Owners> {
+    fn legacy_logs(&self, session: &SessionFile) -> Arc<LogsBySession> {
         let dir = session.path.parent().unwrap_or(Path::new("")).to_owned();
         if let Ok(known) = self.by_dir.lock()
             && let Some(owners) = known.get(&dir)
         {
             return Arc::clone(owners);
         }
-        let mut owners = Owners::new();
+        let mut owners = LogsBySession::new();
         let project = ConfinedPath::new(&dir, "");
-        let named = |(name, kind): (OsString, Kind)| {
+        let named = |(name, kind): (OsString, FileKind)| {
             let is_agent = is_log(&name) && name.to_string_lossy().starts_with("agent-");
-            is_agent.then(|| log_at(&project.join(&name), kind, false, &self.skips)).flatten()
+            is_agent.then(|| resolve_listed_log(&project.join(&name), kind, false, &self.skips)).flatten()
         };
         for file in project.entries(&self.skips).into_iter().filter_map(named) {
-            if let Some(owner) = owner_named_in(&file.confined()) {
+            if let Some(owner) = owner_session_id(&file.confined_path()) {
                 owners.entry(owner).or_default().push(file);
             }
         }
@@ -558,9 +569,9 @@ mod tests {
         assert_eq!(ids(&store.sessions(false)), ["aaaa1111", "aaaa2222"]);
         assert_eq!(ids(&store.sessions(true)), ["aaaa1111", "aaaa2222", "agent-ol", "agent-a1", "agent-a2"]);
         let all = store.sessions(false);
-        let agents = Agents::default();
-        assert_eq!(ids(&agents.of(&all[0])), ["agent-ol"]);
-        assert_eq!(ids(&agents.of(&all[1])), ["agent-a1", "agent-a2"]);
+        let agents = SubagentIndex::default();
+        assert_eq!(ids(&agents.logs_of(&all[0])), ["agent-ol"]);
+        assert_eq!(ids(&agents.logs_of(&all[1])), ["agent-a1", "agent-a2"]);
         assert_eq!(store.projects_of(Path::new("/home/user/app")).len(), 1);
         assert!(store.projects_of(Path::new("/home/user/other")).is_empty());
     }
@@ -569,8 +580,8 @@ mod tests {
     fn ids_prefixes_and_paths_are_found() {
         let (root, store) = store();
         let one = |wanted: &str| match store.find(wanted).map_err(|e| e.to_string())? {
-            Found::One(file) => Ok(file.id[..8.min(file.id.len())].to_owned()),
-            Found::Many(files) => Ok(format!("{} files", files.len())),
+            FoundSessions::One(file) => Ok(file.id[..8.min(file.id.len())].to_owned()),
+            FoundSessions::Many(files) => Ok(format!("{} files", files.len())),
         };
         let err = |text: &str| Err::<String, String>(text.to_owned());
         assert_eq!(one("aaaa1"), Ok("aaaa1111".into()));

@@ -9,7 +9,7 @@ use crate::confined::ConfinedPath;
 
 /// What a client lists of a session.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct IndexEntry {
     /// Its id.
     pub id: String,
     /// The first prompt.
@@ -28,7 +28,7 @@ pub struct Listed {
 
 /// Adds a session to the list of its project. Where there is no list, or one that we do not
 /// understand, nothing is done; tells whether it was added.
-pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
+pub fn add_to_index(log: &Path, listed: &IndexEntry) -> io::Result<bool> {
     let Some(dir) = log.parent() else { return Ok(false) };
     let index = ConfinedPath::new(dir, "sessions-index.json");
     let text = match index.read() {
@@ -61,8 +61,8 @@ pub fn add_to_index(log: &Path, listed: &Listed) -> io::Result<bool> {
     let pretty = text.contains(&b'\n');
     let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
     // A client may have written it in the meantime; then its list counts.
-    let (dir, name) = index.parent()?;
-    let mut part = dir.part(0o600)?;
+    let (dir, name) = index.open_parent()?;
+    let mut part = dir.create_part(0o600)?;
     part.file.write_all(&new)?;
     part.file.sync_all()?;
     if index.read()? != text {
@@ -78,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    fn listed() -> Listed {
-        Listed {
+    fn index_entry() -> IndexEntry {
+        IndexEntry {
             id: "b".into(),
             first_prompt: "hello".into(),
             messages: 2,
@@ -96,7 +96,7 @@ mod tests {
         let log = dir.path().join("b.jsonl");
         fs::write(&log, "x").expect("written");
         let index = dir.path().join("sessions-index.json");
-        assert!(!add_to_index(&log, &listed()).expect("no list"), "none is made");
+        assert!(!add_to_index(&log, &index_entry()).expect("no list"), "none is made");
         assert!(!index.exists());
         for odd in [
             "[]",
@@ -108,13 +108,13 @@ mod tests {
             "torn {",
         ] {
             fs::write(&index, odd).expect("written");
-            assert!(!add_to_index(&log, &listed()).expect("an odd list"));
+            assert!(!add_to_index(&log, &index_entry()).expect("an odd list"));
             assert_eq!(fs::read_to_string(&index).expect("read"), odd);
         }
         fs::write(&index, r#"{"version":1,"more":1.5,"entries":[{"sessionId":"a","x":null}]}"#)
             .expect("written");
-        assert!(add_to_index(&log, &listed()).expect("added"));
-        assert!(!add_to_index(&log, &listed()).expect("once only"));
+        assert!(add_to_index(&log, &index_entry()).expect("added"));
+        assert!(!add_to_index(&log, &index_entry()).expect("once only"));
         let text = fs::read_to_string(&index).expect("read");
         assert!(text.starts_with(
             r#"{"version":1,"more":1.5,"entries":[{"sessionId":"a","x":null},{"sessionId":"b""#

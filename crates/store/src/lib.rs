@@ -5,7 +5,7 @@
 //!
 //! Every file is opened here, as a [`ConfinedPath`] or a [`SessionFile`]: a config root and a project may be reached
 //! through links; below a project, and in `sessions` and `file-history`, no link is followed and only regular files are
-//! opened. What is passed over so is noted in [`Skips`]. A log that a user names through a link is resolved once, and its
+//! opened. What is passed over so is noted in [`SkippedPaths`]. A log that a user names through a link is resolved once, and its
 //! resolved path is used from then on.
 
 mod confined;
@@ -19,17 +19,17 @@ mod read;
 mod skip;
 mod write;
 
-pub use confined::{ConfinedPath, NotRegular, open_regular};
-pub use find::{Agents, FindError, Found, SessionFile, Store};
-pub use index::{Listed, add_to_index};
-pub use live::{Holder, Live, writer_of};
-pub use pipeline::scan_for_two;
-pub use project::{project_dir, project_dir_name, same_project};
+pub use confined::{ConfinedPath, PathRejection, open_regular};
+pub use find::{FindError, FoundSessions, SessionFile, Store, SubagentIndex};
+pub use index::{IndexEntry, add_to_index};
+pub use live::{Holder, LiveClient, find_writer};
+pub use pipeline::scan_into_two_sinks;
+pub use project::{is_project_dir_for, project_dir, project_dir_name};
 pub use read::{
-    contains, read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length, uuids_in,
+    find_uuids, log_contains, read_at, read_facts, read_facts_from, read_whole, scan_file, scan_to_length,
 };
-pub use skip::{Skipped, Skips};
+pub use skip::{SkippedPath, SkippedPaths};
 pub use write::{
-    NewSession, ReplaceError, Written, copy_beside, copy_files, copy_private, hash_of, holds_files,
-    remove_file, remove_stale_parts, replace_session, write_session, write_whole,
+    FileDigest, NewSession, ReplaceError, copy_files, copy_private, copy_side_dir, first_visible_file,
+    hash_file, remove_file, remove_stale_parts, replace_session, write_atomic, write_session,
 };

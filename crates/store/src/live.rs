@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::confined::{ConfinedPath, read_all};
-use crate::dir::{Dir, Kind};
-use crate::skip::Skips;
+use crate::dir::{Dir, FileKind};
+use crate::skip::SkippedPaths;
 
 /// A file in `sessions` is a few hundred bytes; anything large is something else.
 const MAX_BYTES: u64 = 1 << 20;
@@ -24,7 +24,7 @@ const UUID_LEN: usize = 36;
 /// A client that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Live {
+pub struct LiveClient {
     /// The client's process.
     pub pid: u32,
     /// The session that it has open.
@@ -61,61 +61,64 @@ pub enum Holder {
 
 /// What a file in `sessions` says.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
-    Open(Live),
+enum ClientStatus {
+    Open(LiveClient),
     /// Nothing that can be understood, of a client that may run.
-    Unclear(PathBuf),
+    Unreadable(PathBuf),
 }
 
 /// Reads which sessions are open under a config root. A file whose process is gone is ignored.
-pub(crate) fn live_sessions(root: &Path, skips: &Skips) -> Vec<Live> {
+pub(crate) fn live_clients_in(root: &Path, skips: &SkippedPaths) -> Vec<LiveClient> {
     let open = |said| match said {
-        Said::Open(live) => Some(live),
-        Said::Unclear(path) => {
+        ClientStatus::Open(live) => Some(live),
+        ClientStatus::Unreadable(path) => {
             let below = path.strip_prefix(root).unwrap_or(&path);
-            if let Ok(Kind::Other(reason)) = ConfinedPath::new(root, below).kind() {
-                skips.note(path, reason);
+            if let Ok(FileKind::Other(reason)) = ConfinedPath::new(root, below).kind() {
+                skips.record(path, reason);
             }
             None
         }
     };
-    said_in(root).into_iter().filter_map(open).collect()
+    client_statuses_in(root).into_iter().filter_map(open).collect()
 }
 
 /// Finds a client under a config root that has one of these sessions open, or may have.
 pub(crate) fn holder_in(root: &Path, ids: &[String]) -> Option<Holder> {
     let holder = |said| match said {
-        Said::Open(live) if ids.contains(&live.session_id) => {
+        ClientStatus::Open(live) if ids.contains(&live.session_id) => {
             Some(Holder::Client { session: live.session_id, pid: live.pid })
         }
-        Said::Open(_) => None,
-        Said::Unclear(path) => Some(Holder::Unknown { path }),
+        ClientStatus::Open(_) => None,
+        ClientStatus::Unreadable(path) => Some(Holder::Unknown { path }),
     };
-    said_in(root).into_iter().find_map(holder)
+    client_statuses_in(root).into_iter().find_map(holder)
 }
 
-fn said_in(root: &Path) -> Vec<Said> {
+fn client_statuses_in(root: &Path) -> Vec<ClientStatus> {
     let sessions = ConfinedPath::new(root, "sessions");
     match sessions.kind() {
-        Ok(Kind::Dir) => {}
+        Ok(FileKind::Dir) => {}
         // A link may lead to where clients say what they have open; it is not followed, so nothing is known.
-        Ok(Kind::Other(_)) => return vec![Said::Unclear(sessions.path())],
+        Ok(FileKind::Other(_)) => return vec![ClientStatus::Unreadable(sessions.path())],
         _ => return Vec::new(),
     }
-    let entries = match Dir::open(root).and_then(|dir| dir.below(Path::new("sessions"))?.entries()) {
+    let entries = match Dir::open(root).and_then(|dir| dir.descend(Path::new("sessions"))?.entries()) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-        Err(_) => return vec![Said::Unclear(sessions.path())],
+        Err(_) => return vec![ClientStatus::Unreadable(sessions.path())],
     };
-    entries.into_iter().filter_map(|(name, kind)| said(&sessions.join(&name), &name, kind)).collect()
+    entries
+        .into_iter()
+        .filter_map(|(name, kind)| read_client_status(&sessions.join(&name), &name, kind))
+        .collect()
 }
 
-fn said(file: &ConfinedPath, name: &OsStr, kind: Kind) -> Option<Said> {
+fn read_client_status(file: &ConfinedPath, name: &OsStr, kind: FileKind) -> Option<ClientStatus> {
     let name = name.to_string_lossy();
     let stem = name.strip_suffix(".json")?;
     let named: Option<u32> = stem.parse().ok();
     let text = match kind {
-        Kind::File => match read_small(file) {
+        FileKind::File => match read_small(file) {
             Ok(text) => text,
             // It vanishes when the client ends.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -123,13 +126,15 @@ fn said(file: &ConfinedPath, name: &OsStr, kind: Kind) -> Option<Said> {
         },
         _ => Vec::new(),
     };
-    let live: Option<Live> = serde_json::from_slice(&text).ok();
+    let live: Option<LiveClient> = serde_json::from_slice(&text).ok();
     // An id that is none may be the beginning of one.
     let live = live.filter(|live| live.session_id.len() >= UUID_LEN);
     match live {
-        Some(live) => (runs(live.pid) || named.is_some_and(runs)).then_some(Said::Open(live)),
+        Some(live) => {
+            (is_running(live.pid) || named.is_some_and(is_running)).then_some(ClientStatus::Open(live))
+        }
         // A name that is no number tells of no process that could be asked for.
-        None => named.is_none_or(runs).then(|| Said::Unclear(file.path())),
+        None => named.is_none_or(is_running).then(|| ClientStatus::Unreadable(file.path())),
     }
 }
 
@@ -142,17 +147,17 @@ fn read_small(file: &ConfinedPath) -> io::Result<Vec<u8>> {
 }
 
 /// Returns whether a process runs. Where that cannot be found out, a client that left its file is taken to run.
-fn runs(pid: u32) -> bool {
+fn is_running(pid: u32) -> bool {
     let processes = Path::new("/proc");
     if !processes.join("self").exists() {
-        return is_signalled(pid).unwrap_or(true);
+        return can_signal(pid).unwrap_or(true);
     }
     // Some systems hide processes there.
-    processes.join(pid.to_string()).exists() || is_signalled(pid).unwrap_or(false)
+    processes.join(pid.to_string()).exists() || can_signal(pid).unwrap_or(false)
 }
 
 /// Asks the system whether a signal could reach a process.
-fn is_signalled(pid: u32) -> Option<bool> {
+fn can_signal(pid: u32) -> Option<bool> {
     #[cfg(unix)]
     {
         let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -171,13 +176,13 @@ fn is_signalled(pid: u32) -> Option<bool> {
 /// Finds a process that has one of these files open for writing, by whatever name. What cannot be opened is passed over.
 ///
 /// On Linux `/proc/<pid>/fd` tells, for the processes of this user. Elsewhere nothing is found.
-pub fn writer_of<'p>(paths: impl IntoIterator<Item = &'p ConfinedPath>) -> Option<Holder> {
+pub fn find_writer<'p>(paths: impl IntoIterator<Item = &'p ConfinedPath>) -> Option<Holder> {
     let open = paths.into_iter().filter_map(|path| Some((path.open().ok()?, path.path())));
-    writer_of_open(&open.collect::<Vec<_>>())
+    find_writer_of_open(&open.collect::<Vec<_>>())
 }
 
 /// Finds a process that has one of these files open for writing.
-pub(crate) fn writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
+pub(crate) fn find_writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
     #[cfg(target_os = "linux")]
     {
         use std::collections::HashMap;
@@ -210,7 +215,7 @@ pub(crate) fn writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
 }
 
 /// Returns the sessions that a path belongs to by the names on it: a log, or what lies in a session's directory.
-pub(crate) fn ids_on(path: &Path) -> Vec<String> {
+pub(crate) fn session_ids_in_path(path: &Path) -> Vec<String> {
     let id = |name: &OsStr| {
         let name = name.to_string_lossy();
         name.strip_suffix(".jsonl").unwrap_or(&name).to_owned()
@@ -219,14 +224,14 @@ pub(crate) fn ids_on(path: &Path) -> Vec<String> {
 }
 
 /// Returns the config directories that a path may lie in: `<root>/projects/…`.
-pub(crate) fn roots_of(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn config_roots_above(path: &Path) -> Vec<PathBuf> {
     let is_projects = |dir: &&Path| dir.file_name().is_some_and(|name| name == "projects");
     let above = path.ancestors().filter(is_projects).filter_map(Path::parent);
     above.chain(path.ancestors().nth(3)).map(Path::to_owned).collect()
 }
 
 /// Returns the session that the log of a subagent of an older client names in its first entry.
-pub(crate) fn owner_named_in(log: &ConfinedPath) -> Option<String> {
+pub(crate) fn owner_session_id(log: &ConfinedPath) -> Option<String> {
     use std::io::Read;
     let mut head = Vec::new();
     log.open().ok()?.take(64 * 1024).read_to_end(&mut head).ok()?;
@@ -252,7 +257,10 @@ mod tests {
         write("4294967294.json", &format!(r#"{{"pid":4294967294,"sessionId":"{b}"}}"#));
         write("4294967293.json", "torn {");
         write("4.key", "x");
-        assert_eq!(live_sessions(root.path(), &Skips::default()), [Live { pid, session_id: a.clone() }]);
+        assert_eq!(
+            live_clients_in(root.path(), &SkippedPaths::default()),
+            [LiveClient { pid, session_id: a.clone() }]
+        );
         let held = Holder::Client { session: a.clone(), pid };
         assert_eq!(holder_in(root.path(), &[b.clone(), a]), Some(held));
         assert_eq!(holder_in(root.path(), &[b]), None);
@@ -295,11 +303,11 @@ mod tests {
         fs::hard_link(&one, &two).expect("linked");
         let _read = File::open(&one).expect("opened");
         let file = [ConfinedPath::of_file(&one)];
-        assert_eq!(writer_of(&file), None, "whoever reads does no harm");
+        assert_eq!(find_writer(&file), None, "whoever reads does no harm");
         let open = File::options().append(true).open(&two).expect("opened");
         let pid = std::process::id();
-        assert_eq!(writer_of(&file), Some(Holder::Writer { path: one.clone(), pid }));
+        assert_eq!(find_writer(&file), Some(Holder::Writer { path: one.clone(), pid }));
         drop(open);
-        assert_eq!(writer_of(&file), None);
+        assert_eq!(find_writer(&file), None);
     }
 }

@@ -6,46 +6,50 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use rethread_log::{Finds, Scanner, Sink};
+use rethread_log::{ParsedChunk, Scanner, Sink};
 
-use crate::read::{Buffer, each_buffer};
+use crate::read::{Buffer, for_each_buffer};
 
 /// How many pieces wait at most.
-const WAITING: usize = 4;
+const MAX_QUEUED_PIECES: usize = 4;
 /// How large they are: all that are on their way should fit in what a processor has nearest to it.
 const PIECE: usize = 1 << 18;
 
 /// Reads a log once for two sinks, each on a thread of its own, `limit` bytes at most; returns the
 /// scanner and how much was read.
-pub fn scan_for_two(
+pub fn scan_into_two_sinks(
     mut file: &File,
     limit: u64,
     one: &mut (impl Sink + Send),
     two: &mut (impl Sink + Send),
 ) -> io::Result<(Scanner, u64)> {
-    type Found = Arc<(Buffer, Finds)>;
-    fn take(found: Receiver<Found>, free: &SyncSender<(Buffer, Finds)>, sink: &mut impl Sink) -> Scanner {
+    type SharedChunk = Arc<(Buffer, ParsedChunk)>;
+    fn drain_into(
+        found: Receiver<SharedChunk>,
+        free: &SyncSender<(Buffer, ParsedChunk)>,
+        sink: &mut impl Sink,
+    ) -> Scanner {
         let mut scanner = Scanner::default();
         for found in found {
-            scanner.take(found.0.piece(), &found.1, sink);
+            scanner.scan_parsed(found.0.piece(), &found.1, sink);
             // Whoever is the last gives the memory back.
-            if let Some(found) = Arc::into_inner(found).filter(|(buffer, _)| buffer.is_usual()) {
+            if let Some(found) = Arc::into_inner(found).filter(|(buffer, _)| buffer.is_reusable()) {
                 let _ = free.try_send(found);
             }
         }
         scanner
     }
-    let (give_one, for_one) = sync_channel::<Found>(WAITING);
-    let (give_two, for_two) = sync_channel::<Found>(WAITING);
-    let (give_back, free) = sync_channel(2 * WAITING);
+    let (give_one, for_one) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
+    let (give_two, for_two) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
+    let (give_back, free) = sync_channel(2 * MAX_QUEUED_PIECES);
     std::thread::scope(|scope| {
         let back = give_back.clone();
-        let one = scope.spawn(move || take(for_one, &back, one));
-        let two = scope.spawn(move || take(for_two, &give_back, two));
+        let one = scope.spawn(move || drain_into(for_one, &back, one));
+        let two = scope.spawn(move || drain_into(for_two, &give_back, two));
         let mut first = true;
-        let mut finds = Finds::default();
-        let read = each_buffer(&mut file, limit, PIECE, Buffer::default(), |buffer| {
-            finds.look_at(buffer.piece(), std::mem::take(&mut first));
+        let mut finds = ParsedChunk::default();
+        let read = for_each_buffer(&mut file, limit, PIECE, Buffer::default(), |buffer| {
+            finds.reparse(buffer.piece(), std::mem::take(&mut first));
             let found = Arc::new((buffer, std::mem::take(&mut finds)));
             let _ = give_one.send(Arc::clone(&found));
             let _ = give_two.send(found);
@@ -65,7 +69,7 @@ pub fn scan_for_two(
 mod tests {
     use std::io::Write;
 
-    use rethread_model::Builder;
+    use rethread_model::FactsBuilder;
 
     use super::*;
 
@@ -83,8 +87,8 @@ mod tests {
         log
     }
 
-    fn facts(builder: Builder, scanner: &Scanner) -> String {
-        format!("{:?}", builder.finish(scanner.lines(), scanner.bad_lines).places)
+    fn facts(builder: FactsBuilder, scanner: &Scanner) -> String {
+        format!("{:?}", builder.finish(scanner.lines(), scanner.bad_lines).locations)
     }
 
     #[test]
@@ -92,15 +96,15 @@ mod tests {
         let log = log();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&log).expect("it can be written");
-        let mut builder = Builder::for_size(0);
+        let mut builder = FactsBuilder::for_size(0);
         let mut scanner = Scanner::default();
         scanner.scan(&log, &mut builder);
         let expected = facts(builder, &scanner);
         for limit in [log.len(), log.len() + 100] {
             let file = File::open(file.path()).expect("it can be opened");
-            let (mut one, mut two) = (Builder::for_size(0), Builder::for_size(0));
+            let (mut one, mut two) = (FactsBuilder::for_size(0), FactsBuilder::for_size(0));
             let (scanner, read) =
-                scan_for_two(&file, limit as u64, &mut one, &mut two).expect("it can be read");
+                scan_into_two_sinks(&file, limit as u64, &mut one, &mut two).expect("it can be read");
             assert_eq!(read, log.len() as u64);
             assert_eq!(facts(one, &scanner), expected);
             assert_eq!(facts(two, &scanner), expected);

@@ -30,7 +30,7 @@ fn base36(mut n: u32) -> String {
 }
 
 /// Tells whether a project's directory can be that of `cwd`; some builds hash long names otherwise.
-pub fn same_project(dir_name: &str, cwd: &str) -> bool {
+pub fn is_project_dir_for(dir_name: &str, cwd: &str) -> bool {
     let name = project_dir_name(cwd);
     dir_name == name || name.len() > 200 && dir_name.get(..201) == name.get(..201)
 }
@@ -44,7 +44,7 @@ pub fn project_dir(root: &std::path::Path, cwd: &str) -> std::path::PathBuf {
         return own;
     }
     let dirs = std::fs::read_dir(&projects).into_iter().flatten().filter_map(Result::ok);
-    let same = |entry: &std::fs::DirEntry| same_project(&entry.file_name().to_string_lossy(), cwd);
+    let same = |entry: &std::fs::DirEntry| is_project_dir_for(&entry.file_name().to_string_lossy(), cwd);
     { dirs }.find(same).map_or(own, |entry| entry.path())
 }
 
@@ -60,8 +60,8 @@ mod tests {
         let name = project_dir_name(&long);
         assert_eq!(&name[..200], format!("-{}", "a".repeat(199)));
         assert!(name.len() > 201 && name.as_bytes()[200] == b'-');
-        assert!(same_project(&name, &long));
-        assert!(same_project(&format!("{}-other", &name[..200]), &long));
-        assert!(!same_project("-a", "/b"));
+        assert!(is_project_dir_for(&name, &long));
+        assert!(is_project_dir_for(&format!("{}-other", &name[..200]), &long));
+        assert!(!is_project_dir_for("-a", "/b"));
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use rethread_log::{Defect, Entry, Key, Line, Scanner, Sink};
-use rethread_model::{Builder, Facts, Uid};
+use rethread_model::{Facts, FactsBuilder, Uid};
 
 use crate::confined::read_all;
 use crate::find::SessionFile;
@@ -23,13 +23,13 @@ const PIECE: usize = 1 << 20;
 pub(crate) struct Buffer {
     memory: Vec<u8>,
     /// Where pieces are read to: a page's start.
-    at: usize,
+    read_start: usize,
     /// What of it is a piece.
     piece: Range<usize>,
 }
 
 thread_local! {
-    static BUFFER: RefCell<Buffer> = const { RefCell::new(Buffer { memory: Vec::new(), at: 0, piece: 0..0 }) };
+    static BUFFER: RefCell<Buffer> = const { RefCell::new(Buffer { memory: Vec::new(), read_start: 0, piece: 0..0 }) };
 }
 
 impl Buffer {
@@ -40,13 +40,13 @@ impl Buffer {
 
     /// Puts what is left of the last piece before the reading position, and makes room for `len` bytes
     /// behind it.
-    fn begin(&mut self, left: &[u8], len: usize) {
-        if left.len() > self.at || self.memory.len() < self.at + len {
+    fn prepare(&mut self, left: &[u8], len: usize) {
+        if left.len() > self.read_start || self.memory.len() < self.read_start + len {
             let head = (left.len() * 2).next_multiple_of(PAGE).max(16 * PAGE);
             self.memory = vec![0; head + PAGE + len];
-            self.at = head + self.memory[head..].as_ptr().align_offset(PAGE).min(PAGE);
+            self.read_start = head + self.memory[head..].as_ptr().align_offset(PAGE).min(PAGE);
         }
-        self.memory[self.at - left.len()..self.at].copy_from_slice(left);
+        self.memory[self.read_start - left.len()..self.read_start].copy_from_slice(left);
     }
 
     /// Makes the memory at least so long.
@@ -58,14 +58,14 @@ impl Buffer {
     }
 
     /// Tells whether it is to be used again: the memory of a huge line is given back.
-    pub(crate) fn is_usual(&self) -> bool {
+    pub(crate) fn is_reusable(&self) -> bool {
         self.memory.len() <= 8 * PIECE
     }
 }
 
 /// Gives the bytes of `source` in pieces of whole lines to `take`, `limit` bytes at most, each of about `piece`
 /// bytes in a buffer for which it gives another.
-pub(crate) fn each_buffer(
+pub(crate) fn for_each_buffer(
     source: &mut impl Read,
     limit: u64,
     piece: usize,
@@ -75,9 +75,9 @@ pub(crate) fn each_buffer(
     let mut total = 0u64;
     let mut left: Vec<u8> = Vec::new();
     loop {
-        buffer.begin(&left, piece);
-        let start = buffer.at - left.len();
-        let mut at = buffer.at;
+        buffer.prepare(&left, piece);
+        let start = buffer.read_start - left.len();
+        let mut at = buffer.read_start;
         let mut want = piece;
         let cut = loop {
             let room = usize::try_from(limit - total).unwrap_or(usize::MAX).min(want);
@@ -88,7 +88,7 @@ pub(crate) fn each_buffer(
             if got < room || total == limit {
                 buffer.piece = start..end;
                 buffer = take(buffer);
-                return Ok((total, if buffer.is_usual() { buffer } else { Buffer::default() }));
+                return Ok((total, if buffer.is_reusable() { buffer } else { Buffer::default() }));
             }
             let newline = memchr::memrchr(b'\n', &buffer.memory[at..end]);
             at = end;
@@ -103,7 +103,7 @@ pub(crate) fn each_buffer(
         left.extend_from_slice(&buffer.memory[cut..at]);
         buffer.piece = start..cut;
         buffer = take(buffer);
-        if !buffer.is_usual() {
+        if !buffer.is_reusable() {
             buffer = Buffer::default();
         }
     }
@@ -143,9 +143,9 @@ pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
 }
 
 /// Gives the bytes of `source` in pieces of whole lines, `limit` bytes at most.
-fn each_piece(source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+fn for_each_piece(source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
     BUFFER.with_borrow_mut(|kept| {
-        let (total, buffer) = each_buffer(source, limit, PIECE, std::mem::take(kept), |buffer| {
+        let (total, buffer) = for_each_buffer(source, limit, PIECE, std::mem::take(kept), |buffer| {
             take(buffer.piece());
             buffer
         })?;
@@ -156,7 +156,7 @@ fn each_piece(source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -
 
 fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     let mut scanner = Scanner::default();
-    let total = each_piece(source, limit, |piece| scanner.scan(piece, sink))?;
+    let total = for_each_piece(source, limit, |piece| scanner.scan(piece, sink))?;
     Ok((scanner, total))
 }
 
@@ -182,7 +182,7 @@ pub fn read_facts(file: &SessionFile) -> io::Result<(Facts, u64)> {
 
 /// Reads the facts of a log from anything that can be read, `limit` bytes at most.
 pub fn read_facts_from(source: &mut impl Read, limit: u64) -> io::Result<(Facts, u64)> {
-    let mut builder = Builder::for_size(if limit == u64::MAX { 0 } else { limit });
+    let mut builder = FactsBuilder::for_size(if limit == u64::MAX { 0 } else { limit });
     let (scanner, total) = scan(source, limit, &mut builder)?;
     Ok((builder.finish(scanner.lines(), scanner.bad_lines), total))
 }
@@ -193,9 +193,9 @@ pub fn read_whole(file: &SessionFile) -> io::Result<Vec<u8>> {
 }
 
 /// Finds which of `wanted` are uuids of entries in a log, without keeping anything of it.
-pub fn uuids_in(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
-    struct Uuids<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
-    impl Sink for Uuids<'_> {
+pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
+    struct EntryUuidFinder<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
+    impl Sink for EntryUuidFinder<'_> {
         fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
             let uid = line.string(Key::Uuid, entry.raw).map_or(Uid::NONE, Uid::new);
             if (self.0)(uid) {
@@ -207,32 +207,32 @@ pub fn uuids_in(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<
     }
     // Most logs hold none; a search for anything that looks like one tells that quickly. What is
     // found may be quoted in some tool's output, so then the entries themselves are asked.
-    if !mentions(file, wanted)? {
+    if !may_contain_uuid(file, wanted)? {
         return Ok(Vec::new());
     }
     let mut file = file.open()?;
     let limit = file.metadata()?.len();
-    let mut uuids = Uuids(wanted, Vec::new());
+    let mut uuids = EntryUuidFinder(wanted, Vec::new());
     scan(&mut file, limit, &mut uuids)?;
     Ok(uuids.1)
 }
 
 /// Returns whether a log contains these bytes within a line.
-pub fn contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
+pub fn log_contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
     let finder = memchr::memmem::Finder::new(wanted);
     let mut found = false;
     let mut file = file.open()?;
     let limit = file.metadata()?.len();
-    each_piece(&mut file, limit, |piece| found = found || finder.find(piece).is_some())?;
+    for_each_piece(&mut file, limit, |piece| found = found || finder.find(piece).is_some())?;
     Ok(found)
 }
 
-fn mentions(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
+fn may_contain_uuid(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<bool> {
     let finder = memchr::memmem::Finder::new(b"\"uuid\":");
     let mut found = false;
     let mut file = file.open()?;
     let limit = file.metadata()?.len();
-    each_piece(&mut file, limit, |piece| {
+    for_each_piece(&mut file, limit, |piece| {
         found = found
             || finder.find_iter(piece).any(|at| {
                 let rest = piece[at + 7..].trim_ascii_start();
@@ -253,7 +253,7 @@ mod tests {
         let mut joined = Vec::new();
         let mut whole_lines = true;
         let mut last = true;
-        each_piece(&mut &bytes[..], limit, |piece| {
+        for_each_piece(&mut &bytes[..], limit, |piece| {
             whole_lines &= last;
             last = piece.ends_with(b"\n");
             joined.extend_from_slice(piece);

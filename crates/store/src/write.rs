@@ -19,21 +19,21 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::confined::{ConfinedPath, NotRegular, is_absent, read_all};
-use crate::dir::{Dir, Kind, PART, Part};
-use crate::live::{Holder, writer_of_open};
-use crate::skip::Skips;
+use crate::confined::{ConfinedPath, PathRejection, is_not_found, read_all};
+use crate::dir::{Dir, FileKind, PART_AFFIXES, PartFile};
+use crate::live::{Holder, find_writer_of_open};
+use crate::skip::SkippedPaths;
 
 /// The age of a part that a killed run left behind.
-const STALE: Duration = Duration::from_secs(24 * 3600);
+const STALE_PART_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Files with what was said are readable by their owner alone.
-const PRIVATE: u32 = 0o600;
+const PRIVATE_MODE: u32 = 0o600;
 /// Like any file that a program writes; the user's mask takes away what it shall not allow.
-const USUAL: u32 = 0o666;
+const DEFAULT_MODE: u32 = 0o666;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct FileDigest {
     /// How many bytes.
     pub bytes: u64,
     /// What they hash to.
@@ -44,40 +44,40 @@ pub struct Written {
 /// full or the process is killed, what was there before is still there. The directory is made if need be.
 ///
 /// The file is not synced: what is made again at will need not outlive a power cut.
-pub fn write_whole(
+pub fn write_atomic(
     path: &ConfinedPath,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<Written> {
-    let (dir, name) = path.made_parent()?;
-    let mut part = dir.part(USUAL)?;
-    let mut counted = Counted { file: &part.file, hash: Xxh3Default::new(), bytes: 0 };
+) -> io::Result<FileDigest> {
+    let (dir, name) = path.open_or_create_parent()?;
+    let mut part = dir.create_part(DEFAULT_MODE)?;
+    let mut counted = HashingWriter { file: &part.file, hash: Xxh3Default::new(), bytes: 0 };
     let mut out = BufWriter::with_capacity(1 << 17, &mut counted);
     write(&mut out)?;
     out.flush()?;
     drop(out);
-    let written = Written { bytes: counted.bytes, hash: counted.hash.digest() };
-    replaceable(&part.dir, name)?;
+    let written = FileDigest { bytes: counted.bytes, hash: counted.hash.digest() };
+    ensure_replaceable(&part.dir, name)?;
     part.persist(name)?;
     Ok(written)
 }
 
 /// Fails if a name is taken by something that is not a regular file. A link would be replaced, not followed, but it is
 /// not ours to replace.
-fn replaceable(dir: &Dir, name: &OsStr) -> io::Result<()> {
+fn ensure_replaceable(dir: &Dir, name: &OsStr) -> io::Result<()> {
     match dir.kind(name) {
-        Ok(kind) => kind.regular(),
-        Err(error) if is_absent(&error) => Ok(()),
+        Ok(kind) => kind.ensure_regular(),
+        Err(error) if is_not_found(&error) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-struct Counted<'f> {
+struct HashingWriter<'f> {
     file: &'f File,
     hash: Xxh3Default,
     bytes: u64,
 }
 
-impl Write for Counted<'_> {
+impl Write for HashingWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.file.write(bytes)?;
         self.hash.update(&bytes[..n]);
@@ -94,8 +94,8 @@ impl Write for Counted<'_> {
 /// before it has its name. A file that is already there is an error, and so is a directory that is not.
 pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = ConfinedPath::of_file(path);
-    let (dir, name) = path.parent()?;
-    let mut part = session_part(dir, bytes)?;
+    let (dir, name) = path.open_parent()?;
+    let mut part = write_session_part(dir, bytes)?;
     part.persist_new(name)?;
     part.dir.sync();
     Ok(())
@@ -104,15 +104,15 @@ pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// A session that is being written where none is yet.
 #[derive(Debug)]
 pub struct NewSession {
-    part: Part,
+    part: PartFile,
     name: OsString,
 }
 
 impl NewSession {
     /// Begins a session; its directory is made if need be. Nothing has its name until it is whole.
     pub fn begin(path: &ConfinedPath) -> io::Result<Self> {
-        let (dir, name) = path.made_parent()?;
-        Ok(Self { part: dir.part(PRIVATE)?, name: name.to_owned() })
+        let (dir, name) = path.open_or_create_parent()?;
+        Ok(Self { part: dir.create_part(PRIVATE_MODE)?, name: name.to_owned() })
     }
 
     /// Adds bytes.
@@ -139,9 +139,9 @@ impl NewSession {
 
     /// Gives it its name without waiting for the disk: it can be made again. Anything that is already there
     /// is an error, unless it is a regular file and to be written `over`.
-    pub fn finish_soon(mut self, over: bool) -> io::Result<()> {
+    pub fn finish_unsynced(mut self, over: bool) -> io::Result<()> {
         if over {
-            replaceable(&self.part.dir, &self.name)?;
+            ensure_replaceable(&self.part.dir, &self.name)?;
             self.part.persist(&self.name)
         } else {
             self.part.persist_new(&self.name)
@@ -181,20 +181,21 @@ pub fn replace_session(
     holder: &dyn Fn() -> Option<Holder>,
 ) -> Result<PathBuf, ReplaceError> {
     let shown = path.path();
-    let (dir, name) = path.parent()?;
-    let old = dir.file(name)?;
+    let (dir, name) = path.open_parent()?;
+    let old = dir.open_file(name)?;
     if old.metadata()?.permissions().readonly() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only").into());
     }
     // Nothing is written for what a client has open.
     holder().map_or(Ok(()), Err)?;
     let open = [(old.try_clone()?, shown.clone())];
-    let held = || holder().or_else(|| writer_of_open(&open));
-    let mut part = session_part(dir, bytes)?;
-    let backup = backup_of(&part.dir, name)?;
+    let held = || holder().or_else(|| find_writer_of_open(&open));
+    let mut part = write_session_part(dir, bytes)?;
+    let backup = create_backup(&part.dir, name)?;
     let is_before = || -> Result<(), ReplaceError> {
         // The name may have gone to another file, and so may the backup.
-        let changed = !is_same(&part.dir.file(name)?, &old)? || !holds(&part.dir.file(name)?, before)?;
+        let changed =
+            !is_same_file(&part.dir.open_file(name)?, &old)? || !holds(&part.dir.open_file(name)?, before)?;
         if changed || !is_backup(&part.dir, &backup, &old, before)? {
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read");
             return Err(error.into());
@@ -206,17 +207,17 @@ pub fn replace_session(
         return Err(error);
     }
     let dir = &part.dir;
-    let new = dir.file(name)?;
+    let new = dir.open_file(name)?;
     if let Some(holder) = held() {
         // Somebody opened it in this very moment and would write to the backup alone: it gets its name back, with what
         // was added to the new one.
-        let added = tail(&new, bytes)?;
-        restore(dir, &backup, name, &old)?;
+        let added = read_appended(&new, bytes)?;
+        restore_backup(dir, &backup, name, &old)?;
         append(dir, name, &added)?;
         return Err(holder.into());
     }
     // What was written to the old file in this very moment belongs to the new one.
-    append(dir, name, &tail(&old, before)?)?;
+    append(dir, name, &read_appended(&old, before)?)?;
     dir.sync();
     Ok(shown.with_file_name(backup))
 }
@@ -241,7 +242,7 @@ fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
 }
 
 /// Returns what stands in a file behind what was known of it.
-fn tail(file: &File, known: &[u8]) -> io::Result<Vec<u8>> {
+fn read_appended(file: &File, known: &[u8]) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek};
     let mut file = file;
     file.seek(io::SeekFrom::Start(known.len() as u64))?;
@@ -254,48 +255,48 @@ fn append(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    let mut file = dir.file_to_append(name)?;
+    let mut file = dir.open_to_append(name)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// Gives the old file its name back.
-fn restore(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Result<()> {
-    if is_same(&dir.file(backup)?, old)? {
+fn restore_backup(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Result<()> {
+    if is_same_file(&dir.open_file(backup)?, old)? {
         return dir.rename(backup, name);
     }
     // The backup is a copy, where files have one name only; the old file is gone, its bytes are not.
     dir.rename(backup, name)?;
-    append(dir, name, &tail(old, &read_all(&dir.file(name)?)?)?)
+    append(dir, name, &read_appended(old, &read_all(&dir.open_file(name)?)?)?)
 }
 
 #[cfg(unix)]
-fn is_same(one: &File, other: &File) -> io::Result<bool> {
+fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let (one, other) = (one.metadata()?, other.metadata()?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 #[cfg(not(unix))]
-fn is_same(_: &File, _: &File) -> io::Result<bool> {
+fn is_same_file(_: &File, _: &File) -> io::Result<bool> {
     Ok(true)
 }
 
 /// Returns whether a backup is the old file, or a copy of it.
 fn is_backup(dir: &Dir, backup: &OsStr, old: &File, before: &[u8]) -> io::Result<bool> {
-    let file = dir.file(backup)?;
-    Ok(is_same(&file, old)? || holds(&file, before)?)
+    let file = dir.open_file(backup)?;
+    Ok(is_same_file(&file, old)? || holds(&file, before)?)
 }
 
-fn session_part(dir: Dir, bytes: &[u8]) -> io::Result<Part> {
-    let mut part = dir.part(PRIVATE)?;
+fn write_session_part(dir: Dir, bytes: &[u8]) -> io::Result<PartFile> {
+    let mut part = dir.create_part(PRIVATE_MODE)?;
     part.file.write_all(bytes)?;
     part.file.sync_all()?;
     Ok(part)
 }
 
 /// Gives the bytes of a file a second name that no client takes for a session.
-fn backup_of(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
+fn create_backup(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
     for n in 1..1000 {
         let mut backup = name.to_owned();
         backup.push(if n == 1 { ".bak".to_owned() } else { format!(".bak{n}") });
@@ -304,12 +305,12 @@ fn backup_of(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // Some file systems have no second names.
             Err(_) => {
-                let mut copy = match dir.create(&backup, PRIVATE) {
+                let mut copy = match dir.create(&backup, PRIVATE_MODE) {
                     Ok(copy) => copy,
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                     Err(error) => return Err(error),
                 };
-                io::copy(&mut dir.file(name)?, &mut copy)?;
+                io::copy(&mut dir.open_file(name)?, &mut copy)?;
                 copy.sync_all()?;
                 return Ok(backup);
             }
@@ -324,11 +325,11 @@ pub fn copy_files(
     from: &ConfinedPath,
     to: &ConfinedPath,
     wanted: &dyn Fn(&Path) -> bool,
-    skips: &Skips,
+    skips: &SkippedPaths,
 ) -> io::Result<u64> {
     let mut n_files = 0;
     for file in from.files(skips) {
-        let below = file.below().strip_prefix(from.below()).unwrap_or(file.below());
+        let below = file.relative().strip_prefix(from.relative()).unwrap_or(file.relative());
         if wanted(below) && copy_private(&file, &to.join(below), skips)? {
             n_files += 1;
         }
@@ -338,7 +339,7 @@ pub fn copy_files(
 
 /// Copies what lies beside a session to what lies beside another: subagents and large results. If that
 /// fails, nothing of it stays.
-pub fn copy_beside(from: &ConfinedPath, to: &ConfinedPath, skips: &Skips) -> io::Result<u64> {
+pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<u64> {
     // Whatever else has the session's name is not its own.
     let own = ["subagents", "tool-results"].into_iter();
     let copied: io::Result<u64> =
@@ -350,20 +351,20 @@ pub fn copy_beside(from: &ConfinedPath, to: &ConfinedPath, skips: &Skips) -> io:
 
 /// Copies a regular file so that only its owner can read the copy; returns whether it was one. Anything else is noted as
 /// skipped; what is not there is not copied.
-pub fn copy_private(from: &ConfinedPath, to: &ConfinedPath, skips: &Skips) -> io::Result<bool> {
+pub fn copy_private(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<bool> {
     let mut file = match from.open() {
         Ok(file) => file,
-        Err(error) if is_absent(&error) => return Ok(false),
-        Err(error) => match NotRegular::of(&error) {
+        Err(error) if is_not_found(&error) => return Ok(false),
+        Err(error) => match PathRejection::from_io_error(&error) {
             Some(reason) => {
-                skips.note(from.path(), reason);
+                skips.record(from.path(), reason);
                 return Ok(false);
             }
             None => return Err(error),
         },
     };
-    let (dir, name) = to.made_parent()?;
-    let mut part = dir.part(PRIVATE)?;
+    let (dir, name) = to.open_or_create_parent()?;
+    let mut part = dir.create_part(PRIVATE_MODE)?;
     io::copy(&mut file, &mut part.file)?;
     part.persist_new(name)?;
     Ok(true)
@@ -374,16 +375,17 @@ pub fn remove_stale_parts(dir: &Path) {
     let Ok(dir) = Dir::open(dir) else { return };
     for (name, kind) in dir.entries().unwrap_or_default() {
         let text = name.to_string_lossy();
-        let is_part = text.starts_with(PART.0) && text.ends_with(PART.1) && kind == Kind::File;
-        let age = || dir.file(&name).ok()?.metadata().ok()?.modified().ok()?.elapsed().ok();
-        if is_part && age().is_some_and(|age| age > STALE) {
+        let is_part =
+            text.starts_with(PART_AFFIXES.0) && text.ends_with(PART_AFFIXES.1) && kind == FileKind::File;
+        let age = || dir.open_file(&name).ok()?.metadata().ok()?.modified().ok()?.elapsed().ok();
+        if is_part && age().is_some_and(|age| age > STALE_PART_AGE) {
             let _ = dir.remove(&name);
         }
     }
 }
 
 /// Returns something in a directory that is neither a part nor a hidden file.
-pub fn holds_files(dir: &Path) -> io::Result<Option<PathBuf>> {
+pub fn first_visible_file(dir: &Path) -> io::Result<Option<PathBuf>> {
     let entries = match Dir::open(dir) {
         Ok(open) => open.entries()?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -393,8 +395,8 @@ pub fn holds_files(dir: &Path) -> io::Result<Option<PathBuf>> {
     Ok(names.find(|name| !name.to_string_lossy().starts_with('.')).map(|name| dir.join(name)))
 }
 
-/// Hashes a file as [`write_whole`] does.
-pub fn hash_of(path: &ConfinedPath) -> io::Result<Written> {
+/// Hashes a file as [`write_atomic`] does.
+pub fn hash_file(path: &ConfinedPath) -> io::Result<FileDigest> {
     let mut file = path.open()?;
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
     let mut piece = vec![0; 1 << 16];
@@ -404,15 +406,15 @@ pub fn hash_of(path: &ConfinedPath) -> io::Result<Written> {
         hash.update(&piece[..got]);
         bytes += got as u64;
         if got < piece.len() {
-            return Ok(Written { bytes, hash: hash.digest() });
+            return Ok(FileDigest { bytes, hash: hash.digest() });
         }
     }
 }
 
 /// Removes a regular file.
 pub fn remove_file(path: &ConfinedPath) -> io::Result<()> {
-    let (dir, name) = path.parent()?;
-    dir.kind(name)?.regular()?;
+    let (dir, name) = path.open_parent()?;
+    dir.kind(name)?.ensure_regular()?;
     dir.remove(name)
 }
 
@@ -452,9 +454,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.md");
         let confined = ConfinedPath::of_file(&path);
-        let written = write_whole(&confined, |out| out.write_all(b"one")).expect("written");
-        assert_eq!(written, hash_of(&confined).expect("read"));
-        let failed = write_whole(&confined, |out| {
+        let written = write_atomic(&confined, |out| out.write_all(b"one")).expect("written");
+        assert_eq!(written, hash_file(&confined).expect("read"));
+        let failed = write_atomic(&confined, |out| {
             out.write_all(&vec![b'x'; 1 << 20])?;
             Err(io::Error::from(io::ErrorKind::StorageFull))
         });
@@ -465,7 +467,7 @@ mod tests {
     }
 
     /// Replaces `one` by `two`; `step` is called each time a client is asked for.
-    fn replaced(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
+    fn replace_with_hook(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
         let asked = std::cell::Cell::new(0);
         let holder = || {
             asked.set(asked.get() + 1);
@@ -491,7 +493,7 @@ mod tests {
         let text = || fs::read_to_string(&path).expect("read");
         // Added between the last look and the rename: it goes to the new file.
         fs::write(&path, "one\n").expect("written");
-        let backup = replaced(&path, |asked| {
+        let backup = replace_with_hook(&path, |asked| {
             if asked == 2 {
                 add("more\n");
             }
@@ -507,7 +509,7 @@ mod tests {
         fs::write(&path, "one\n").expect("written");
         let inode = || fs::metadata(&path).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).expect("there");
         let before = inode();
-        let refused = replaced(&path, |asked| {
+        let refused = replace_with_hook(&path, |asked| {
             (asked == 3).then(|| add("more\n"))?;
             client()
         });
@@ -517,7 +519,7 @@ mod tests {
         // A client that is there before is left alone.
         for when in [1, 2] {
             fs::write(&path, "one\n").expect("written");
-            let refused = replaced(&path, |asked| (asked == when).then(client)?);
+            let refused = replace_with_hook(&path, |asked| (asked == when).then(client)?);
             assert!(refused.is_err());
             assert_eq!((text(), names()), ("one\n".into(), 1));
         }
@@ -530,7 +532,7 @@ mod tests {
         let path = dir.path().join("a.jsonl");
         fs::write(&path, "one\n").expect("written");
         let mut writer = File::options().append(true).open(&path).expect("opened");
-        let refused = replaced(&path, |_| None);
+        let refused = replace_with_hook(&path, |_| None);
         assert!(refused.is_err_and(|error| error.contains("open for writing")));
         writer.write_all(b"more\n").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "one\nmore\n");
@@ -548,12 +550,13 @@ mod tests {
         std::os::unix::fs::symlink(at("real/f"), at("file")).expect("linked");
         for below in ["dir/f", "file", "../x", "dir/new"] {
             let path = ConfinedPath::new(dir.path(), below);
-            assert!(write_whole(&path, |out| out.write_all(b"two")).is_err(), "{below}");
+            assert!(write_atomic(&path, |out| out.write_all(b"two")).is_err(), "{below}");
             assert!(replace_session(&path, b"one\n", b"two\n", &|| None).is_err(), "{below}");
-            let new = NewSession::begin(&path).and_then(|new| new.finish_soon(true));
+            let new = NewSession::begin(&path).and_then(|new| new.finish_unsynced(true));
             assert!(new.is_err(), "{below}");
             assert!(
-                copy_private(&ConfinedPath::new(dir.path(), "real/f"), &path, &Skips::default()).is_err()
+                copy_private(&ConfinedPath::new(dir.path(), "real/f"), &path, &SkippedPaths::default())
+                    .is_err()
             );
         }
         assert_eq!(fs::read(at("real/f")).expect("read"), b"one\n");

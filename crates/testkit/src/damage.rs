@@ -18,7 +18,7 @@ pub const DAMAGES: u8 = 19;
 
 /// Ways that leave nobody sure of what was meant: circles, entries without a message, an answer or a failure in
 /// nobody's name, a subagent in the conversation, a user who thinks.
-pub const UNSURE: [u8; 5] = [3, 6, 8, 15, 16];
+pub const AMBIGUOUS_DAMAGES: [u8; 5] = [3, 6, 8, 15, 16];
 
 /// Damages lines of a log, each in one of so many ways.
 pub fn damaged(mut lines: Vec<Value>, damages: &[(usize, u8)]) -> Vec<Value> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Log;
+use crate::LogBuilder;
 
 /// A throw-away config directory; nothing outside it is touched.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Home {
     }
 
     /// Writes a log into the project of `cwd` and returns where it is.
-    pub fn add(&self, cwd: &str, log: &Log) -> PathBuf {
+    pub fn add(&self, cwd: &str, log: &LogBuilder) -> PathBuf {
         let dir: String = cwd.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         self.write(&format!("projects/{dir}/{}.jsonl", log.session()), &log.bytes())
     }

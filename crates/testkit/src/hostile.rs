@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::Log;
+use crate::LogBuilder;
 
 /// The smallest picture that a browser shows.
 pub const PIXEL: &str =
@@ -85,15 +85,15 @@ pub const MARKDOWN_ATTACKS: &[&str] = &[
 ];
 
 /// A session in which every text is an attack, in every place where a text can stand.
-pub fn hostile(number: u32) -> Log {
+pub fn hostile(number: u32) -> LogBuilder {
     let title = "</title><script>window.owned=11</script>";
-    full_of(number, &ATTACKS, title, "claude-\"><script>window.owned=10</script>")
+    session_of_attacks(number, &ATTACKS, title, "claude-\"><script>window.owned=10</script>")
 }
 
 /// The same for attacks on renderers of Markdown.
-pub fn hostile_markdown(number: u32) -> Log {
+pub fn hostile_markdown(number: u32) -> LogBuilder {
     let title = "[t](javascript:window.owned=52) ![i](http://127.0.0.1:9/t.png) `<script>window.owned=52</script>` $$ {: onclick=x }";
-    full_of(
+    session_of_attacks(
         number,
         MARKDOWN_ATTACKS,
         title,
@@ -101,8 +101,8 @@ pub fn hostile_markdown(number: u32) -> Log {
     )
 }
 
-fn full_of(number: u32, attacks: &[&str], title: &str, model: &str) -> Log {
-    let mut log = Log::new(number);
+fn session_of_attacks(number: u32, attacks: &[&str], title: &str, model: &str) -> LogBuilder {
+    let mut log = LogBuilder::new(number);
     log.cwd = "/home/<script>window.owned=9</script>/app\"onload=\"x".into();
     log.model = model.into();
     let attack = |i: usize| attacks[i % attacks.len()];
@@ -144,8 +144,8 @@ fn full_of(number: u32, attacks: &[&str], title: &str, model: &str) -> Log {
 }
 
 /// A session that shows every sort of thing once.
-pub fn varied(number: u32) -> Log {
-    let mut log = Log::new(number);
+pub fn varied(number: u32) -> LogBuilder {
+    let mut log = LogBuilder::new(number);
     log.prompt("Add a retry to the fetcher, please.\nKeep it small.");
     log.message(&[
         json!({ "type": "thinking", "thinking": "The fetcher has **one** call site.", "signature": "x" }),
@@ -187,8 +187,8 @@ pub fn varied(number: u32) -> Log {
 }
 
 /// A session of many messages, with one word on the last of its pages.
-pub fn long(number: u32, turns: u32) -> Log {
-    let mut log = Log::new(number);
+pub fn long(number: u32, turns: u32) -> LogBuilder {
+    let mut log = LogBuilder::new(number);
     for turn in 1..=turns {
         log.prompt(&format!("Question {turn}"));
         log.answer(&format!("Answer {turn}.\n\n{}", "Some words to fill the page with. ".repeat(20)));
@@ -199,9 +199,9 @@ pub fn long(number: u32, turns: u32) -> Log {
 }
 
 /// The example with two redos: three paths.
-pub fn redone(number: u32) -> Log {
-    let mut log = Log::new(number);
-    let turn = |log: &mut Log, name: &str| {
+pub fn redone(number: u32) -> LogBuilder {
+    let mut log = LogBuilder::new(number);
+    let turn = |log: &mut LogBuilder, name: &str| {
         log.prompt(&format!("Turn {name}"));
         log.answer(&format!("Answer to {name}"))
     };

@@ -1,27 +1,27 @@
 //! What the tests share: logs built as clients write them, a home of their own, the corpus.
 
-pub mod cleans;
-pub mod clones;
+pub mod bulky_session;
+pub mod clean_laws;
+pub mod clone_laws;
+pub mod credentials;
 mod damage;
-mod harms;
-pub mod hoard;
+mod harmful_findings;
 mod home;
 pub mod hostile;
 mod log;
 mod losses;
 pub mod markdown;
 mod paths;
-pub mod planted;
+mod raw_json;
 pub mod shapes;
 mod shared;
-mod spelled;
-mod tries;
+mod test_cases;
 
-pub use damage::{DAMAGES, UNSURE, damaged, lines_of, log_of};
-pub use harms::harm_of;
+pub use damage::{AMBIGUOUS_DAMAGES, DAMAGES, damaged, lines_of, log_of};
+pub use harmful_findings::harmful_findings_of;
 pub use home::Home;
-pub use log::{Call, Log, Mark};
+pub use log::{EntryUuid, LogBuilder, PendingCall};
 pub use losses::check_losses;
 pub use paths::broken_path_laws;
 pub use shared::{logs_under, shared};
-pub use tries::{tries, tries_of};
+pub use test_cases::{named_test_cases, test_cases};

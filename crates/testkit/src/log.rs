@@ -6,23 +6,23 @@
 use serde_json::{Value, json};
 
 /// The uuid of an entry.
-pub type Mark = String;
+pub type EntryUuid = String;
 
 /// A tool call that waits for its result.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct PendingCall {
     /// The id of the call.
     pub id: String,
     /// The entry that holds it.
-    pub mark: Mark,
+    pub uuid: EntryUuid,
 }
 
 /// A log under construction.
 #[derive(Debug, Clone)]
-pub struct Log {
+pub struct LogBuilder {
     number: u32,
     lines: Vec<String>,
-    parent: Option<Mark>,
+    parent: Option<EntryUuid>,
     n_entries: u64,
     n_messages: u64,
     seconds: u64,
@@ -35,7 +35,7 @@ pub struct Log {
     pub model: String,
 }
 
-impl Log {
+impl LogBuilder {
     /// Begins the log of session number `number`.
     pub fn new(number: u32) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Log {
     }
 
     /// Returns the entry that the next one will hang on.
-    pub fn tip(&self) -> Option<Mark> {
+    pub fn tip(&self) -> Option<EntryUuid> {
         self.parent.clone()
     }
 
@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Adds an entry of the tree with these fields behind the parent, and continues from it.
-    pub fn entry(&mut self, kind: &str, fields: Value) -> Mark {
+    pub fn entry(&mut self, kind: &str, fields: Value) -> EntryUuid {
         self.n_entries += 1;
         let uuid = format!("{:08x}-0000-4000-8000-{:012x}", self.number, self.n_entries);
         let time = self.time();
@@ -137,24 +137,24 @@ impl Log {
     }
 
     /// Adds what somebody typed.
-    pub fn prompt(&mut self, text: &str) -> Mark {
+    pub fn prompt(&mut self, text: &str) -> EntryUuid {
         self.entry("user", json!({ "message": { "role": "user", "content": text } }))
     }
 
     /// Adds a hidden note of the client.
-    pub fn meta(&mut self, text: &str) -> Mark {
+    pub fn meta(&mut self, text: &str) -> EntryUuid {
         self.entry("user", json!({ "message": { "role": "user", "content": text }, "isMeta": true }))
     }
 
     /// Adds a message of the model, an entry for each block.
-    pub fn message(&mut self, blocks: &[Value]) -> Vec<Mark> {
+    pub fn message(&mut self, blocks: &[Value]) -> Vec<EntryUuid> {
         self.n_messages += 1;
         let id = format!("msg_{:04}{:08}", self.number, self.n_messages);
         blocks.iter().map(|block| self.block(&id, block)).collect()
     }
 
     /// Adds one more block of a message.
-    pub fn block(&mut self, message_id: &str, block: &Value) -> Mark {
+    pub fn block(&mut self, message_id: &str, block: &Value) -> EntryUuid {
         let message = json!({
             "model": self.model, "id": message_id, "type": "message", "role": "assistant",
             "content": [block], "stop_reason": null, "stop_sequence": null,
@@ -165,17 +165,17 @@ impl Log {
     }
 
     /// Adds an answer of one text.
-    pub fn answer(&mut self, text: &str) -> Mark {
+    pub fn answer(&mut self, text: &str) -> EntryUuid {
         self.message(&[json!({ "type": "text", "text": text })]).remove(0)
     }
 
     /// Adds a message that thinks and calls a tool.
-    pub fn call(&mut self, tool: &str, input: &Value) -> Call {
+    pub fn call(&mut self, tool: &str, input: &Value) -> PendingCall {
         self.calls(&[(tool, input.clone())]).remove(0)
     }
 
     /// Adds a message that calls several tools at once.
-    pub fn calls(&mut self, calls: &[(&str, Value)]) -> Vec<Call> {
+    pub fn calls(&mut self, calls: &[(&str, Value)]) -> Vec<PendingCall> {
         let id = |log: &Self, i: usize| format!("toolu_{:04}{:06}{i:02}", log.number, log.n_messages + 1);
         let blocks: Vec<Value> = calls
             .iter()
@@ -184,33 +184,33 @@ impl Log {
             .collect();
         let ids: Vec<String> = (0..calls.len()).map(|i| id(self, i)).collect();
         let marks = self.message(&blocks);
-        ids.into_iter().zip(marks).map(|(id, mark)| Call { id, mark }).collect()
+        ids.into_iter().zip(marks).map(|(id, mark)| PendingCall { id, uuid: mark }).collect()
     }
 
     /// Adds the result of a call, hanging on it as clients since 2.0.77 write it.
-    pub fn result(&mut self, call: &Call, text: &str) -> Mark {
+    pub fn result(&mut self, call: &PendingCall, text: &str) -> EntryUuid {
         self.result_with(call, &json!(text), &json!({ "stdout": text, "stderr": "" }))
     }
 
     /// Adds the result of a call with this content and this copy for the client's own use.
-    pub fn result_with(&mut self, call: &Call, content: &Value, copy: &Value) -> Mark {
-        self.back_to(&call.mark);
+    pub fn result_with(&mut self, call: &PendingCall, content: &Value, copy: &Value) -> EntryUuid {
+        self.back_to(&call.uuid);
         let block =
             json!({ "tool_use_id": call.id, "type": "tool_result", "content": content, "is_error": false });
         self.entry(
             "user",
             json!({ "message": { "role": "user", "content": [block] }, "toolUseResult": copy,
-                "sourceToolAssistantUUID": call.mark }),
+                "sourceToolAssistantUUID": call.uuid }),
         )
     }
 
     /// Adds a note of the client.
-    pub fn system(&mut self, subtype: &str, content: &str) -> Mark {
+    pub fn system(&mut self, subtype: &str, content: &str) -> EntryUuid {
         self.entry("system", json!({ "subtype": subtype, "content": content, "level": "info" }))
     }
 
     /// Compacts: a boundary that is a new root, and the summary behind it.
-    pub fn compact(&mut self, summary: &str) -> Mark {
+    pub fn compact(&mut self, summary: &str) -> EntryUuid {
         let logical = self.parent.take();
         self.entry(
             "system",

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_model::{Client, Reader, Role, Session, Severity, check, intended_at, resume};
+use rethread_model::{Client, Reader, Role, Session, Severity, check, intended_path_to, resume};
 use serde_json::{Value, json};
 
 /// Checks both laws for every client.
@@ -11,12 +11,12 @@ pub fn check_losses(log: &[u8]) -> Result<(), String> {
     let session = Session::read(log);
     Client::ALL.into_iter().try_for_each(|client| {
         let told = |error| format!("{}: {error}", client.version());
-        Requested::new(&session, log, client).compare(client).map_err(told)
+        ResumeRequest::new(&session, log, client).compare(client).map_err(told)
     })
 }
 
 /// A session beside the request that a client makes of it.
-struct Requested<'a> {
+struct ResumeRequest<'a> {
     session: &'a Session,
     reader: Reader<'a>,
     accepted: bool,
@@ -30,7 +30,7 @@ struct Requested<'a> {
     of_entry: BTreeSet<(usize, String)>,
 }
 
-impl<'a> Requested<'a> {
+impl<'a> ResumeRequest<'a> {
     fn new(session: &'a Session, log: &'a [u8], client: Client) -> Self {
         let reader = Reader::new(session, log);
         let resumed = resume(&session.facts, client);
@@ -43,7 +43,7 @@ impl<'a> Requested<'a> {
             results: BTreeMap::new(),
             of_entry: BTreeSet::new(),
         };
-        for block in reader.wire(&resumed, client, "").iter().flat_map(|message| &message.blocks) {
+        for block in reader.wire_messages(&resumed, client, "").iter().flat_map(|message| &message.blocks) {
             let Some(node) = block.node else { continue };
             let Ok(value) = serde_json::from_slice::<Value>(block.json().raw()) else { continue };
             let scope = request.scope_of(node);
@@ -57,7 +57,8 @@ impl<'a> Requested<'a> {
     }
 
     fn entry(&self, node: usize) -> Value {
-        serde_json::from_slice(self.reader.entry(self.session.facts.nodes[node].entry)).unwrap_or_default()
+        serde_json::from_slice(self.reader.entry_bytes(self.session.facts.nodes[node].entry))
+            .unwrap_or_default()
     }
 
     /// Names the message that an entry is part of: by its id, or by the time and content of a user's.
@@ -79,7 +80,7 @@ impl<'a> Requested<'a> {
         let says = |block: &Value| match block["type"].as_str() {
             Some("text") => {
                 let text = block["text"].as_str().unwrap_or_default().trim();
-                !["", "(no content)", "[Empty text removed]"].contains(&text) && !is_put_in(text)
+                !["", "(no content)", "[Empty text removed]"].contains(&text) && !is_client_text(text)
             }
             Some("tool_use") => block["id"].is_string(),
             Some("tool_result") => true,
@@ -102,10 +103,10 @@ impl<'a> Requested<'a> {
         let findings = check(self.session, &[client]);
         let mut at_line: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for node in 0..facts.nodes.len() {
-            at_line.entry(facts.place(node).line).or_default().push(node);
+            at_line.entry(facts.location(node).line).or_default().push(node);
         }
-        for finding in findings.iter().filter(|finding| finding.severity == Severity::Loses) {
-            if finding.lost.is_empty() {
+        for finding in findings.iter().filter(|finding| finding.severity == Severity::Loss) {
+            if finding.lost_lines.is_empty() {
                 return Err(format!("{:?} says of no entry that it is lost", finding.kind));
             }
             let queued =
@@ -115,7 +116,7 @@ impl<'a> Requested<'a> {
                 // Pictures and blocks of unknown sorts are not compared.
                 queued(*node) || blocks.is_empty() || !blocks.iter().all(|b| self.is_sent(*node, b))
             };
-            let sent = finding.lost.iter().find(|line| !at_line[line].iter().any(misses));
+            let sent = finding.lost_lines.iter().find(|line| !at_line[line].iter().any(misses));
             if let Some(line) = sent {
                 return Err(format!("{:?}: line {line} is sent", finding.kind));
             }
@@ -123,8 +124,9 @@ impl<'a> Requested<'a> {
         if !self.accepted {
             return Ok(());
         }
-        let reported: BTreeSet<u32> = findings.iter().flat_map(|finding| &finding.lost).copied().collect();
-        for &node in &intended_at(facts, self.session.conversation_end()).chain {
+        let reported: BTreeSet<u32> =
+            findings.iter().flat_map(|finding| &finding.lost_lines).copied().collect();
+        for &node in &intended_path_to(facts, self.session.conversation_end()).chain {
             let flags = facts.nodes[node].flags;
             let answer = facts.nodes[node].role == Role::Assistant;
             let of_client = answer && (flags.is_synthetic() || flags.is_failure_report());
@@ -136,7 +138,7 @@ impl<'a> Requested<'a> {
                 continue;
             }
             for block in self.blocks_of(node) {
-                let line = facts.place(node).line;
+                let line = facts.location(node).line;
                 let sent = self.is_sent(node, &block) || self.of_entry.contains(&(node, id_of(&block)));
                 if !sent && !reported.contains(&line) {
                     return Err(format!("line {line} is not sent and not reported: {block}"));
@@ -148,7 +150,7 @@ impl<'a> Requested<'a> {
 }
 
 /// Texts that preview leaves out, since the client writes them anew.
-fn is_put_in(text: &str) -> bool {
+fn is_client_text(text: &str) -> bool {
     text.contains("<system-reminder>")
 }
 

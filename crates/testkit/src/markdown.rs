@@ -30,7 +30,7 @@ pub struct Heading {
 
 /// A document as a parser sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ParsedMarkdown {
     /// Constructs that are not on the list of what may be there.
     pub unexpected: Vec<String>,
     /// The headings that stand in nothing else.
@@ -38,8 +38,8 @@ pub struct Seen {
 }
 
 /// Reads a document with every extension of the parser.
-pub fn look_at(markdown: &str) -> Seen {
-    let mut seen = Seen::default();
+pub fn parse_markdown(markdown: &str) -> ParsedMarkdown {
+    let mut seen = ParsedMarkdown::default();
     let (mut depth, mut html_depth) = (0i64, 0i64);
     let mut heading: Option<Heading> = None;
     let mut parser = Parser::new_ext(markdown, Options::all().difference(Options::ENABLE_OLD_FOOTNOTES))
@@ -50,7 +50,7 @@ pub fn look_at(markdown: &str) -> Seen {
             Event::Html(html) | Event::InlineHtml(html) => {
                 html_depth +=
                     html.matches("<details").count() as i64 - html.matches("</details>").count() as i64;
-                if !is_ours(&html) {
+                if !has_only_own_tags(&html) {
                     seen.unexpected.push(html.into_string());
                 }
             }
@@ -110,7 +110,7 @@ fn level_of(level: HeadingLevel) -> usize {
 }
 
 /// Returns whether all tags in a piece of HTML are those of a document.
-fn is_ours(html: &str) -> bool {
+fn has_only_own_tags(html: &str) -> bool {
     html.match_indices('<').all(|(at, _)| {
         let tag = &html[at..];
         let anchor =
@@ -129,7 +129,7 @@ mod tests {
     fn what_is_not_ours_is_unexpected() {
         let ours = "# T\n\n<details open>\n<summary><b>x</b> <code>&lt;y></code></summary>\n\n### In\n\n</details>\n\n\
                     ### <a id=\"e1-m3\"></a>User · #3\n\n[a](https://b) ![c](images/d.png) `<e>`\n";
-        let seen = look_at(ours);
+        let seen = parse_markdown(ours);
         assert_eq!(seen.unexpected, [] as [String; 0]);
         let headings: Vec<_> = seen.headings.iter().map(|h| (h.level, h.text.as_str())).collect();
         assert_eq!(headings, [(1, "T"), (3, "User · #3")]);
@@ -147,7 +147,7 @@ mod tests {
             "<a id=\"x\" onclick=\"y\">",
             "[[a:b]]",
         ] {
-            assert_ne!(look_at(bad).unexpected, [] as [String; 0], "{bad}");
+            assert_ne!(parse_markdown(bad).unexpected, [] as [String; 0], "{bad}");
         }
     }
 }

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use rethread_model::{BlockView, Client, Item, Link, MessageKind, Reader, Session, resume};
+use rethread_model::{BlockView, Client, Link, MessageKind, Reader, Session, TranscriptItem, resume};
 use serde_json::Value;
 
 /// An entry of the tree, as far as the laws ask.
-struct Entry {
+struct GraphEntry {
     /// The index of its node in the model.
     node: usize,
     conversation: bool,
@@ -24,7 +24,7 @@ struct Entry {
 pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     let session = Session::read(bytes);
     let reader = Reader::new(&session, bytes);
-    let graph = Graph::new(&session, bytes);
+    let graph = EntryGraph::new(&session, bytes);
     let mut broken = Vec::new();
     let paths = session.paths(Client::NEWEST);
     let leaves = graph.leaves();
@@ -44,7 +44,9 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     for path in &paths {
         let items = reader.items(path.step);
         broken.extend(
-            graph.differences(&session, &items, path.tip).map(|what| format!("path {}: {what}", path.n)),
+            graph
+                .chain_differences(&session, &items, path.tip)
+                .map(|what| format!("path {}: {what}", path.n)),
         );
         // What is taken from another branch for a copied message is not counted.
         let steps: HashSet<usize> = session.tree.path_to(path.step).into_iter().collect();
@@ -66,15 +68,15 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
             ));
         }
     }
-    broken.extend(graph.lost(&session, &reader));
-    broken.extend(unsent(&session, &reader));
+    broken.extend(graph.lost_messages(&session, &reader));
+    broken.extend(sent_off_path(&session, &reader));
     broken
 }
 
-fn number(item: &Item<'_>) -> Option<usize> {
+fn number(item: &TranscriptItem<'_>) -> Option<usize> {
     match item {
-        Item::Message(message) => Some(message.n),
-        Item::Note(_) => None,
+        TranscriptItem::Message(message) => Some(message.n),
+        TranscriptItem::Note(_) => None,
     }
 }
 
@@ -82,7 +84,7 @@ fn number(item: &Item<'_>) -> Option<usize> {
 ///
 /// Where a parent is lost or a cycle was cut, the client looks for another one among all entries near in time, the tree only
 /// among those before it in the file (docs/limits.md).
-fn unsent(session: &Session, reader: &Reader<'_>) -> Option<String> {
+fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
     if !session.tree.defects.is_empty() {
         return None;
     }
@@ -94,12 +96,12 @@ fn unsent(session: &Session, reader: &Reader<'_>) -> Option<String> {
     // Of two results of one call, either one is shown.
     let mut results: HashSet<(usize, String)> = HashSet::new();
     for item in &items {
-        let Item::Message(message) = item else { continue };
+        let TranscriptItem::Message(message) = item else { continue };
         let of_call = |block: &BlockView<'_>| Some((block.call?, block.result_text().into_owned()));
         results.extend(message.blocks.iter().filter_map(of_call));
     }
     let is_shown_result = |node: usize| {
-        let entry = reader.entry(session.facts.nodes[node].entry);
+        let entry = reader.entry_bytes(session.facts.nodes[node].entry);
         let Ok(entry) = serde_json::from_slice::<Value>(entry) else { return false };
         let blocks = entry["message"]["content"].as_array().cloned().unwrap_or_default();
         let calls = session.facts.blocks_of(node).iter().map(rethread_model::Block::call);
@@ -108,34 +110,34 @@ fn unsent(session: &Session, reader: &Reader<'_>) -> Option<String> {
             call.is_some_and(|call| results.contains(&(call, text.to_owned())))
         })
     };
-    let sent = resumed.messages.iter().flat_map(|sent| &sent.parts).filter_map(|part| part.what.node());
+    let sent = resumed.messages.iter().flat_map(|sent| &sent.parts).filter_map(|part| part.origin.node());
     let missing = { sent }.find(|&node| {
         let fact = &session.facts.nodes[node];
-        let main = !fact.flags.is_sidechain() || session.facts.all_sidechain();
+        let main = !fact.flags.is_sidechain() || session.facts.is_all_sidechain();
         main && fact.message().is_some_and(|message| !shown.contains(&(message + 1)))
             && !is_shown_result(node)
     })?;
-    let line = session.facts.place(missing).line;
+    let line = session.facts.location(missing).line;
     Some(format!("line {line} is sent, and is not on the active path {}", path.n))
 }
 
-struct Graph {
-    entries: Vec<Entry>,
+struct EntryGraph {
+    entries: Vec<GraphEntry>,
     by_node: HashMap<usize, usize>,
     n_children: Vec<usize>,
 }
 
-impl Graph {
+impl EntryGraph {
     fn new(session: &Session, bytes: &[u8]) -> Self {
         let facts = &session.facts;
         let reader = Reader::new(session, bytes);
-        let all_side = facts.all_sidechain();
+        let all_side = facts.is_all_sidechain();
         let mut by_uuid: HashMap<String, usize> = HashMap::new();
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<GraphEntry> = Vec::new();
         let mut parents: Vec<Option<String>> = Vec::new();
         let mut duplicates: Vec<(usize, usize)> = Vec::new();
         for (node, fact) in facts.nodes.iter().enumerate() {
-            let raw = String::from_utf8_lossy(reader.entry(fact.entry)).into_owned();
+            let raw = String::from_utf8_lossy(reader.entry_bytes(fact.entry)).into_owned();
             let start = raw.find('{').unwrap_or(0);
             let value = serde_json::Deserializer::from_str(&raw[start..]).into_iter::<Value>().next();
             let Some(Ok(value)) = value else { continue };
@@ -146,7 +148,7 @@ impl Graph {
                 of_kind.filter_map(|block| Some(block[key].as_str()?.to_owned())).collect()
             };
             let role = value["type"].as_str().unwrap_or_default();
-            let entry = Entry {
+            let entry = GraphEntry {
                 node,
                 conversation: matches!(role, "user" | "assistant"),
                 side: value["isSidechain"] == true && !all_side,
@@ -165,7 +167,7 @@ impl Graph {
                 Some(first) => {
                     duplicates.push((node, first));
                     let node = entries[first].node;
-                    entries[first] = Entry { node, ..entry };
+                    entries[first] = GraphEntry { node, ..entry };
                     parents[first] = parent;
                 }
                 None => {
@@ -205,7 +207,7 @@ impl Graph {
                 at = self.entries[parent].parent;
             }
         }
-        let leaf = |(i, entry): &(usize, &Entry)| entry.conversation && !entry.side && !above[*i];
+        let leaf = |(i, entry): &(usize, &GraphEntry)| entry.conversation && !entry.side && !above[*i];
         self.entries.iter().enumerate().filter(leaf).count()
     }
 
@@ -223,14 +225,14 @@ impl Graph {
     }
 
     /// Compares what a path shows with the chain of its tip.
-    fn differences<'g>(
+    fn chain_differences<'g>(
         &'g self,
         session: &'g Session,
-        items: &[Item<'_>],
+        items: &[TranscriptItem<'_>],
         tip: usize,
     ) -> impl Iterator<Item = String> + use<'g> {
         let mut broken = Vec::new();
-        let line = |entry: usize| session.facts.place(self.entries[entry].node).line;
+        let line = |entry: usize| session.facts.location(self.entries[entry].node).line;
         let mut chain = Vec::new();
         let mut at = self.by_node.get(&tip).copied();
         while let Some(entry) = at {
@@ -277,7 +279,7 @@ impl Graph {
         let by_number: HashMap<u32, usize> =
             self.by_node.iter().map(|(&node, &i)| (session.facts.nodes[node].entry, i)).collect();
         for item in items {
-            let Item::Message(message) = item else { continue };
+            let TranscriptItem::Message(message) = item else { continue };
             for entry in message.entries.iter().filter_map(|number| by_number.get(number)).copied() {
                 let fact = &self.entries[entry];
                 let part = fact.message_id.as_deref().is_some_and(|id| ids.contains(id))
@@ -296,22 +298,22 @@ impl Graph {
     }
 
     /// Finds messages that are on no path although something was said on their branch.
-    fn lost(&self, session: &Session, reader: &Reader<'_>) -> Vec<String> {
+    fn lost_messages(&self, session: &Session, reader: &Reader<'_>) -> Vec<String> {
         let mut kinds: BTreeMap<usize, MessageKind> = BTreeMap::new();
         for path in session.paths(Client::NEWEST) {
             for item in reader.items(path.step) {
-                if let Item::Message(message) = item {
+                if let TranscriptItem::Message(message) = item {
                     kinds.insert(message.n, message.kind);
                 }
             }
         }
-        let beside: HashSet<usize> = session.beside_paths().into_iter().collect();
+        let beside: HashSet<usize> = session.off_path_nodes().into_iter().collect();
         let mut broken = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
             let Some(message) = session.facts.nodes[entry.node].message() else { continue };
             let said = entry.message_id.is_some() && !session.facts.nodes[entry.node].flags.is_synthetic()
                 || session.facts.nodes[entry.node].flags.is_prompt();
-            let line = session.facts.place(entry.node).line;
+            let line = session.facts.location(entry.node).line;
             if !kinds.contains_key(&(message + 1)) && (said || !beside.contains(&entry.node)) {
                 broken.push(format!("line {line} is on no path"));
             }

@@ -5,10 +5,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{Call, Log};
+use crate::{LogBuilder, PendingCall};
 
 /// A shape: its name and the function that builds it.
-pub type Shape = (&'static str, fn(u32) -> Log);
+pub type Shape = (&'static str, fn(u32) -> LogBuilder);
 
 /// All shapes.
 pub const SHAPES: [Shape; 32] = [
@@ -40,10 +40,10 @@ pub const SHAPES: [Shape; 32] = [
     ("thoughts_and_calls", thoughts_and_calls),
     ("copies_on_branches", copies_on_branches),
     ("copies_with_roots", copies_with_roots),
-    ("stray_results", stray_results),
-    ("queued_beside", queued_beside),
+    ("stray_results", misplaced_results),
+    ("queued_beside", queued_side_chain),
     ("interleaved", interleaved),
-    ("commands_beside", commands_beside),
+    ("commands_beside", commands_at_root),
 ];
 
 fn call_block(id: &str) -> Value {
@@ -55,131 +55,131 @@ fn result_block(id: &str, text: &str) -> Value {
 }
 
 /// Adds a message of the model as one entry with these blocks.
-fn answer_of(log: &mut Log, id: &str, blocks: &[Value]) -> String {
+fn answer_of(log: &mut LogBuilder, id: &str, blocks: &[Value]) -> String {
     let message = json!({ "model": "claude-opus-5", "id": id, "type": "message", "role": "assistant",
         "content": blocks, "stop_reason": null, "usage": { "input_tokens": 1, "output_tokens": 1 } });
     log.entry("assistant", json!({ "message": message }))
 }
 
 /// Adds a user entry with these blocks.
-fn user_of(log: &mut Log, blocks: &[Value]) -> String {
+fn user_of(log: &mut LogBuilder, blocks: &[Value]) -> String {
     log.entry("user", json!({ "message": { "role": "user", "content": blocks } }))
 }
 
-fn begun() -> Log {
-    let mut log = Log::new(1);
+fn new_log_with_prompt() -> LogBuilder {
+    let mut log = LogBuilder::new(1);
     log.prompt("Begin, please.");
     log
 }
 
-fn ended(mut log: Log) -> Log {
+fn with_final_turn(mut log: LogBuilder) -> LogBuilder {
     log.prompt("And now the end?");
     log.answer("This is the end.");
     log
 }
 
 /// A plain conversation of `n` turns, one call each, to compare the others with.
-pub fn line(n: u32) -> Log {
-    let mut log = begun();
+pub fn line(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for turn in 0..n {
         let call = log.call("Bash", &json!({ "command": format!("echo {turn}") }));
         log.result(&call, &format!("result {turn}"));
         log.answer(&format!("Answer {turn}."));
         log.prompt(&format!("Question {turn}"));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` calls without results in one entry.
-pub fn open_calls(n: u32) -> Log {
-    let mut log = begun();
+pub fn open_calls(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let blocks: Vec<Value> = (0..n).map(|i| call_block(&format!("toolu_{i}"))).collect();
     answer_of(&mut log, "msg_1", &blocks);
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` calls without results in `n` entries of one message.
-pub fn open_calls_apart(n: u32) -> Log {
-    let mut log = begun();
+pub fn open_calls_apart(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.block("msg_1", &call_block(&format!("toolu_{i}")));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` results without calls in one entry.
-pub fn orphan_results(n: u32) -> Log {
-    let mut log = begun();
+pub fn orphan_results(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     log.answer("Nothing was called.");
     let blocks: Vec<Value> =
         (0..n).map(|i| result_block(&format!("toolu_{i}"), &format!("result {i}"))).collect();
     user_of(&mut log, &blocks);
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` results without calls in `n` entries.
-pub fn orphan_results_apart(n: u32) -> Log {
-    let mut log = begun();
+pub fn orphan_results_apart(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     log.answer("Nothing was called.");
     for i in 0..n {
         user_of(&mut log, &[result_block(&format!("toolu_{i}"), &format!("result {i}"))]);
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` different results of one call.
-pub fn many_results(n: u32) -> Log {
-    let mut log = begun();
+pub fn many_results(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
     for i in 0..n {
         log.result(&call, &format!("result {i}"));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// One call id in every one of `n` messages, as some proxies write it.
-pub fn reused_call_id(n: u32) -> Log {
-    let mut log = begun();
+pub fn reused_call_id(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         let mark = answer_of(&mut log, &format!("msg_{i}"), &[call_block("call_0")]);
-        log.result(&Call { id: "call_0".into(), mark }, &format!("result {i}"));
+        log.result(&PendingCall { id: "call_0".into(), uuid: mark }, &format!("result {i}"));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` entries of one message id, all different.
-pub fn one_message(n: u32) -> Log {
-    let mut log = begun();
+pub fn one_message(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.block("msg_1", &json!({ "type": "text", "text": format!("Text {i}.") }));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// A text that grows by a word with every one of `n` entries, from a long beginning.
-pub fn growing_text(n: u32) -> Log {
-    let mut log = begun();
+pub fn growing_text(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.block(
             "msg_1",
             &json!({ "type": "text", "text": format!("beginning {:>1$}", "x", 1 + i as usize % 50) }),
         );
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` blocks of one entry that begin alike.
-pub fn same_blocks(n: u32) -> Log {
-    let mut log = begun();
+pub fn same_blocks(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let text = |i: u32| json!({ "type": "text", "text": format!("{}{i}", "the same beginning ".repeat(4)) });
     let blocks: Vec<Value> = (0..n).map(text).collect();
     answer_of(&mut log, "msg_1", &blocks);
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` entries with one uuid.
-pub fn same_uuid(n: u32) -> Log {
-    let mut log = begun();
+pub fn same_uuid(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let mut entry = log.clone();
     entry.answer("The same?");
     let all = String::from_utf8(entry.bytes()).unwrap_or_default();
@@ -187,12 +187,12 @@ pub fn same_uuid(n: u32) -> Log {
     for i in 0..n {
         log.raw(&one.replace("The same?", &format!("The same {i}?")));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// A trunk of `n` turns with a branch of one turn at each.
-pub fn comb(n: u32) -> Log {
-    let mut log = begun();
+pub fn comb(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         let trunk = log.answer(&format!("Answer {i} on the trunk, in a few words."));
         log.prompt(&format!("Branch {i}"));
@@ -200,12 +200,12 @@ pub fn comb(n: u32) -> Log {
         log.back_to(&trunk);
         log.prompt(&format!("Trunk {i}"));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` branches at one entry.
-pub fn star(n: u32) -> Log {
-    let mut log = begun();
+pub fn star(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let centre = log.answer("Choose.");
     for i in 0..n {
         log.back_to(&centre);
@@ -216,8 +216,8 @@ pub fn star(n: u32) -> Log {
 }
 
 /// `n` conversations without a common root.
-pub fn roots(n: u32) -> Log {
-    let mut log = begun();
+pub fn roots(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.restart();
         log.prompt(&format!("Beginning {i}"));
@@ -227,18 +227,18 @@ pub fn roots(n: u32) -> Log {
 }
 
 /// `n` compactions.
-pub fn compactions(n: u32) -> Log {
-    let mut log = begun();
+pub fn compactions(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.answer(&format!("Answer {i}."));
         log.compact(&format!("Summary {i}."));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` titles.
-pub fn titles(n: u32) -> Log {
-    let mut log = begun();
+pub fn titles(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.raw(
             &json!({ "type": "ai-title", "aiTitle": format!("Title {i}"), "sessionId": log.session() })
@@ -246,24 +246,24 @@ pub fn titles(n: u32) -> Log {
         );
         log.raw(&json!({ "type": "custom-title", "customTitle": format!("Name {i}"), "sessionId": log.session() }).to_string());
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` summaries, each of another entry.
-pub fn summaries(n: u32) -> Log {
-    let mut log = begun();
+pub fn summaries(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         let leaf = log.answer(&format!("Answer {i}."));
         log.raw(
             &json!({ "type": "summary", "summary": format!("Summary {i}"), "leafUuid": leaf }).to_string(),
         );
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` attachments behind one result.
-pub fn attachments(n: u32) -> Log {
-    let mut log = begun();
+pub fn attachments(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
     log.result(&call, "result");
     for i in 0..n {
@@ -273,12 +273,12 @@ pub fn attachments(n: u32) -> Log {
                 "toolUseID": call.id, "hookEvent": "PostToolUse", "content": "ok", "stdout": "ok", "stderr": "" } }),
         );
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` prompts queued while the model was busy.
-pub fn queued_prompts(n: u32) -> Log {
-    let mut log = begun();
+pub fn queued_prompts(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
     log.result(&call, "result");
     for i in 0..n {
@@ -295,34 +295,34 @@ pub fn queued_prompts(n: u32) -> Log {
             json!({ "attachment": { "type": "queued_command", "prompt": prompt, "commandMode": "prompt" } }),
         );
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` entries of progress behind one call.
-pub fn progress(n: u32) -> Log {
-    let mut log = begun();
+pub fn progress(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
     for i in 0..n {
         log.entry("progress", json!({ "data": { "type": "bash_progress", "output": i }, "toolUseID": format!("bash-{i}"), "parentToolUseID": call.id }));
     }
     log.result(&call, "result");
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` entries whose parents are not in the file.
-pub fn dangling_parents(n: u32) -> Log {
-    let mut log = begun();
+pub fn dangling_parents(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.back_to(&format!("dddddddd-0000-4000-8000-{i:012x}"));
         log.answer(&format!("Answer {i}."));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// A conversation of `n` turns with its lines the other way round.
-pub fn reversed(n: u32) -> Log {
+pub fn reversed(n: u32) -> LogBuilder {
     let forward = line(n / 3);
-    let mut log = Log::new(1);
+    let mut log = LogBuilder::new(1);
     for line in String::from_utf8(forward.bytes()).unwrap_or_default().lines().rev() {
         log.raw(line);
     }
@@ -330,8 +330,8 @@ pub fn reversed(n: u32) -> Log {
 }
 
 /// `n` subagents in the session's own log, all with one prompt.
-pub fn inline_agents(n: u32) -> Log {
-    let mut log = begun();
+pub fn inline_agents(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         let call = log.call(
             "Task",
@@ -344,32 +344,32 @@ pub fn inline_agents(n: u32) -> Log {
         log.sidechain(None).back_to(&tip);
         log.result(&call, &format!("looked {i}"));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` lines that were cut off.
-pub fn torn_lines(n: u32) -> Log {
-    let mut log = begun();
+pub fn torn_lines(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.raw(&format!("{{\"type\":\"user\",\"uuid\":\"torn {i}\",\"message\":{{\"content\":\"cut"));
         log.answer(&format!("Answer {i}."));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// Texts and calls of one message in turn, in `n` entries each.
-pub fn texts_and_calls(n: u32) -> Log {
-    let mut log = begun();
+pub fn texts_and_calls(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.block("msg_1", &json!({ "type": "text", "text": format!("Text {i}.") }));
         log.block("msg_1", &call_block(&format!("toolu_{i}")));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// Thinking, blank texts and calls of one message in turn, in `n` entries each.
-pub fn thoughts_and_calls(n: u32) -> Log {
-    let mut log = begun();
+pub fn thoughts_and_calls(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.block(
             "msg_1",
@@ -378,12 +378,12 @@ pub fn thoughts_and_calls(n: u32) -> Log {
         log.block("msg_1", &json!({ "type": "text", "text": " " }));
         log.block("msg_1", &call_block(&format!("toolu_{i}")));
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// One message on each of `n` branches, with another text and another result every time.
-pub fn copies_on_branches(n: u32) -> Log {
-    let mut log = begun();
+pub fn copies_on_branches(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let centre = log.answer("Choose.");
     for i in 0..n {
         log.back_to(&centre);
@@ -394,8 +394,8 @@ pub fn copies_on_branches(n: u32) -> Log {
 }
 
 /// One message in each of `n` conversations without a common root, with another text every time.
-pub fn copies_with_roots(n: u32) -> Log {
-    let mut log = begun();
+pub fn copies_with_roots(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         log.restart();
         log.prompt(&format!("Beginning {i}"));
@@ -404,17 +404,17 @@ pub fn copies_with_roots(n: u32) -> Log {
     log
 }
 
-fn copy(log: &mut Log, i: u32) {
+fn copy(log: &mut LogBuilder, i: u32) {
     log.block("msg_1", &json!({ "type": "text", "text": format!("Copy {i}.") }));
     let id = format!("toolu_{i}");
     let mark = log.block("msg_1", &call_block(&id));
-    log.result(&Call { id, mark }, &format!("result {i}"));
+    log.result(&PendingCall { id, uuid: mark }, &format!("result {i}"));
     log.answer(&format!("Answer {i}."));
 }
 
 /// `n` calls of one message whose results hang on the prompt before it.
-pub fn stray_results(n: u32) -> Log {
-    let mut log = begun();
+pub fn misplaced_results(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let prompt = log.tip().unwrap_or_default();
     for i in 0..n {
         log.block("msg_1", &call_block(&format!("toolu_{i}")));
@@ -425,12 +425,12 @@ pub fn stray_results(n: u32) -> Log {
         user_of(&mut log, &[result_block(&format!("toolu_{i}"), &format!("result {i}"))]);
     }
     log.back_to(&answer);
-    ended(log)
+    with_final_turn(log)
 }
 
 /// A chain of `n` queued prompts beside the conversation.
-pub fn queued_beside(n: u32) -> Log {
-    let mut log = begun();
+pub fn queued_side_chain(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
     let result = log.result(&call, "result");
     for i in 0..n {
@@ -440,23 +440,23 @@ pub fn queued_beside(n: u32) -> Log {
         );
     }
     log.back_to(&result);
-    ended(log)
+    with_final_turn(log)
 }
 
 /// A chain of `n` entries each of two messages in turn.
-pub fn interleaved(n: u32) -> Log {
-    let mut log = begun();
+pub fn interleaved(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     for i in 0..n {
         for id in ["msg_1", "msg_2"] {
             log.block(id, &json!({ "type": "text", "text": format!("Text {i} of {id}.") }));
         }
     }
-    ended(log)
+    with_final_turn(log)
 }
 
 /// `n` local commands attached to the first entry, the last ones of the log.
-pub fn commands_beside(n: u32) -> Log {
-    let mut log = begun();
+pub fn commands_at_root(n: u32) -> LogBuilder {
+    let mut log = new_log_with_prompt();
     let first = log.tip().unwrap_or_default();
     log.answer("Answered.");
     for i in 0..n {

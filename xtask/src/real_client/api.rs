@@ -24,32 +24,32 @@ const MOST_BYTES: u64 = 256 << 20;
 const ANSWER: &str = "Understood, and nothing is left to do.";
 
 /// A running server. It ends when it is dropped.
-pub(crate) struct Api {
+pub(crate) struct ApiServer {
     address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     listener: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct State {
-    requests: Mutex<Vec<Request>>,
+struct ServerState {
+    requests: Mutex<Vec<ApiRequest>>,
     ended: AtomicBool,
 }
 
 /// What a client asked. The body is null if it was none, or no JSON.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Request {
+pub(crate) struct ApiRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) body: Value,
 }
 
-impl Api {
+impl ApiServer {
     /// Starts to listen on a free port of loopback.
     pub(crate) fn start() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
-        let state = Arc::new(State::default());
+        let state = Arc::new(ServerState::default());
         let shared = Arc::clone(&state);
         let listener = thread::spawn(move || {
             for stream in listener.incoming() {
@@ -70,12 +70,12 @@ impl Api {
     }
 
     /// Returns what was asked so far.
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<ApiRequest> {
         self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Api {
+impl Drop for ApiServer {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::SeqCst);
         // The listener waits for a connection; this is the last one.
@@ -90,8 +90,8 @@ impl Drop for Api {
 ///
 /// Titles, summaries and counts of tokens are asked for without tools. If a client changed the prompt,
 /// the first request with tools is taken.
-pub(crate) fn main_request<'a>(requests: &'a [Request], prompt: &str) -> Option<&'a Request> {
-    let has_tools = |request: &&Request| {
+pub(crate) fn main_request<'a>(requests: &'a [ApiRequest], prompt: &str) -> Option<&'a ApiRequest> {
+    let has_tools = |request: &&ApiRequest| {
         let tools = request.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
         request.path.starts_with("/v1/messages")
             && !request.path.contains("count_tokens")
@@ -113,7 +113,7 @@ pub(crate) fn main_request<'a>(requests: &'a [Request], prompt: &str) -> Option<
         .or(first)
 }
 
-fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
+fn serve(stream: &TcpStream, state: &ServerState) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_write_timeout(Some(Duration::from_secs(30)))?;
     let Some(request) = read_request(&mut BufReader::new(stream))? else { return Ok(()) };
@@ -122,7 +122,7 @@ fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
         let reply = if requests.len() < MOST_REQUESTS {
             answer(&request)
         } else {
-            Reply::error(400, "more requests than one run needs")
+            HttpReply::error(400, "more requests than one run needs")
         };
         // One more than is allowed is enough to see that a client did not stop.
         if requests.len() <= MOST_REQUESTS {
@@ -134,7 +134,7 @@ fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
 }
 
 /// Reads a request; nothing if the connection was closed without one.
-fn read_request(input: &mut impl BufRead) -> io::Result<Option<Request>> {
+fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
     let Some(start) = read_line(input)? else { return Ok(None) };
     let mut words = start.split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else {
@@ -161,7 +161,7 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<Request>> {
         return Err(invalid("the body is cut short"));
     }
     let body = parse(&body).unwrap_or_default();
-    Ok(Some(Request { method: method.to_owned(), path: path.to_owned(), body }))
+    Ok(Some(ApiRequest { method: method.to_owned(), path: path.to_owned(), body }))
 }
 
 /// Reads a line of the head, without its end; nothing at the end of the input.
@@ -185,13 +185,13 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-struct Reply {
+struct HttpReply {
     status: u16,
     kind: &'static str,
     body: String,
 }
 
-impl Reply {
+impl HttpReply {
     fn json(status: u16, body: &Value) -> Self {
         Self { status, kind: "application/json", body: body.to_string() }
     }
@@ -215,18 +215,18 @@ impl Reply {
     }
 }
 
-fn answer(request: &Request) -> Reply {
+fn answer(request: &ApiRequest) -> HttpReply {
     let path = request.path.split('?').next().unwrap_or_default();
     match (request.method.as_str(), path) {
         // Clients look first whether anybody is there.
-        ("HEAD", _) => Reply { status: 200, kind: "text/plain", body: String::new() },
-        ("POST", "/v1/messages/count_tokens") => Reply::json(200, &json!({ "input_tokens": 1000 })),
+        ("HEAD", _) => HttpReply { status: 200, kind: "text/plain", body: String::new() },
+        ("POST", "/v1/messages/count_tokens") => HttpReply::json(200, &json!({ "input_tokens": 1000 })),
         ("POST", "/v1/messages") => message(&request.body),
-        _ => Reply::error(404, "only messages are answered here"),
+        _ => HttpReply::error(404, "only messages are answered here"),
     }
 }
 
-fn message(asked: &Value) -> Reply {
+fn message(asked: &Value) -> HttpReply {
     let usage = json!({ "input_tokens": 1000, "output_tokens": 10 });
     let mut message = json!({
         "id": "msg_real_client", "type": "message", "role": "assistant", "model": asked["model"],
@@ -234,7 +234,7 @@ fn message(asked: &Value) -> Reply {
         "stop_reason": "end_turn", "stop_sequence": null, "usage": usage,
     });
     if asked["stream"] != true {
-        return Reply::json(200, &message);
+        return HttpReply::json(200, &message);
     }
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
@@ -249,7 +249,7 @@ fn message(asked: &Value) -> Reply {
     let body = events
         .iter()
         .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default()));
-    Reply { status: 200, kind: "text/event-stream", body: body.collect() }
+    HttpReply { status: 200, kind: "text/event-stream", body: body.collect() }
 }
 
 #[cfg(test)]
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(read(&long), "a line of the head is too long or cut short");
     }
 
-    fn ask(api: &Api, head: &str, body: &str) -> String {
+    fn ask(api: &ApiServer, head: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(api.address).expect("the server listens");
         write!(stream, "{head} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("it reads");
         let mut reply = String::new();
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn conversations_are_answered_and_noted() {
-        let api = Api::start().expect("a port of loopback");
+        let api = ApiServer::start().expect("a port of loopback");
         assert!(ask(&api, "HEAD /", "").starts_with("HTTP/1.1 200 OK\r\n"));
         assert!(ask(&api, "GET /api/anything", "").starts_with("HTTP/1.1 404"));
         assert!(ask(&api, "POST /v1/messages/count_tokens", "{}").ends_with("{\"input_tokens\":1000}"));
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_client_that_does_not_stop_is_stopped() {
-        let api = Api::start().expect("a port of loopback");
+        let api = ApiServer::start().expect("a port of loopback");
         let replies: Vec<_> = (0..MOST_REQUESTS + 3).map(|_| ask(&api, "POST /v1/messages", "{}")).collect();
         assert!(replies[MOST_REQUESTS - 1].starts_with("HTTP/1.1 200"));
         assert!(replies[MOST_REQUESTS..].iter().all(|reply| reply.starts_with("HTTP/1.1 400")));
@@ -318,7 +318,8 @@ mod tests {
 
     #[test]
     fn the_main_request_has_tools_and_the_prompt() {
-        let request = |path: &str, body| Request { method: "POST".to_owned(), path: path.to_owned(), body };
+        let request =
+            |path: &str, body| ApiRequest { method: "POST".to_owned(), path: path.to_owned(), body };
         let tools = json!([{ "name": "Bash" }]);
         let requests = [
             request(

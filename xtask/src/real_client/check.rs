@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::compare::{Answer, parse};
-use super::install::Client;
-use super::run::Stage;
+use super::compare::{SentRequest, parse};
+use super::install::InstalledClient;
+use super::run::ClientHome;
 use super::samples::Sample;
 
 /// What is asked of a resumed session. No log has it already.
@@ -34,10 +34,10 @@ pub(crate) enum Check {
 }
 
 /// A check of one log, with every client that it concerns.
-pub(crate) struct Job<'a> {
+pub(crate) struct CheckJob<'a> {
     pub(crate) check: Check,
     pub(crate) sample: &'a Sample,
-    pub(crate) clients: Vec<&'a Client>,
+    pub(crate) clients: Vec<&'a InstalledClient>,
     /// What is asked of a clone.
     pub(crate) recipe: &'a [&'a str],
 }
@@ -69,7 +69,7 @@ pub(crate) const CLEANED: &[&[&str]] =
 pub(crate) const RECIPES_EACH: usize = 4;
 
 /// Does all jobs, so many at a time, and prints each difference; returns how many there were.
-pub(crate) fn run(jobs: &[Job<'_>], at_a_time: usize, rethread: &Path) -> usize {
+pub(crate) fn run(jobs: &[CheckJob<'_>], at_a_time: usize, rethread: &Path) -> usize {
     let next = AtomicUsize::new(0);
     let tally = Mutex::new(Tally::default());
     std::thread::scope(|scope| {
@@ -86,7 +86,7 @@ pub(crate) fn run(jobs: &[Job<'_>], at_a_time: usize, rethread: &Path) -> usize 
     tally.counts.values().map(|count| count.different).sum()
 }
 
-impl Job<'_> {
+impl CheckJob<'_> {
     fn run(&self, rethread: &Path, tally: &Mutex<Tally>) {
         let repaired = match self.check {
             Check::Repair => self.repair(rethread),
@@ -100,12 +100,12 @@ impl Job<'_> {
                 (Err(error), _) => Ok(Some(format!("{error:#}"))),
                 (Ok(repaired), Check::Repair) => self.resume_repaired(repaired.as_ref(), rethread, client),
                 (Ok(Some((_, made))), Check::Clone | Check::Clean) => {
-                    self.resume_made(made, rethread, client)
+                    self.resume_output(made, rethread, client)
                 }
                 // There is no such clone: nothing was said, or the path does not go so far.
                 (Ok(None), Check::Clone | Check::Clean) => Ok(None),
                 (Ok(_), Check::Preview) => self.preview(rethread, client),
-                (Ok(_), Check::Recorded) => self.recorded(client),
+                (Ok(_), Check::Recorded) => self.compare_recorded(client),
             };
             // What could not be done is no agreement.
             let difference = difference.unwrap_or_else(|error| Some(format!("{error:#}")));
@@ -124,67 +124,72 @@ impl Job<'_> {
         }
     }
 
-    fn preview(&self, rethread: &Path, client: &Client) -> Result<Option<String>> {
-        let stage = Stage::of(&self.sample.path)?;
+    fn preview(&self, rethread: &Path, client: &InstalledClient) -> Result<Option<String>> {
+        let stage = ClientHome::of(&self.sample.path)?;
         let told = stage.preview(rethread, &client.version, PROMPT)?;
-        Ok(told.differs_from(&stage.resume(client, PROMPT)?))
+        Ok(told.difference_from(&stage.resume(client, PROMPT)?))
     }
 
     /// Repairs the log; the new session lies in the stage.
-    fn repair(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
-        let stage = Stage::of(&self.sample.path)?;
+    fn repair(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
+        let stage = ClientHome::of(&self.sample.path)?;
         Ok(stage.repair(rethread)?.map(|output| (stage, output)))
     }
 
     /// Clones the log; the clone lies in the stage.
-    fn make_clone(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
-        let stage = Stage::of(&self.sample.path)?;
+    fn make_clone(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
+        let stage = ClientHome::of(&self.sample.path)?;
         Ok(stage.make_clone(rethread, self.recipe)?.map(|output| (stage, output)))
     }
 
     /// Cleans a copy of the log.
-    fn clean(&self, rethread: &Path) -> Result<Option<(Stage, PathBuf)>> {
-        let stage = Stage::of(&self.sample.path)?;
+    fn clean(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
+        let stage = ClientHome::of(&self.sample.path)?;
         let cleaned = stage.clean(rethread, self.recipe)?;
         Ok(Some((stage, cleaned)))
     }
 
-    fn resume_made(&self, made: &Path, rethread: &Path, client: &Client) -> Result<Option<String>> {
-        let stage = Stage::of(made)?;
+    fn resume_output(
+        &self,
+        made: &Path,
+        rethread: &Path,
+        client: &InstalledClient,
+    ) -> Result<Option<String>> {
+        let stage = ClientHome::of(made)?;
         let told = stage.preview(rethread, &client.version, PROMPT)?;
         let sent = stage.resume(client, PROMPT)?;
         if !sent.accepted && told.accepted {
             let done = self.check.verb();
-            return Ok(Some(format!("after `{done}` the client refused it: {}", sent.said)));
+            return Ok(Some(format!("after `{done}` the client refused it: {}", sent.client_output)));
         }
-        Ok(told.differs_from(&sent))
+        Ok(told.difference_from(&sent))
     }
 
     fn resume_repaired(
         &self,
-        repaired: Option<&(Stage, PathBuf)>,
+        repaired: Option<&(ClientHome, PathBuf)>,
         rethread: &Path,
-        client: &Client,
+        client: &InstalledClient,
     ) -> Result<Option<String>> {
-        let stage = Stage::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
+        let stage = ClientHome::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
         let told = stage.preview(rethread, &client.version, PROMPT)?;
         let sent = stage.resume(client, PROMPT)?;
         // Where nobody said anything, there is nothing to mend and nothing to resume.
         if !sent.accepted && (told.accepted || has_messages(&fs::read(&self.sample.path)?)) {
             let which = if repaired.is_some() { "repaired" } else { "left as it is" };
-            return Ok(Some(format!("{which}, and the client refused it: {}", sent.said)));
+            return Ok(Some(format!("{which}, and the client refused it: {}", sent.client_output)));
         }
-        Ok(told.differs_from(&sent))
+        Ok(told.difference_from(&sent))
     }
 
-    fn recorded(&self, client: &Client) -> Result<Option<String>> {
+    fn compare_recorded(&self, client: &InstalledClient) -> Result<Option<String>> {
         let recorded = self.sample.path.with_extension("received.json");
         let recorded = parse(&fs::read(&recorded).with_context(|| recorded.display().to_string())?)?;
-        let told = Answer::from_json(&recorded);
+        let told = SentRequest::from_json(&recorded);
         // The prompt was the last thing that was sent.
         let last = told.messages.last().and_then(|message| message["content"].as_array()?.last());
         let prompt = last.and_then(|block| block["text"].as_str()).unwrap_or(PROMPT);
-        Ok(told.differs_from(&Stage::of(&self.sample.path)?.resume(client, prompt)?))
+        Ok(told.difference_from(&ClientHome::of(&self.sample.path)?.resume(client, prompt)?))
     }
 }
 
@@ -208,11 +213,11 @@ fn has_messages(log: &[u8]) -> bool {
 
 #[derive(Default)]
 struct Tally {
-    counts: BTreeMap<(Check, String), Count>,
+    counts: BTreeMap<(Check, String), CheckCount>,
 }
 
 #[derive(Default)]
-struct Count {
+struct CheckCount {
     same: usize,
     different: usize,
     time: Duration,

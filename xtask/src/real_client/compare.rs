@@ -10,15 +10,15 @@ const SHOWN: usize = 200;
 
 /// What a client sent on resume, or what was predicted of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct SentRequest {
     pub(crate) accepted: bool,
     /// Normalised; empty if the session was not accepted.
     pub(crate) messages: Vec<Value>,
     /// What was said about it, for people.
-    pub(crate) said: String,
+    pub(crate) client_output: String,
 }
 
-impl Answer {
+impl SentRequest {
     /// Reads an answer from a document with `accepted` and `messages`.
     pub(crate) fn from_json(document: &Value) -> Self {
         let said = ["reason", "client_says", "said"].iter().find_map(|name| document[name].as_str());
@@ -27,23 +27,25 @@ impl Answer {
         Self {
             accepted,
             messages: messages.map_or_else(Vec::new, |messages| normalise(messages)),
-            said: said.unwrap_or_default().to_owned(),
+            client_output: said.unwrap_or_default().to_owned(),
         }
     }
 
     /// Says how this differs from what the client sent; nothing if it does not.
-    pub(crate) fn differs_from(&self, sent: &Self) -> Option<String> {
+    pub(crate) fn difference_from(&self, sent: &Self) -> Option<String> {
         match (self.accepted, sent.accepted) {
             (false, false) => None,
-            (true, false) => Some(format!("the client refused it: {}", shorten(&sent.said, 0))),
-            (false, true) => Some(format!("the client took it; we said: {}", shorten(&self.said, 0))),
-            (true, true) => differing(&self.messages, &sent.messages),
+            (true, false) => Some(format!("the client refused it: {}", shorten(&sent.client_output, 0))),
+            (false, true) => {
+                Some(format!("the client took it; we said: {}", shorten(&self.client_output, 0)))
+            }
+            (true, true) => first_difference(&self.messages, &sent.messages),
         }
     }
 }
 
 /// Says where two conversations part, as one line.
-fn differing(ours: &[Value], theirs: &[Value]) -> Option<String> {
+fn first_difference(ours: &[Value], theirs: &[Value]) -> Option<String> {
     let none = Value::Null;
     let n = (0..ours.len().max(theirs.len()))
         .find(|&n| !same(ours.get(n).unwrap_or(&none), theirs.get(n).unwrap_or(&none)))?;
@@ -238,20 +240,20 @@ mod tests {
         assert!(parsed("\"\\").is_err());
     }
 
-    fn answer(messages: &[&str]) -> Answer {
+    fn answer(messages: &[&str]) -> SentRequest {
         let messages = messages.iter().map(|text| json!({ "role": "user", "content": text })).collect();
-        Answer::from_json(&json!({ "accepted": true, "messages": Value::Array(messages) }))
+        SentRequest::from_json(&json!({ "accepted": true, "messages": Value::Array(messages) }))
     }
 
     #[test]
     fn the_first_difference_is_shown_and_cut() {
-        assert_eq!(answer(&["a", "b"]).differs_from(&answer(&["a", "b"])), None);
-        let difference = answer(&["a", "b"]).differs_from(&answer(&["a"])).expect("one is longer");
+        assert_eq!(answer(&["a", "b"]).difference_from(&answer(&["a", "b"])), None);
+        let difference = answer(&["a", "b"]).difference_from(&answer(&["a"])).expect("one is longer");
         assert!(difference.starts_with("message 2 (ours of 2, the client's of 1): {"), "{difference}");
         assert!(difference.ends_with(" | nothing"), "{difference}");
         let long = "x".repeat(5000);
         let difference =
-            answer(&[&format!("{long}1{long}")]).differs_from(&answer(&[&format!("{long}2{long}")]));
+            answer(&[&format!("{long}1{long}")]).difference_from(&answer(&[&format!("{long}2{long}")]));
         let difference = difference.expect("a character differs");
         assert!(difference.contains("xxx1xxx") && difference.contains("xxx2xxx"), "{difference}");
         assert!(difference.chars().count() < 500, "{difference}");
@@ -259,13 +261,17 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_with_its_reason() {
-        let refused = Answer::from_json(&json!({ "accepted": false, "reason": "empty", "messages": null }));
-        assert_eq!(refused.differs_from(&refused), None);
+        let refused =
+            SentRequest::from_json(&json!({ "accepted": false, "reason": "empty", "messages": null }));
+        assert_eq!(refused.difference_from(&refused), None);
         assert_eq!(
-            refused.differs_from(&answer(&[])).expect("it differs"),
+            refused.difference_from(&answer(&[])).expect("it differs"),
             "the client took it; we said: empty"
         );
-        assert_eq!(answer(&[]).differs_from(&refused).expect("it differs"), "the client refused it: empty");
+        assert_eq!(
+            answer(&[]).difference_from(&refused).expect("it differs"),
+            "the client refused it: empty"
+        );
     }
 
     #[test]

@@ -17,14 +17,14 @@ pub(crate) const VERSIONS: [&str; 2] = ["2.1.325", "2.1.112"];
 
 /// A client that is installed.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub(crate) struct InstalledClient {
     pub(crate) version: String,
     /// The program, and what comes before its arguments.
     pub(crate) command: Vec<OsString>,
 }
 
 /// Finds a version, or installs it.
-pub(crate) fn install(version: &str) -> Result<Client> {
+pub(crate) fn install(version: &str) -> Result<InstalledClient> {
     if let Ok(client) = find(version) {
         return Ok(client);
     }
@@ -54,10 +54,10 @@ pub(crate) fn install(version: &str) -> Result<Client> {
 }
 
 /// Finds a version that is installed.
-pub(crate) fn find(version: &str) -> Result<Client> {
+pub(crate) fn find(version: &str) -> Result<InstalledClient> {
     let command = command(&directory(version)?.join(PACKAGES))
         .with_context(|| format!("version {version} of the client is not installed"))?;
-    Ok(Client { version: version.to_owned(), command })
+    Ok(InstalledClient { version: version.to_owned(), command })
 }
 
 const PACKAGES: &str = "node_modules/@anthropic-ai";

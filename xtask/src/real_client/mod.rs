@@ -23,10 +23,10 @@ use anyhow::{Context, Result, bail};
 use rethread_testkit::Home;
 use serde_json::json;
 
-use self::check::{CLEANED, Check, Job, PROMPT, RECIPES, RECIPES_EACH};
-use self::install::{Client, VERSIONS};
-use self::run::Stage;
-use self::samples::Choice;
+use self::check::{CLEANED, Check, CheckJob, PROMPT, RECIPES, RECIPES_EACH};
+use self::install::{InstalledClient, VERSIONS};
+use self::run::ClientHome;
+use self::samples::SampleFilter;
 use crate::{cargo, target_dir, workspace};
 
 pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--client VERSION] \
@@ -36,34 +36,34 @@ pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--cl
 const RETHREAD: &str = "RETHREAD_BIN";
 
 #[derive(Debug, PartialEq)]
-struct Options {
+struct RealClientOptions {
     all: bool,
     require: bool,
     jobs: usize,
     versions: Vec<String>,
     prompt: String,
-    what: What,
+    mode: RunMode,
     filter: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
-enum What {
+enum RunMode {
     Checks(Vec<Check>),
     /// Prints what the clients send for one log.
     Record(PathBuf),
 }
 
 pub(crate) fn run(args: &[String]) -> Result<()> {
-    let options = Options::parse(args)?;
+    let options = RealClientOptions::parse(args)?;
     if isolate::is_inside() {
         return match isolate::check() {
             Ok(()) => inside(&options),
-            Err(error) => left_out(&error, options.require),
+            Err(error) => report_skipped(&error, options.require),
         };
     }
     let way = match outside(&options) {
         Ok(way) => way,
-        Err(error) => return left_out(&error, options.require),
+        Err(error) => return report_skipped(&error, options.require),
     };
     let mut env = Vec::new();
     let mut rethread = std::env::var_os(RETHREAD).map(PathBuf::from);
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 }
 
 /// What needs the network: finds or installs the clients.
-fn outside(options: &Options) -> Result<Vec<&'static str>> {
+fn outside(options: &RealClientOptions) -> Result<Vec<&'static str>> {
     let way = isolate::namespace()?;
     for version in &options.versions {
         install::install(version)?;
@@ -93,7 +93,7 @@ fn outside(options: &Options) -> Result<Vec<&'static str>> {
     Ok(way)
 }
 
-fn left_out(error: &anyhow::Error, require: bool) -> Result<()> {
+fn report_skipped(error: &anyhow::Error, require: bool) -> Result<()> {
     if require {
         bail!("the real client was not run: {error:#}");
     }
@@ -101,15 +101,15 @@ fn left_out(error: &anyhow::Error, require: bool) -> Result<()> {
     Ok(())
 }
 
-fn inside(options: &Options) -> Result<()> {
-    let clients: Vec<Client> =
+fn inside(options: &RealClientOptions) -> Result<()> {
+    let clients: Vec<InstalledClient> =
         options.versions.iter().map(|version| install::find(version)).collect::<Result<_>>()?;
-    let checks = match &options.what {
-        What::Record(file) => return record(file, &clients, &options.prompt),
-        What::Checks(checks) => checks,
+    let checks = match &options.mode {
+        RunMode::Record(file) => return record(file, &clients, &options.prompt),
+        RunMode::Checks(checks) => checks,
     };
     let rethread = std::env::var_os(RETHREAD).map(PathBuf::from).unwrap_or_default();
-    let choice = Choice { all: options.all, filter: options.filter.clone() };
+    let choice = SampleFilter { all: options.all, filter: options.filter.clone() };
     let made = Home::default();
     let has = |check: Check| checks.contains(&check);
     let sessions = if has(Check::Preview) || has(Check::Clone) || has(Check::Clean) {
@@ -124,29 +124,29 @@ fn inside(options: &Options) -> Result<()> {
         Vec::new()
     };
     let mut jobs = Vec::new();
-    let all: Vec<&Client> = clients.iter().collect();
+    let all: Vec<&InstalledClient> = clients.iter().collect();
     for (at, sample) in sessions.iter().enumerate() {
         if has(Check::Preview) {
-            jobs.push(Job { check: Check::Preview, sample, clients: all.clone(), recipe: &[] });
+            jobs.push(CheckJob { check: Check::Preview, sample, clients: all.clone(), recipe: &[] });
         }
         // Another choice for each log, so that every recipe meets many.
         for n in (0..RECIPES_EACH).filter(|_| has(Check::Clone)) {
             let recipe = RECIPES[(at * RECIPES_EACH + n) % RECIPES.len()];
-            jobs.push(Job { check: Check::Clone, sample, clients: all.clone(), recipe });
+            jobs.push(CheckJob { check: Check::Clone, sample, clients: all.clone(), recipe });
         }
         if has(Check::Clean) {
             let recipe = CLEANED[at % CLEANED.len()];
-            jobs.push(Job { check: Check::Clean, sample, clients: all.clone(), recipe });
+            jobs.push(CheckJob { check: Check::Clean, sample, clients: all.clone(), recipe });
         }
     }
     for sample in &cases {
         if has(Check::Repair) {
-            jobs.push(Job { check: Check::Repair, sample, clients: all.clone(), recipe: &[] });
+            jobs.push(CheckJob { check: Check::Repair, sample, clients: all.clone(), recipe: &[] });
         }
         if has(Check::Recorded) && sample.path.with_extension("received.json").is_file() {
             let recorded =
                 clients.iter().filter(|client| sample.name.contains(&format!("/{}/", client.version)));
-            jobs.push(Job { check: Check::Recorded, sample, clients: recorded.collect(), recipe: &[] });
+            jobs.push(CheckJob { check: Check::Recorded, sample, clients: recorded.collect(), recipe: &[] });
         }
     }
     if jobs.is_empty() {
@@ -160,17 +160,17 @@ fn inside(options: &Options) -> Result<()> {
 }
 
 /// Prints what each client sends when it resumes a log, a document for each.
-fn record(file: &Path, clients: &[Client], prompt: &str) -> Result<()> {
+fn record(file: &Path, clients: &[InstalledClient], prompt: &str) -> Result<()> {
     for client in clients {
-        let answer = Stage::of(file)?.resume(client, prompt)?;
+        let answer = ClientHome::of(file)?.resume(client, prompt)?;
         let document = json!({ "type": "record", "client": client.version, "accepted": answer.accepted,
-            "said": answer.said, "messages": answer.messages });
+            "said": answer.client_output, "messages": answer.messages });
         println!("{document}");
     }
     Ok(())
 }
 
-impl Options {
+impl RealClientOptions {
     fn parse(args: &[String]) -> Result<Self> {
         let mut options = Self {
             all: false,
@@ -178,7 +178,7 @@ impl Options {
             jobs: 2,
             versions: Vec::new(),
             prompt: PROMPT.to_owned(),
-            what: What::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]),
+            mode: RunMode::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]),
             filter: None,
         };
         let mut words = Vec::new();
@@ -197,23 +197,23 @@ impl Options {
         }
         let mut rest = &words[1.min(words.len())..];
         match words.first().copied() {
-            Some("preview") => options.what = What::Checks(vec![Check::Preview]),
-            Some("repair") => options.what = What::Checks(vec![Check::Repair]),
-            Some("clone") => options.what = What::Checks(vec![Check::Clone]),
-            Some("clean") => options.what = What::Checks(vec![Check::Clean]),
-            Some("recorded") => options.what = What::Checks(vec![Check::Recorded]),
+            Some("preview") => options.mode = RunMode::Checks(vec![Check::Preview]),
+            Some("repair") => options.mode = RunMode::Checks(vec![Check::Repair]),
+            Some("clone") => options.mode = RunMode::Checks(vec![Check::Clone]),
+            Some("clean") => options.mode = RunMode::Checks(vec![Check::Clean]),
+            Some("recorded") => options.mode = RunMode::Checks(vec![Check::Recorded]),
             Some("record") => {
                 let (file, after) = rest.split_first().context("`record` needs a file")?;
-                options.what = What::Record(PathBuf::from(file));
+                options.mode = RunMode::Record(PathBuf::from(file));
                 // Who asks for a record is not helped by a note that there is none.
                 options.require = true;
                 rest = after;
             }
             _ => rest = &words,
         }
-        options.filter = match (rest, &options.what) {
+        options.filter = match (rest, &options.mode) {
             ([], _) => None,
-            ([filter], What::Checks(_)) => Some((*filter).to_owned()),
+            ([filter], RunMode::Checks(_)) => Some((*filter).to_owned()),
             _ => bail!("usage: cargo xtask {USAGE}"),
         };
         if options.versions.is_empty() {
@@ -224,7 +224,7 @@ impl Options {
     }
 
     fn runs_rethread(&self) -> bool {
-        matches!(&self.what, What::Checks(checks) if checks.iter().any(|&check| check != Check::Recorded))
+        matches!(&self.mode, RunMode::Checks(checks) if checks.iter().any(|&check| check != Check::Recorded))
     }
 }
 
@@ -232,8 +232,8 @@ impl Options {
 mod tests {
     use super::*;
 
-    fn parse(args: &str) -> Result<Options> {
-        Options::parse(&args.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(args: &str) -> Result<RealClientOptions> {
+        RealClientOptions::parse(&args.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -241,16 +241,16 @@ mod tests {
         let options = parse("").expect("no arguments");
         assert_eq!(options.versions, VERSIONS);
         assert_eq!(
-            (options.jobs, options.what),
-            (2, What::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]))
+            (options.jobs, options.mode),
+            (2, RunMode::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]))
         );
         let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("arguments");
-        assert_eq!(options.what, What::Checks(vec![Check::Repair]));
+        assert_eq!(options.mode, RunMode::Checks(vec![Check::Repair]));
         assert_eq!((options.all, options.jobs, options.filter.as_deref()), (true, 4, Some("d01")));
         assert_eq!(options.versions, ["2.0.77"]);
         assert_eq!(parse("corpus").expect("a filter").filter.as_deref(), Some("corpus"));
         let record = parse("record x.jsonl --prompt Hi").expect("a file");
-        assert_eq!((record.what, record.prompt.as_str()), (What::Record(PathBuf::from("x.jsonl")), "Hi"));
+        assert_eq!((record.mode, record.prompt.as_str()), (RunMode::Record(PathBuf::from("x.jsonl")), "Hi"));
     }
 
     #[test]

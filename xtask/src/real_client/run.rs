@@ -1,6 +1,6 @@
 //! One run of one program on a copy of one session.
 //!
-//! A [`Stage`] is a throw-away home with a config directory that holds the copy. Both the client and
+//! A [`ClientHome`] is a throw-away home with a config directory that holds the copy. Both the client and
 //! `rethread` run on it with an environment that has nothing of the user's; the session that was copied is
 //! never touched.
 
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::api::{Api, main_request};
-use super::compare::{Answer, normalise, parse};
-use super::install::Client;
+use super::api::{ApiServer, main_request};
+use super::compare::{SentRequest, normalise, parse};
+use super::install::InstalledClient;
 
 /// A client that takes longer is ended. A resume takes a second.
 const TIME_LIMIT: Duration = Duration::from_secs(40);
@@ -24,7 +24,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const SOME_ID: &str = "5e551011-0000-4000-8000-000000000001";
 
 /// A home for one run, with a copy of a session in it. It is removed when it is dropped.
-pub(crate) struct Stage {
+pub(crate) struct ClientHome {
     home: PathBuf,
     /// The copy.
     pub(crate) session: PathBuf,
@@ -32,9 +32,10 @@ pub(crate) struct Stage {
 }
 
 /// Why there can be no clone of a session.
-const NO_CLONE: [&str; 3] = ["nothing was said in this session", "there is no path", "there is no message"];
+const IMPOSSIBLE_CLONE: [&str; 3] =
+    ["nothing was said in this session", "there is no path", "there is no message"];
 
-impl Stage {
+impl ClientHome {
     /// Copies a session and what lies beside it into a new home.
     pub(crate) fn of(source: &Path) -> Result<Self> {
         let bytes = fs::read(source).with_context(|| source.display().to_string())?;
@@ -61,8 +62,8 @@ impl Stage {
     }
 
     /// Resumes the session with a client and a new prompt, and returns what it sent.
-    pub(crate) fn resume(&self, client: &Client, prompt: &str) -> Result<Answer> {
-        let api = Api::start().context("no port on loopback")?;
+    pub(crate) fn resume(&self, client: &InstalledClient, prompt: &str) -> Result<SentRequest> {
+        let api = ApiServer::start().context("no port on loopback")?;
         let id = self.session.file_stem().context("a session has a name")?;
         let (out, err) = (self.home.join("stdout"), self.home.join("stderr"));
         let started = Instant::now();
@@ -73,7 +74,7 @@ impl Stage {
             .args(&client.command)
             .args(["-p", prompt, "--output-format", "json", "--resume"])
             .arg(id)
-            .envs(SWITCHES)
+            .envs(CLIENT_ENV)
             .env("ANTHROPIC_BASE_URL", api.url())
             .stdout(File::create(&out)?)
             .stderr(File::create(&err)?)
@@ -84,28 +85,28 @@ impl Stage {
         let said = if started.elapsed() >= TIME_LIMIT {
             format!("it was ended after {} s", TIME_LIMIT.as_secs())
         } else {
-            talk(&fs::read(&out)?, &fs::read(&err)?)
+            final_message(&fs::read(&out)?, &fs::read(&err)?)
         };
         let messages = main.and_then(|request| request.body["messages"].as_array());
-        Ok(Answer {
+        Ok(SentRequest {
             accepted: messages.is_some(),
             messages: messages.map_or_else(Vec::new, |messages| normalise(messages)),
-            said,
+            client_output: said,
         })
     }
 
     /// Asks `rethread` what a client would send.
-    pub(crate) fn preview(&self, rethread: &Path, version: &str, prompt: &str) -> Result<Answer> {
+    pub(crate) fn preview(&self, rethread: &Path, version: &str, prompt: &str) -> Result<SentRequest> {
         let args = ["preview", "--json", "--client", version, "--prompt", prompt];
-        let answers = self.rethread(rethread, &args)?;
+        let answers = self.run_rethread(rethread, &args)?;
         let preview = answers.iter().find(|answer| answer["type"] == "preview");
-        Ok(Answer::from_json(preview.context("`rethread preview` printed no preview")?))
+        Ok(SentRequest::from_json(preview.context("`rethread preview` printed no preview")?))
     }
 
     /// Repairs the session; returns the new one, or nothing if there was nothing to mend.
     pub(crate) fn repair(&self, rethread: &Path) -> Result<Option<PathBuf>> {
         let before = fs::read(&self.session)?;
-        let answers = self.rethread(rethread, &["repair", "--json"])?;
+        let answers = self.run_rethread(rethread, &["repair", "--json"])?;
         if fs::read(&self.session)? != before {
             bail!("`rethread repair` changed the session itself");
         }
@@ -120,8 +121,10 @@ impl Stage {
     pub(crate) fn make_clone(&self, rethread: &Path, recipe: &[&str]) -> Result<Option<PathBuf>> {
         let before = fs::read(&self.session)?;
         let args = [&["clone", "--json"], recipe].concat();
-        let answers = match self.rethread(rethread, &args) {
-            Err(error) if NO_CLONE.iter().any(|why| error.to_string().contains(why)) => return Ok(None),
+        let answers = match self.run_rethread(rethread, &args) {
+            Err(error) if IMPOSSIBLE_CLONE.iter().any(|why| error.to_string().contains(why)) => {
+                return Ok(None);
+            }
             answers => answers?,
         };
         if fs::read(&self.session)? != before {
@@ -135,7 +138,7 @@ impl Stage {
     /// Cleans the session in its place.
     pub(crate) fn clean(&self, rethread: &Path, how: &[&str]) -> Result<PathBuf> {
         let args = [&["clean", "--json", "--in-place"], how].concat();
-        let answers = self.rethread(rethread, &args)?;
+        let answers = self.run_rethread(rethread, &args)?;
         answers
             .iter()
             .find(|answer| answer["type"] == "cleaned")
@@ -144,7 +147,7 @@ impl Stage {
     }
 
     /// Runs `rethread` on the session and returns the documents that it printed.
-    fn rethread(&self, rethread: &Path, args: &[&str]) -> Result<Vec<Value>> {
+    fn run_rethread(&self, rethread: &Path, args: &[&str]) -> Result<Vec<Value>> {
         let output = self.command(rethread).args(args).arg(&self.session).output().context("rethread")?;
         // Exit 1 tells of findings. They are in what was printed, too.
         if !matches!(output.status.code(), Some(0 | 1)) {
@@ -176,7 +179,7 @@ impl Stage {
 }
 
 /// What a client is told beside where it lives: nobody to talk to, nothing to fetch, no second try.
-const SWITCHES: [(&str, &str); 11] = [
+const CLIENT_ENV: [(&str, &str); 11] = [
     ("ANTHROPIC_API_KEY", "none"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("CLAUDE_CODE_MAX_RETRIES", "0"),
@@ -193,7 +196,7 @@ const SWITCHES: [(&str, &str); 11] = [
 ];
 
 /// Returns what a client said at its end: the `result` that it printed, or its complaints.
-fn talk(out: &[u8], err: &[u8]) -> String {
+fn final_message(out: &[u8], err: &[u8]) -> String {
     let result = parse(out).ok().and_then(|printed| {
         let results = if let Value::Array(events) = printed { events } else { vec![printed] };
         results.iter().rev().find_map(|event| Some(event["result"].as_str()?.to_owned()))
@@ -260,7 +263,7 @@ mod tests {
         fs::write(&source, "{}\n").expect("a file");
         fs::create_dir_all(dir.path().join(SOME_ID).join("subagents")).expect("a directory");
         fs::write(dir.path().join(SOME_ID).join("subagents/a.jsonl"), "{}").expect("a file");
-        let stage = Stage::of(&source).expect("a stage");
+        let stage = ClientHome::of(&source).expect("a stage");
         assert_eq!(fs::read(&stage.session).expect("the copy"), b"{}\n");
         assert!(stage.session.with_extension("").join("subagents/a.jsonl").is_file());
         assert!(stage.session.starts_with(stage.home.join(".claude/projects")));
@@ -268,9 +271,9 @@ mod tests {
 
     #[test]
     fn what_a_client_says_is_found() {
-        assert_eq!(talk(br#"{"type":"result","result":"done"}"#, b"warning"), "done");
-        assert_eq!(talk(br#"[{"type":"system"},{"type":"result","result":"done"}]"#, b""), "done");
-        assert_eq!(talk(b"", b"No conversation found\n"), "No conversation found");
-        assert_eq!(talk(b"text\n", b""), "text");
+        assert_eq!(final_message(br#"{"type":"result","result":"done"}"#, b"warning"), "done");
+        assert_eq!(final_message(br#"[{"type":"system"},{"type":"result","result":"done"}]"#, b""), "done");
+        assert_eq!(final_message(b"", b"No conversation found\n"), "No conversation found");
+        assert_eq!(final_message(b"text\n", b""), "text");
     }
 }

@@ -26,12 +26,12 @@ pub(crate) struct Sample {
 }
 
 /// Which of the samples are wanted.
-pub(crate) struct Choice {
+pub(crate) struct SampleFilter {
     pub(crate) all: bool,
     pub(crate) filter: Option<String>,
 }
 
-impl Choice {
+impl SampleFilter {
     /// Takes so many, evenly spread; all that match if there is a filter.
     fn take(&self, samples: Vec<Sample>, n: usize) -> Vec<Sample> {
         match &self.filter {
@@ -49,7 +49,7 @@ impl Choice {
 }
 
 /// Returns the sessions to preview.
-pub(crate) fn sessions(choice: &Choice, made: &Home) -> Result<Vec<Sample>> {
+pub(crate) fn sessions(choice: &SampleFilter, made: &Home) -> Result<Vec<Sample>> {
     let Some(shared) = shared() else {
         println!("note: ../shared is not here, so the clients are run on a few made-up sessions only");
         let cwd = "/home/user/app";
@@ -85,7 +85,7 @@ pub(crate) fn sessions(choice: &Choice, made: &Home) -> Result<Vec<Sample>> {
 }
 
 /// Returns the edited logs of these versions.
-pub(crate) fn cases<'a>(choice: &Choice, versions: impl Iterator<Item = &'a str>) -> Vec<Sample> {
+pub(crate) fn cases<'a>(choice: &SampleFilter, versions: impl Iterator<Item = &'a str>) -> Vec<Sample> {
     let Some(shared) = shared() else {
         println!("note: ../shared is not here, so there are no cases");
         return Vec::new();
@@ -137,7 +137,7 @@ mod tests {
         let samples: Vec<_> =
             (0..100).map(|n| Sample { name: format!("s{n}"), path: PathBuf::new() }).collect();
         let names = |all, filter: Option<&str>, n| -> Vec<String> {
-            let choice = Choice { all, filter: filter.map(str::to_owned) };
+            let choice = SampleFilter { all, filter: filter.map(str::to_owned) };
             choice.take(samples.clone(), n).into_iter().map(|sample| sample.name).collect()
         };
         assert_eq!(names(false, None, 4), ["s0", "s33", "s66", "s99"]);

@@ -5,10 +5,10 @@ use std::io::Write;
 
 use rayon::prelude::*;
 use rethread::render::{self, Style};
-use rethread::{CheckOptions, Checked, Clients};
+use rethread::{CheckOptions, CheckReport, ClientChoice};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library, ls};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -25,7 +25,7 @@ use crate::terminal::Terminal;
 /// conversation that they were typed in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
@@ -47,20 +47,24 @@ Examples:
   rethread check --all --json | jq 'select(.severity != \"odd\")'
   rethread check 3f2a --client 2.1.76";
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &CheckArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let (clients, note) = match args.client.as_deref() {
-        None => (Clients::InUse, None),
-        Some("all") => (Clients::All, None),
+        None => (ClientChoice::InUse, None),
+        Some("all") => (ClientChoice::All, None),
         Some(version) => {
             let (client, note) = client(Some(version))?;
-            (Clients::One(client), note)
+            (ClientChoice::One(client), note)
         }
     };
     if let Some(note) = note {
-        terminal.say(&note);
+        terminal.print_note(&note);
     }
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let mut sources = Vec::new();
     let mut failed = None;
     if args.sessions.is_empty() {
@@ -79,15 +83,15 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     if sources.len() > 1 {
         // Subagents have logs of their own, which no client resumes.
-        sources.retain(|source| !source.file.agent);
+        sources.retain(|source| !source.file.is_subagent);
     }
     if sources.is_empty() {
-        terminal.say("no sessions to check; `rethread ls --all` lists all that are found");
-        return Ok(Done::Nothing);
+        terminal.print_note("no sessions to check; `rethread ls --all` lists all that are found");
+        return Ok(CommandOutcome::Negative);
     }
     let options = CheckOptions { clients, now: Some(crate::terminal::now().into()) };
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
-    let results: Vec<Result<Checked, rethread::Error>> = sources
+    let results: Vec<Result<CheckReport, rethread::Error>> = sources
         .par_iter()
         .map(|source| {
             let checked = library.check(source, &options);
@@ -109,7 +113,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
                 continue;
             }
         };
-        if checked.is_harmed() {
+        if checked.has_harmful_findings() {
             harmed += 1;
         } else if checked.findings.is_empty() {
             n_whole += 1;
@@ -120,8 +124,8 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             for row in &checked.findings {
                 json_line(&mut out, row)?;
             }
-        } else if sources.len() == 1 || checked.is_harmed() {
-            render::check(&mut out, &checked, &terminal.look)?;
+        } else if sources.len() == 1 || checked.has_harmful_findings() {
+            render::write_check(&mut out, &checked, &terminal.stdout)?;
         }
     }
     if !global.json && sources.len() > 1 {
@@ -129,12 +133,12 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             "{} sessions: {n_whole} whole, {n_odd} with something odd, {harmed} with losses",
             sources.len()
         );
-        writeln!(out, "{}", terminal.look.paint(Style::Dim, told))?;
+        writeln!(out, "{}", terminal.stdout.paint(Style::Dim, told))?;
     }
     out.finish()?;
     match failed {
         Some(failure) => Err(failure),
-        None if harmed > 0 => Ok(Done::Nothing),
-        None => Ok(Done::Well),
+        None if harmed > 0 => Ok(CommandOutcome::Negative),
+        None => Ok(CommandOutcome::Success),
     }
 }

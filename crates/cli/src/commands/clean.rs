@@ -4,15 +4,15 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use rethread::edit::{Level, Redact, Rule, Rules};
+use rethread::edit::{Level, RedactOptions, Rule, RuleSet};
 use rethread::render;
-use rethread::{CleanError, CleanOptions, CleanTo};
+use rethread::{CleanDestination, CleanError, CleanOptions};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, ls};
 use crate::failure::Failure;
-use crate::terminal::{Output, Terminal};
+use crate::terminal::{PagedOutput, Terminal};
 
 /// Make small copies of sessions that can be shared
 ///
@@ -27,7 +27,7 @@ use crate::terminal::{Output, Terminal};
 /// its signature is not valid any more.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER, after_long_help = after())]
-pub(crate) struct Args {
+pub(crate) struct CleanArgs {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
@@ -41,11 +41,11 @@ pub(crate) struct Args {
     level: LevelArg,
 
     /// Take out only this; several are separated by commas
-    #[arg(long = "rule", value_name = "RULE", value_parser = rule, value_delimiter = ',')]
+    #[arg(long = "rule", value_name = "RULE", value_parser = parse_rule, value_delimiter = ',')]
     rules: Vec<Rule>,
 
     #[command(flatten)]
-    redaction: Redaction,
+    redaction: RedactionArgs,
 
     /// Replace credentials by [REDACTED:rule]
     #[arg(short, long)]
@@ -79,25 +79,25 @@ pub(crate) struct Args {
 
 /// Which texts are secret, beside those that rules know.
 #[derive(Debug, clap::Args)]
-pub(super) struct Redaction {
+pub(super) struct RedactionArgs {
     /// Also take for a secret what this pattern fits, or its first group; may be given more than once
-    #[arg(long, value_name = "REGEX", value_parser = Redact::pattern)]
-    also: Vec<Pattern>,
+    #[arg(long, value_name = "REGEX", value_parser = RedactOptions::pattern)]
+    also: Vec<PatternArg>,
 
     /// Never take for a secret what this pattern fits; may be given more than once
-    #[arg(long, value_name = "REGEX", value_parser = Redact::pattern)]
-    allow: Vec<Pattern>,
+    #[arg(long, value_name = "REGEX", value_parser = RedactOptions::pattern)]
+    allow: Vec<PatternArg>,
 }
 
-type Pattern = rethread::edit::Pattern;
+type PatternArg = rethread::edit::RedactPattern;
 
-impl Redaction {
-    fn any(&self) -> bool {
+impl RedactionArgs {
+    fn is_set(&self) -> bool {
         !self.also.is_empty() || !self.allow.is_empty()
     }
 
-    pub(super) fn redact(&self, secrets: bool, people: bool) -> Redact {
-        Redact { secrets, people, also: self.also.clone(), allow: self.allow.clone() }
+    pub(super) fn redact(&self, secrets: bool, people: bool) -> RedactOptions {
+        RedactOptions { secrets, people, extra: self.also.clone(), allow: self.allow.clone() }
     }
 }
 
@@ -113,7 +113,7 @@ enum LevelArg {
     Max,
 }
 
-fn rule(name: &str) -> Result<Rule, String> {
+fn parse_rule(name: &str) -> Result<Rule, String> {
     Rule::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Rule::ALL.into_iter().map(Rule::name).collect();
         format!("there is no such rule; there are {}", names.join(", "))
@@ -137,15 +137,19 @@ fn after() -> String {
     for level in Level::ALL {
         let own = Rule::ALL.into_iter().filter(|rule| rule.level() == level);
         for rule in own {
-            text += &format!("  {:<14} {:<9} {}\n", rule.name(), level.name(), rule.about());
+            text += &format!("  {:<14} {:<9} {}\n", rule.name(), level.name(), rule.description());
         }
     }
     text += "Each level has its own rules and those of the levels before it.";
     text
 }
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
-    if !args.redact && args.redaction.any() {
+pub(crate) fn run(
+    args: &CleanArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
+    if !args.redact && args.redaction.is_set() {
         return Err(
             Failure::new("--also and --allow say what --redact takes for a secret").hint("add --redact")
         );
@@ -155,11 +159,11 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             .hint("name them; --all takes all that there are"));
     }
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
-        terminal.say("no sessions to clean; `rethread ls --all` lists all that are found");
-        return Ok(Done::Nothing);
+        terminal.print_note("no sessions to clean; `rethread ls --all` lists all that are found");
+        return Ok(CommandOutcome::Negative);
     }
     let level = match args.level {
         LevelArg::Light => Level::Light,
@@ -167,15 +171,15 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         LevelArg::Strong => Level::Strong,
         LevelArg::Max => Level::Max,
     };
-    let rules = if args.rules.is_empty() { Rules::of(level) } else { args.rules.iter().copied().collect() };
-    let (users, hosts) = if args.anonymise { at_hand() } else { Default::default() };
+    let rules = if args.rules.is_empty() { RuleSet::of(level) } else { args.rules.iter().copied().collect() };
+    let (users, hosts) = if args.anonymise { local_user_and_host() } else { Default::default() };
     let options = CleanOptions {
         rules,
         redact: args.redaction.redact(args.redact, args.anonymise),
         to: match &args.output {
-            Some(dir) if !args.dry_run => CleanTo::Dir { dir: dir.clone(), over: args.force },
-            _ if args.in_place => CleanTo::InPlace,
-            _ => CleanTo::Nowhere,
+            Some(dir) if !args.dry_run => CleanDestination::Dir { dir: dir.clone(), over: args.force },
+            _ if args.in_place => CleanDestination::InPlace,
+            _ => CleanDestination::DryRun,
         },
         users,
         hosts,
@@ -200,7 +204,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         }
     }
     for warning in rows.iter().flat_map(|row| &row.warnings) {
-        terminal.say(warning);
+        terminal.print_note(warning);
     }
     let mut out = terminal.output();
     if global.json {
@@ -208,8 +212,8 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             json_line(&mut out, row)?;
         }
     } else if !rows.is_empty() {
-        render::clean(&mut out, &rows, &terminal.look)?;
-        tell(&mut out, &rows, args, rules, terminal)?;
+        render::write_clean(&mut out, &rows, &terminal.stdout)?;
+        write_summary(&mut out, &rows, args, rules, terminal)?;
     }
     out.finish()?;
     let told = |n: usize, what: &str| {
@@ -217,51 +221,51 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         Failure::new(format!("{n} {what}; {rest}"))
     };
     match (failed, there) {
-        (0, 0) => Ok(Done::Well),
+        (0, 0) => Ok(CommandOutcome::Success),
         (0, n) => Err(told(n, "of the copies are there already").hint("--force writes over them")),
         (n, there) => Err(told(n + there, "could not be cleaned")),
     }
 }
 
 /// Says where to look, and what the copies are good for.
-fn tell(
-    out: &mut Output,
+fn write_summary(
+    out: &mut PagedOutput,
     rows: &[rethread::CleanedRow],
-    args: &Args,
-    rules: Rules,
+    args: &CleanArgs,
+    rules: RuleSet,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     const MANY: usize = 20;
-    let look = &terminal.look;
+    let look = &terminal.stdout;
     let written: Vec<_> = rows.iter().filter(|row| row.file.is_some()).collect();
     for row in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
-        writeln!(out, "{}", look.line(row.file.as_deref().unwrap_or_default()))?;
+        writeln!(out, "{}", look.sanitize_line(row.file.as_deref().unwrap_or_default()))?;
         if let Some(backup) = &row.backup {
-            writeln!(out, "{}", look.line(&format!("the session as it was: {backup}")))?;
+            writeln!(out, "{}", look.sanitize_line(&format!("the session as it was: {backup}")))?;
         }
     }
     match &args.output {
-        _ if args.dry_run => terminal.say("nothing is written (--dry-run)"),
-        Some(dir) if written.len() > MANY => terminal.say(&format!(
+        _ if args.dry_run => terminal.print_note("nothing is written (--dry-run)"),
+        Some(dir) if written.len() > MANY => terminal.print_note(&format!(
             "{} sessions in {}; `rethread ls --all --config-dir DIR` lists them",
             written.len(),
             dir.display(),
         )),
         _ => {}
     }
-    if !rules.are_resumable() {
-        terminal.say("what is left is for reading: not all that clients need to go on is there");
+    if !rules.is_resumable() {
+        terminal.print_note("what is left is for reading: not all that clients need to go on is there");
     }
     if !args.redact {
-        terminal.say("credentials were not looked for: --redact replaces them");
+        terminal.print_note("credentials were not looked for: --redact replaces them");
     } else if args.in_place {
-        terminal.say("the backups still hold the secrets");
+        terminal.print_note("the backups still hold the secrets");
     }
     Ok(())
 }
 
 /// The names of the user and the machine at hand.
-fn at_hand() -> (Vec<String>, Vec<String>) {
+fn local_user_and_host() -> (Vec<String>, Vec<String>) {
     let users = ["USER", "LOGNAME", "USERNAME"].iter().filter_map(|name| std::env::var(name).ok()).collect();
     #[cfg(unix)]
     let host = Some(rustix::system::uname().nodename().to_string_lossy().into_owned());

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rethread::edit::{Compress, Preset, Recipe, Tools};
+use rethread::edit::{CompressOptions, Preset, Recipe, ToolRecipe};
 use rethread::render;
 use rethread::{CloneOptions, Summariser};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::show::message_number;
 use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ use crate::terminal::Terminal;
 /// tags and modes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct CloneArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
         value_parser = tool_names,
         help_heading = "What to leave out"
     )]
-    strip_tools: Option<Names>,
+    strip_tools: Option<ToolNames>,
 
     /// Leave the last N turns that have tool calls as they are; without other options, remove the older
     #[arg(long, value_name = "N", help_heading = "What to leave out")]
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     compress: Option<usize>,
 
     /// About how many tokens the summaries of all answers may have together
-    #[arg(long, value_name = "TOKENS", default_value_t = Compress::BUDGET, requires = "compress", help_heading = "Condensing")]
+    #[arg(long, value_name = "TOKENS", default_value_t = CompressOptions::BUDGET, requires = "compress", help_heading = "Condensing")]
     budget: usize,
 
     /// Let CMD write the summaries: it gets a turn on its standard input
@@ -141,15 +141,15 @@ pub(crate) struct Args {
 
 /// Names of tools; none means all.
 #[derive(Debug, Clone)]
-struct Names(Vec<String>);
+struct ToolNames(Vec<String>);
 
-fn tool_names(text: &str) -> Result<Names, &'static str> {
+fn tool_names(text: &str) -> Result<ToolNames, &'static str> {
     let names: Vec<String> =
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     match names.is_empty() {
         true => Err("no tool is named; --strip-tools alone removes all calls"),
-        false if text == "*" => Ok(Names(Vec::new())),
-        false => Ok(Names(names)),
+        false if text == "*" => Ok(ToolNames(Vec::new())),
+        false => Ok(ToolNames(names)),
     }
 }
 
@@ -166,7 +166,11 @@ Examples:
   rethread clone 3f2a --compress=10 --keep-removed
   rethread clone 3f2a --compress --summarise-with 'llm -s \"Sum this turn up in five lines\"'";
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &CloneArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let source = find_one(&library, &args.session)?;
     if library.is_demo() && !args.dry_run {
@@ -179,29 +183,33 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     if global.json {
         json_line(&mut out, &row)?;
     } else {
-        render::clone(&mut out, &row, args.dry_run, &terminal.look)?;
+        render::write_clone(&mut out, &row, args.dry_run, &terminal.stdout)?;
     }
     out.finish()?;
     if !global.json {
         for warning in &row.warnings {
-            terminal.say(&format!("note: {warning}"));
+            terminal.print_note(&format!("note: {warning}"));
         }
     }
-    Ok(Done::Well)
+    Ok(CommandOutcome::Success)
 }
 
-fn options(args: &Args, terminal: &Terminal) -> CloneOptions {
+fn options(args: &CloneArgs, terminal: &Terminal) -> CloneOptions {
     let mut recipe = Recipe {
         path: args.path,
         until: args.until,
-        tools: Tools {
+        tools: ToolRecipe {
             strip: args.strip_tools.as_ref().map(|names| names.0.clone()),
             keep: args.keep_tools,
             shorten: args.shorten_tools,
         },
         strip_thinking: args.strip_thinking,
         end: None,
-        compress: args.compress.map(|keep| Compress { keep, budget: args.budget, ..Compress::default() }),
+        compress: args.compress.map(|keep| CompressOptions {
+            keep,
+            budget: args.budget,
+            ..CompressOptions::default()
+        }),
         title: args.title.clone(),
         file_history: args.file_history,
     };
@@ -218,14 +226,14 @@ fn options(args: &Args, terminal: &Terminal) -> CloneOptions {
         summariser: args.summarise_with.clone().map(|command| Summariser {
             command,
             timeout: Duration::from_secs(args.summarise_timeout),
-            at_once: Summariser::AT_ONCE,
-            told: if terminal.is_watched() { tell_turns } else { |_, _| {} },
+            jobs: Summariser::DEFAULT_JOBS,
+            on_progress: if terminal.is_interactive() { print_summary_progress } else { |_, _| {} },
         }),
     }
 }
 
 /// Says how far the summaries are, over and over on one line.
 #[expect(clippy::print_stderr, reason = "progress on a terminal")]
-fn tell_turns(done: usize, of: usize) {
+fn print_summary_progress(done: usize, of: usize) {
     eprint!("\rsumming up: {done} of {of} turns{}", if done == of { "\n" } else { "" });
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use rethread::render::{self, Style};
 use rethread::{ExportOptions, Exported, PathChoice};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library, ls};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -24,7 +24,7 @@ use crate::terminal::Terminal;
 /// program wrote is never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct ExportArgs {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
@@ -35,10 +35,10 @@ pub(crate) struct Args {
 
     /// As what to write
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
-    format: Format,
+    format: FormatArg,
 
     /// Which paths: `all`, `active`, or a number of `rethread tree`
-    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = which_paths)]
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_path_choice)]
     path: PathChoice,
 
     /// Write copies too: paths whose messages all stand in another
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
     /// How much of abandoned paths to write
     #[arg(long, value_name = "HOW", default_value = "full")]
-    branches: Branches,
+    branches: BranchesArg,
 
     /// Take all projects, also where this directory is one
     #[arg(long, short)]
@@ -77,7 +77,7 @@ Examples:
   rethread export 3f2a --path active -f json -o out  one path as data";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Format {
+enum FormatArg {
     /// Markdown, as GitHub shows it
     Md,
     /// A page for a browser, complete in one file
@@ -87,14 +87,14 @@ enum Format {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
-enum Branches {
+enum BranchesArg {
     /// From the beginning
     Full,
     /// What follows the fork, with a link to what came before
     Fork,
 }
 
-fn which_paths(text: &str) -> Result<PathChoice, String> {
+fn parse_path_choice(text: &str) -> Result<PathChoice, String> {
     match text {
         "all" => Ok(PathChoice::All),
         "active" => Ok(PathChoice::Active),
@@ -105,28 +105,32 @@ fn which_paths(text: &str) -> Result<PathChoice, String> {
     }
 }
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &ExportArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     if let Some(note) = note {
-        terminal.say(&note);
+        terminal.print_note(&note);
     }
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
-        terminal.say("no sessions to export; `rethread ls --all` lists all that are found");
-        return Ok(Done::Nothing);
+        terminal.print_note("no sessions to export; `rethread ls --all` lists all that are found");
+        return Ok(CommandOutcome::Negative);
     }
     let options = ExportOptions {
         format: match args.format {
-            Format::Md => rethread::Format::Md,
-            Format::Html => rethread::Format::Html,
-            Format::Json => rethread::Format::Json,
+            FormatArg::Md => rethread::Format::Md,
+            FormatArg::Html => rethread::Format::Html,
+            FormatArg::Json => rethread::Format::Json,
         },
         paths: args.path,
         all_copies: args.all_copies,
-        from_fork: args.branches == Branches::Fork,
-        pictures: !args.no_images,
+        from_fork: args.branches == BranchesArg::Fork,
+        images: !args.no_images,
         thinking: !args.no_thinking,
         client,
         force: args.force,
@@ -153,7 +157,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             json_line(&mut out, row)?;
         }
     } else {
-        tell(&mut out, &exported, terminal)?;
+        write_summary(&mut out, &exported, terminal)?;
     }
     out.finish()?;
     if failed > 0 {
@@ -163,27 +167,27 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         )));
     }
     let nothing = exported.transcripts.is_empty() && exported.subagents.is_empty();
-    if nothing { Ok(Done::Nothing) } else { Ok(Done::Well) }
+    if nothing { Ok(CommandOutcome::Negative) } else { Ok(CommandOutcome::Success) }
 }
 
 fn count(n: usize, word: &str) -> String {
-    format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" })
+    format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
 }
 
 /// Says what was written, what was left out, and where to look.
-fn tell(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
-    let look = &terminal.look;
+fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
+    let look = &terminal.stdout;
     let name = |file: &str| {
         let path = std::path::Path::new(file);
         let name = path.strip_prefix(&exported.dir).unwrap_or(path);
-        look.line(&name.display().to_string())
+        look.sanitize_line(&name.display().to_string())
     };
     const MANY: usize = 20;
     let written: Vec<_> = exported.transcripts.iter().filter(|row| row.file.is_some()).collect();
     if written.len() <= MANY {
         for row in &written {
             let file = row.file.as_deref().map(name).unwrap_or_default();
-            let title = look.fit(&look.line(&row.title), file.len() + 2);
+            let title = look.truncate(&look.sanitize_line(&row.title), file.len() + 2);
             let title = if title.is_empty() { title } else { look.paint(Style::Dim, format!("  {title}")) };
             writeln!(out, "{file}{title}")?;
         }
@@ -193,32 +197,34 @@ fn tell(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Resul
         for row in &copies {
             let held = row.skipped_as.as_deref().map(name).unwrap_or_default();
             let path = if row.paths > 1 { format!(" path {}", row.path_n) } else { String::new() };
-            let told = format!("left out: {}{path}, all of it is in {held}", look.line(&row.session));
+            let told =
+                format!("left out: {}{path}, all of it is in {held}", look.sanitize_line(&row.session));
             writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
     }
-    let count =
-        |n: usize, word: &str| format!("{} {word}{}", render::count(n as u64), if n == 1 { "" } else { "s" });
+    let count = |n: usize, word: &str| {
+        format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
+    };
     let mut told = count(written.len(), "transcript");
     if !exported.subagents.is_empty() {
         told += &format!(" and {}", count(exported.subagents.len(), "subagent"));
     }
     told += &format!(" in {}", exported.dir.display());
     if exported.unchanged > 0 {
-        told += &format!(", {} unchanged", render::count(exported.unchanged as u64));
+        told += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
     }
     if !copies.is_empty() {
         told += &format!("; {} left out", count(copies.len(), "copy").replace("copys", "copies"));
     }
     if exported.removed > 0 {
-        told += &format!("; {} no longer made and removed", render::count(exported.removed as u64));
+        told += &format!("; {} no longer made and removed", render::format_count(exported.removed as u64));
     }
-    if exported.silent > 0 {
-        told += &format!("; {} with nothing said", count(exported.silent, "file"));
+    if exported.empty_sessions > 0 {
+        told += &format!("; {} with nothing said", count(exported.empty_sessions, "file"));
     }
-    terminal.say(&told);
+    terminal.print_note(&told);
     if let Some(index) = &exported.index {
-        terminal.say(&format!("open {}", index.display()));
+        terminal.print_note(&format!("open {}", index.display()));
     }
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::io::Write;
 use rethread::LsOptions;
 use rethread::render::{self, Style};
 
-use crate::Done;
-use crate::args::Global;
-use crate::commands::ls::{here, list, say_folded};
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
+use crate::commands::ls::{current_project_dir, list, print_folded};
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -15,9 +15,9 @@ use crate::terminal::Terminal;
 /// How many sessions a first look shows.
 const SHOWN: usize = 10;
 
-pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let mut cwd = here(&library);
+    let mut cwd = current_project_dir(&library);
     let mut listing = list(&library, &LsOptions { cwd: cwd.clone(), ..LsOptions::default() }, terminal);
     if cwd.is_some() && listing.is_empty() {
         // The directory only shares its name with another project's.
@@ -27,14 +27,14 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
     for error in std::mem::take(&mut listing.errors) {
         terminal.warn(&error.into());
     }
-    let look = &terminal.look;
+    let look = &terminal.stdout;
     let rows = &listing.sessions[..listing.sessions.len().min(SHOWN)];
     let mut out = terminal.output();
     if global.json {
         for row in rows {
             json_line(&mut out, row)?;
         }
-        return Ok(out.finish().map(|()| Done::Well)?);
+        return Ok(out.finish().map(|()| CommandOutcome::Success)?);
     }
     let demo = match &global.config_dir {
         _ if library.is_demo() => " --demo".to_owned(),
@@ -45,33 +45,33 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
         writeln!(out, "No conversations here, but other logs:\n")?;
         writeln!(out, "  rethread{demo} ls --agents   list them")?;
         out.finish()?;
-        say_folded(&listing.folded, 0, terminal);
-        return Ok(Done::Well);
+        print_folded(&listing.folded, 0, terminal);
+        return Ok(CommandOutcome::Success);
     }
     if rows.is_empty() {
         let roots: Vec<_> = library.store().roots().iter().map(|root| root.display().to_string()).collect();
-        writeln!(out, "No sessions under {}.\n", look.safe(&roots.join(", ")))?;
+        writeln!(out, "No sessions under {}.\n", look.sanitize(&roots.join(", ")))?;
         writeln!(out, "  rethread --demo             look around in a small sample")?;
         writeln!(out, "  rethread --config-dir DIR   look elsewhere")?;
         writeln!(out, "  rethread show FILE.jsonl    read any session file")?;
         writeln!(out, "  rethread --help             all commands")?;
         out.finish()?;
-        return Ok(Done::Well);
+        return Ok(CommandOutcome::Success);
     }
     let heading = match &cwd {
         Some(cwd) => format!("Sessions of {}", cwd.display()),
         None if library.is_demo() => "A sample library".to_owned(),
         None => "Sessions of all projects".to_owned(),
     };
-    writeln!(out, "{}\n", look.paint(Style::Title, look.safe(&heading)))?;
-    render::ls(&mut out, rows, look)?;
+    writeln!(out, "{}\n", look.paint(Style::Title, look.sanitize(&heading)))?;
+    render::write_ls(&mut out, rows, look)?;
     let more = listing.sessions.len() - rows.len();
     if more > 0 {
         writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{demo} ls")))?;
     }
     let id = &rows[0].id[..rows[0].id.char_indices().nth(8).map_or(rows[0].id.len(), |(at, _)| at)];
     let id = render::shell_word(id);
-    let id = look.safe(&id);
+    let id = look.sanitize(&id);
     writeln!(out)?;
     for (command, does) in [
         (format!("rethread{demo} show {id}"), "read it"),
@@ -83,6 +83,6 @@ pub(crate) fn run(global: &Global, terminal: &Terminal) -> Result<Done, Failure>
         writeln!(out, "  {command:<32} {}", look.paint(Style::Dim, does))?;
     }
     out.finish()?;
-    say_folded(&listing.folded, listing.sessions.len(), terminal);
-    Ok(Done::Well)
+    print_folded(&listing.folded, listing.sessions.len(), terminal);
+    Ok(CommandOutcome::Success)
 }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
-use rethread::{InventoryRow, Source, info_total, render};
+use rethread::{InventoryRow, LogSource, info_total, render};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 /// message once, also where resuming or forking copied it), what the bytes hold, and every defect
 /// with its line.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct InfoArgs {
     /// Sessions, or directories of them
     #[arg(value_name = "SESSION", required = true)]
     sessions: Vec<OsString>,
@@ -27,9 +27,13 @@ pub(crate) struct Args {
 /// With more sessions than these, each gets a line and the total gets the details.
 const FEW: usize = 3;
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &InfoArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let mut sources: Vec<Source> = Vec::new();
+    let mut sources: Vec<LogSource> = Vec::new();
     for wanted in &args.sessions {
         sources.extend(library.find_os(wanted)?);
     }
@@ -73,31 +77,36 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             if i > 0 {
                 writeln_blank(&mut out)?;
             }
-            render::info(&mut out, &row.path, &row.inventory, &terminal.look)?;
+            render::write_info(&mut out, &row.path, &row.inventory, &terminal.stdout)?;
         }
     } else {
-        render::info_many(&mut out, &rows, &terminal.look)?;
+        render::write_info_table(&mut out, &rows, &terminal.stdout)?;
     }
     if rows.len() > 1 {
         let total = info_total(&rows);
         if global.json {
             #[derive(serde::Serialize)]
-            struct Total<'a> {
+            struct TotalRow<'a> {
                 r#type: &'static str,
                 sessions: usize,
                 #[serde(flatten)]
                 total: &'a rethread::Inventory,
             }
-            json_line(&mut out, &Total { r#type: "total", sessions: rows.len(), total: &total })?;
+            json_line(&mut out, &TotalRow { r#type: "total", sessions: rows.len(), total: &total })?;
         } else {
             writeln_blank(&mut out)?;
-            render::info(&mut out, &format!("{} sessions together", rows.len()), &total, &terminal.look)?;
+            render::write_info(
+                &mut out,
+                &format!("{} sessions together", rows.len()),
+                &total,
+                &terminal.stdout,
+            )?;
         }
     }
     out.finish()?;
     // The program ends here; taking the tables of thousands of sessions apart would only cost time.
     std::mem::forget(rows);
-    failed.map_or(Ok(Done::Well), Err)
+    failed.map_or(Ok(CommandOutcome::Success), Err)
 }
 
 fn writeln_blank(out: &mut impl std::io::Write) -> std::io::Result<()> {

@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 
 use rethread::render;
-use rethread::{Library, Listing, LsOptions, SessionKind, Sort};
+use rethread::{Library, Listing, LsOptions, SessionKind, SortOrder};
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
 use crate::terminal::{Terminal, now};
-use crate::{Done, when};
+use crate::{CommandOutcome, time_arg};
 
 /// List sessions, newest first
 ///
@@ -18,7 +18,7 @@ use crate::{Done, when};
 ///
 /// ● marks a session that a client has open, ! one with defects (`rethread info` tells them).
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LsArgs {
     /// Projects: a directory, a part of its name, or a directory of .jsonl files
     #[arg(value_name = "PROJECT")]
     projects: Vec<OsString>,
@@ -37,11 +37,11 @@ pub(crate) struct Args {
 
     /// In which order
     #[arg(long, value_name = "ORDER", default_value = "recent")]
-    sort: Order,
+    sort: SortArg,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Order {
+enum SortArg {
     /// Written last first
     Recent,
     /// Largest first
@@ -50,12 +50,16 @@ enum Order {
     Turns,
 }
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &LsArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let since = args
         .since
         .as_deref()
-        .map(|text| when::parse(text, &now().to_zoned(terminal.look.zone.clone())))
+        .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
         .transpose();
     let mut options = LsOptions {
         cwd: None,
@@ -63,13 +67,13 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         agents: args.agents,
         since: since.map_err(Failure::new)?,
         sort: match args.sort {
-            Order::Recent => Sort::Recent,
-            Order::Size => Sort::Size,
-            Order::Turns => Sort::Turns,
+            SortArg::Recent => SortOrder::Recent,
+            SortArg::Size => SortOrder::Size,
+            SortArg::Turns => SortOrder::Turns,
         },
     };
     if !args.all && args.projects.is_empty() {
-        options.cwd = here(&library);
+        options.cwd = current_project_dir(&library);
     }
     let mut listing = list(&library, &options, terminal);
     if options.cwd.is_some() && listing.is_empty() {
@@ -89,22 +93,25 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             json_line(&mut out, row)?;
         }
     } else {
-        render::ls(&mut out, &listing.sessions, &terminal.look)?;
+        render::write_ls(&mut out, &listing.sessions, &terminal.stdout)?;
     }
     out.finish()?;
-    say_folded(&listing.folded, listing.sessions.len(), terminal);
+    print_folded(&listing.folded, listing.sessions.len(), terminal);
     if listing.sessions.is_empty() {
         if library.store().projects().is_empty() && !library.is_demo() && args.projects.is_empty() {
             let roots: Vec<_> = library.store().roots().iter().map(|r| r.display().to_string()).collect();
-            terminal.say(&format!("no projects under {}; try --config-dir DIR or --demo", roots.join(", ")));
+            terminal.print_note(&format!(
+                "no projects under {}; try --config-dir DIR or --demo",
+                roots.join(", ")
+            ));
         }
-        return Ok(Done::Nothing);
+        return Ok(CommandOutcome::Negative);
     }
-    Ok(Done::Well)
+    Ok(CommandOutcome::Success)
 }
 
 /// Returns the current directory if it is a project with sessions.
-pub(crate) fn here(library: &Library) -> Option<std::path::PathBuf> {
+pub(crate) fn current_project_dir(library: &Library) -> Option<std::path::PathBuf> {
     let cwd = std::env::current_dir().ok()?;
     (!library.store().projects_of(&cwd).is_empty()).then_some(cwd)
 }
@@ -114,7 +121,7 @@ pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) 
     library.ls(options, &|n| progress.advance(n))
 }
 
-pub(crate) fn say_folded(folded: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
+pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
     let name = |kind: SessionKind, n: usize| {
         let s = if n == 1 { "" } else { "s" };
         match kind {
@@ -129,8 +136,8 @@ pub(crate) fn say_folded(folded: &[(SessionKind, usize)], shown: usize, terminal
     let parts: Vec<String> = folded.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
     let sessions = format!("{shown} session{}", if shown == 1 { "" } else { "s" });
     if parts.is_empty() {
-        terminal.say(&sessions);
+        terminal.print_note(&sessions);
     } else {
-        terminal.say(&format!("{sessions}; folded away: {} (--agents shows them)", parts.join(", ")));
+        terminal.print_note(&format!("{sessions}; folded away: {} (--agents shows them)", parts.join(", ")));
     }
 }

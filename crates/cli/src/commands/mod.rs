@@ -19,17 +19,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rethread::render::{can_begin, hides};
-use rethread::store::Skips;
-use rethread::{Client, Library, Loaded, Source};
+use rethread::render::{can_begin_hidden, is_hidden};
+use rethread::store::SkippedPaths;
+use rethread::{Client, Library, LoadedSession, LogSource};
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::args::GlobalArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 /// Opens the library that the options name.
-pub(crate) fn library(global: &Global) -> Library {
+pub(crate) fn library(global: &GlobalArgs) -> Library {
     if global.demo {
         return Library::demo();
     }
@@ -50,9 +50,9 @@ pub(crate) fn library(global: &Global) -> Library {
     // Each thing that is passed over is a line on stderr, and the work goes on.
     let terminal = Terminal::new(global);
     let n_told = AtomicUsize::new(0);
-    let skips = Skips::observed(move |skipped| {
+    let skips = SkippedPaths::with_observer(move |skipped| {
         terminal.warn(&skipped.into());
-        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == Skips::MAX_TOLD {
+        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == SkippedPaths::MAX_REPORTED {
             terminal.warn(&Failure::new("what else is skipped is not listed"));
         }
     });
@@ -62,8 +62,8 @@ pub(crate) fn library(global: &Global) -> Library {
     let usual = named.unwrap_or_else(home);
     match &global.config_dir {
         // A session may belong to a client of the usual directory, wherever it was looked for.
-        Some(dir) => Library::open(roots(dir.as_os_str())).guarded_by(usual).noting(skips),
-        None => Library::open(usual).noting(skips),
+        Some(dir) => Library::open(roots(dir.as_os_str())).with_guard_roots(usual).with_skips(skips),
+        None => Library::open(usual).with_skips(skips),
     }
 }
 
@@ -83,7 +83,7 @@ fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Finds the one session that an argument names.
-pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<Source, Failure> {
+pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<LogSource, Failure> {
     let mut sources = library.find_os(wanted)?;
     if sources.len() != 1 {
         return Err(Failure::new(format!("`{}` holds {} sessions", wanted.display(), sources.len()))
@@ -93,7 +93,7 @@ pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<Source, Fail
 }
 
 /// Finds and reads the one session that an argument names.
-pub(crate) fn load_one(library: &Library, wanted: &OsStr) -> Result<Loaded, Failure> {
+pub(crate) fn load_one(library: &Library, wanted: &OsStr) -> Result<LoadedSession, Failure> {
     Ok(library.load(&find_one(library, wanted)?)?)
 }
 
@@ -119,22 +119,22 @@ const PIECE: usize = 1 << 16;
 
 /// Writes a value as one line of JSON.
 pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer(Spelling(&mut *out), value)?;
+    serde_json::to_writer(EscapingWriter(&mut *out), value)?;
     out.write_all(b"\n")?;
     Ok(())
 }
 
 /// Writes JSON with its hidden characters spelled as escapes. A line may be very long, so it is not held.
-struct Spelling<W>(W);
+struct EscapingWriter<W>(W);
 
-impl<W: Write> Write for Spelling<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // JSON is written in pieces that are texts.
         let mut rest = std::str::from_utf8(bytes).map_err(io::Error::other)?;
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
-            if holds_hidden(piece) {
-                self.0.write_all(spelled(piece).as_bytes())?;
+            if has_hidden(piece) {
+                self.0.write_all(escape_hidden(piece).as_bytes())?;
             } else {
                 self.0.write_all(piece.as_bytes())?;
             }
@@ -152,18 +152,18 @@ impl<W: Write> Write for Spelling<W> {
 /// control a terminal stand only in strings, where an escape means the same.
 pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_string(value)?;
-    if holds_hidden(&text) {
-        text = spelled(&text);
+    if has_hidden(&text) {
+        text = escape_hidden(&text);
     }
     text.push('\n');
     Ok(text.into_bytes())
 }
 
 /// Spells hidden characters of a JSON text as escapes.
-fn spelled(text: &str) -> String {
+fn escape_hidden(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if hides(c) {
+        if is_hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 out.push_str(&format!("\\u{unit:04x}"));
             }
@@ -176,9 +176,9 @@ fn spelled(text: &str) -> String {
 
 /// Returns whether a text has any such character. They begin with one of a few bytes, so that most
 /// texts are passed over quickly.
-fn holds_hidden(text: &str) -> bool {
-    let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(hides);
-    text.bytes().enumerate().any(|(at, b)| can_begin(b) && is(at))
+fn has_hidden(text: &str) -> bool {
+    let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(is_hidden);
+    text.bytes().enumerate().any(|(at, b)| can_begin_hidden(b) && is(at))
 }
 
 #[cfg(test)]
@@ -187,15 +187,15 @@ mod tests {
 
     #[test]
     fn every_hidden_character_is_escaped_in_json() {
-        for c in (0x7f..0x11_0000).filter_map(char::from_u32).filter(|&c| hides(c)) {
+        for c in (0x7f..0x11_0000).filter_map(char::from_u32).filter(|&c| is_hidden(c)) {
             let value = format!("naïve {c} – text");
             let line = String::from_utf8(json_bytes(&value).expect("a string")).expect("text");
             let mut written = Vec::new();
             json_line(&mut written, &value).expect("written");
             assert_eq!(written, line.as_bytes(), "{c:?}");
-            assert!(!line.trim_end().contains(hides), "{c:?}");
+            assert!(!line.trim_end().contains(is_hidden), "{c:?}");
             assert_eq!(serde_json::from_str::<String>(&line).expect("JSON"), value);
         }
-        assert!(!holds_hidden("naïve – text 漢字 😀"));
+        assert!(!has_hidden("naïve – text 漢字 😀"));
     }
 }

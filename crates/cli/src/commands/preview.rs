@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::Previewed;
+use rethread::LazyPreview;
 use rethread::model::WireMessage;
-use rethread::render::{self, SentRow};
+use rethread::render::{self, WireMessageRow};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{client, find_one, json_bytes, library};
 use crate::failure::Failure;
-use crate::terminal::{Output, Terminal};
+use crate::terminal::{PagedOutput, Terminal};
 
 /// Show what the client would send to the API on resume
 ///
@@ -23,7 +23,7 @@ use crate::terminal::{Output, Terminal};
 /// of the real programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct PreviewArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
@@ -44,12 +44,16 @@ Examples:
   rethread preview last
   rethread preview 3f2a --client 2.1.112 --json | jq .messages";
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &PreviewArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
     let source = find_one(&library, &args.session)?;
     if let Some(note) = note {
-        terminal.say(&note);
+        terminal.print_note(&note);
     }
     let mut out = terminal.output();
     let preview = library.preview(&source, client)?;
@@ -59,44 +63,49 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         lines(&mut out, &preview, &args.prompt, terminal)?
     };
     out.finish()?;
-    Ok(if accepted { Done::Well } else { Done::Nothing })
+    Ok(if accepted { CommandOutcome::Success } else { CommandOutcome::Negative })
 }
 
 /// Writes a line for each block.
-fn lines(out: &mut Output, preview: &Previewed, prompt: &str, terminal: &Terminal) -> Result<bool, Failure> {
+fn lines(
+    out: &mut PagedOutput,
+    preview: &LazyPreview,
+    prompt: &str,
+    terminal: &Terminal,
+) -> Result<bool, Failure> {
     let (mut n, mut all) = (0, Vec::new());
-    if preview.accepted() {
-        let look = &terminal.look;
+    if preview.is_accepted() {
+        let look = &terminal.stdout;
         let spell = |messages: &[WireMessage<'_>]| -> (usize, String) {
-            (messages.len(), messages.iter().map(|message| render::sent_lines(message, look)).collect())
+            (messages.len(), messages.iter().map(|message| render::message_lines(message, look)).collect())
         };
-        preview.each(prompt, spell, |(messages, lines)| -> Result<(), Failure> {
+        preview.for_each_batch(prompt, spell, |(messages, lines)| -> Result<(), Failure> {
             n += messages;
             all.push(lines);
             Ok(())
         })?;
     }
-    writeln!(out, "{}", render::preview_line(&preview.head(), n, &terminal.look))?;
+    writeln!(out, "{}", render::preview_line(&preview.head(), n, &terminal.stdout))?;
     for lines in all {
         out.write_all(lines.as_bytes())?;
     }
-    Ok(preview.accepted())
+    Ok(preview.is_accepted())
 }
 
 /// Writes the one document.
-fn json(out: &mut Output, preview: &Previewed, prompt: &str) -> Result<bool, Failure> {
+fn json(out: &mut PagedOutput, preview: &LazyPreview, prompt: &str) -> Result<bool, Failure> {
     let head = json_bytes(&preview.head())?;
     out.write_all(head.trim_ascii_end().strip_suffix(b"}").unwrap_or_default())?;
-    if !preview.accepted() {
+    if !preview.is_accepted() {
         out.write_all(b",\"messages\":null}\n")?;
         return Ok(false);
     }
     let spell = |messages: &[WireMessage<'_>]| -> Result<Vec<Vec<u8>>, Failure> {
-        messages.iter().map(|message| json_bytes(&SentRow(message))).collect()
+        messages.iter().map(|message| json_bytes(&WireMessageRow(message))).collect()
     };
     out.write_all(b",\"messages\":[")?;
     let mut first = true;
-    preview.each(prompt, spell, |part| -> Result<(), Failure> {
+    preview.for_each_batch(prompt, spell, |part| -> Result<(), Failure> {
         for message in part? {
             if !std::mem::take(&mut first) {
                 out.write_all(b",")?;

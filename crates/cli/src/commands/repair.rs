@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use rethread::render::{self, Style};
-use rethread::{RepairTo, Repaired};
+use rethread::{RepairDestination, Repaired};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
-use crate::terminal::{Output, Terminal};
+use crate::terminal::{PagedOutput, Terminal};
 
 /// Mend a session so that every client resumes it
 ///
@@ -23,7 +23,7 @@ use crate::terminal::{Output, Terminal};
 /// wrong is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct RepairArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
@@ -51,33 +51,37 @@ Examples:
   rethread repair 3f2a              a new session; the old one stays as it is
   rethread repair 3f2a --in-place   the same session, with a backup";
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &RepairArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let source = find_one(&library, &args.session)?;
     let to = match (&args.output, args.in_place, args.dry_run) {
-        (_, _, true) => RepairTo::Nowhere,
-        (_, true, _) => RepairTo::InPlace,
-        (Some(path), ..) => RepairTo::File(path.clone()),
-        _ => RepairTo::New,
+        (_, _, true) => RepairDestination::DryRun,
+        (_, true, _) => RepairDestination::InPlace,
+        (Some(path), ..) => RepairDestination::File(path.clone()),
+        _ => RepairDestination::New,
     };
     let repaired = library.repair(&source, &to)?;
     let mut out = terminal.output();
     if global.json {
         json_line(&mut out, &repaired.row)?;
     } else {
-        tell(&mut out, &repaired, args.dry_run, terminal)?;
+        write_summary(&mut out, &repaired, args.dry_run, terminal)?;
     }
     out.finish()?;
-    Ok(if repaired.row.left.is_empty() { Done::Well } else { Done::Nothing })
+    Ok(if repaired.row.left.is_empty() { CommandOutcome::Success } else { CommandOutcome::Negative })
 }
 
-fn tell<'c>(
-    out: &mut Output,
+fn write_summary<'c>(
+    out: &mut PagedOutput,
     repaired: &'c Repaired,
     dry_run: bool,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let look = &terminal.look;
+    let look = &terminal.stdout;
     let row = &repaired.row;
     if repaired.changes.is_empty() && !row.reordered {
         let told = match row.left.is_empty() {
@@ -87,17 +91,17 @@ fn tell<'c>(
         writeln!(out, "{told}")?;
     } else {
         if dry_run {
-            let line = |change: &'c rethread::edit::Change| render::Line {
+            let line = |change: &'c rethread::edit::Change| render::LineChange {
                 line: change.line,
-                why: change.why.name(),
+                reason: change.reason.name(),
                 before: change.before.as_deref(),
                 after: change.after.as_deref(),
             };
-            let lines: Vec<render::Line<'_>> = repaired.changes.iter().map(line).collect();
+            let lines: Vec<render::LineChange<'_>> = repaired.changes.iter().map(line).collect();
             if row.reordered {
                 writeln!(out, "all lines are put in order first; line numbers are those after it")?;
             }
-            render::repair(out, &lines, look)?;
+            render::write_repair(out, &lines, look)?;
         }
         let verb = match (dry_run, row.lines_changed) {
             (true, _) => "would be",
@@ -110,10 +114,10 @@ fn tell<'c>(
         writeln!(out, "{}", look.paint(Style::Dim, told))?;
     }
     if let Some(output) = &row.output {
-        writeln!(out, "{}", look.line(output))?;
+        writeln!(out, "{}", look.sanitize_line(output))?;
     }
     if let Some(backup) = &row.backup {
-        writeln!(out, "{}", look.line(&format!("the session as it was: {backup}")))?;
+        writeln!(out, "{}", look.sanitize_line(&format!("the session as it was: {backup}")))?;
     }
     let in_project = |output: &String| {
         let project = std::path::Path::new(output).parent().and_then(|dir| dir.parent());
@@ -121,12 +125,12 @@ fn tell<'c>(
     };
     if let Some(id) = row.id.as_ref().filter(|_| row.output.as_ref().is_some_and(in_project)) {
         let command = format!("claude --resume {}", render::shell_word(id));
-        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.line(&command)))?;
+        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.sanitize_line(&command)))?;
     }
     for finding in &row.left {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
-        let told = look.line(&format!("not mended: {line}{}", finding.detail));
-        writeln!(out, "{}", look.paint(Style::Bad, told))?;
+        let told = look.sanitize_line(&format!("not mended: {line}{}", finding.detail));
+        writeln!(out, "{}", look.paint(Style::Error, told))?;
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use rethread::render;
 
-use crate::Done;
-use crate::args::Global;
-use crate::commands::clean::Redaction;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
+use crate::commands::clean::RedactionArgs;
 use crate::commands::{json_line, library, ls};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -18,13 +18,13 @@ use crate::terminal::Terminal;
 /// the beginning of each and where it stands; `rethread clean --redact` makes a copy without them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub(crate) struct Args {
+pub(crate) struct SecretsArgs {
     /// Sessions, files, directories or projects; without any, this directory's project, else all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
     #[command(flatten)]
-    redaction: Redaction,
+    redaction: RedactionArgs,
 
     /// Take all projects, also where this directory is one
     #[arg(long, short)]
@@ -39,9 +39,13 @@ Examples:
   rethread secrets --all --json | jq -r .rule | sort | uniq -c
   rethread secrets 3f2a --also 'ACME-[0-9]{8}' --allow '^sk_test_'";
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &SecretsArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::here(&library) };
+    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
         // Whoever asks before publishing must not be told that all is well.
@@ -76,7 +80,7 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             json_line(&mut out, row)?;
         }
     } else {
-        render::secrets(&mut out, &rows, &terminal.look)?;
+        render::write_secrets(&mut out, &rows, &terminal.stdout)?;
     }
     out.finish()?;
     if failed > 0 {
@@ -84,13 +88,13 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     if rows.is_empty() {
         let sessions = if n_sources == 1 { "1 session" } else { &format!("{n_sources} sessions") };
-        terminal.say(&format!("no secrets that rules know in {sessions}; --also adds a rule"));
-        return Ok(Done::Well);
+        terminal.print_note(&format!("no secrets that rules know in {sessions}; --also adds a rule"));
+        return Ok(CommandOutcome::Success);
     }
     if !global.json {
         let names = args.sessions.iter().map(|name| format!("{} ", name.display()));
         let what: String = names.collect();
-        terminal.say(&format!("`rethread clean {what}--redact -o DIR` makes copies without them"));
+        terminal.print_note(&format!("`rethread clean {what}--redact -o DIR` makes copies without them"));
     }
-    Ok(Done::Nothing)
+    Ok(CommandOutcome::Negative)
 }

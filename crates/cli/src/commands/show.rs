@@ -6,10 +6,10 @@ use std::io::Write;
 
 use rethread::model::MessageKind;
 use rethread::render::{self, ShowOptions, Style};
-use rethread::{Client, Item, Loaded, PathRow, Row};
+use rethread::{Client, LoadedSession, PathRow, ShowRow, TranscriptItem};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, load_one};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 /// stand where they happened, results under their calls. #12 is message 12: the number never changes
 /// and can be given to --at.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ShowArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 
     /// How much of tool calls to show
     #[arg(long, value_name = "HOW", default_value = "brief")]
-    tools: Tools,
+    tools: ToolsArg,
 
     /// Show thinking too
     #[arg(long)]
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Tools {
+enum ToolsArg {
     /// Inputs and results in full
     Full,
     /// A line each
@@ -67,7 +67,11 @@ pub(crate) fn message_number(text: &str) -> Result<usize, String> {
     number.parse().map_err(|_| "a message is named by its number, such as 12".to_owned())
 }
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &ShowArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let loaded = load_one(&library, &args.session)?;
     if args.removed {
@@ -75,54 +79,55 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
     }
     let paths = loaded.tree(Client::NEWEST);
     let Some(path) = choose(args, &loaded, &paths)? else {
-        terminal.say("nothing was said in this session");
-        return Ok(Done::Nothing);
+        terminal.print_note("nothing was said in this session");
+        return Ok(CommandOutcome::Negative);
     };
     // What came before in other files belongs to the conversation, unless a part of it is asked for.
     let part = args.turns.is_some() || args.at.is_some();
-    let earlier = if part { Vec::new() } else { library.earlier(&loaded, &path.path) };
+    let earlier = if part { Vec::new() } else { library.earlier_sessions(&loaded, &path.path) };
     let mut items = loaded.reader().items(path.path.step);
     if let Some(turns) = &args.turns {
         items = take_turns(items, turns)?;
     }
     if let Some(n) = args.at {
-        let place = |n: usize| items.iter().position(|item| matches!(item, Item::Message(m) if m.n == n));
+        let place =
+            |n: usize| items.iter().position(|item| matches!(item, TranscriptItem::Message(m) if m.n == n));
         let start = place(n).ok_or_else(|| {
             Failure::new(format!("message {n} is not on path {}", path.n))
                 .hint("leave --path out to see it on a path that holds it")
         })?;
         // A result is shown under its call, so begin there.
-        let Item::Message(message) = &items[start] else { unreachable!("found as a message") };
+        let TranscriptItem::Message(message) = &items[start] else { unreachable!("found as a message") };
         let call = message
             .blocks
             .iter()
-            .find_map(|block| block.partner)
+            .find_map(|block| block.partner_message)
             .filter(|_| message.kind == MessageKind::Result);
         let start = call.and_then(place).filter(|&call| call < start).unwrap_or(start);
         items.drain(..start);
     }
     if args.path.is_none() && args.at.is_none() {
-        say_where_it_resumes(path, &paths, terminal);
+        print_resume_point(path, &paths, terminal);
     }
     let mut out = terminal.output();
     if global.json {
         for before in &earlier {
             for item in before.loaded.reader().items(before.step) {
-                json_line(&mut out, &Row::from(&item).of_session(&before.loaded.source.file.id))?;
+                json_line(&mut out, &ShowRow::from(&item).with_session(&before.loaded.source.file.id))?;
             }
         }
         for item in &items {
-            json_line(&mut out, &Row::from(item))?;
+            json_line(&mut out, &ShowRow::from(item))?;
         }
     } else {
-        let look = &terminal.look;
+        let look = &terminal.stdout;
         if paths.len() > 1 {
             let told = format!("path {} of {}, {}", path.n, paths.len(), path.status);
             writeln!(out, "{}\n", look.paint(Style::Dim, told))?;
         }
         for before in &earlier {
             let told = format!("from session {}", before.loaded.source.file.id);
-            writeln!(out, "{}\n", look.paint(Style::Dim, look.line(&told)))?;
+            writeln!(out, "{}\n", look.paint(Style::Dim, look.sanitize_line(&told)))?;
             write_items(
                 &mut out,
                 &before.loaded,
@@ -133,25 +138,30 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
         }
         if !earlier.is_empty() {
             let told = format!("continued in session {}", loaded.source.file.id);
-            writeln!(out, "{}\n", look.paint(Style::Dim, look.line(&told)))?;
+            writeln!(out, "{}\n", look.paint(Style::Dim, look.sanitize_line(&told)))?;
         }
         write_items(&mut out, &loaded, &items, args, terminal)?;
     }
     out.finish()?;
-    Ok(Done::Well)
+    Ok(CommandOutcome::Success)
 }
 
 /// Says that the client would go on elsewhere than at the end of what is shown.
-fn say_where_it_resumes(path: &PathRow, paths: &[PathRow], terminal: &Terminal) {
+fn print_resume_point(path: &PathRow, paths: &[PathRow], terminal: &Terminal) {
     let Some(active) = paths.iter().find(|path| path.path.active) else { return };
     let Some(line) = active.resumes_line.filter(|_| active.n != path.n || active.inner) else { return };
-    terminal.say(&format!(
+    terminal.print_note(&format!(
         "the client would not go on at the end of this conversation but at line {line} (`rethread check` says what it would leave behind)"
     ));
 }
 
 /// Shows what a clone left out.
-fn show_removed(args: &Args, loaded: &Loaded, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+fn show_removed(
+    args: &ShowArgs,
+    loaded: &LoadedSession,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let Some(removed) = loaded.removed()? else {
         return Err(Failure::new("nothing that this session left out was kept")
             .hint("`rethread clone --keep-removed` keeps it"));
@@ -162,8 +172,8 @@ fn show_removed(args: &Args, loaded: &Loaded, global: &Global, terminal: &Termin
         let mut wanted = std::collections::HashSet::from([n]);
         for _ in 0..2 {
             for item in &items {
-                if let Item::Message(m) = item {
-                    let partners = || m.blocks.iter().filter_map(|block| block.partner);
+                if let TranscriptItem::Message(m) = item {
+                    let partners = || m.blocks.iter().filter_map(|block| block.partner_message);
                     if wanted.contains(&m.n) {
                         wanted.extend(partners());
                     } else if partners().any(|partner| wanted.contains(&partner)) {
@@ -172,7 +182,7 @@ fn show_removed(args: &Args, loaded: &Loaded, global: &Global, terminal: &Termin
                 }
             }
         }
-        items.retain(|item| matches!(item, Item::Message(m) if wanted.contains(&m.n)));
+        items.retain(|item| matches!(item, TranscriptItem::Message(m) if wanted.contains(&m.n)));
         if items.is_empty() {
             return Err(Failure::new(format!("message {n} was not left out"))
                 .hint("numbers are those of the session that this one was cloned from"));
@@ -181,37 +191,41 @@ fn show_removed(args: &Args, loaded: &Loaded, global: &Global, terminal: &Termin
     let mut out = terminal.output();
     if global.json {
         for item in &items {
-            json_line(&mut out, &Row::from(item))?;
+            json_line(&mut out, &ShowRow::from(item))?;
         }
     } else {
         write_items(&mut out, &removed.loaded, &items, args, terminal)?;
     }
     out.finish()?;
-    Ok(Done::Well)
+    Ok(CommandOutcome::Success)
 }
 
 fn write_items(
     out: &mut impl Write,
-    loaded: &Loaded,
-    items: &[Item<'_>],
-    args: &Args,
+    loaded: &LoadedSession,
+    items: &[TranscriptItem<'_>],
+    args: &ShowArgs,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let agents = subagents(loaded);
     let options = ShowOptions {
         tools: match args.tools {
-            Tools::Full => render::Tools::Full,
-            Tools::Brief => render::Tools::Brief,
-            Tools::None => render::Tools::None,
+            ToolsArg::Full => render::ToolDetail::Full,
+            ToolsArg::Brief => render::ToolDetail::Brief,
+            ToolsArg::None => render::ToolDetail::None,
         },
         thinking: args.thinking,
         whole_result: &|text| loaded.whole_result(text),
         subagent: &|call| agents.get(&call).cloned(),
     };
-    Ok(render::show(out, items, &options, &terminal.look)?)
+    Ok(render::write_conversation(out, items, &options, &terminal.stdout)?)
 }
 
-fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Option<&'p PathRow>, Failure> {
+fn choose<'p>(
+    args: &ShowArgs,
+    loaded: &LoadedSession,
+    paths: &'p [PathRow],
+) -> Result<Option<&'p PathRow>, Failure> {
     if let Some(n) = args.path {
         let found = paths.iter().find(|path| path.n == n);
         return found.map(Some).ok_or_else(|| {
@@ -223,7 +237,7 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
     let Some(n) = args.at else { return Ok(usual) };
     let holds = |path: &&PathRow| {
         let items = loaded.reader().items(path.path.step);
-        items.iter().any(|item| matches!(item, Item::Message(m) if m.n == n))
+        items.iter().any(|item| matches!(item, TranscriptItem::Message(m) if m.n == n))
     };
     if let Some(path) = usual.filter(holds) {
         return Ok(Some(path));
@@ -232,7 +246,7 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
         return Err(Failure::new(format!("there is no message {n}"))
             .hint(format!("messages are numbered from 1 to {}", loaded.session.facts.messages.len())));
     };
-    let beyond = loaded.session.beyond(step);
+    let beyond = loaded.session.descendants_of(step);
     let found = paths.iter().rev().find(|path| beyond[path.path.step]);
     found.map(Some).ok_or_else(|| {
         Failure::new(format!("message {n} is on no path"))
@@ -241,8 +255,8 @@ fn choose<'p>(args: &Args, loaded: &Loaded, paths: &'p [PathRow]) -> Result<Opti
 }
 
 /// Keeps the turns of a range.
-fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Failure> {
-    let is_prompt = |item: &Item<'_>| matches!(item, Item::Message(m) if m.kind == MessageKind::Prompt);
+fn take_turns<'a>(items: Vec<TranscriptItem<'a>>, range: &str) -> Result<Vec<TranscriptItem<'a>>, Failure> {
+    let is_prompt = |item: &TranscriptItem<'_>| matches!(item, TranscriptItem::Message(m) if m.kind == MessageKind::Prompt);
     let total = items.iter().filter(|item| is_prompt(item)).count();
     let bad = || {
         Failure::new(format!("`{range}` is no range of turns"))
@@ -270,11 +284,11 @@ fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Fa
         }
     };
     let mut turn = 0;
-    let in_range = |item: &Item<'_>| {
+    let in_range = |item: &TranscriptItem<'_>| {
         turn += usize::from(is_prompt(item));
         (first..=last).contains(&turn.max(usize::from(first == 1)))
     };
-    let kept: Vec<Item<'a>> = items.into_iter().filter(in_range_of(in_range)).collect();
+    let kept: Vec<TranscriptItem<'a>> = items.into_iter().filter(item_filter(in_range)).collect();
     if kept.is_empty() {
         return Err(
             Failure::new(format!("no turn in `{range}`")).hint(format!("this path has {total} turns"))
@@ -284,12 +298,14 @@ fn take_turns<'a>(items: Vec<Item<'a>>, range: &str) -> Result<Vec<Item<'a>>, Fa
 }
 
 /// Names the type of the closure for the filter.
-fn in_range_of<'a>(mut test: impl FnMut(&Item<'_>) -> bool) -> impl FnMut(&Item<'a>) -> bool {
+fn item_filter<'a>(
+    mut test: impl FnMut(&TranscriptItem<'_>) -> bool,
+) -> impl FnMut(&TranscriptItem<'a>) -> bool {
     move |item| test(item)
 }
 
 /// What to say of the subagents, by the call that started each.
-fn subagents(loaded: &Loaded) -> HashMap<usize, String> {
+fn subagents(loaded: &LoadedSession) -> HashMap<usize, String> {
     let told = |agent: rethread::Subagent| {
         let text = match &agent.path {
             Some(path) => format!("subagent: rethread show {}", path.display()),

@@ -5,10 +5,10 @@ use std::io::Write;
 
 use rethread::model::Title;
 use rethread::render::{self, Style};
-use rethread::{Client, Loaded};
+use rethread::{Client, LoadedSession};
 
-use crate::Done;
-use crate::args::Global;
+use crate::CommandOutcome;
+use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library, load_one};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 /// client would go on with a local command beside the conversation, that is said at both.
 /// Parallel tool calls, hooks and progress notes make no branches.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TreeArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
@@ -30,13 +30,17 @@ pub(crate) struct Args {
     client: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<Done, Failure> {
+pub(crate) fn run(
+    args: &TreeArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let (client, note) = client(args.client.as_deref())?;
     let library = library(global);
     let loaded = load_one(&library, &args.session)?;
     let paths = library.tree(&loaded, client);
     if let Some(note) = note {
-        terminal.say(&note);
+        terminal.print_note(&note);
     }
     let mut out = terminal.output();
     if global.json {
@@ -44,38 +48,38 @@ pub(crate) fn run(args: &Args, global: &Global, terminal: &Terminal) -> Result<D
             json_line(&mut out, path)?;
         }
     } else {
-        let look = &terminal.look;
+        let look = &terminal.stdout;
         let Title { text, .. } = library.title(&loaded.source, &loaded.session.facts);
         if !text.is_empty() {
-            writeln!(out, "{}", look.paint(Style::Title, look.fit(&look.line(&text), 0)))?;
+            writeln!(out, "{}", look.paint(Style::Title, look.truncate(&look.sanitize_line(&text), 0)))?;
         }
         if let Some(continues) = paths.iter().find_map(|path| path.continues.as_ref()) {
             let message = continues.message.map_or(String::new(), |n| format!(" after message {n}"));
-            let told = look.line(&format!("continues session {}{message}", continues.session));
+            let told = look.sanitize_line(&format!("continues session {}{message}", continues.session));
             writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
-        render::tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
+        render::write_tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
     }
     out.finish()?;
-    let beside = loaded.session.beside_paths().len();
+    let beside = loaded.session.off_path_nodes().len();
     if beside > 0 && !global.json {
         let entries = if beside == 1 { "1 entry".to_owned() } else { format!("{beside} entries") };
-        terminal.say(&format!(
+        terminal.print_note(&format!(
             "{entries} on branches of nothing but commands and notes are on none of these paths"
         ));
     }
     if paths.is_empty() {
-        terminal.say("nothing was said in this session");
+        terminal.print_note("nothing was said in this session");
     } else if !paths.iter().any(|path| path.path.active) {
-        terminal.say("a client would go on with none of these paths");
-    } else if let Some(note) = differing(&loaded, client) {
-        terminal.say(&note);
+        terminal.print_note("a client would go on with none of these paths");
+    } else if let Some(note) = differing_clients(&loaded, client) {
+        terminal.print_note(&note);
     }
-    Ok(if paths.is_empty() { Done::Nothing } else { Done::Well })
+    Ok(if paths.is_empty() { CommandOutcome::Negative } else { CommandOutcome::Success })
 }
 
 /// Says which clients would go on elsewhere.
-fn differing(loaded: &Loaded, client: Client) -> Option<String> {
+fn differing_clients(loaded: &LoadedSession, client: Client) -> Option<String> {
     let tip = |client: Client| {
         let active = loaded.session.paths(client).into_iter().find(|path| path.active);
         active.map(|path| loaded.session.tree.step(path.tip))

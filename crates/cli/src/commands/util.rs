@@ -5,18 +5,18 @@ use std::io::{self, Write};
 use clap::{CommandFactory, Subcommand};
 use clap_complete::Shell;
 
-use crate::Done;
+use crate::CommandOutcome;
 use crate::failure::Failure;
 
 /// Print completions and manual pages
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct UtilArgs {
     #[command(subcommand)]
-    command: Util,
+    command: UtilCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Util {
+enum UtilCommand {
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -28,24 +28,24 @@ enum Util {
     MarkdownHelp,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let mut command = crate::args::Args::command();
+pub(crate) fn run(args: &UtilArgs) -> Result<CommandOutcome, Failure> {
+    let mut command = crate::args::CliArgs::command();
     let mut out = io::stdout().lock();
     match args.command {
-        Util::Completions { shell } => {
+        UtilCommand::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command, "rethread", &mut script);
             out.write_all(&script)?;
         }
-        Util::Man => {
+        UtilCommand::Man => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page)?;
             out.write_all(&page)?;
         }
-        Util::MarkdownHelp => out.write_all(markdown(command).as_bytes())?,
+        UtilCommand::MarkdownHelp => out.write_all(markdown(command).as_bytes())?,
     }
     out.flush()?;
-    Ok(Done::Well)
+    Ok(CommandOutcome::Success)
 }
 
 /// The help of every command, as `docs/cli-reference.md` holds it.

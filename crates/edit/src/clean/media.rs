@@ -5,14 +5,15 @@ use rethread_log::{Json, unescape};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::shorten::{is_strict_base64, strings};
-use crate::splice::string;
+use crate::splice::json_string;
 
 /// Data that is shorter is not worth a note.
-pub(super) const WORTH: usize = 512;
+pub(super) const MIN_DATA_LEN: usize = 512;
 
 /// What stands in for data: its type, about how many bytes it has, and what its base64 hashes to.
-fn note(kind: &str, data: &[u8]) -> String {
-    let start = memmem::find(&data[..data.len().min(128)], LINK).map_or(0, |at| at + LINK.len());
+fn placeholder(kind: &str, data: &[u8]) -> String {
+    let start =
+        memmem::find(&data[..data.len().min(128)], BASE64_MARKER).map_or(0, |at| at + BASE64_MARKER.len());
     let data = &data[start..];
     let size = match data.len() / 4 * 3 {
         n if n < 1000 => format!("{n} bytes"),
@@ -22,33 +23,33 @@ fn note(kind: &str, data: &[u8]) -> String {
     format!("[{kind}, {size}, xxh3 {:016x}, removed]", xxh3_64(data))
 }
 
-const LINK: &[u8] = b";base64,";
+const BASE64_MARKER: &[u8] = b";base64,";
 
 /// What a block of data becomes; nothing if it holds none.
-pub(super) fn block(block: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn replace_block(block: &[u8]) -> Option<Vec<u8>> {
     let source = Json::new(block).get("source")?;
-    let data = source.get("data")?.inner()?;
+    let data = source.get("data")?.raw_string()?;
     let kind = source.get("media_type").and_then(Json::as_str).unwrap_or_default();
     if source.get("type").and_then(Json::as_str).as_deref() == Some("text") {
         return None;
     }
     let kind = if kind.is_empty() { "data" } else { &*kind };
     let mut text = br#"{"type":"text","text":"#.to_vec();
-    text.extend(string(&note(kind, data)));
+    text.extend(json_string(&placeholder(kind, data)));
     text.push(b'}');
     Some(text)
 }
 
 /// What the content of a result becomes; nothing if it holds no data.
-pub(super) fn result(content: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn replace_in_result(content: &[u8]) -> Option<Vec<u8>> {
     let json = Json::new(content);
     if !json.is_array() {
-        return within(content);
+        return replace_if_long(content);
     }
     let mut out = Vec::new();
     let mut done = 0;
     for item in json.items() {
-        let Some(with) = block(item.raw()).or_else(|| within(item.raw())) else { continue };
+        let Some(with) = replace_block(item.raw()).or_else(|| replace_if_long(item.raw())) else { continue };
         let start = item.raw().as_ptr().addr() - content.as_ptr().addr();
         out.extend_from_slice(&content[done..start]);
         out.extend(with);
@@ -62,15 +63,15 @@ pub(super) fn result(content: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Texts with data in them: whole ones, and those that a web page would link to.
-pub(super) fn within(value: &[u8]) -> Option<Vec<u8>> {
-    if value.len() < WORTH {
+pub(super) fn replace_if_long(value: &[u8]) -> Option<Vec<u8>> {
+    if value.len() < MIN_DATA_LEN {
         return None;
     }
-    anywhere(value)
+    replace_in_strings(value)
 }
 
 /// What a value becomes without the data in its strings; nothing if it holds none.
-pub(super) fn anywhere(value: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn replace_in_strings(value: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut done = 0;
     let mut name: &[u8] = b"";
@@ -78,13 +79,13 @@ pub(super) fn anywhere(value: &[u8]) -> Option<Vec<u8>> {
         let inner = &value[start + 1..end - 1];
         if value.get(end) == Some(&b':') {
             name = inner;
-        } else if inner.len() >= WORTH
+        } else if inner.len() >= MIN_DATA_LEN
             && name != b"signature"
             && name != b"encrypted_content"
             && let Some(text) = without_data(inner)
         {
             out.extend_from_slice(&value[done..start]);
-            out.extend(string(&text));
+            out.extend(json_string(&text));
             done = end;
         }
     }
@@ -96,16 +97,16 @@ pub(super) fn anywhere(value: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// How many bytes of a value are data.
-pub(super) fn weight(value: &[u8]) -> u64 {
-    let left = if value.len() >= WORTH { anywhere(value) } else { None };
+pub(super) fn media_len(value: &[u8]) -> u64 {
+    let left = if value.len() >= MIN_DATA_LEN { replace_in_strings(value) } else { None };
     left.map_or(0, |left| value.len().saturating_sub(left.len()) as u64)
 }
 
 /// Tells whether a string is data as a whole.
 fn is_data(inner: &[u8]) -> bool {
     let body = match inner.strip_prefix(b"data:") {
-        Some(link) => match memmem::find(&link[..link.len().min(128)], LINK) {
-            Some(at) => &link[at + LINK.len()..],
+        Some(link) => match memmem::find(&link[..link.len().min(128)], BASE64_MARKER) {
+            Some(at) => &link[at + BASE64_MARKER.len()..],
             None => return false,
         },
         None => inner,
@@ -135,23 +136,23 @@ pub(super) fn without_data(inner: &[u8]) -> Option<String> {
     if is_data(inner) {
         let kind = inner.strip_prefix(b"data:").and_then(|rest| rest.split(|&b| b == b';').next());
         let kind = kind.and_then(|kind| std::str::from_utf8(kind).ok()).unwrap_or("data");
-        return Some(note(kind, inner));
+        return Some(placeholder(kind, inner));
     }
-    memmem::find(inner, LINK)?;
+    memmem::find(inner, BASE64_MARKER)?;
     let text = unescape(inner);
     let mut out = String::new();
     let mut rest = &*text;
     while let Some(at) = rest.find(";base64,") {
-        let data = &rest[at + LINK.len()..];
+        let data = &rest[at + BASE64_MARKER.len()..];
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
         let len = data.bytes().take_while(|&b| plain(b)).count();
         let link = rest[..at].rfind("data:").filter(|&start| at - start < 100);
-        match link.filter(|_| len >= WORTH) {
+        match link.filter(|_| len >= MIN_DATA_LEN) {
             Some(start) => {
                 out.push_str(&rest[..start]);
-                out.push_str(&note(&rest[start + 5..at], &data.as_bytes()[..len]));
+                out.push_str(&placeholder(&rest[start + 5..at], &data.as_bytes()[..len]));
             }
-            None => out.push_str(&rest[..at + LINK.len() + len]),
+            None => out.push_str(&rest[..at + BASE64_MARKER.len() + len]),
         }
         rest = &data[len..];
     }
@@ -170,27 +171,27 @@ mod tests {
         let image = format!(
             r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#
         );
-        let text = String::from_utf8(block(image.as_bytes()).expect("an image")).expect("UTF-8");
+        let text = String::from_utf8(replace_block(image.as_bytes()).expect("an image")).expect("UTF-8");
         let expected = format!("[image/png, 1 KB, xxh3 {hash:016x}, removed]");
         assert_eq!(text, format!(r#"{{"type":"text","text":"{expected}"}}"#));
         let page = format!(r#""<img src=\"data:image/gif;base64,{data}\"> and more""#);
-        let text = String::from_utf8(anywhere(page.as_bytes()).expect("a link")).expect("UTF-8");
+        let text = String::from_utf8(replace_in_strings(page.as_bytes()).expect("a link")).expect("UTF-8");
         assert!(
             text.starts_with(r#""<img src=\"[image/gif, 1 KB"#)
                 && text.ends_with(r#", removed]\"> and more""#),
             "{text}"
         );
-        assert_eq!(anywhere(text.as_bytes()), None, "twice changes nothing more");
+        assert_eq!(replace_in_strings(text.as_bytes()), None, "twice changes nothing more");
     }
 
     #[test]
     fn words_and_signatures_are_no_data() {
         let words = format!("\"{}\"", "many words of a long text ".repeat(100));
-        assert_eq!(anywhere(words.as_bytes()), None);
+        assert_eq!(replace_in_strings(words.as_bytes()), None);
         let sealed = format!(r#"{{"signature":"{}"}}"#, "QUJDNz0a".repeat(250));
-        assert_eq!(anywhere(sealed.as_bytes()), None);
+        assert_eq!(replace_in_strings(sealed.as_bytes()), None);
         let document =
             br#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"words"}}"#;
-        assert_eq!(block(document), None);
+        assert_eq!(replace_block(document), None);
     }
 }

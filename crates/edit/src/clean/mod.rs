@@ -7,35 +7,37 @@
 //! changed, thinking behind it goes, up to the next compaction.
 
 mod changes;
-mod copies;
-mod lean;
+mod envelope;
 mod media;
+mod result_copy;
 mod rules;
-mod spoken;
+mod text_only;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
-use rethread_log::{BlockKind, Content, Defect, Entry, Json, Key, Kind, Line, Sink, Span, parse_entry};
+use rethread_log::{
+    BlockKind, Defect, Entry, EntryContent, EntryKind, Json, Key, Line, Sink, Span, parse_entry,
+};
 use rethread_model::Uid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use changes::Changes;
-pub use rules::{Level, Rule, Rules};
+use changes::EntryChanges;
+pub use rules::{Level, Rule, RuleSet};
 
-use crate::ids::{Named, spots};
-use crate::redact::{Redaction, Redactions};
+use crate::ids::{IdRole, find_id_spans};
+use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
-use crate::splice::string;
+use crate::splice::json_string;
 
 /// Entries that are gone, each with what stands in for it.
 #[derive(Debug, Clone, Default)]
-pub struct Bridges(FxHashMap<Uid, Bridge>);
+pub struct ReparentMap(FxHashMap<Uid, RemovedNode>);
 
 /// An entry that is gone.
 #[derive(Debug, Clone)]
-struct Bridge {
+struct RemovedNode {
     /// The id of its parent, as it was spelled.
     parent: Option<Box<str>>,
     /// The message that it was part of.
@@ -44,10 +46,10 @@ struct Bridge {
     sibling: Option<Box<str>>,
 }
 
-impl Bridges {
+impl ReparentMap {
     /// What stands in for an entry that is gone where a part of `message` names it: another part of its own message,
     /// or else the nearest entry above it. `Some(None)` if there is none, nothing if the entry is there.
-    fn over(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
+    fn new_parent(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
         let mut bridge = self.0.get(&Uid::new(id))?;
         // An entry may be its own ancestor.
         for _ in 0..=self.0.len() {
@@ -65,7 +67,7 @@ impl Bridges {
 
     /// Notes that a part of a message stays, for those parts above it that are gone; gives those of which that was
     /// not known.
-    fn stays(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
+    fn record_kept_sibling(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
         let mut noted = Vec::new();
         let mut above = Uid::new(parent);
         while let Some(bridge) = self.0.get_mut(&above)
@@ -82,34 +84,35 @@ impl Bridges {
 
 /// The message that an answer of the model is part of.
 fn message_id(raw: &[u8], line: &Line) -> Uid {
-    let id = line.message.filter(|_| line.kind == Some(Kind::Assistant)).and_then(|m| m.id.string_in(raw));
+    let id =
+        line.message.filter(|_| line.kind == Some(EntryKind::Assistant)).and_then(|m| m.id.string_in(raw));
     id.map_or(Uid::NONE, Uid::new)
 }
 
 /// What became of a log.
 #[derive(Debug, Clone, Default)]
-pub struct Cleaned {
+pub struct CleanReport {
     /// How large it was.
-    pub raw: u64,
+    pub bytes_before: u64,
     /// How large it is.
-    pub cleaned: u64,
+    pub bytes_after: u64,
     /// What each rule took, in bytes.
     pub by_rule: BTreeMap<&'static str, u64>,
     /// What was replaced because it must not be shared.
-    pub redactions: Redactions,
+    pub redactions: RedactionCounts,
     /// How many entries it had.
     pub entries: u64,
     /// How many of them are gone.
     pub dropped: u64,
     /// An entry was written before one went that it names: it has to be done again, with these.
-    pub again: Option<Bridges>,
+    pub rerun_with: Option<ReparentMap>,
 }
 
-impl Cleaned {
+impl CleanReport {
     /// Adds what became of another.
     pub fn add(&mut self, other: &Self) {
-        self.raw += other.raw;
-        self.cleaned += other.cleaned;
+        self.bytes_before += other.bytes_before;
+        self.bytes_after += other.bytes_after;
         self.entries += other.entries;
         self.dropped += other.dropped;
         for (rule, n) in &other.by_rule {
@@ -120,35 +123,35 @@ impl Cleaned {
 
     /// How large it would be without pictures and documents alone.
     pub fn without_base64(&self) -> u64 {
-        self.raw - self.by_rule.get(Rule::Media.name()).copied().unwrap_or(0).min(self.raw)
+        self.bytes_before - self.by_rule.get(Rule::Media.name()).copied().unwrap_or(0).min(self.bytes_before)
     }
 }
 
 /// Results and inputs with more characters are shortened to so many.
-const LONG: usize = 2000;
+const MAX_CHARS: usize = 2000;
 
 /// What takes the bytes of a cleaned log, and may keep the buffer that they are in.
-type Write<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
+type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Cleans a log while it is read.
 pub struct Cleaner<'c> {
-    rules: Rules,
+    rules: RuleSet,
     redaction: Option<&'c Redaction>,
-    write: Write<'c>,
+    write: WritePiece<'c>,
     out: Vec<u8>,
     failed: Option<io::Error>,
-    cleaned: Cleaned,
-    bridges: Bridges,
+    report: CleanReport,
+    reparents: ReparentMap,
     /// Ids that entries named before.
     named: FxHashSet<Uid>,
-    late: bool,
+    needs_rerun: bool,
     /// Something that is sent was changed.
-    touched: bool,
+    context_changed: bool,
     /// Strings that calls were given, by their hash.
     inputs: FxHashSet<u64>,
     /// What fields said that repeat from entry to entry.
     repeated: FxHashMap<Key, Vec<u8>>,
-    changes: Changes,
+    changes: EntryChanges,
 }
 
 /// How much is written at once.
@@ -157,10 +160,10 @@ const PIECE: usize = 1 << 18;
 impl<'c> Cleaner<'c> {
     /// Begins to clean a log. `bridges` are those of a pass before, if there was one.
     pub fn new(
-        rules: Rules,
+        rules: RuleSet,
         redaction: Option<&'c Redaction>,
-        bridges: Option<Bridges>,
-        write: Write<'c>,
+        bridges: Option<ReparentMap>,
+        write: WritePiece<'c>,
     ) -> Self {
         Self {
             rules,
@@ -168,127 +171,129 @@ impl<'c> Cleaner<'c> {
             write,
             out: Vec::with_capacity(2 * PIECE),
             failed: None,
-            cleaned: Cleaned::default(),
-            late: false,
-            bridges: bridges.unwrap_or_default(),
+            report: CleanReport::default(),
+            needs_rerun: false,
+            reparents: bridges.unwrap_or_default(),
             named: FxHashSet::default(),
-            touched: false,
+            context_changed: false,
             inputs: FxHashSet::default(),
             repeated: FxHashMap::default(),
-            changes: Changes::default(),
+            changes: EntryChanges::default(),
         }
     }
 
     /// Writes the rest and says what became of the log.
-    pub fn finish(mut self) -> io::Result<Cleaned> {
+    pub fn finish(mut self) -> io::Result<CleanReport> {
         self.flush();
         match self.failed {
             Some(error) => Err(error),
             None => {
-                self.cleaned.again = self.late.then_some(self.bridges);
-                Ok(self.cleaned)
+                self.report.rerun_with = self.needs_rerun.then_some(self.reparents);
+                Ok(self.report)
             }
         }
     }
 
     fn flush(&mut self) {
         if self.failed.is_none() {
-            self.cleaned.cleaned += self.out.len() as u64;
+            self.report.bytes_after += self.out.len() as u64;
             self.failed = (self.write)(&mut self.out).err();
         }
         self.out.clear();
     }
 
-    fn took(&mut self, rule: Rule, bytes: usize) {
-        *self.cleaned.by_rule.entry(rule.name()).or_default() += bytes as u64;
+    fn count_removed(&mut self, rule: Rule, bytes: usize) {
+        *self.report.by_rule.entry(rule.name()).or_default() += bytes as u64;
     }
 
     /// An entry goes; what names it will name its parent.
     fn drop_entry(&mut self, raw: &[u8], line: &Line, rule: Rule) {
-        let data = media::weight(raw);
-        self.took(rule, raw.len() - usize::try_from(data).unwrap_or(0));
+        let data = media::media_len(raw);
+        self.count_removed(rule, raw.len() - usize::try_from(data).unwrap_or(0));
         if data > 0 {
-            *self.cleaned.by_rule.entry(Rule::Media.name()).or_default() += data;
+            *self.report.by_rule.entry(Rule::Media.name()).or_default() += data;
         }
-        self.cleaned.dropped += 1;
+        self.report.dropped += 1;
         let Some(uuid) = line.string(Key::Uuid, raw) else { return };
         let uid = Uid::new(uuid);
         // A pass that knows all bridges has nothing to learn.
-        self.late |= self.named.contains(&uid) && !self.bridges.0.contains_key(&uid);
+        self.needs_rerun |= self.named.contains(&uid) && !self.reparents.0.contains_key(&uid);
         let parent = line.string(Key::ParentUuid, raw).map(|id| rethread_log::unescape(id).into());
-        let sibling = self.bridges.0.remove(&uid).and_then(|bridge| bridge.sibling);
-        self.bridges.0.insert(uid, Bridge { parent, message: message_id(raw, line), sibling });
+        let sibling = self.reparents.0.remove(&uid).and_then(|bridge| bridge.sibling);
+        self.reparents.0.insert(uid, RemovedNode { parent, message: message_id(raw, line), sibling });
     }
 
     /// Tells whether all of an entry goes, and why.
-    fn whole(&self, line: &Line) -> Option<Rule> {
+    fn removal_rule(&self, line: &Line) -> Option<Rule> {
         let rule = match line.kind? {
-            Kind::Progress => Rule::Progress,
-            Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape => Rule::Requests,
-            Kind::FileHistorySnapshot
-            | Kind::FileHistoryDelta
-            | Kind::AttributionSnapshot
-            | Kind::ResumeHeadVouch
-            | Kind::SpeculationAccept
-            | Kind::CostState
-            | Kind::ToolsUsed
-            | Kind::DataFlowRecords
-            | Kind::DataFlowIncomplete
-            | Kind::MarbleOrigamiCommit
-            | Kind::MarbleOrigamiSnapshot
-            | Kind::MarbleOrigamiReset => Rule::Bookkeeping,
+            EntryKind::Progress => Rule::Progress,
+            EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape => Rule::Requests,
+            EntryKind::FileHistorySnapshot
+            | EntryKind::FileHistoryDelta
+            | EntryKind::AttributionSnapshot
+            | EntryKind::ResumeHeadVouch
+            | EntryKind::SpeculationAccept
+            | EntryKind::CostState
+            | EntryKind::ToolsUsed
+            | EntryKind::DataFlowRecords
+            | EntryKind::DataFlowIncomplete
+            | EntryKind::MarbleOrigamiCommit
+            | EntryKind::MarbleOrigamiSnapshot
+            | EntryKind::MarbleOrigamiReset => Rule::Bookkeeping,
             _ => return None,
         };
         self.rules.has(rule).then_some(rule)
     }
 
     /// Changes in the message; tells whether nothing of it is left.
-    fn message(&mut self, raw: &[u8], line: &Line) -> bool {
+    fn clean_message(&mut self, raw: &[u8], line: &Line) -> bool {
         let mut left = line.blocks.len();
         let mut gone: Vec<usize> = Vec::new();
         for (at, block) in line.blocks.iter().enumerate() {
-            let whole = block.whole.of(raw);
+            let whole = block.whole.bytes_in(raw);
             match block.kind {
                 Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                     let secret = || self.redaction.is_some_and(|r| !r.find_in_entry(whole).is_empty());
-                    if self.rules.has(Rule::Thinking) || self.touched || secret() {
+                    if self.rules.has(Rule::Thinking) || self.context_changed || secret() {
                         gone.push(at);
                         left -= 1;
                     }
                 }
                 Some(BlockKind::Image | BlockKind::Document) if self.rules.has(Rule::Media) => {
-                    if let Some(text) = media::block(whole).or_else(|| media::within(whole)) {
+                    if let Some(text) = media::replace_block(whole).or_else(|| media::replace_if_long(whole))
+                    {
                         self.changes.replace(block.whole, text, Rule::Media);
-                        self.touched = true;
+                        self.context_changed = true;
                     }
                 }
                 Some(BlockKind::ToolUse) => {
-                    copies::note_inputs(block.input.of(raw), &mut self.inputs);
-                    let without = if self.rules.has(Rule::Media) { media::within(whole) } else { None };
+                    result_copy::note_inputs(block.input.bytes_in(raw), &mut self.inputs);
+                    let without =
+                        if self.rules.has(Rule::Media) { media::replace_if_long(whole) } else { None };
                     let left = without.as_deref().unwrap_or(whole);
                     let short =
-                        if self.rules.has(Rule::LongInputs) { shorten_block(left, LONG) } else { None };
-                    self.touched |= without.is_some() || short.is_some();
-                    self.two_changes(block.whole, without, short, Rule::LongInputs);
+                        if self.rules.has(Rule::LongInputs) { shorten_block(left, MAX_CHARS) } else { None };
+                    self.context_changed |= without.is_some() || short.is_some();
+                    self.record_changes(block.whole, without, short, Rule::LongInputs);
                 }
-                Some(BlockKind::ToolResult) => self.result(raw, block),
+                Some(BlockKind::ToolResult) => self.clean_result(raw, block),
                 _ => {
                     if self.rules.has(Rule::Media)
-                        && let Some(text) = media::within(whole)
+                        && let Some(text) = media::replace_if_long(whole)
                     {
                         self.changes.replace(block.whole, text, Rule::Media);
-                        self.touched = true;
+                        self.context_changed = true;
                     }
                 }
             }
         }
         // Blank text beside thinking is nothing by itself.
         let blank = |block: &rethread_log::BlockSpans| {
-            let text = Json::new(block.text.of(raw)).as_str();
+            let text = Json::new(block.text.bytes_in(raw)).as_str();
             block.kind == Some(BlockKind::Text) && text.is_some_and(|text| text.trim().is_empty())
         };
-        let strips = self.rules.has(Rule::Thinking) || self.touched || !gone.is_empty();
-        if strips && line.kind == Some(Kind::Assistant) {
+        let strips = self.rules.has(Rule::Thinking) || self.context_changed || !gone.is_empty();
+        if strips && line.kind == Some(EntryKind::Assistant) {
             left -= line.blocks.iter().filter(|block| blank(block)).count();
         }
         if left > 0 {
@@ -299,29 +304,29 @@ impl<'c> Cleaner<'c> {
         if line.blocks.is_empty()
             && self.rules.has(Rule::Media)
             && let Some(message) = &line.message
-            && let Some(text) = media::within(message.content.of(raw))
+            && let Some(text) = media::replace_if_long(message.content.bytes_in(raw))
         {
             self.changes.replace(message.content, text, Rule::Media);
-            self.touched = true;
+            self.context_changed = true;
         }
         left == 0 && !line.blocks.is_empty()
     }
 
-    fn result(&mut self, raw: &[u8], block: &rethread_log::BlockSpans) {
-        let content = block.content.of(raw);
-        let without = if self.rules.has(Rule::Media) { media::result(content) } else { None };
+    fn clean_result(&mut self, raw: &[u8], block: &rethread_log::BlockSpans) {
+        let content = block.content.bytes_in(raw);
+        let without = if self.rules.has(Rule::Media) { media::replace_in_result(content) } else { None };
         let left = without.as_deref().unwrap_or(content);
-        let short = if self.rules.has(Rule::LongResults) { shorten(left, LONG) } else { None };
-        self.touched |= without.is_some() || short.is_some();
-        self.two_changes(block.content, without, short, Rule::LongResults);
+        let short = if self.rules.has(Rule::LongResults) { shorten(left, MAX_CHARS) } else { None };
+        self.context_changed |= without.is_some() || short.is_some();
+        self.record_changes(block.content, without, short, Rule::LongResults);
     }
 
     /// Data goes first, then another rule takes of what is left.
-    fn two_changes(&mut self, span: Span, without: Option<Vec<u8>>, short: Option<Vec<u8>>, rule: Rule) {
+    fn record_changes(&mut self, span: Span, without: Option<Vec<u8>>, short: Option<Vec<u8>>, rule: Rule) {
         match (without, short) {
             (Some(without), Some(short)) => {
                 let data = (span.len() as u64).saturating_sub(without.len() as u64);
-                self.changes.data.push((rule, data));
+                self.changes.media_bytes.push((rule, data));
                 self.changes.replace(span, short, rule);
             }
             (Some(without), None) => self.changes.replace(span, without, Rule::Media),
@@ -331,15 +336,15 @@ impl<'c> Cleaner<'c> {
     }
 
     /// What the entry says beside its message.
-    fn beside(&mut self, raw: &[u8], line: &Line) {
+    fn clean_other_fields(&mut self, raw: &[u8], line: &Line) {
         if !line.field(Key::ToolUseResult).is_empty() {
-            copies::clean(raw, line, self.rules, &self.inputs, &mut self.changes);
+            result_copy::clean(raw, line, self.rules, &self.inputs, &mut self.changes);
         }
         if self.rules.has(Rule::Media) {
             for key in [Key::Attachment, Key::Data, Key::Content, Key::Snapshot, Key::LastPrompt] {
                 let span = line.field(key);
-                if span.len() >= media::WORTH
-                    && let Some(with) = media::anywhere(span.of(raw))
+                if span.len() >= media::MIN_DATA_LEN
+                    && let Some(with) = media::replace_in_strings(span.bytes_in(raw))
                 {
                     self.changes.replace(span, with, Rule::Media);
                 }
@@ -352,33 +357,33 @@ impl<'c> Cleaner<'c> {
             }
         }
         if self.rules.has(Rule::Envelope) {
-            lean::envelope(raw, line, &mut self.repeated, &mut self.changes);
+            envelope::clean_envelope(raw, line, &mut self.repeated, &mut self.changes);
         }
     }
 
     /// Lets what names an entry that is gone name what stands in for it.
-    fn bridge(&mut self, raw: &[u8], line: &Line) {
-        let message = if self.bridges.0.is_empty() { Uid::NONE } else { message_id(raw, line) };
+    fn reparent(&mut self, raw: &[u8], line: &Line) {
+        let message = if self.reparents.0.is_empty() { Uid::NONE } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
             && !message.is_none()
         {
-            let known = self.bridges.stays(id, parent, message);
-            self.late |= known.iter().any(|above| self.named.contains(above));
+            let known = self.reparents.record_kept_sibling(id, parent, message);
+            self.needs_rerun |= known.iter().any(|above| self.named.contains(above));
         }
         for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid] {
             if let Some(id) = line.string(key, raw) {
                 self.named.insert(Uid::new(id));
             }
         }
-        if self.bridges.0.is_empty() {
+        if self.reparents.0.is_empty() {
             return;
         }
         // What was said names its parent and the call; what else there is may name anything.
         let mut found = Vec::new();
-        if !matches!(line.kind, Some(Kind::User | Kind::Assistant)) {
-            spots(raw, line, 0, &mut found);
+        if !matches!(line.kind, Some(EntryKind::User | EntryKind::Assistant)) {
+            find_id_spans(raw, line, 0, &mut found);
         }
-        for spot in found.iter().filter(|spot| spot.names != Named::Session) {
+        for spot in found.iter().filter(|spot| spot.role != IdRole::Session) {
             let at = usize::try_from(spot.at).unwrap_or(0);
             let end = at + spot.len as usize;
             // Its own id stays, whoever else had it.
@@ -386,75 +391,76 @@ impl<'c> Cleaner<'c> {
             if own.start() < at && at < own.start() + own.len() {
                 continue;
             }
-            if let Some(over) = self.bridges.over(&raw[at..end], message) {
-                let with = over.map_or(b"null".to_vec(), string);
-                self.changes.all.push((at - 1, end + 1, with, None));
+            if let Some(over) = self.reparents.new_parent(&raw[at..end], message) {
+                let with = over.map_or(b"null".to_vec(), json_string);
+                self.changes.replacements.push((at - 1, end + 1, with, None));
             }
         }
         let spotted = !found.is_empty();
         for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
             let span = line.field(key);
             if let Some(id) = span.string_in(raw).filter(|id| !spotted || id.len() != 36)
-                && let Some(over) = self.bridges.over(id, message)
+                && let Some(over) = self.reparents.new_parent(id, message)
             {
-                let with = over.map_or(b"null".to_vec(), string);
-                self.changes.all.push((span.start(), span.start() + span.len(), with, None));
+                let with = over.map_or(b"null".to_vec(), json_string);
+                self.changes.replacements.push((span.start(), span.start() + span.len(), with, None));
             }
         }
     }
 
-    fn object(&mut self, entry: &Entry<'_>, line: &Line) {
+    fn clean_entry(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
-        self.cleaned.entries += 1;
-        if line.kind == Some(Kind::System) && line.string(Key::Subtype, raw) == Some(b"compact_boundary") {
-            self.touched = false;
+        self.report.entries += 1;
+        if line.kind == Some(EntryKind::System) && line.string(Key::Subtype, raw) == Some(b"compact_boundary")
+        {
+            self.context_changed = false;
         }
-        if let Some(rule) = self.whole(line) {
+        if let Some(rule) = self.removal_rule(line) {
             return self.drop_entry(raw, line, rule);
         }
         if self.rules.has(Rule::Attachments)
-            && line.kind == Some(Kind::Attachment)
-            && !spoken::is_queued_prompt(raw, line)
+            && line.kind == Some(EntryKind::Attachment)
+            && !text_only::is_queued_prompt(raw, line)
         {
             return self.drop_entry(raw, line, Rule::Attachments);
         }
-        self.changes.all.clear();
-        self.changes.gone.clear();
-        self.changes.data.clear();
+        self.changes.replacements.clear();
+        self.changes.removals.clear();
+        self.changes.media_bytes.clear();
         if self.rules.has(Rule::Tools) {
-            match spoken::spoken(raw, line) {
-                spoken::Spoken::Gone => return self.drop_entry(raw, line, Rule::Tools),
-                spoken::Spoken::Content(content) => {
+            match text_only::reduce_to_text(raw, line) {
+                text_only::TextOnly::Remove => return self.drop_entry(raw, line, Rule::Tools),
+                text_only::TextOnly::Replace(content) => {
                     if let Some(message) = &line.message {
-                        self.changes.note_data(message.content.of(raw), Rule::Tools);
+                        self.changes.count_media(message.content.bytes_in(raw), Rule::Tools);
                         self.changes.replace(message.content, content, Rule::Tools);
                     }
                     let copy = line.field(Key::ToolUseResult);
                     if !copy.is_empty() {
-                        self.changes.note_data(copy.of(raw), Rule::Tools);
+                        self.changes.count_media(copy.bytes_in(raw), Rule::Tools);
                         self.changes.remove_field(raw, copy, Rule::Tools);
                     }
                     if self.rules.has(Rule::Envelope) {
-                        lean::envelope(raw, line, &mut self.repeated, &mut self.changes);
+                        envelope::clean_envelope(raw, line, &mut self.repeated, &mut self.changes);
                     }
                 }
-                spoken::Spoken::AsItIs => self.beside(raw, line),
+                text_only::TextOnly::Keep => self.clean_other_fields(raw, line),
             }
         } else {
-            if self.message(raw, line) {
+            if self.clean_message(raw, line) {
                 return self.drop_entry(raw, line, Rule::Thinking);
             }
-            self.beside(raw, line);
+            self.clean_other_fields(raw, line);
         }
-        self.bridge(raw, line);
+        self.reparent(raw, line);
         let Some(redaction) = self.redaction else {
-            self.changes.write(raw, &mut self.cleaned.by_rule, &mut self.out);
+            self.changes.write(raw, &mut self.report.by_rule, &mut self.out);
             return self.flush_if_full();
         };
         let mut cleaned = Cow::Borrowed(raw);
         if !self.changes.is_empty() {
             let mut line = Vec::new();
-            self.changes.write(raw, &mut self.cleaned.by_rule, &mut line);
+            self.changes.write(raw, &mut self.report.by_rule, &mut line);
             cleaned = line.into();
         }
         self.put(cleaned, redaction);
@@ -462,12 +468,12 @@ impl<'c> Cleaner<'c> {
 
     /// Writes an entry, with what must not be shared replaced.
     fn put(&mut self, line: Cow<'_, [u8]>, redaction: &Redaction) {
-        let Some(safe) = redaction.rewrite_entry(&line, &mut self.cleaned.redactions) else {
+        let Some(safe) = redaction.rewrite_entry(&line, &mut self.report.redactions) else {
             return self.put_bytes(line);
         };
-        self.touched |= !self.touched && content_of(&line) != content_of(&safe);
+        self.context_changed |= !self.context_changed && content_of(&line) != content_of(&safe);
         let taken = line.len().saturating_sub(safe.len()) as u64;
-        *self.cleaned.by_rule.entry("redact").or_default() += taken;
+        *self.report.by_rule.entry("redact").or_default() += taken;
         drop(line);
         self.put_bytes(safe.into());
     }
@@ -496,7 +502,7 @@ impl<'c> Cleaner<'c> {
 }
 
 /// Names the part of an entry that a byte of it belongs to.
-pub fn place_in(line: &Line, at: usize) -> &'static str {
+pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
     let within = |span: Span| (span.start()..span.start() + span.len()).contains(&at);
     if within(line.field(Key::ToolUseResult)) {
         return "result_copy";
@@ -506,20 +512,22 @@ pub fn place_in(line: &Line, at: usize) -> &'static str {
         return match block {
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => "thinking",
             Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => "tool_input",
-            Some(BlockKind::Text) | None if line.kind == Some(Kind::Assistant) => "assistant_text",
+            Some(BlockKind::Text) | None if line.kind == Some(EntryKind::Assistant) => "assistant_text",
             Some(BlockKind::Text) | None => "user_text",
             Some(_) => "tool_result",
         };
     }
     match line.kind {
-        Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => "request",
-        Some(Kind::QueueOperation) => "queued_prompt",
-        Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => "snapshot",
-        Some(Kind::CustomTitle | Kind::AiTitle | Kind::Summary) => "title",
-        Some(Kind::LastPrompt) => "last_prompt",
-        Some(Kind::Attachment) if within(line.field(Key::Attachment)) => "attachment",
-        Some(Kind::Progress) => "progress",
-        Some(Kind::System) if within(line.field(Key::Content)) => "system_note",
+        Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => "request",
+        Some(EntryKind::QueueOperation) => "queued_prompt",
+        Some(
+            EntryKind::FileHistorySnapshot | EntryKind::FileHistoryDelta | EntryKind::AttributionSnapshot,
+        ) => "snapshot",
+        Some(EntryKind::CustomTitle | EntryKind::AiTitle | EntryKind::Summary) => "title",
+        Some(EntryKind::LastPrompt) => "last_prompt",
+        Some(EntryKind::Attachment) if within(line.field(Key::Attachment)) => "attachment",
+        Some(EntryKind::Progress) => "progress",
+        Some(EntryKind::System) if within(line.field(Key::Content)) => "system_note",
         _ => "envelope",
     }
 }
@@ -528,20 +536,20 @@ pub fn place_in(line: &Line, at: usize) -> &'static str {
 fn content_of(raw: &[u8]) -> &[u8] {
     let mut line = Line::default();
     parse_entry(raw, &mut line);
-    line.message.map(|message| message.content.of(raw)).unwrap_or_default()
+    line.message.map(|message| message.content.bytes_in(raw)).unwrap_or_default()
 }
 
 impl Sink for Cleaner<'_> {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
-        self.cleaned.raw += raw.len() as u64;
-        if entry.content == Content::Object {
-            return self.object(entry, line);
+        self.report.bytes_before += raw.len() as u64;
+        if entry.content == EntryContent::Object {
+            return self.clean_entry(entry, line);
         }
         if self.rules.has(Rule::Unreadable) {
-            return self.took(Rule::Unreadable, raw.len());
+            return self.count_removed(Rule::Unreadable, raw.len());
         }
-        let safe = self.redaction.and_then(|r| r.rewrite_torn(raw, &mut self.cleaned.redactions));
+        let safe = self.redaction.and_then(|r| r.rewrite_torn(raw, &mut self.report.redactions));
         self.put_bytes(safe.map_or(raw.into(), |text| text.into_bytes().into()));
     }
 

@@ -99,7 +99,7 @@ impl Rule {
     }
 
     /// Says what it does.
-    pub fn about(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Media => "pictures, PDFs and other data: their type, size and hash stay",
             Self::OriginalFile => "whole files as they were before an edit; the edit itself stays",
@@ -136,9 +136,9 @@ impl Rule {
 
 /// Some rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Rules(u32);
+pub struct RuleSet(u32);
 
-impl Rules {
+impl RuleSet {
     /// The rules of a level.
     pub fn of(level: Level) -> Self {
         Rule::ALL.into_iter().filter(|rule| rule.level() <= level).collect()
@@ -150,12 +150,12 @@ impl Rules {
     }
 
     /// Tells whether a client can go on with what they leave.
-    pub fn are_resumable(self) -> bool {
+    pub fn is_resumable(self) -> bool {
         Rule::ALL.into_iter().filter(|&rule| self.has(rule)).all(|rule| rule.level().is_resumable())
     }
 }
 
-impl FromIterator<Rule> for Rules {
+impl FromIterator<Rule> for RuleSet {
     fn from_iter<T: IntoIterator<Item = Rule>>(rules: T) -> Self {
         Self(rules.into_iter().fold(0, |all, rule| all | 1 << rule as u32))
     }

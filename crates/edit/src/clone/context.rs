@@ -1,11 +1,11 @@
 //! How much of the model's attention a session takes: measured where the API said so.
 
 use rethread_log::Json;
-use rethread_model::{Block, Facts, Node, Role, Session, Usage, newest_chain};
+use rethread_model::{Block, Facts, Node, Role, Session, Usage, newest_client_chain};
 
-use super::Making;
+use super::CloneBuilder;
 use super::select::Selection;
-use crate::plan::{BlockEdit, Item, NewKind};
+use crate::plan::{AddedKind, BlockEdit, PathItem};
 
 /// How a number of tokens is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Measure {
 
 /// What a client sends when it resumes a session, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Context {
+pub struct ContextSize {
     /// How many tokens.
     pub tokens: u64,
     /// How that is known.
@@ -42,7 +42,7 @@ pub struct Context {
 const PICTURE: u64 = 1600;
 /// Clients refuse to go on, or compact at once, when the last answer says that the context is nearly
 /// full. No client does so below this.
-const STALE: u64 = 100_000;
+const MIN_STALE_TOKENS: u64 = 100_000;
 
 /// Estimates the tokens of a text from its length in the log.
 pub(super) fn tokens_of(bytes: u64) -> u64 {
@@ -50,11 +50,11 @@ pub(super) fn tokens_of(bytes: u64) -> u64 {
 }
 
 fn tokens_of_block(block: &Block) -> u64 {
-    let picture = if block.media > 0 { PICTURE } else { 0 };
-    tokens_of(u64::from(block.len.saturating_sub(block.media))) + picture
+    let picture = if block.media_bytes > 0 { PICTURE } else { 0 };
+    tokens_of(u64::from(block.len.saturating_sub(block.media_bytes))) + picture
 }
 
-impl Context {
+impl ContextSize {
     /// What is sent when the messages are estimated at `estimate` tokens: what was recorded, less the share
     /// of the messages that is gone. The client's own instructions and tools are sent as before.
     pub fn with_estimate(&self, estimate: u64) -> Self {
@@ -68,31 +68,31 @@ impl Context {
 }
 
 /// How many tokens a client sends besides the messages, at most.
-const BESIDES: u64 = 15_000;
+const MAX_OVERHEAD: u64 = 15_000;
 
 fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
     if after >= before {
         return recorded + (after - before);
     }
-    let besides = recorded.saturating_sub(before).min(BESIDES);
+    let besides = recorded.saturating_sub(before).min(MAX_OVERHEAD);
     let share = u128::from(recorded - besides) * u128::from(after) / u128::from(before.max(1));
     besides + u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// Measures what the newest client sends of a session.
-pub fn context(session: &Session) -> Context {
+pub fn context_size(session: &Session) -> ContextSize {
     let facts = &session.facts;
     let blocks = |node: usize| facts.blocks_of(node).iter().copied();
-    measured(facts, &newest_chain(session), blocks, |node| recorded(facts, node))
+    measure_context(facts, &newest_client_chain(session), blocks, |node| recorded(facts, node))
 }
 
 /// Measures what is sent of these entries, with the blocks that they have and the sizes that were recorded.
-pub(super) fn measured<B: Iterator<Item = Block>>(
+pub(super) fn measure_context<B: Iterator<Item = Block>>(
     facts: &Facts,
     chain: &[usize],
     blocks: impl Fn(usize) -> B,
     recorded: impl Fn(usize) -> Option<u64>,
-) -> Context {
+) -> ContextSize {
     let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
     let sent = &chain[boundary..];
     let tokens_in = |nodes: &[usize]| -> u64 {
@@ -103,46 +103,50 @@ pub(super) fn measured<B: Iterator<Item = Block>>(
     match last {
         Some((at, tokens)) => {
             let tokens = tokens + tokens_in(&sent[at + 1..]);
-            Context { tokens, measure: Measure::Recorded, estimate }
+            ContextSize { tokens, measure: Measure::Recorded, estimate }
         }
-        None => Context { tokens: estimate, measure: Measure::Estimated, estimate },
+        None => ContextSize { tokens: estimate, measure: Measure::Estimated, estimate },
     }
 }
 
 /// How large the context was with an answer, as the API counted.
 pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
-    let fact = Some(&facts.nodes[node]).filter(|fact| is_measured(fact))?;
-    tokens_with(facts.usage(&facts.messages[fact.message()?])?)
+    let fact = Some(&facts.nodes[node]).filter(|fact| is_api_answer(fact))?;
+    total_tokens(facts.usage(&facts.messages[fact.message()?])?)
 }
 
 /// Tells whether an entry is part of an answer that the API gave.
-pub(super) fn is_measured(fact: &Node) -> bool {
+pub(super) fn is_api_answer(fact: &Node) -> bool {
     fact.role == Role::Assistant && !fact.flags.is_synthetic() && !fact.flags.is_failure_report()
 }
 
-pub(super) fn tokens_with(usage: Usage) -> Option<u64> {
+pub(super) fn total_tokens(usage: Usage) -> Option<u64> {
     let tokens = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
     (tokens > 0).then_some(tokens)
 }
 
-impl Making<'_, '_> {
+impl CloneBuilder<'_, '_> {
     /// The last answer says how large the context was. If that is far too much now, it is put right:
     /// clients go by it.
-    pub(super) fn settle_usage(&mut self, selection: &Selection) {
+    pub(super) fn correct_usage(&mut self, selection: &Selection) {
         let plan = &*self.plan;
         let facts = plan.facts;
-        let way = plan.kept_way();
-        let nodes =
-            || way.iter().filter_map(|item| if let Item::Old(node) = item { Some(*node) } else { None });
-        let Some(answer) = nodes().rfind(|&node| recorded(facts, node).is_some()) else { return };
-        let Some(tokens) = recorded(facts, answer).filter(|&tokens| tokens > STALE) else { return };
-        let boundary = |item: &Item| match *item {
-            Item::Old(node) => facts.nodes[node].flags.is_boundary(),
-            Item::New(new) => matches!(plan.new[new].kind, NewKind::Boundary { .. }),
+        let way = plan.kept_path();
+        let nodes = || {
+            way.iter().filter_map(|item| if let PathItem::Source(node) = item { Some(*node) } else { None })
         };
-        let last = |items: &[Item]| items.iter().rposition(boundary).unwrap_or(0);
-        let was: Vec<Item> = selection.way.iter().map(|&node| Item::Old(node)).collect();
-        let all = |item: &Item| if let Item::Old(node) = item { facts.blocks_of(*node) } else { &[] };
+        let Some(answer) = nodes().rfind(|&node| recorded(facts, node).is_some()) else { return };
+        let Some(tokens) = recorded(facts, answer).filter(|&tokens| tokens > MIN_STALE_TOKENS) else {
+            return;
+        };
+        let boundary = |item: &PathItem| match *item {
+            PathItem::Source(node) => facts.nodes[node].flags.is_boundary(),
+            PathItem::Added(new) => matches!(plan.added[new].kind, AddedKind::Boundary { .. }),
+        };
+        let last = |items: &[PathItem]| items.iter().rposition(boundary).unwrap_or(0);
+        let was: Vec<PathItem> = selection.clone_path.iter().map(|&node| PathItem::Source(node)).collect();
+        let all =
+            |item: &PathItem| if let PathItem::Source(node) = item { facts.blocks_of(*node) } else { &[] };
         let before: u64 = was[last(&was)..].iter().flat_map(all).map(tokens_of_block).sum();
         let after: u64 = way[last(&way)..].iter().map(|item| self.tokens_left(item)).sum();
         if after >= before {
@@ -152,23 +156,23 @@ impl Making<'_, '_> {
         let message = facts.nodes[answer].message();
         let rows: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
         for node in rows {
-            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             let mut line = rethread_log::Line::default();
             rethread_log::parse_entry(raw, &mut line);
-            let usage = line.message.map(|message| Json::new(message.usage.of(raw)));
+            let usage = line.message.map(|message| Json::new(message.usage.bytes_in(raw)));
             if let Some(usage) = usage.filter(|usage| usage.is_object()) {
-                self.plan.asked(node).usage = Some(with_context(usage, now));
-                self.cloned.usage_settled = true;
+                self.plan.requested_edit(node).usage = Some(with_context(usage, now));
+                self.cloned.usage_corrected = true;
             }
         }
     }
 
-    fn tokens_left(&self, item: &Item) -> u64 {
+    fn tokens_left(&self, item: &PathItem) -> u64 {
         let node = match *item {
-            Item::Old(node) => node,
-            Item::New(new) => {
-                return match &self.plan.new[new].kind {
-                    NewKind::Summary { text } => tokens_of(text.len() as u64),
+            PathItem::Source(node) => node,
+            PathItem::Added(new) => {
+                return match &self.plan.added[new].kind {
+                    AddedKind::Summary { text } => tokens_of(text.len() as u64),
                     _ => 0,
                 };
             }
@@ -190,7 +194,7 @@ fn with_context(usage: Json<'_>, tokens: u64) -> Vec<u8> {
     let raw = usage.raw();
     let mut out = Vec::with_capacity(raw.len());
     let mut done = 0;
-    usage.each(|key, value| {
+    usage.for_each_member(|key, value| {
         let with: Vec<u8> = match key {
             b"input_tokens" => tokens.to_string().into_bytes(),
             b"cache_creation_input_tokens" | b"cache_read_input_tokens" => b"0".to_vec(),
@@ -209,7 +213,9 @@ fn with_context(usage: Json<'_>, tokens: u64) -> Vec<u8> {
 
 fn with_zeros(value: Json<'_>) -> Vec<u8> {
     let mut names = Vec::new();
-    value.each(|key, _| names.push(format!("{}:0", serde_json::json!(String::from_utf8_lossy(key)))));
+    value.for_each_member(|key, _| {
+        names.push(format!("{}:0", serde_json::json!(String::from_utf8_lossy(key))))
+    });
     if value.is_object() { format!("{{{}}}", names.join(",")).into_bytes() } else { value.raw().to_vec() }
 }
 

@@ -2,8 +2,8 @@
 
 use rethread_model::Uid;
 
-use super::{Compress, Tools, record};
-use crate::ids::Names;
+use super::{CompressOptions, ToolRecipe, record};
+use crate::ids::IdMap;
 
 /// What a clone is to be.
 #[derive(Debug, Clone, Default)]
@@ -12,14 +12,14 @@ pub struct Recipe {
     pub path: Option<usize>,
     /// Only what leads to this message, by its number, and that message.
     pub until: Option<usize>,
-    /// Only what leads to the entry with this id, in place of a path or a message; see [`ready`](super::ready).
+    /// Only what leads to the entry with this id, in place of a path or a message; see [`normalise_source`](super::normalise_source).
     pub end: Option<Uid>,
     /// What becomes of tool calls.
-    pub tools: Tools,
+    pub tools: ToolRecipe,
     /// Without thinking.
     pub strip_thinking: bool,
     /// With older turns condensed.
-    pub compress: Option<Compress>,
+    pub compress: Option<CompressOptions>,
     /// With this title.
     pub title: Option<String>,
     /// With the snapshots of files, whose backups are copied along.
@@ -29,23 +29,23 @@ pub struct Recipe {
 impl Recipe {
     /// Tells whether nothing but ids changes.
     pub fn is_plain(&self) -> bool {
-        !self.is_single() && !self.tools.any() && !self.strip_thinking
+        !self.is_single_path() && !self.tools.has_edits() && !self.strip_thinking
     }
 
     /// Tells whether only one path is wanted.
-    pub(super) fn is_single(&self) -> bool {
+    pub(super) fn is_single_path(&self) -> bool {
         self.path.is_some() || self.until.is_some() || self.end.is_some() || self.compress.is_some()
     }
 
     /// The line that gives a clone its title; nothing if it has none.
-    pub fn title_line(&self, names: &Names<'_>) -> Vec<u8> {
+    pub fn title_line(&self, names: &IdMap<'_>) -> Vec<u8> {
         let spell = |title: &String| record("custom-title", &[("customTitle", title)], names);
         self.title.as_ref().map(spell).unwrap_or_default()
     }
 
     /// What is asked of the logs of its subagents: the same, but for what only a session has.
     pub fn for_subagents(&self) -> Self {
-        let tools = Tools { keep: None, ..self.tools.clone() };
+        let tools = ToolRecipe { keep: None, ..self.tools.clone() };
         Self { tools, strip_thinking: self.strip_thinking, ..Self::default() }
     }
 }

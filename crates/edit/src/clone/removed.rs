@@ -5,12 +5,12 @@
 
 use rethread_log::Json;
 
-use super::Cloned;
+use super::PreparedClone;
 use crate::source::Window;
 
 /// An entry that was left out or shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedEntry {
     /// The number of its message in the source.
     pub message: Option<usize>,
     /// Its line in the source.
@@ -19,7 +19,7 @@ pub struct Removed {
     pub entry: Vec<u8>,
 }
 
-impl Removed {
+impl RemovedEntry {
     /// Spells it as a line of the sidecar.
     pub fn to_line(&self) -> Vec<u8> {
         let message = self.message.map_or("null".to_owned(), |n| n.to_string());
@@ -42,9 +42,9 @@ impl Removed {
     }
 }
 
-impl Cloned<'_> {
+impl PreparedClone<'_> {
     /// Returns the entries of the conversation that were left out or changed, in the order of the file.
-    pub fn removed(&self) -> impl Iterator<Item = Removed> + '_ {
+    pub fn removed_entries(&self) -> impl Iterator<Item = RemovedEntry> + '_ {
         let nodes = self.plan.iter().flat_map(|plan| {
             let said = |node: &usize| plan.node(*node).is_conversation();
             let node_of = move |node: &usize| {
@@ -52,7 +52,7 @@ impl Cloned<'_> {
             };
             (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
         });
-        let names = self.names.without_moves();
+        let names = self.id_map.without_replacements();
         let mut window = Window::default();
         nodes.map(move |(plan, node)| {
             let fact = plan.node(node);
@@ -61,9 +61,13 @@ impl Cloned<'_> {
             let offset = self.source.place(fact.entry).offset + start as u64;
             let mut entry = Vec::with_capacity(raw.len());
             if !raw.is_empty() {
-                names.write(&raw[start..], offset, self.source.spots_of(fact.entry), &mut entry);
+                names.write(&raw[start..], offset, self.source.id_spans_of(fact.entry), &mut entry);
             }
-            Removed { message: fact.message().map(|n| n + 1), line: plan.facts.place(node).line, entry }
+            RemovedEntry {
+                message: fact.message().map(|n| n + 1),
+                line: plan.facts.location(node).line,
+                entry,
+            }
         })
     }
 }

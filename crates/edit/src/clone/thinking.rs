@@ -6,15 +6,15 @@
 
 use rethread_model::{Block, StepKind};
 
-use super::Making;
+use super::CloneBuilder;
 use crate::plan::BlockEdit;
 
-impl Making<'_, '_> {
+impl CloneBuilder<'_, '_> {
     /// Removes thinking that is not wanted, or not true any more.
     pub(super) fn edit_thinking(&mut self) {
         let session = &self.source.session;
         let facts = &session.facts;
-        if !self.recipe.strip_thinking && self.touched.is_empty() {
+        if !self.recipe.strip_thinking && self.changed_nodes.is_empty() {
             return;
         }
         let changed = self.changed_steps();
@@ -25,21 +25,21 @@ impl Making<'_, '_> {
             if !fact.flags.has_thinking() || !(asked || follows) || self.plan.is_dropped(node) {
                 continue;
             }
-            self.cloned.thinking_followed |= !asked;
+            self.cloned.thinking_invalidated |= !asked;
             let blocks = facts.blocks_of(node);
-            if blocks.iter().all(|block| block.sort.is_thinking()) {
+            if blocks.iter().all(|block| block.class.is_thinking()) {
                 self.cloned.counts.thinking += blocks.len() as u64;
-                self.plan.drop_asked(node);
+                self.plan.drop_requested(node);
                 continue;
             }
-            let edit = self.plan.asked(node);
-            for (at, _) in blocks.iter().enumerate().filter(|(_, block)| block.sort.is_thinking()) {
+            let edit = self.plan.requested_edit(node);
+            for (at, _) in blocks.iter().enumerate().filter(|(_, block)| block.class.is_thinking()) {
                 edit.blocks.insert(at, BlockEdit::Remove);
                 self.cloned.counts.thinking += 1;
             }
             let removed = |(at, _): &(usize, &Block)| matches!(edit.blocks.get(at), Some(BlockEdit::Remove));
             if blocks.iter().enumerate().all(|block| removed(&block)) {
-                self.plan.drop_asked(node);
+                self.plan.drop_requested(node);
             }
         }
     }
@@ -48,12 +48,12 @@ impl Making<'_, '_> {
     fn changed_steps(&self) -> Vec<bool> {
         let session = &self.source.session;
         let mut changed = vec![false; session.tree.steps.len()];
-        for &node in self.touched.iter().filter(|node| !self.condensed.contains(node)) {
+        for &node in self.changed_nodes.iter().filter(|node| !self.condensed.contains(node)) {
             if let Some(step) = session.tree.step(node) {
                 changed[step] = true;
             }
         }
-        for step in session.tree.in_order() {
+        for step in session.tree.parents_first() {
             let above = session.tree.parent_of(step).is_some_and(|parent| changed[parent]);
             changed[step] |= above && session.tree.steps[step].kind != StepKind::Compaction;
         }

@@ -1,18 +1,18 @@
 //! Tool calls taken out or shortened: the call, its result and the client's copy of that together.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::{Block, Role, Sort};
+use rethread_model::{Block, BlockClass, Role};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Making;
+use super::CloneBuilder;
 use super::select::Selection;
-use crate::plan::{BlockEdit, CopyEdit, Edit};
-use crate::shorten::{COPY, PartCut};
-use crate::source::Source;
+use crate::plan::{BlockEdit, CopyEdit, EntryEdit};
+use crate::shorten::{PartCut, RESULT_COPY};
+use crate::source::SourceSession;
 
 /// What becomes of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tools {
+pub struct ToolRecipe {
     /// Remove calls of these tools, or of all if none is named. A name may end in `*`.
     pub strip: Option<Vec<String>>,
     /// The last so many turns that have calls keep them as they are.
@@ -21,34 +21,34 @@ pub struct Tools {
     pub shorten: Option<usize>,
 }
 
-impl Tools {
+impl ToolRecipe {
     /// Tells whether anything is asked for.
-    pub fn any(&self) -> bool {
+    pub fn has_edits(&self) -> bool {
         self.strip.is_some() || self.keep.is_some() || self.shorten.is_some()
     }
 
     /// What becomes of a call outside of the turns that are kept.
-    fn fate(&self, name: &str) -> Fate {
-        let fits = |wanted: &String| fits(wanted, name);
+    fn action_for(&self, name: &str) -> CallAction {
+        let fits = |wanted: &String| matches_tool(wanted, name);
         // To keep some means to remove the others, unless they are to be shortened.
         let all = self.strip.is_none() && self.keep.is_some() && self.shorten.is_none();
         let named = self.strip.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(fits));
         match (all || named, self.shorten) {
-            (true, _) => Fate::Strip,
-            (false, Some(_)) => Fate::Shorten,
-            (false, None) => Fate::Keep,
+            (true, _) => CallAction::Strip,
+            (false, Some(_)) => CallAction::Shorten,
+            (false, None) => CallAction::Keep,
         }
     }
 }
 
 /// Tells whether a tool is meant by a name, which may end in `*`.
-fn fits(wanted: &str, name: &str) -> bool {
+fn matches_tool(wanted: &str, name: &str) -> bool {
     wanted.strip_suffix('*').map_or(name == wanted, |start| name.starts_with(start))
 }
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Fate {
+pub(super) enum CallAction {
     #[default]
     Keep,
     Shorten,
@@ -56,73 +56,75 @@ pub(super) enum Fate {
 }
 
 /// The ids of calls that are not as they were.
-pub(super) struct Ids<'f>(FxHashSet<&'f str>);
+pub(super) struct CallIdSet<'f>(FxHashSet<&'f str>);
 
-impl Ids<'_> {
+impl CallIdSet<'_> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Tells whether an entry outside of the tree names one of them.
-    pub(super) fn named_in(&self, raw: &[u8]) -> bool {
+    pub(super) fn occurs_in(&self, raw: &[u8]) -> bool {
         // Ids are made of these; what stands between others is looked up.
         let parts = |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'));
         raw.split(parts).any(|id| std::str::from_utf8(id).is_ok_and(|id| self.0.contains(id)))
     }
 }
 
-impl<'a> Making<'_, 'a> {
+impl<'a> CloneBuilder<'_, 'a> {
     /// Takes calls out, or shortens them.
     pub(super) fn edit_tools(&mut self, selection: &Selection) {
         let tools = &self.recipe.tools;
-        if !tools.any() {
+        if !tools.has_edits() {
             return;
         }
         let session = &self.source.session;
         let facts = &session.facts;
         let prompts = session.prompts_of_steps();
         let turn = |node: usize| session.tree.step(node).and_then(|step| prompts[step]);
-        let kept = self.turns_kept(&selection.path, turn);
+        let kept = self.turns_kept(&selection.full_path, turn);
         let fate_at = |node: usize, name: &str| match kept.contains(&turn(node)) {
-            true => Fate::Keep,
-            false => tools.fate(name),
+            true => CallAction::Keep,
+            false => tools.action_for(name),
         };
-        let inline = self.calls_of_side_entries();
+        let inline = self.callers_of_sidechains();
         let at_call = |node: usize| inline.get(&node).copied().unwrap_or(node);
-        let fates: Vec<Fate> = facts
+        let fates: Vec<CallAction> = facts
             .calls
             .iter()
             .map(|call| fate_at(at_call(call.node as usize), facts.tools.name(call.tool)))
             .collect();
-        self.cloned.spared =
+        self.cloned.unchanged_calls =
             facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node as usize)))).collect();
-        let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| fits(wanted, name));
+        let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| matches_tool(wanted, name));
         let named = tools.strip.iter().flatten();
         self.cloned.unknown_tools = named.filter(|name| !called(name)).cloned().collect();
-        let strips_all = |node: usize| fate_at(at_call(node), "") == Fate::Strip;
-        let served = self.served(fate_at);
+        let strips_all = |node: usize| fate_at(at_call(node), "") == CallAction::Strip;
+        let served = self.server_call_actions(fate_at);
         let plan = &*self.plan;
         let wanted = |node: &usize| !plan.is_dropped(*node) && facts.nodes[*node].is_conversation();
         let nodes: Vec<usize> = (0..facts.nodes.len()).filter(wanted).collect();
-        let fate = |node: usize, block: &Block| match (block.sort, block.call()) {
-            (Sort::Call | Sort::Result, Some(call)) => fates.get(call).copied().unwrap_or_default(),
-            (Sort::Call | Sort::Result, None) if strips_all(node) => Fate::Strip,
-            (Sort::ServerCall | Sort::ServerResult, Some(id)) => {
-                served.get(&id).copied().filter(|&fate| fate == Fate::Strip).unwrap_or_default()
+        let fate = |node: usize, block: &Block| match (block.class, block.call()) {
+            (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => {
+                fates.get(call).copied().unwrap_or_default()
             }
-            _ => Fate::Keep,
+            (BlockClass::ToolCall | BlockClass::ToolResult, None) if strips_all(node) => CallAction::Strip,
+            (BlockClass::ServerCall | BlockClass::ServerResult, Some(id)) => {
+                served.get(&id).copied().filter(|&fate| fate == CallAction::Strip).unwrap_or_default()
+            }
+            _ => CallAction::Keep,
         };
-        self.plan.shorts.limit = tools.shorten.unwrap_or(0);
+        self.plan.cuts.limit = tools.shorten.unwrap_or(0);
         let mut of_blocks = Vec::new();
         for node in nodes {
             of_blocks.clear();
             of_blocks.extend(facts.blocks_of(node).iter().map(|block| fate(node, block)));
-            if of_blocks.iter().all(|&fate| fate == Fate::Keep) {
+            if of_blocks.iter().all(|&fate| fate == CallAction::Keep) {
                 continue;
             }
-            if of_blocks.iter().all(|&fate| fate == Fate::Strip) {
-                self.plan.drop_asked(node);
-                self.touched.push(node);
+            if of_blocks.iter().all(|&fate| fate == CallAction::Strip) {
+                self.plan.drop_requested(node);
+                self.changed_nodes.push(node);
                 continue;
             }
             self.shorten(node, &of_blocks);
@@ -131,55 +133,55 @@ impl<'a> Making<'_, 'a> {
                 self.plan.edits.set(node, edit);
             }
             if self.plan.changes_blocks(node) {
-                self.touched.push(node);
+                self.changed_nodes.push(node);
             }
         }
-        let stripped = |fate: &&Fate| **fate == Fate::Strip;
-        let n_stripped = match selection.single {
-            true => self.stripped_on(&selection.way, &fates),
+        let stripped = |fate: &&CallAction| **fate == CallAction::Strip;
+        let n_stripped = match selection.single_path {
+            true => self.count_stripped(&selection.clone_path, &fates),
             false => fates.iter().filter(stripped).count() as u64,
         };
         self.cloned.counts.calls = n_stripped + served.values().filter(stripped).count() as u64;
-        self.cloned.counts.shortened = self.shortened(&fates);
-        self.cloned.fates = fates;
-        self.drop_belongings();
+        self.cloned.counts.shortened = self.count_shortened(&fates);
+        self.cloned.call_actions = fates;
+        self.drop_call_notes();
     }
 
     /// Cuts long strings of calls and results with these fates, and of the client's copy of them.
-    fn shorten(&mut self, node: usize, fates: &[Fate]) {
-        let limit = self.recipe.tools.shorten.filter(|_| fates.contains(&Fate::Shorten));
+    fn shorten(&mut self, node: usize, fates: &[CallAction]) {
+        let limit = self.recipe.tools.shorten.filter(|_| fates.contains(&CallAction::Shorten));
         let Some(limit) = limit else { return };
-        let copy = fate_of_copy(self.source, node, fates);
+        let copy = copy_action(self.source, node, fates);
         let is_shorter = |cut: &PartCut| match cut.part {
-            COPY => copy == Fate::Shorten,
-            block => fates.get(block as usize) == Some(&Fate::Shorten),
+            RESULT_COPY => copy == CallAction::Shorten,
+            block => fates.get(block as usize) == Some(&CallAction::Shorten),
         };
         let cuts = self.source.cuts(self.plan.node(node).entry, limit);
         let mut cuts = cuts.iter().map(|(_, cut)| *cut).filter(is_shorter).peekable();
         if cuts.peek().is_some() {
-            self.plan.shorts.add(node, self.plan.facts.nodes.len(), cuts);
+            self.plan.cuts.add(node, self.plan.facts.nodes.len(), cuts);
         }
     }
 
-    fn stripped_on(&self, way: &[usize], fates: &[Fate]) -> u64 {
+    fn count_stripped(&self, way: &[usize], fates: &[CallAction]) -> u64 {
         let facts = self.plan.facts;
         let calls = way.iter().flat_map(|&node| facts.blocks_of(node).iter());
-        let calls = calls.filter(|block| block.sort == Sort::Call).filter_map(Block::call);
-        let stripped: FxHashSet<usize> = calls.filter(|&call| fates[call] == Fate::Strip).collect();
+        let calls = calls.filter(|block| block.class == BlockClass::ToolCall).filter_map(Block::call);
+        let stripped: FxHashSet<usize> = calls.filter(|&call| fates[call] == CallAction::Strip).collect();
         stripped.len() as u64
     }
 
     /// Counts calls of which anything is shorter now.
-    fn shortened(&self, fates: &[Fate]) -> u64 {
+    fn count_shortened(&self, fates: &[CallAction]) -> u64 {
         let facts = self.plan.facts;
         let mut shorter = vec![false; facts.calls.len()];
         for node in 0..facts.nodes.len() {
-            let cuts = self.plan.shorts.of(node);
+            let cuts = self.plan.cuts.of_node(node);
             let cut = |part: u32| cuts.binary_search_by_key(&part, |cut| cut.part).is_ok();
             let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
             for (at, block) in (0..).zip(blocks) {
-                let changed = cut(at) || cut(COPY) && block.sort == Sort::Result;
-                let fits = |call: &usize| changed && fates.get(*call) == Some(&Fate::Shorten);
+                let changed = cut(at) || cut(RESULT_COPY) && block.class == BlockClass::ToolResult;
+                let fits = |call: &usize| changed && fates.get(*call) == Some(&CallAction::Shorten);
                 if let Some(call) = block.call().filter(fits) {
                     shorter[call] = true;
                 }
@@ -193,7 +195,7 @@ impl<'a> Making<'_, 'a> {
         let mut kept = FxHashSet::default();
         let n = self.recipe.tools.keep.unwrap_or(0);
         for &node in way.iter().rev() {
-            let calls = |block: &Block| matches!(block.sort, Sort::Call | Sort::ServerCall);
+            let calls = |block: &Block| matches!(block.class, BlockClass::ToolCall | BlockClass::ServerCall);
             if kept.len() >= n && !kept.contains(&turn(node)) {
                 break;
             }
@@ -205,7 +207,7 @@ impl<'a> Making<'_, 'a> {
     }
 
     /// For entries of subagents in this file the entry that called them.
-    fn calls_of_side_entries(&self) -> FxHashMap<usize, usize> {
+    fn callers_of_sidechains(&self) -> FxHashMap<usize, usize> {
         let session = &self.source.session;
         let callers: FxHashMap<usize, usize> = session
             .subagents()
@@ -215,30 +217,33 @@ impl<'a> Making<'_, 'a> {
         if callers.is_empty() {
             return FxHashMap::default();
         }
-        let roots = session.side_roots();
+        let roots = session.sidechain_roots();
         let caller = |node: usize| {
             let root = roots[session.tree.step(node)?]? as usize;
-            callers.get(&session.tree.first_entry(root)).copied()
+            callers.get(&session.tree.first_node(root)).copied()
         };
         let side = (0..session.facts.nodes.len()).filter(|&n| session.facts.nodes[n].flags.is_sidechain());
         side.filter_map(|node| Some((node, caller(node)?))).collect()
     }
 
     /// What becomes of calls that the API itself answered, by what their ids hash to.
-    fn served(&self, fate_at: impl Fn(usize, &str) -> Fate) -> FxHashMap<usize, Fate> {
+    fn server_call_actions(
+        &self,
+        fate_at: impl Fn(usize, &str) -> CallAction,
+    ) -> FxHashMap<usize, CallAction> {
         let facts = self.plan.facts;
         let mut fates = FxHashMap::default();
         let mut line = Line::default();
         for node in 0..facts.nodes.len() {
-            let calls = |block: &Block| block.sort == Sort::ServerCall;
+            let calls = |block: &Block| block.class == BlockClass::ServerCall;
             if !facts.blocks_of(node).iter().any(calls) || self.plan.is_dropped(node) {
                 continue;
             }
-            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             parse_entry(raw, &mut line);
             for (block, spans) in facts.blocks_of(node).iter().zip(&line.blocks) {
                 if let Some(id) = block.call().filter(|_| calls(block)) {
-                    let name = Json::new(spans.name.of(raw)).as_str().unwrap_or_default();
+                    let name = Json::new(spans.name.bytes_in(raw)).as_str().unwrap_or_default();
                     fates.insert(id, fate_at(node, &name));
                 }
             }
@@ -247,8 +252,8 @@ impl<'a> Making<'_, 'a> {
     }
 
     /// Drops what says something about a call that is gone: hooks, notes, what the client put in.
-    fn drop_belongings(&mut self) {
-        let removed = self.ids_with(|fate| fate == Fate::Strip);
+    fn drop_call_notes(&mut self) {
+        let removed = self.call_ids_where(|fate| fate == CallAction::Strip);
         if removed.0.is_empty() {
             return;
         }
@@ -260,18 +265,18 @@ impl<'a> Making<'_, 'a> {
             if !note || self.plan.is_dropped(node) {
                 continue;
             }
-            if !self.source.notes[fact.entry as usize - 1].names_call {
+            if !self.source.digests[fact.entry as usize - 1].names_call {
                 continue;
             }
-            let raw = self.plan.reader.entry(fact.entry);
+            let raw = self.plan.reader.entry_bytes(fact.entry);
             parse_entry(raw, &mut line);
-            let nested = Json::new(line.field(Key::Attachment).of(raw)).get("toolUseID");
+            let nested = Json::new(line.field(Key::Attachment).bytes_in(raw)).get("toolUseID");
             let ids = [Key::ToolUseId, Key::SourceToolUseId, Key::ParentToolUseId]
                 .into_iter()
-                .map(|key| Json::new(line.field(key).of(raw)))
+                .map(|key| Json::new(line.field(key).bytes_in(raw)))
                 .chain(nested);
             if ids.filter_map(Json::as_str).any(|id| removed.0.contains(&*id)) {
-                self.plan.drop_asked(node);
+                self.plan.drop_requested(node);
             }
         }
         self.drop_attached_media();
@@ -281,16 +286,17 @@ impl<'a> Making<'_, 'a> {
     /// it, which names no call.
     fn drop_attached_media(&mut self) {
         let facts = self.plan.facts;
-        let stripped = |call: usize| self.cloned.fates.get(call) == Some(&Fate::Strip);
+        let stripped = |call: usize| self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
         let mut gone = FxHashSet::default();
         for (node, fact) in facts.nodes.iter().enumerate() {
             let blocks = facts.blocks_of(node);
-            let media = |block: &Block| block.sort == Sort::Media;
+            let media = |block: &Block| block.class == BlockClass::Media;
             if fact.role != Role::User || !fact.flags.is_meta() || !blocks.iter().any(media) {
                 continue;
             }
             let Some(above) = facts.parent_of(node) else { continue };
-            let mut results = facts.blocks_of(above).iter().filter(|block| block.sort == Sort::Result);
+            let mut results =
+                facts.blocks_of(above).iter().filter(|block| block.class == BlockClass::ToolResult);
             // One file may be several entries.
             let of_stripped = results.next().is_some_and(|first| {
                 [first].into_iter().chain(results).all(|block| block.call().is_some_and(stripped))
@@ -300,19 +306,19 @@ impl<'a> Making<'_, 'a> {
             }
         }
         for node in gone {
-            self.plan.drop_asked(node);
+            self.plan.drop_requested(node);
         }
     }
 
-    fn ids_with(&self, wanted: impl Fn(Fate) -> bool) -> Ids<'a> {
+    fn call_ids_where(&self, wanted: impl Fn(CallAction) -> bool) -> CallIdSet<'a> {
         let facts = self.plan.facts;
-        let calls = facts.calls.iter().zip(&self.cloned.fates);
-        Ids(calls.filter(|&(_, &fate)| wanted(fate)).map(|(call, _)| facts.call_id(call)).collect())
+        let calls = facts.calls.iter().zip(&self.cloned.call_actions);
+        CallIdSet(calls.filter(|&(_, &fate)| wanted(fate)).map(|(call, _)| facts.call_id(call)).collect())
     }
 
     /// The ids of calls that are gone or not as they were.
-    pub(super) fn removed_ids(&self) -> Ids<'a> {
-        let mut ids = self.ids_with(|fate| fate != Fate::Keep);
+    pub(super) fn changed_call_ids(&self) -> CallIdSet<'a> {
+        let mut ids = self.call_ids_where(|fate| fate != CallAction::Keep);
         let facts = self.plan.facts;
         let gone = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
         ids.0.extend(gone.map(|call| facts.call_id(call)));
@@ -320,63 +326,68 @@ impl<'a> Making<'_, 'a> {
     }
 
     /// Entries of subagents in this file stay with the calls that started them.
-    pub(super) fn keep_side_entries(&mut self, selection: &Selection) {
+    pub(super) fn keep_sidechains(&mut self, selection: &Selection) {
         let session = &self.source.session;
         let facts = &session.facts;
-        if facts.all_sidechain() || !facts.nodes.iter().any(|node| node.flags.is_sidechain()) {
+        if facts.is_all_sidechain() || !facts.nodes.iter().any(|node| node.flags.is_sidechain()) {
             return;
         }
-        let on_way = self.plan.on_way();
+        let on_way = self.plan.on_path();
         let mut kept: FxHashMap<usize, bool> = FxHashMap::default();
         for agent in session.subagents() {
             let keeps = match agent.call {
                 Some(call) => {
-                    let stripped = self.cloned.fates.get(call) == Some(&Fate::Strip);
+                    let stripped = self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
                     !stripped && !self.plan.is_dropped(facts.calls[call].node as usize)
                 }
-                None => !selection.single,
+                None => !selection.single_path,
             };
             kept.insert(agent.root, keeps);
         }
-        let roots = session.side_roots();
+        let roots = session.sidechain_roots();
         for (node, fact) in facts.nodes.iter().enumerate() {
             if !fact.flags.is_sidechain() || on_way[node] {
                 continue;
             }
             let root = session.tree.step(node).and_then(|step| roots[step]);
-            let root = root.map(|root| session.tree.first_entry(root as usize));
-            if !root.and_then(|root| kept.get(&root).copied()).unwrap_or(!selection.single) {
-                self.plan.drop_asked(node);
+            let root = root.map(|root| session.tree.first_node(root as usize));
+            if !root.and_then(|root| kept.get(&root).copied()).unwrap_or(!selection.single_path) {
+                self.plan.drop_requested(node);
             }
         }
     }
 }
 
 /// What changes of an entry when calls or results of it go; `changed` tells whether others are shorter.
-fn edit_of(source: &Source<'_>, node: usize, fates: &[Fate], changed: bool) -> Option<Box<Edit>> {
+fn edit_of(
+    source: &SourceSession<'_>,
+    node: usize,
+    fates: &[CallAction],
+    changed: bool,
+) -> Option<Box<EntryEdit>> {
     let number = source.session.facts.nodes[node].entry;
-    let strips = fates.contains(&Fate::Strip);
-    let wired = (strips || changed) && source.notes[number as usize - 1].has_wire_inputs;
+    let strips = fates.contains(&CallAction::Strip);
+    let wired = (strips || changed) && source.digests[number as usize - 1].has_wire_inputs;
     if !strips && !wired {
         return None;
     }
-    let mut edit = Box::<Edit>::default();
-    for (at, _) in fates.iter().enumerate().filter(|&(_, &fate)| fate == Fate::Strip) {
+    let mut edit = Box::<EntryEdit>::default();
+    for (at, _) in fates.iter().enumerate().filter(|&(_, &fate)| fate == CallAction::Strip) {
         edit.blocks.insert(at, BlockEdit::Remove);
     }
-    if fate_of_copy(source, node, fates) == Fate::Strip {
+    if copy_action(source, node, fates) == CallAction::Strip {
         edit.copy = Some(CopyEdit::Remove);
-        edit.without.push(Key::SourceToolAssistantUuid);
+        edit.removed_fields.push(Key::SourceToolAssistantUuid);
     }
     if wired {
-        edit.without.push(Key::WireToolInputs);
+        edit.removed_fields.push(Key::WireToolInputs);
     }
     Some(edit)
 }
 
 /// What becomes of the client's copy of results: what becomes of the one of them that fares worst.
-fn fate_of_copy(source: &Source<'_>, node: usize, fates: &[Fate]) -> Fate {
+fn copy_action(source: &SourceSession<'_>, node: usize, fates: &[CallAction]) -> CallAction {
     let blocks = source.session.facts.blocks_of(node).iter().zip(fates);
-    let results = blocks.filter(|(block, _)| block.sort == Sort::Result);
+    let results = blocks.filter(|(block, _)| block.class == BlockClass::ToolResult);
     results.map(|(_, &fate)| fate).max().unwrap_or_default()
 }

@@ -5,32 +5,32 @@ use std::num::NonZero;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use rethread_log::{Finds, Line, Scanner, parse_entry};
-use rethread_model::{Builder, Bytes, Finding, Session, Sort, Uid};
+use rethread_log::{Line, ParsedChunk, Scanner, parse_entry};
+use rethread_model::{BlockClass, ByteCounts, FactsBuilder, Finding, Session, Uid};
 
-use super::{Cloned, Gist, Out};
-use crate::ids::{Named, is_uuid};
-use crate::plan::{Plan, spell, write_edited};
+use super::{CloneLine, CloneSummary, PreparedClone};
+use crate::ids::{IdRole, is_uuid};
+use crate::plan::{Plan, write_added, write_edited};
 use crate::source::Window;
 
 /// What was written.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct WriteOutcome {
     /// How many bytes.
     pub bytes: u64,
     /// What a reader makes of it.
-    pub reading: Reading,
+    pub reading: CloneReading,
 }
 
 /// What a reader makes of a clone.
 #[derive(Debug, Clone)]
-pub enum Reading {
+pub enum CloneReading {
     /// The same as of its source, but for the ids.
-    Source,
+    SameAsSource,
     /// One line, as was known before; with what clients would be refused of it.
-    Foreseen(Box<Gist>, Vec<Finding>),
+    Predicted(Box<CloneSummary>, Vec<Finding>),
     /// This, when it was read again.
-    Read(Box<Session>),
+    Reread(Box<Session>),
 }
 
 /// About how much is made at once by each thread.
@@ -39,15 +39,15 @@ const PIECE: usize = 1 << 18;
 const WAITING: usize = 4;
 
 /// What takes the bytes, and gives a buffer for more.
-type Sink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
+type BufferSink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 
 /// Lines that were made.
 #[derive(Default)]
-struct Piece {
+struct ClonePiece {
     bytes: Vec<u8>,
     /// What is in them: what they weigh, if all else was foreseen, or everything.
-    weight: Bytes,
-    finds: Finds,
+    byte_counts: ByteCounts,
+    finds: ParsedChunk,
 }
 
 /// Buffers that are used again.
@@ -66,7 +66,7 @@ impl Pool {
 
 /// Makes something of each item, on all processors, and takes what was made in the order of the items. What
 /// makes it has something of its own to work with. The threads take turns, each a few items ahead of what is taken.
-fn in_order<T: Sync, W: Default, M: Send>(
+fn parallel_in_order<T: Sync, W: Default, M: Send>(
     items: &[T],
     make: impl Fn(&T, &mut W) -> M + Sync,
     mut take: impl FnMut(M) -> io::Result<()>,
@@ -93,28 +93,28 @@ fn in_order<T: Sync, W: Default, M: Send>(
     })
 }
 
-impl Cloned<'_> {
+impl PreparedClone<'_> {
     /// Gives the clone's bytes to `sink`, in their order.
-    pub fn write(&self, sink: Sink<'_>) -> io::Result<Outcome> {
+    pub fn write(&self, sink: BufferSink<'_>) -> io::Result<WriteOutcome> {
         let mut bytes = 0;
         let mut sink = |piece: Vec<u8>| {
             bytes += piece.len() as u64;
             sink(piece)
         };
-        let reading = match (&self.plan, self.foreseen()) {
+        let reading = match (&self.plan, self.predicted_summary()) {
             (None, _) => {
                 self.write_plain(&mut sink)?;
-                Reading::Source
+                CloneReading::SameAsSource
             }
             (Some(_), Some((gist, harm))) => {
-                let bytes = self.write_foreseen(&mut sink)?;
-                Reading::Foreseen(Box::new(Gist { bytes, ..gist }), harm)
+                let bytes = self.write_predicted(&mut sink)?;
+                CloneReading::Predicted(Box::new(CloneSummary { bytes, ..gist }), harm)
             }
-            (Some(_), None) => Reading::Read(Box::new(self.write_and_read(&mut sink)?)),
+            (Some(_), None) => CloneReading::Reread(Box::new(self.write_and_reread(&mut sink)?)),
         };
         match self.source.failure() {
             Some(error) => Err(error),
-            None => Ok(Outcome { bytes, reading }),
+            None => Ok(WriteOutcome { bytes, reading }),
         }
     }
 
@@ -129,8 +129,8 @@ impl Cloned<'_> {
     }
 
     /// Writes everything as it is, but for the ids.
-    fn write_plain(&self, sink: Sink<'_>) -> io::Result<()> {
-        let bytes = self.source.whole();
+    fn write_plain(&self, sink: BufferSink<'_>) -> io::Result<()> {
+        let bytes = self.source.complete_lines();
         let mut pieces = Vec::new();
         let mut start = 0;
         while start < bytes.len() {
@@ -142,21 +142,21 @@ impl Cloned<'_> {
         let made = |range: &std::ops::Range<usize>| {
             let mut out = Vec::with_capacity(range.len() + 4096);
             let piece = &bytes[range.clone()];
-            let at = |offset: usize| self.source.spots.partition_point(|spot| spot.at < offset as u64);
+            let at = |offset: usize| self.source.id_spans.partition_point(|spot| spot.at < offset as u64);
             if memchr::memmem::find(piece, b"tool-results").is_none() {
-                let spots = &self.source.spots[at(range.start)..at(range.end)];
-                self.names.write(piece, range.start as u64, spots, &mut out);
+                let spots = &self.source.id_spans[at(range.start)..at(range.end)];
+                self.id_map.write(piece, range.start as u64, spots, &mut out);
                 return out;
             }
             let mut start = range.start;
             for line in piece.split_inclusive(|&b| b == b'\n') {
-                let spots = &self.source.spots[at(start)..at(start + line.len())];
-                self.names.write(line, start as u64, spots, &mut out);
+                let spots = &self.source.id_spans[at(start)..at(start + line.len())];
+                self.id_map.write(line, start as u64, spots, &mut out);
                 start += line.len();
             }
             out
         };
-        in_order(&pieces, |range, ()| made(range), |piece| sink(piece).map(drop))?;
+        parallel_in_order(&pieces, |range, ()| made(range), |piece| sink(piece).map(drop))?;
         // What a client writes behind it must not run into a line that does not end.
         let mut tail = if bytes.last().is_some_and(|&b| b != b'\n') { vec![b'\n'] } else { Vec::new() };
         tail.extend_from_slice(&self.tail);
@@ -164,25 +164,25 @@ impl Cloned<'_> {
     }
 
     /// Makes pieces and gives them away; returns what they weigh.
-    fn write_foreseen(&self, sink: Sink<'_>) -> io::Result<Bytes> {
-        let mut weight = Bytes::default();
+    fn write_predicted(&self, sink: BufferSink<'_>) -> io::Result<ByteCounts> {
+        let mut weight = ByteCounts::default();
         self.each_piece(true, &mut |piece| {
-            weight.add(piece.weight);
+            weight.add(piece.byte_counts);
             sink(piece.bytes)
         })?;
         Ok(weight)
     }
 
     /// Makes pieces while another thread reads what was made and gives it away.
-    fn write_and_read(&self, sink: Sink<'_>) -> io::Result<Session> {
+    fn write_and_reread(&self, sink: BufferSink<'_>) -> io::Result<Session> {
         let size = self.source.size();
-        let (give, made) = sync_channel::<Piece>(WAITING);
+        let (give, made) = sync_channel::<ClonePiece>(WAITING);
         let (give_back, free) = channel::<Vec<u8>>();
         std::thread::scope(|scope| {
             let reading = scope.spawn(move || {
-                let (mut builder, mut scanner) = (Builder::for_size(size), Scanner::default());
-                for Piece { bytes, finds, .. } in made {
-                    scanner.take(&bytes, &finds, &mut builder);
+                let (mut builder, mut scanner) = (FactsBuilder::for_size(size), Scanner::default());
+                for ClonePiece { bytes, finds, .. } in made {
+                    scanner.scan_parsed(&bytes, &finds, &mut builder);
                     let _ = give_back.send(sink(bytes)?);
                 }
                 io::Result::Ok(Session::new(builder.finish(scanner.lines(), scanner.bad_lines)))
@@ -201,32 +201,35 @@ impl Cloned<'_> {
     fn each_piece(
         &self,
         foreseen: bool,
-        give: &mut dyn FnMut(Piece) -> io::Result<Vec<u8>>,
+        give: &mut dyn FnMut(ClonePiece) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
         // Fresh memory costs more than what is written to it.
         let buffers = Pool::default();
-        in_order(
+        parallel_in_order(
             &self.pieces(),
-            |outs, window| self.lines(outs, foreseen, buffers.take(), window),
+            |outs, window| self.build_piece(outs, foreseen, buffers.take(), window),
             |piece| give(piece).map(|buffer| buffers.give_back(buffer)),
         )?;
         if self.tail.is_empty() {
             return Ok(());
         }
-        let mut tail =
-            Piece { bytes: self.tail.clone(), finds: Finds::of(&self.tail, false), ..Piece::default() };
+        let mut tail = ClonePiece {
+            bytes: self.tail.clone(),
+            finds: ParsedChunk::parse(&self.tail, false),
+            ..ClonePiece::default()
+        };
         for line in self.tail.split_inclusive(|&b| b == b'\n') {
-            tail.weight.add(weight_of(line, &mut Line::default()));
+            tail.byte_counts.add(byte_counts_of(line, &mut Line::default()));
         }
         give(tail).map(drop)
     }
 
     /// What is written, in pieces of about the same size.
-    fn pieces(&self) -> Vec<&[Out]> {
+    fn pieces(&self) -> Vec<&[CloneLine]> {
         let mut pieces = Vec::new();
         let (mut start, mut size) = (0, 0);
         for (at, out) in self.order.iter().enumerate() {
-            if let Out::Entry(number, _) = out {
+            if let CloneLine::Entry(number, _) = out {
                 size += self.source.place(*number).len as usize;
             }
             if size >= PIECE {
@@ -239,11 +242,17 @@ impl Cloned<'_> {
     }
 
     /// Writes lines to a buffer, and looks at what was written.
-    fn lines(&self, outs: &[Out], foreseen: bool, bytes: Vec<u8>, window: &mut Window) -> Piece {
-        let mut piece = Piece { bytes, ..Piece::default() };
+    fn build_piece(
+        &self,
+        outs: &[CloneLine],
+        foreseen: bool,
+        bytes: Vec<u8>,
+        window: &mut Window,
+    ) -> ClonePiece {
+        let mut piece = ClonePiece { bytes, ..ClonePiece::default() };
         piece.bytes.clear();
         let Some(plan) = &self.plan else { return piece };
-        let (size, (start, len)) = self.stretch(outs);
+        let (size, (start, len)) = self.log_range(outs);
         window.move_to(start, len);
         // Little is longer than it was: an entry gets a parent, or the end of its line.
         piece.bytes.reserve(size + size / 64);
@@ -253,11 +262,11 @@ impl Cloned<'_> {
         for out in outs {
             let start = piece.bytes.len();
             let (same, number) = match *out {
-                Out::New(new) => {
-                    spell(plan, &plan.new[new], &self.names, &mut piece.bytes);
+                CloneLine::Added(new) => {
+                    write_added(plan, &plan.added[new], &self.id_map, &mut piece.bytes);
                     (false, 0)
                 }
-                Out::Entry(number, node) => {
+                CloneLine::Entry(number, node) => {
                     let node = node.map(|node| node as usize);
                     let from = node.map_or(number, |node| plan.facts.nodes[plan.content_node(node)].entry);
                     let raw = window.entry(self.source, from);
@@ -266,56 +275,62 @@ impl Cloned<'_> {
                         continue;
                     }
                     let own = node.map_or(last, |node| plan.facts.nodes[node].uid);
-                    let same = self.line(plan, raw, from, node, [own, last], &mut piece.bytes);
+                    let same = self.write_line(plan, raw, from, node, [own, last], &mut piece.bytes);
                     last = own;
                     (same, from)
                 }
             };
             if foreseen && same {
-                self.source.weigh(number, &mut piece.weight);
+                self.source.add_byte_counts(number, &mut piece.byte_counts);
             } else if foreseen {
                 let written = &piece.bytes[start..];
-                if !self.weigh_shorter(plan, *out, written.len(), &mut piece.weight) {
-                    piece.weight.add(weight_of(written, &mut line));
+                if !self.add_shortened_counts(plan, *out, written.len(), &mut piece.byte_counts) {
+                    piece.byte_counts.add(byte_counts_of(written, &mut line));
                 }
             }
         }
         if !foreseen {
             // What is written begins without a mark, so no piece is like the first of a file.
-            piece.finds = Finds::of(&piece.bytes, false);
+            piece.finds = ParsedChunk::parse(&piece.bytes, false);
         }
         piece
     }
 
     /// Adds what an entry weighs that is `len` bytes long now, if it is known: it is only shorter.
-    fn weigh_shorter(&self, plan: &Plan<'_>, out: Out, len: usize, weight: &mut Bytes) -> bool {
-        let Out::Entry(number, Some(node)) = out else { return false };
+    fn add_shortened_counts(
+        &self,
+        plan: &Plan<'_>,
+        out: CloneLine,
+        len: usize,
+        weight: &mut ByteCounts,
+    ) -> bool {
+        let CloneLine::Entry(number, Some(node)) = out else { return false };
         let node = node as usize;
-        let (cuts, blocks) = (plan.shorts.of(node), plan.facts.blocks_of(node));
-        let saved: usize = cuts.iter().map(|cut| cut.cut.saves()).sum();
+        let (cuts, blocks) = (plan.cuts.of_node(node), plan.facts.blocks_of(node));
+        let saved: usize = cuts.iter().map(|cut| cut.cut.saved_bytes()).sum();
         let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
         // Ids of another length change what is around them too.
         if cuts.is_empty() || changed || self.source.place(number).len as usize != len + saved {
             return false;
         }
-        self.source.weigh(number, weight);
+        self.source.add_byte_counts(number, weight);
         for cut in cuts {
-            let kind = match blocks.get(cut.part as usize).map(|block| block.sort) {
+            let kind = match blocks.get(cut.part as usize).map(|block| block.class) {
                 None => &mut weight.tool_use_result,
-                Some(Sort::Call) => &mut weight.tool_input,
+                Some(BlockClass::ToolCall) => &mut weight.tool_input,
                 Some(_) => &mut weight.tool_result,
             };
-            *kind -= cut.cut.saves() as u64;
+            *kind -= cut.cut.saved_bytes() as u64;
         }
         true
     }
 
     /// How long these entries are, and the stretch of the log that is read at once for them: all between them,
     /// or nothing if most of that is not among them.
-    fn stretch(&self, outs: &[Out]) -> (usize, (u64, usize)) {
+    fn log_range(&self, outs: &[CloneLine]) -> (usize, (u64, usize)) {
         let places = outs.iter().filter_map(|out| match *out {
-            Out::Entry(number, _) => Some(self.source.place(number)),
-            Out::New(_) => None,
+            CloneLine::Entry(number, _) => Some(self.source.place(number)),
+            CloneLine::Added(_) => None,
         });
         let (mut start, mut end, mut size) = (u64::MAX, 0, 0);
         for place in places {
@@ -329,7 +344,7 @@ impl Cloned<'_> {
     }
 
     /// Writes one entry on a line of its own; tells whether everything in it stands where it stood.
-    fn line(
+    fn write_line(
         &self,
         plan: &Plan<'_>,
         whole: &[u8],
@@ -340,35 +355,35 @@ impl Cloned<'_> {
     ) -> bool {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);
         let (raw, offset) = (&whole[start..], self.source.place(number).offset + start as u64);
-        let spots = self.source.spots_of(number);
+        let spots = self.source.id_spans_of(number);
         // Most entries stay as they are, only hang on another, or are only shorter.
         let cuts = match node.and_then(|node| plan.edits.get(node)) {
             Some(edit) if !edit.is_none() => None,
-            _ => node.map_or(Some(&[][..]), |node| Some(plan.shorts.of(node))),
+            _ => node.map_or(Some(&[][..]), |node| Some(plan.cuts.of_node(node))),
         };
         let cuts = cuts.filter(|cuts| cuts.is_empty() || start == 0);
         let parent = node.and_then(|node| plan.new_parent(node));
-        let name = parent.map(|parent| parent.map(|parent| plan.name(parent, &self.names)));
-        let named = || spots.iter().any(|spot| spot.names == Named::Parent);
+        let name = parent.map(|parent| parent.map(|parent| plan.new_id(parent, &self.id_map)));
+        let named = || spots.iter().any(|spot| spot.role == IdRole::Parent);
         let parent = match &name {
             None => Some(None),
             Some(Some(name)) if is_uuid(name.as_bytes()) && named() => Some(Some(name.as_bytes())),
             Some(_) => None,
         };
-        let written = cuts
-            .zip(parent)
-            .and_then(|(cuts, parent)| self.names.write_with(raw, offset, spots, near, parent, cuts, bytes));
+        let written = cuts.zip(parent).and_then(|(cuts, parent)| {
+            self.id_map.write_edited(raw, offset, spots, near, parent, cuts, bytes)
+        });
         let same = match (written, node) {
             (Some(same), _) => same,
             (None, Some(node)) => {
                 // What is cut is counted from the beginning of the line.
                 let begin = bytes.len();
-                write_edited(plan, whole, node, &self.names, bytes);
+                write_edited(plan, whole, node, &self.id_map, bytes);
                 bytes.drain(begin..begin + start);
                 false
             }
             (None, None) => {
-                self.names.write(raw, offset, spots, bytes);
+                self.id_map.write(raw, offset, spots, bytes);
                 false
             }
         };
@@ -381,7 +396,7 @@ impl Cloned<'_> {
 }
 
 /// What a line weighs.
-fn weight_of(written: &[u8], line: &mut Line) -> Bytes {
+fn byte_counts_of(written: &[u8], line: &mut Line) -> ByteCounts {
     parse_entry(written, line);
-    Bytes::of(line, written)
+    ByteCounts::of_entry(line, written)
 }

@@ -4,15 +4,15 @@
 use std::borrow::Cow;
 
 use rethread_log::{Json, unescape};
-use rethread_model::{Kind, Role, Sort};
+use rethread_model::{BlockClass, FindingKind, Role};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{BlockEdit, CopyEdit, Item, NewKind, Plan};
-use crate::splice::{string, text_chunks};
+use super::{AddedKind, BlockEdit, CopyEdit, PathItem, Plan};
+use crate::splice::{json_string, text_chunks};
 
 /// A block on the way.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct BlockPlace {
     /// How far along the way.
     at: usize,
     node: usize,
@@ -22,9 +22,9 @@ struct Place {
 }
 
 impl Plan<'_> {
-    pub(super) fn mend_calls(&mut self) {
+    pub(super) fn repair_calls(&mut self) {
         let (mut uses, mut results, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, node) in self.old_way().into_iter().enumerate() {
+        for (at, node) in self.path_nodes().into_iter().enumerate() {
             if self.is_dropped(node) {
                 continue;
             }
@@ -34,11 +34,12 @@ impl Plan<'_> {
                 if edit.is_some_and(|edit| matches!(edit.blocks.get(&block), Some(BlockEdit::Remove))) {
                     continue;
                 }
-                let place = Place { at, node, block, call: fact.call() };
-                match (fact.sort, fact.call(), role) {
-                    (Sort::Call, Some(_), Role::Assistant) => uses.push(place),
-                    (Sort::Result, Some(_), Role::User) => results.push(place),
-                    (Sort::Result, None, Role::User) | (Sort::Result, _, Role::Assistant) => {
+                let place = BlockPlace { at, node, block, call: fact.call() };
+                match (fact.class, fact.call(), role) {
+                    (BlockClass::ToolCall, Some(_), Role::Assistant) => uses.push(place),
+                    (BlockClass::ToolResult, Some(_), Role::User) => results.push(place),
+                    (BlockClass::ToolResult, None, Role::User)
+                    | (BlockClass::ToolResult, _, Role::Assistant) => {
                         orphans.push(place);
                     }
                     _ => {}
@@ -48,19 +49,19 @@ impl Plan<'_> {
         // The places of one call together, the calls in the order in which they are made.
         uses.sort_by_key(|place| place.call);
         results.sort_by_key(|place| place.call);
-        let same = |a: &Place, b: &Place| a.call == b.call;
-        let mut calls: Vec<&[Place]> = uses.chunk_by(same).collect();
+        let same = |a: &BlockPlace, b: &BlockPlace| a.call == b.call;
+        let mut calls: Vec<&[BlockPlace]> = uses.chunk_by(same).collect();
         calls.sort_by_key(|places| (places[0].at, places[0].block));
         for places in calls {
             let before = results.partition_point(|place| place.call < places[0].call);
             let n = results[before..].partition_point(|place| place.call == places[0].call);
-            self.mend_call(places, &results[before..before + n]);
+            self.repair_call(places, &results[before..before + n]);
         }
-        self.lay_results();
+        self.place_added_results();
         // What is left answers no call on the way.
-        let is_made = |place: &&Place| uses.binary_search_by_key(&place.call, |made| made.call).is_ok();
+        let is_made = |place: &&BlockPlace| uses.binary_search_by_key(&place.call, |made| made.call).is_ok();
         let unmade = results.iter().filter(|place| !is_made(place)).copied();
-        let mut rest: Vec<Place> = unmade.chain(orphans).collect();
+        let mut rest: Vec<BlockPlace> = unmade.chain(orphans).collect();
         rest.sort_by_key(|place| (place.at, place.block));
         for of_entry in rest.chunk_by(|a, b| a.node == b.node) {
             self.results_to_text(of_entry);
@@ -68,33 +69,33 @@ impl Plan<'_> {
     }
 
     /// Lays added results behind the rows of their answer.
-    fn lay_results(&mut self) {
-        if self.results_behind.is_empty() {
+    fn place_added_results(&mut self) {
+        if self.results_to_place.is_empty() {
             return;
         }
         let mut waiting: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        for (at, new) in std::mem::take(&mut self.results_behind) {
+        for (at, new) in std::mem::take(&mut self.results_to_place) {
             waiting.entry(at).or_default().push(new);
         }
-        let way = std::mem::take(&mut self.way);
-        let message = |item: Option<&Item>| match item {
-            Some(&Item::Old(node)) => self.node(self.content_node(node)).message(),
+        let way = std::mem::take(&mut self.path);
+        let message = |item: Option<&PathItem>| match item {
+            Some(&PathItem::Source(node)) => self.node(self.content_node(node)).message(),
             _ => None,
         };
         let (mut laid, mut held) = (Vec::with_capacity(way.len()), Vec::new());
         let mut old = 0;
         for (at, &item) in way.iter().enumerate() {
             laid.push(item);
-            if matches!(item, Item::Old(_)) {
+            if matches!(item, PathItem::Source(_)) {
                 held.extend(waiting.remove(&old).unwrap_or_default());
                 old += 1;
             }
             if message(Some(&item)).is_none() || message(way.get(at + 1)) != message(Some(&item)) {
-                laid.extend(held.drain(..).map(Item::New));
+                laid.extend(held.drain(..).map(PathItem::Added));
             }
         }
-        laid.extend(held.into_iter().map(Item::New));
-        self.way = laid;
+        laid.extend(held.into_iter().map(PathItem::Added));
+        self.path = laid;
     }
 
     /// The entry whose content a node will have.
@@ -102,7 +103,7 @@ impl Plan<'_> {
         self.edits.get(node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
-    fn mend_call(&mut self, uses: &[Place], answers: &[Place]) {
+    fn repair_call(&mut self, uses: &[BlockPlace], answers: &[BlockPlace]) {
         // Most calls are made once and answered once, behind them.
         if let ([made], [answer]) = (uses, answers) {
             self.misplaced |= answer.at < made.at;
@@ -111,14 +112,14 @@ impl Plan<'_> {
         let Some(call) = uses[0].call else { return };
         let id = self.facts.call_id(&self.facts.calls[call]).to_owned();
         // The same call twice in one message is one call.
-        let mut made: Vec<Place> = Vec::new();
+        let mut made: Vec<BlockPlace> = Vec::new();
         let mut messages = FxHashSet::default();
         for &place in uses {
             let message = self.node(self.content_node(place.node)).message();
             if messages.insert(message) {
                 made.push(place);
             } else {
-                self.block_edit(place, BlockEdit::Remove, Kind::RepeatedCall);
+                self.block_edit(place, BlockEdit::Remove, FindingKind::RepeatedCall);
             }
         }
         // Both are in the order of the way, so the results between two uses are a run.
@@ -135,25 +136,25 @@ impl Plan<'_> {
                 answers[own]
             });
             self.misplaced |= own.is_some_and(|answer| answer.at < place.at);
-            let name = if n == 0 { id.clone() } else { self.free_name(&id, n + 1) };
+            let name = if n == 0 { id.clone() } else { self.unused_call_id(&id, n + 1) };
             if n > 0 {
-                self.block_edit(*place, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);
+                self.block_edit(*place, BlockEdit::Rename(name.clone()), FindingKind::RepeatedCall);
                 if let Some(own) = own {
-                    self.block_edit(own, BlockEdit::Rename(name.clone()), Kind::RepeatedCall);
+                    self.block_edit(own, BlockEdit::Rename(name.clone()), FindingKind::RepeatedCall);
                 }
             }
             if own.is_none() {
-                let new = self.add(NewKind::Result { call: name }, Kind::OpenCall, place.node, 1);
-                self.results_behind.push((place.at, new));
+                let new = self.add(AddedKind::Result { call: name }, FindingKind::OpenCall, place.node, 1);
+                self.results_to_place.push((place.at, new));
             }
         }
         for (place, _) in answers.iter().zip(taken).filter(|(_, taken)| !taken) {
-            self.block_edit(*place, BlockEdit::Remove, Kind::SeveralResults);
+            self.block_edit(*place, BlockEdit::Remove, FindingKind::SeveralResults);
         }
     }
 
     /// A name for a call that no other has.
-    fn free_name(&mut self, id: &str, n: usize) -> String {
+    fn unused_call_id(&mut self, id: &str, n: usize) -> String {
         if self.call_names.is_empty() {
             let ids = self.facts.calls.iter().map(|call| self.facts.call_id(call).to_owned());
             self.call_names = ids.collect();
@@ -165,22 +166,22 @@ impl Plan<'_> {
         name
     }
 
-    pub(super) fn block_edit_at(&mut self, node: usize, block: usize, edit: BlockEdit, why: Kind) {
+    pub(super) fn block_edit_at(&mut self, node: usize, block: usize, edit: BlockEdit, why: FindingKind) {
         self.edit(node, why).blocks.insert(block, edit);
     }
 
-    fn block_edit(&mut self, place: Place, edit: BlockEdit, why: Kind) {
+    fn block_edit(&mut self, place: BlockPlace, edit: BlockEdit, why: FindingKind) {
         self.block_edit_at(place.node, place.block, edit, why);
     }
 
     /// Keeps the results of an entry whose calls are missing as what they say.
-    fn results_to_text(&mut self, places: &[Place]) {
-        let Some(&Place { node, .. }) = places.first() else { return };
+    fn results_to_text(&mut self, places: &[BlockPlace]) {
+        let Some(&BlockPlace { node, .. }) = places.first() else { return };
         let content_node = self.content_node(node);
-        let alone = self.facts.blocks_of(content_node).iter().all(|b| b.sort == Sort::Result);
+        let alone = self.facts.blocks_of(content_node).iter().all(|b| b.class == BlockClass::ToolResult);
         for &place in places {
-            self.block_edit(place, BlockEdit::LostResult, Kind::OrphanResult);
-            let edit = self.edit(node, Kind::OrphanResult);
+            self.block_edit(place, BlockEdit::LostResult, FindingKind::OrphanResult);
+            let edit = self.edit(node, FindingKind::OrphanResult);
             edit.copy = Some(CopyEdit::Null);
             // Nobody wrote it, unless somebody wrote something beside it.
             edit.meta |= alone;
@@ -189,18 +190,18 @@ impl Plan<'_> {
 
     /// The ids of the calls that a node will make.
     pub(super) fn calls_made(&self, node: usize) -> impl Iterator<Item = &str> {
-        self.ids_of(node, Sort::Call)
+        self.ids_of(node, BlockClass::ToolCall)
     }
 
     /// The ids of the calls that a node will answer.
     pub(super) fn calls_answered(&self, node: usize) -> impl Iterator<Item = &str> {
-        self.ids_of(node, Sort::Result)
+        self.ids_of(node, BlockClass::ToolResult)
     }
 
-    fn ids_of(&self, node: usize, sort: Sort) -> impl Iterator<Item = &str> {
+    fn ids_of(&self, node: usize, sort: BlockClass) -> impl Iterator<Item = &str> {
         let edit = self.edits.get(node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
-        facts.filter(move |(_, block)| block.sort == sort).filter_map(move |(at, block)| {
+        facts.filter(move |(_, block)| block.class == sort).filter_map(move |(at, block)| {
             match edit.and_then(|e| e.blocks.get(&at)) {
                 Some(BlockEdit::Rename(id)) => Some(id.as_str()),
                 Some(_) => None,
@@ -216,11 +217,11 @@ pub(crate) const LOST_CALL: &str = "[The call of this result is not in the sessi
 /// Spells a result as blocks that need no call, in pieces.
 pub(super) fn text_of_result(content: Json<'_>) -> Vec<Cow<'_, [u8]>> {
     let lost: Cow<'_, [u8]> = text_block(LOST_CALL).into();
-    if let Some(text) = content.inner() {
+    if let Some(text) = content.raw_string() {
         return if is_blank(text) { vec![lost] } else { text_in_pieces(&format!("{LOST_CALL}\n"), text) };
     }
     let is_kept = |item: &Json<'_>| {
-        matches!(item.get("type").and_then(Json::inner), Some(b"text" | b"image" | b"document"))
+        matches!(item.get("type").and_then(Json::raw_string), Some(b"text" | b"image" | b"document"))
     };
     let mut pieces = vec![lost];
     for item in content.items().filter(is_kept) {
@@ -244,7 +245,7 @@ fn spelled(inner: &[u8]) -> Cow<'_, [u8]> {
     if sound {
         return inner.into();
     }
-    let mut spelled = string(&unescape(inner));
+    let mut spelled = json_string(&unescape(inner));
     spelled.pop();
     spelled.remove(0);
     spelled.into()
@@ -279,5 +280,5 @@ pub(super) fn is_blank(inner: &[u8]) -> bool {
 
 /// Spells a text block.
 pub(super) fn text_block(text: &str) -> Vec<u8> {
-    [br#"{"type":"text","text":"#, &*string(text), b"}"].concat()
+    [br#"{"type":"text","text":"#, &*json_string(text), b"}"].concat()
 }

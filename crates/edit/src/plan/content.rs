@@ -1,14 +1,14 @@
 //! What an entry says, in a form that every client takes: a list of blocks, none of them blank.
 
 use rethread_log::Json;
-use rethread_model::{Kind, MAX_IMAGE, Role, Sort};
+use rethread_model::{BlockClass, FindingKind, MAX_IMAGE_BYTES, Role};
 
 use super::calls::{is_blank, text_block};
 use super::{BlockEdit, ContentEdit, Plan};
-use crate::splice::{Splice, string};
+use crate::splice::{Splice, json_string};
 
 impl Plan<'_> {
-    pub(super) fn mend_contents(&mut self) {
+    pub(super) fn repair_contents(&mut self) {
         // Older clients fail on what is no block, also beside the way.
         for node in 0..self.facts.nodes.len() {
             let side = self.node(node).flags.is_sidechain() || !self.node(node).is_conversation();
@@ -16,12 +16,12 @@ impl Plan<'_> {
                 continue;
             }
             for at in 0..self.facts.blocks_of(self.content_node(node)).len() {
-                if self.facts.blocks_of(self.content_node(node))[at].sort == Sort::Null {
-                    self.block_edit_at(node, at, BlockEdit::Remove, Kind::OddBlock);
+                if self.facts.blocks_of(self.content_node(node))[at].class == BlockClass::Null {
+                    self.block_edit_at(node, at, BlockEdit::Remove, FindingKind::InvalidBlock);
                 }
             }
         }
-        for node in self.old_way() {
+        for node in self.path_nodes() {
             let fact = *self.node(self.content_node(node));
             let sent =
                 fact.is_conversation() && !fact.flags.lacks_message() && !fact.flags.is_failure_report();
@@ -31,47 +31,54 @@ impl Plan<'_> {
             let from = self.content_node(node);
             let flags = self.node(from).flags;
             if flags.has_string_content() {
-                self.mend_whole_content(node, from, fact.role);
+                self.repair_string_content(node, from, fact.role);
             } else {
-                self.mend_blocks(node, from, fact.role);
+                self.repair_blocks(node, from, fact.role);
             }
         }
     }
 
     /// A content that is no list.
-    fn mend_whole_content(&mut self, node: usize, from: usize, role: Role) {
-        let words = |block: &rethread_model::Block| block.sort == Sort::Text;
+    fn repair_string_content(&mut self, node: usize, from: usize, role: Role) {
+        let words = |block: &rethread_model::Block| block.class == BlockClass::Text;
         if role == Role::User && self.facts.blocks_of(from).iter().any(words) {
             return;
         }
-        let raw = self.reader.entry(self.node(from).entry);
+        let raw = self.reader.entry_bytes(self.node(from).entry);
         let splice = Splice::new(raw);
         let Some(message) = splice.line.message else { return };
-        let content = Json::new(message.content.of(raw));
-        let blank = content.inner().is_some_and(is_blank);
+        let content = Json::new(message.content.bytes_in(raw));
+        let blank = content.raw_string().is_some_and(is_blank);
         match (role, content.is_string()) {
             (Role::User, true) if blank => {
-                let edit = self.edit(node, Kind::BlankText);
-                edit.content = Some(ContentEdit::Replace(string("(no content)")));
+                let edit = self.edit(node, FindingKind::BlankText);
+                edit.content = Some(ContentEdit::Replace(json_string("(no content)")));
                 edit.meta = true;
             }
             (Role::User, true) => {}
-            (_, true) if blank => self.drop_entry(node, Kind::BlankText),
-            (_, true) => self.edit(node, Kind::OddContent).content = Some(ContentEdit::List),
+            (_, true) if blank => self.drop_entry(node, FindingKind::BlankText),
+            (_, true) => self.edit(node, FindingKind::InvalidContent).content = Some(ContentEdit::List),
             (_, false) => {}
         }
     }
 
-    fn mend_blocks(&mut self, node: usize, from: usize, role: Role) {
+    fn repair_blocks(&mut self, node: usize, from: usize, role: Role) {
         let blocks = self.facts.blocks_of(from);
         if blocks.is_empty() {
-            return self.drop_entry(node, Kind::BlankText);
+            return self.drop_entry(node, FindingKind::BlankText);
         }
-        let sound = |sort: Sort| {
-            matches!(sort, Sort::Text | Sort::Thinking | Sort::Redacted | Sort::Call | Sort::Result)
+        let sound = |sort: BlockClass| {
+            matches!(
+                sort,
+                BlockClass::Text
+                    | BlockClass::Thinking
+                    | BlockClass::RedactedThinking
+                    | BlockClass::ToolCall
+                    | BlockClass::ToolResult
+            )
         };
         let whole = self.edits.get(node).is_none_or(|edit| edit.blocks.is_empty());
-        if whole && blocks.iter().all(|block| sound(block.sort)) {
+        if whole && blocks.iter().all(|block| sound(block.class)) {
             return;
         }
         let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
@@ -82,14 +89,20 @@ impl Plan<'_> {
         let taken: Vec<bool> = (0..blocks.len()).map(taken).collect();
         let mut n_left = taken.iter().filter(|&&taken| !taken).count();
         for (at, block) in blocks.iter().enumerate().filter(|&(at, _)| !taken[at]) {
-            let (edit, why) = match block.sort {
-                Sort::Blank | Sort::Empty | Sort::NoText => (BlockEdit::Remove, Kind::BlankText),
-                Sort::Null => (BlockEdit::Remove, Kind::OddBlock),
-                Sort::Odd | Sort::Bare => (self.odd_block(from, at), Kind::OddBlock),
-                Sort::Unsigned if of_claude => (BlockEdit::Remove, Kind::UnsignedThinking),
-                Sort::Media if block.media > MAX_IMAGE => {
-                    let note = format!("[A picture of {} MB stood here.]", block.media / 1_400_000);
-                    (BlockEdit::Replace(text_block(&note)), Kind::ImageTooLarge)
+            let (edit, why) = match block.class {
+                BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
+                    (BlockEdit::Remove, FindingKind::BlankText)
+                }
+                BlockClass::Null => (BlockEdit::Remove, FindingKind::InvalidBlock),
+                BlockClass::Untyped | BlockClass::BareString => {
+                    (self.repair_untyped_block(from, at), FindingKind::InvalidBlock)
+                }
+                BlockClass::UnsignedThinking if of_claude => {
+                    (BlockEdit::Remove, FindingKind::UnsignedThinking)
+                }
+                BlockClass::Media if block.media_bytes > MAX_IMAGE_BYTES => {
+                    let note = format!("[A picture of {} MB stood here.]", block.media_bytes / 1_400_000);
+                    (BlockEdit::Replace(text_block(&note)), FindingKind::ImageTooLarge)
                 }
                 _ => continue,
             };
@@ -99,11 +112,11 @@ impl Plan<'_> {
             self.block_edit_at(node, at, edit, why);
         }
         if n_left == 0 {
-            let why = self.why(node).unwrap_or(Kind::BlankText);
+            let why = self.reason(node).unwrap_or(FindingKind::BlankText);
             if role == Role::User {
                 let edit = self.edit(node, why);
                 edit.blocks.clear();
-                edit.content = Some(ContentEdit::Replace(string("(no content)")));
+                edit.content = Some(ContentEdit::Replace(json_string("(no content)")));
                 edit.meta = true;
             } else {
                 self.drop_entry(node, why);
@@ -112,16 +125,16 @@ impl Plan<'_> {
     }
 
     /// A bare string among the blocks is text; anything else without a type is dropped.
-    fn odd_block(&self, from: usize, at: usize) -> BlockEdit {
-        let raw = self.reader.entry(self.node(from).entry);
+    fn repair_untyped_block(&self, from: usize, at: usize) -> BlockEdit {
+        let raw = self.reader.entry_bytes(self.node(from).entry);
         let splice = Splice::new(raw);
-        let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.of(raw)).inner());
+        let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.bytes_in(raw)).raw_string());
         if text.is_some_and(|text| !is_blank(text)) { BlockEdit::Text } else { BlockEdit::Remove }
     }
 
     /// Drops entries in which nothing is left, and answers of nothing but thinking.
-    pub(super) fn drop_hollow(&mut self) {
-        let way = self.old_way();
+    pub(super) fn drop_empty_entries(&mut self) {
+        let way = self.path_nodes();
         let mut full = vec![false; self.facts.messages.len()];
         let mut thinking: Vec<(usize, usize)> = Vec::new();
         for node in way {
@@ -133,9 +146,9 @@ impl Plan<'_> {
                 }
                 continue;
             }
-            let (any, all_thinking) = self.sorts_left(node);
+            let (any, all_thinking) = self.remaining_content(node);
             if !any && !self.node(self.content_node(node)).flags.has_string_content() {
-                let why = self.why(node).unwrap_or(Kind::BlankText);
+                let why = self.reason(node).unwrap_or(FindingKind::BlankText);
                 self.drop_entry(node, why);
                 continue;
             }
@@ -150,18 +163,18 @@ impl Plan<'_> {
         let mut lone: Vec<usize> = lone.collect();
         lone.sort_unstable();
         for node in lone {
-            self.drop_entry(node, Kind::LoneThinking);
+            self.drop_entry(node, FindingKind::LoneThinking);
         }
     }
 
     /// Tells whether anything is left of an entry, and whether all that is left is thinking.
-    fn sorts_left(&self, node: usize) -> (bool, bool) {
+    fn remaining_content(&self, node: usize) -> (bool, bool) {
         let edit = self.edits.get(node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         let left = blocks.filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {
             Some(BlockEdit::Remove) => None,
-            Some(BlockEdit::Replace(_) | BlockEdit::Text | BlockEdit::LostResult) => Some(Sort::Text),
-            _ => Some(block.sort),
+            Some(BlockEdit::Replace(_) | BlockEdit::Text | BlockEdit::LostResult) => Some(BlockClass::Text),
+            _ => Some(block.class),
         });
         left.fold((false, true), |(_, all), sort| (true, all && sort.is_thinking()))
     }

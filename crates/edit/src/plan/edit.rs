@@ -8,9 +8,9 @@ use crate::shorten::PartCut;
 
 /// What becomes of the inside of an entry.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Edit {
+pub(crate) struct EntryEdit {
     /// Another entry that a compaction follows.
-    pub(crate) follows: Option<usize>,
+    pub(crate) logical_parent: Option<usize>,
     pub(crate) uuid: Option<String>,
     pub(crate) time: Option<String>,
     pub(crate) model: Option<String>,
@@ -25,33 +25,33 @@ pub(crate) struct Edit {
     /// It is a note now, and nobody's words.
     pub(crate) meta: bool,
     /// Fields that go.
-    pub(crate) without: Vec<Key>,
+    pub(crate) removed_fields: Vec<Key>,
     /// What the answer cost.
     pub(crate) usage: Option<Vec<u8>>,
     /// What a compaction says of itself.
-    pub(crate) compaction: Option<Vec<u8>>,
+    pub(crate) compact_metadata: Option<Vec<u8>>,
 }
 
 /// What becomes of the inside of entries, by node: a table, for nearly all of them may change.
 #[derive(Debug)]
-pub(crate) struct Edits(Vec<Option<Box<Edit>>>);
+pub(crate) struct EntryEdits(Vec<Option<Box<EntryEdit>>>);
 
-impl Edits {
+impl EntryEdits {
     /// Begins with so many nodes, none of which changes.
-    pub(super) fn none_of(n: usize) -> Self {
+    pub(super) fn with_len(n: usize) -> Self {
         Self(std::iter::repeat_with(|| None).take(n).collect())
     }
 
-    pub(crate) fn get(&self, node: usize) -> Option<&Edit> {
+    pub(crate) fn get(&self, node: usize) -> Option<&EntryEdit> {
         self.0[node].as_deref()
     }
 
-    pub(crate) fn set(&mut self, node: usize, edit: Box<Edit>) {
+    pub(crate) fn set(&mut self, node: usize, edit: Box<EntryEdit>) {
         self.0[node] = Some(edit);
     }
 
     /// The edit of a node, made if there is none.
-    pub(super) fn at(&mut self, node: usize) -> &mut Edit {
+    pub(super) fn at(&mut self, node: usize) -> &mut EntryEdit {
         self.0[node].get_or_insert_default()
     }
 }
@@ -76,18 +76,18 @@ pub(crate) enum CopyEdit {
 
 /// What is said in fewer words.
 #[derive(Debug, Default)]
-pub(crate) struct Shorts {
+pub(crate) struct CutTable {
     /// To how many characters strings are cut.
     pub(crate) limit: usize,
     /// Where the cuts of each node begin and end; empty if nothing is shorter.
-    of: Vec<(u32, u32)>,
+    ranges: Vec<(u32, u32)>,
     cuts: Vec<PartCut>,
 }
 
-impl Shorts {
+impl CutTable {
     /// What is cut out of an entry, in the order of its bytes.
-    pub(crate) fn of(&self, node: usize) -> &[PartCut] {
-        self.of.get(node).map_or(&[], |&(start, end)| &self.cuts[start as usize..end as usize])
+    pub(crate) fn of_node(&self, node: usize) -> &[PartCut] {
+        self.ranges.get(node).map_or(&[], |&(start, end)| &self.cuts[start as usize..end as usize])
     }
 
     /// Notes what is cut out of an entry, of `n` that there are.
@@ -95,24 +95,24 @@ impl Shorts {
         let start = self.cuts.len();
         self.cuts.extend(cuts);
         self.cuts[start..].sort_by_key(|cut| cut.cut.range().start);
-        self.of.resize(n, (0, 0));
+        self.ranges.resize(n, (0, 0));
         let place = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        self.of[node] = (place(start), place(self.cuts.len()));
+        self.ranges[node] = (place(start), place(self.cuts.len()));
     }
 }
 
-impl Edit {
+impl EntryEdit {
     /// Tells whether nothing changes.
     pub(crate) fn is_none(&self) -> bool {
-        let Self { blocks, copy, without, usage, .. } = self;
+        let Self { blocks, copy, removed_fields: without, usage, .. } = self;
         let some = !blocks.is_empty() || copy.is_some() || !without.is_empty() || usage.is_some();
-        !some && self.only_takes_away()
+        !some && self.only_removes()
     }
 
     /// Tells whether an entry only loses blocks or what is not sent, but for what the answer cost.
-    pub(crate) fn only_takes_away(&self) -> bool {
+    pub(crate) fn only_removes(&self) -> bool {
         let Self {
-            follows,
+            logical_parent: follows,
             uuid,
             time,
             model,
@@ -121,9 +121,9 @@ impl Edit {
             replaced_by,
             copy,
             meta,
-            without: _,
+            removed_fields: _,
             usage: _,
-            compaction,
+            compact_metadata: compaction,
         } = self;
         let other = follows.is_some()
             || uuid.is_some()

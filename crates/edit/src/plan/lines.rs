@@ -6,47 +6,53 @@ use rethread_log::{BlockKind, Json, Key, MessageSpans, Span};
 use rustc_hash::FxHashSet;
 
 use super::calls::{text_in_pieces, text_of_result};
-use super::{BlockEdit, ContentEdit, CopyEdit, Edit, Item, New, NewKind, Plan, message_id};
-use crate::ids::Names;
-use crate::shorten::{cuts, cuts_of_block, within, without};
-use crate::splice::{Splice, string};
+use super::{AddedEntry, AddedKind, BlockEdit, ContentEdit, CopyEdit, EntryEdit, PathItem, Plan, message_id};
+use crate::ids::IdMap;
+use crate::shorten::{apply_cuts, cuts, cuts_of_block, cuts_within};
+use crate::splice::{Splice, json_string};
 
 /// The line of an entry with its changes.
-pub(crate) fn edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>) -> Vec<u8> {
+pub(crate) fn edited_line(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>) -> Vec<u8> {
     let mut line = Vec::new();
     write_edited(plan, raw, node, names, &mut line);
     line
 }
 
 /// Writes the line of an entry with its changes. It may be very long, so it is not copied before.
-pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &Names<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>, out: &mut Vec<u8>) {
     let mut splice = Splice::new(raw);
     if let Some(parent) = plan.new_parent(node) {
-        splice.set(Key::ParentUuid, optional(plan, parent, names));
+        splice.set(Key::ParentUuid, parent_id_json(plan, parent, names));
     }
-    let none = Edit::default();
-    edit_inside(plan, &mut splice, node, plan.edits.get(node).unwrap_or(&none), names);
-    names.rename(&mut splice);
+    let none = EntryEdit::default();
+    edit_fields(plan, &mut splice, node, plan.edits.get(node).unwrap_or(&none), names);
+    names.rename_ids(&mut splice);
     splice.write(out);
 }
 
-fn edit_inside<'s>(plan: &Plan<'_>, splice: &mut Splice<'s>, node: usize, edit: &'s Edit, names: &Names<'_>) {
-    if let Some(follows) = edit.follows {
-        splice.set(Key::LogicalParentUuid, string(&plan.name(Item::Old(follows), names)));
+fn edit_fields<'s>(
+    plan: &Plan<'_>,
+    splice: &mut Splice<'s>,
+    node: usize,
+    edit: &'s EntryEdit,
+    names: &IdMap<'_>,
+) {
+    if let Some(follows) = edit.logical_parent {
+        splice.set(Key::LogicalParentUuid, json_string(&plan.new_id(PathItem::Source(follows), names)));
     }
     if let Some(uuid) = &edit.uuid {
-        splice.set(Key::Uuid, string(&names.entry(uuid)));
+        splice.set(Key::Uuid, json_string(&names.new_entry_id(uuid)));
     }
     if let Some(time) = &edit.time {
-        splice.set(Key::Timestamp, string(time));
+        splice.set(Key::Timestamp, json_string(time));
     }
-    if let Some(compaction) = &edit.compaction {
+    if let Some(compaction) = &edit.compact_metadata {
         splice.set(Key::CompactMetadata, compaction.clone());
     }
     if edit.meta {
         splice.set(Key::IsMeta, b"true".to_vec());
     }
-    for &key in &edit.without {
+    for &key in &edit.removed_fields {
         splice.remove(key);
     }
     if let Some(message) = splice.line.message {
@@ -59,11 +65,11 @@ fn edit_message<'s>(
     splice: &mut Splice<'s>,
     message: MessageSpans,
     node: usize,
-    edit: &'s Edit,
-    names: &Names<'_>,
+    edit: &'s EntryEdit,
+    names: &IdMap<'_>,
 ) {
     if let Some(model) = &edit.model {
-        splice.set_in_message("model", message.model, string(model));
+        splice.set_in_message("model", message.model, json_string(model));
     }
     if let Some(usage) = &edit.usage {
         splice.set_in_message("usage", message.usage, usage.clone());
@@ -74,13 +80,13 @@ fn edit_message<'s>(
             Some(CopyEdit::Remove) => splice.remove(Key::ToolUseResult),
             None if plan.changes_copy(node) => {
                 let span = splice.line.field(Key::ToolUseResult);
-                let copy = span.of(splice.raw);
+                let copy = span.bytes_in(splice.raw);
                 let short = match edit.replaced_by {
                     // It is another's copy.
-                    Some(_) => without(copy, &cuts(copy, plan.shorts.limit)),
-                    None => without(copy, &within(span, plan.shorts.of(node))),
+                    Some(_) => apply_cuts(copy, &cuts(copy, plan.cuts.limit)),
+                    None => apply_cuts(copy, &cuts_within(span, plan.cuts.of_node(node))),
                 };
-                splice.set(Key::ToolUseResult, names.with_results(short.into()).into_owned());
+                splice.set(Key::ToolUseResult, names.rewrite_result_paths(short.into()).into_owned());
             }
             None => {}
         }
@@ -88,7 +94,7 @@ fn edit_message<'s>(
     match &edit.content {
         Some(ContentEdit::Replace(content)) => return splice.replace(message.content, content),
         Some(ContentEdit::List) => {
-            let pieces = [br#"[{"type":"text","text":"#, message.content.of(splice.raw), b"}]"];
+            let pieces = [br#"[{"type":"text","text":"#, message.content.bytes_in(splice.raw), b"}]"];
             return splice.replace_by_pieces(message.content, pieces.map(Cow::from).into());
         }
         None => {}
@@ -103,11 +109,11 @@ fn edit_blocks<'s>(
     splice: &mut Splice<'s>,
     content: Span,
     node: usize,
-    edit: &'s Edit,
-    names: &Names<'_>,
+    edit: &'s EntryEdit,
+    names: &IdMap<'_>,
 ) {
     let raw: &'s [u8] = splice.raw;
-    let cut_out = plan.shorts.of(node);
+    let cut_out = plan.cuts.of_node(node);
     let short: FxHashSet<usize> = cut_out.iter().filter_map(|cut| usize::try_from(cut.part).ok()).collect();
     let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
@@ -116,25 +122,25 @@ fn edit_blocks<'s>(
     let mut list: Vec<Cow<'s, [u8]>> = Vec::new();
     for (at, span) in spans.iter().enumerate() {
         let block = || -> Cow<'s, [u8]> {
-            let raw = span.whole.of(raw);
+            let raw = span.whole.bytes_in(raw);
             // Thinking is signed and stays as it is.
             let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
             match is_short(at) {
                 true if edit.replaced_by.is_some() => {
-                    names.with_results(without(raw, &cuts_of_block(raw, plan.shorts.limit)).into())
+                    names.rewrite_result_paths(apply_cuts(raw, &cuts_of_block(raw, plan.cuts.limit)).into())
                 }
-                true => names.with_results(without(raw, &within(span.whole, cut_out)).into()),
+                true => names.rewrite_result_paths(apply_cuts(raw, &cuts_within(span.whole, cut_out)).into()),
                 false if signed => raw.into(),
-                false => names.with_results(raw.into()),
+                false => names.rewrite_result_paths(raw.into()),
             }
         };
         let pieces: Vec<Cow<'s, [u8]>> = match edit.blocks.get(&at) {
             Some(BlockEdit::Remove) => continue,
             Some(BlockEdit::Replace(block)) => vec![block.into()],
             Some(BlockEdit::Text) => {
-                text_in_pieces("", Json::new(span.whole.of(raw)).inner().unwrap_or_default())
+                text_in_pieces("", Json::new(span.whole.bytes_in(raw)).raw_string().unwrap_or_default())
             }
-            Some(BlockEdit::LostResult) => text_of_result(Json::new(span.content.of(raw))),
+            Some(BlockEdit::LostResult) => text_of_result(Json::new(span.content.bytes_in(raw))),
             Some(BlockEdit::Rename(id)) => with_id(block(), id),
             None if whole || is_short(at) => vec![block()],
             None => continue,
@@ -161,29 +167,29 @@ fn with_id<'s>(block: Cow<'s, [u8]>, id: &str) -> Vec<Cow<'s, [u8]>> {
     let start = old.raw().as_ptr().addr() - block.as_ptr().addr();
     let end = start + old.raw().len();
     match block {
-        Cow::Borrowed(block) => vec![block[..start].into(), string(id).into(), block[end..].into()],
-        Cow::Owned(block) => vec![[&block[..start], &string(id), &block[end..]].concat().into()],
+        Cow::Borrowed(block) => vec![block[..start].into(), json_string(id).into(), block[end..].into()],
+        Cow::Owned(block) => vec![[&block[..start], &json_string(id), &block[end..]].concat().into()],
     }
 }
 
-fn optional(plan: &Plan<'_>, item: Option<Item>, names: &Names<'_>) -> Vec<u8> {
-    item.map_or(b"null".to_vec(), |item| string(&plan.name(item, names)))
+fn parent_id_json(plan: &Plan<'_>, item: Option<PathItem>, names: &IdMap<'_>) -> Vec<u8> {
+    item.map_or(b"null".to_vec(), |item| json_string(&plan.new_id(item, names)))
 }
 
 /// Writes the line of an added entry.
-pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Vec<u8>) {
+pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, line: &mut Vec<u8>) {
     line.push(b'{');
-    let mut members = Members { line, first: true };
+    let mut members = ObjectWriter { line, first: true };
     let mut member = |key: &str, value: &[u8]| members.add(key, value);
-    member("parentUuid", &optional(plan, new.parent, names));
+    member("parentUuid", &parent_id_json(plan, new.parent, names));
     member("isSidechain", b"false");
     member("userType", b"\"external\"");
     for (key, value) in &new.envelope.fields {
-        member(key.name(), if *key == Key::SessionId { names.session(value) } else { value });
+        member(key.name(), if *key == Key::SessionId { names.quoted_session(value) } else { value });
     }
     let time = new.time.to_iso().unwrap_or_default();
     match &new.kind {
-        NewKind::Result { call } => {
+        AddedKind::Result { call } => {
             let result = serde_json::json!({
                 "role": "user",
                 "content": [{
@@ -196,7 +202,7 @@ pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Ve
             member("type", b"\"user\"");
             member("message", result.to_string().as_bytes());
         }
-        NewKind::Beginning => {
+        AddedKind::Beginning => {
             let message = serde_json::json!({
                 "role": "user",
                 "content": "[What was said before is not in this conversation.]",
@@ -205,7 +211,7 @@ pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Ve
             member("isMeta", b"true");
             member("message", message.to_string().as_bytes());
         }
-        NewKind::NoReply => {
+        AddedKind::NoReply => {
             let message = serde_json::json!({
                 "id": message_id(&new.uuid),
                 "type": "message",
@@ -219,14 +225,14 @@ pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Ve
             member("type", b"\"assistant\"");
             member("message", message.to_string().as_bytes());
         }
-        NewKind::End => {
+        AddedKind::End => {
             member("type", b"\"system\"");
             member("subtype", b"\"informational\"");
             member("content", b"\"The conversation goes on from here.\"");
             member("level", b"\"info\"");
             member("isMeta", b"false");
         }
-        NewKind::Boundary { tokens } => {
+        AddedKind::Boundary { tokens } => {
             let metadata = serde_json::json!({ "trigger": "manual", "preTokens": tokens });
             member("type", b"\"system\"");
             member("subtype", b"\"compact_boundary\"");
@@ -235,7 +241,7 @@ pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Ve
             member("level", b"\"info\"");
             member("compactMetadata", metadata.to_string().as_bytes());
         }
-        NewKind::Summary { text } => {
+        AddedKind::Summary { text } => {
             member("type", b"\"user\"");
             // It may be very long, so it is spelled in its place.
             members.begin("message");
@@ -247,18 +253,18 @@ pub(crate) fn spell(plan: &Plan<'_>, new: &New, names: &Names<'_>, line: &mut Ve
             members.add("isCompactSummary", b"true");
         }
     }
-    members.add("uuid", &string(&names.entry(&new.uuid)));
-    members.add("timestamp", &string(&time));
+    members.add("uuid", &json_string(&names.new_entry_id(&new.uuid)));
+    members.add("timestamp", &json_string(&time));
     line.extend_from_slice(b"}\n");
 }
 
 /// The members of an object that is written.
-struct Members<'l> {
+struct ObjectWriter<'l> {
     line: &'l mut Vec<u8>,
     first: bool,
 }
 
-impl Members<'_> {
+impl ObjectWriter<'_> {
     /// Begins a member; its value follows.
     fn begin(&mut self, key: &str) {
         if !std::mem::take(&mut self.first) {
@@ -276,11 +282,11 @@ impl Members<'_> {
 }
 
 /// The line that tells clients since 2.1.200 that the conversation stands at an added end.
-pub(crate) fn checkpoint(plan: &Plan<'_>, new: &New) -> Vec<u8> {
-    let said = new.parent.filter(|_| matches!(new.kind, NewKind::End));
-    let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.name(said, &Names::same()));
+pub(crate) fn checkpoint(plan: &Plan<'_>, new: &AddedEntry) -> Vec<u8> {
+    let said = new.parent.filter(|_| matches!(new.kind, AddedKind::End));
+    let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.new_id(said, &IdMap::identity()));
     let mut line = br#"{"type":"last-prompt","leafUuid":"#.to_vec();
-    line.extend(string(&leaf));
+    line.extend(json_string(&leaf));
     if let Some((_, session)) = new.envelope.fields.iter().find(|(key, _)| *key == Key::SessionId) {
         line.extend_from_slice(b",\"sessionId\":");
         line.extend_from_slice(session);

@@ -13,17 +13,17 @@ mod queued;
 use std::sync::Arc;
 
 use rethread_log::Key;
-use rethread_model::{BrokenLink, Facts, Kind, Node, Reader, Role, Sort, Time, Uid};
+use rethread_model::{BlockClass, BrokenLink, Facts, FindingKind, Node, Reader, Role, Time, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ids::Names;
-use crate::shorten::{COPY, len_without};
+use crate::ids::IdMap;
+use crate::shorten::{RESULT_COPY, len_without};
 use crate::splice::Splice;
 pub(crate) use calls::LOST_CALL;
-use edit::Shorts;
-pub(crate) use edit::{BlockEdit, ContentEdit, CopyEdit, Edit, Edits};
-pub(crate) use lines::{checkpoint, edited, spell, write_edited};
-use order::Laid;
+use edit::CutTable;
+pub(crate) use edit::{BlockEdit, ContentEdit, CopyEdit, EntryEdit, EntryEdits};
+pub(crate) use lines::{checkpoint, edited_line, write_added, write_edited};
+use order::OrderState;
 
 /// What is to be done, entry by entry.
 #[derive(Debug)]
@@ -31,28 +31,28 @@ pub(crate) struct Plan<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) reader: Reader<'a>,
     /// Entries whose link is broken, by node, with what stands in for the lost parent.
-    breaks: FxHashMap<usize, BrokenLink>,
+    broken_links: FxHashMap<usize, BrokenLink>,
     /// Which entries go, by node.
-    gone: Vec<bool>,
+    removed: Vec<bool>,
     /// Parents other than those in the file, by node; `Some(None)` is none at all.
-    parents: Vec<Option<Option<Item>>>,
+    new_parents: Vec<Option<Option<PathItem>>>,
     /// Why entries go or change, the first reason, by node; nothing if that was asked for.
-    whys: Vec<Option<Kind>>,
+    reasons: Vec<Option<FindingKind>>,
     /// What becomes of the inside of entries, by node.
-    pub(crate) edits: Edits,
+    pub(crate) edits: EntryEdits,
     /// What of entries is said in fewer words.
-    pub(crate) shorts: Shorts,
+    pub(crate) cuts: CutTable,
     /// Entries that the plan adds.
-    pub(crate) new: Vec<New>,
+    pub(crate) added: Vec<AddedEntry>,
     /// The conversation, in the order in which it is laid.
-    pub(crate) way: Vec<Item>,
+    pub(crate) path: Vec<PathItem>,
     /// Entries of the way that hang on nothing: what follows a compaction.
-    pub(crate) starts: FxHashSet<usize>,
+    pub(crate) path_starts: FxHashSet<usize>,
     /// The first entry of each uuid, among those that clients take for parts of the tree; empty if no uuid
     /// stands twice.
     by_uid: FxHashMap<Uid, usize>,
     /// Added results, each with how far along the way its call is.
-    results_behind: Vec<(usize, usize)>,
+    results_to_place: Vec<(usize, usize)>,
     /// The envelopes of entries that added ones take theirs from, each parsed once: thousands of results
     /// may be added to one long entry.
     envelopes: FxHashMap<usize, Arc<Envelope>>,
@@ -66,29 +66,29 @@ pub(crate) struct Plan<'a> {
 
 /// One entry of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Item {
+pub(crate) enum PathItem {
     /// An entry of the source, as an index of a node.
-    Old(usize),
+    Source(usize),
     /// One that is added, as an index of [`Plan::new`].
-    New(usize),
+    Added(usize),
 }
 
 /// How much of an entry changes: it goes, so many of its blocks change, its content as a whole does.
-pub(crate) type Touched = (bool, u32, bool);
+pub(crate) type EditExtent = (bool, u32, bool);
 
 /// An entry that is added.
 #[derive(Debug, Clone)]
-pub(crate) struct New {
-    pub(crate) kind: NewKind,
-    pub(crate) why: Kind,
+pub(crate) struct AddedEntry {
+    pub(crate) kind: AddedKind,
+    pub(crate) reason: FindingKind,
     pub(crate) uuid: String,
     /// The entry whose surroundings it takes over: session, directory, version.
-    pub(crate) like: usize,
+    pub(crate) template: usize,
     /// The fields that it copies from there.
     envelope: Arc<Envelope>,
     /// When it was written.
     pub(crate) time: Time,
-    pub(crate) parent: Option<Item>,
+    pub(crate) parent: Option<PathItem>,
 }
 
 /// The fields of an entry that an entry added beside it copies.
@@ -100,17 +100,18 @@ struct Envelope {
 
 impl Envelope {
     fn new(reader: Reader<'_>, facts: &Facts, node: usize) -> Self {
-        let raw = reader.entry(facts.nodes[node].entry);
+        let raw = reader.entry_bytes(facts.nodes[node].entry);
         let line = Splice::new(raw).line;
         let keys = [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch];
-        let field = |key: Key| Some((key, line.field(key).of(raw))).filter(|(_, value)| !value.is_empty());
+        let field =
+            |key: Key| Some((key, line.field(key).bytes_in(raw))).filter(|(_, value)| !value.is_empty());
         let fields = keys.into_iter().filter_map(field).map(|(key, value)| (key, value.into())).collect();
         Self { uuid: reader.uuid(node), fields }
     }
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum NewKind {
+pub(crate) enum AddedKind {
     /// The result of a call that has none.
     Result { call: String },
     /// Something before the first answer.
@@ -133,7 +134,7 @@ impl<'a> Plan<'a> {
         way: impl IntoIterator<Item = usize>,
         breaks: Vec<BrokenLink>,
     ) -> Self {
-        let way = way.into_iter().map(Item::Old).collect();
+        let way = way.into_iter().map(PathItem::Source).collect();
         let mut by_uid = FxHashMap::default();
         if facts.has_duplicates() {
             for (node, fact) in facts.nodes.iter().enumerate().filter(|(_, fact)| in_tree(fact)) {
@@ -147,17 +148,17 @@ impl<'a> Plan<'a> {
         Self {
             facts,
             reader,
-            breaks,
-            gone: vec![false; n],
-            parents: vec![None; n],
-            whys: vec![None; n],
-            edits: Edits::none_of(n),
-            shorts: Shorts::default(),
-            new: Vec::new(),
-            way,
-            starts: FxHashSet::default(),
+            broken_links: breaks,
+            removed: vec![false; n],
+            new_parents: vec![None; n],
+            reasons: vec![None; n],
+            edits: EntryEdits::with_len(n),
+            cuts: CutTable::default(),
+            added: Vec::new(),
+            path: way,
+            path_starts: FxHashSet::default(),
             by_uid,
-            results_behind: Vec::new(),
+            results_to_place: Vec::new(),
             envelopes: FxHashMap::default(),
             call_names: FxHashSet::default(),
             misplaced: false,
@@ -170,7 +171,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The first entry with the uuid of this one.
-    pub(crate) fn first(&self, node: usize) -> usize {
+    pub(crate) fn first_with_uuid(&self, node: usize) -> usize {
         self.by_uid.get(&self.node(node).uid).copied().unwrap_or(node)
     }
 
@@ -183,8 +184,8 @@ impl<'a> Plan<'a> {
     }
 
     /// The entry that an entry hangs on, whatever it is; where its link is broken, the one that stands in.
-    pub(crate) fn above(&self, node: usize) -> Option<usize> {
-        if let Some(link) = self.breaks.get(&node) {
+    pub(crate) fn effective_parent(&self, node: usize) -> Option<usize> {
+        if let Some(link) = self.broken_links.get(&node) {
             return link.parent;
         }
         let from = self.content_node(node);
@@ -200,62 +201,62 @@ impl<'a> Plan<'a> {
             let mut at = Some(node);
             while let Some(node) = at.filter(|&node| !std::mem::replace(&mut seen[node], true)) {
                 order.push(node);
-                at = self.above(node);
+                at = self.effective_parent(node);
             }
             order[begin..].reverse();
         }
         order
     }
 
-    fn edit(&mut self, node: usize, why: Kind) -> &mut Edit {
-        self.whys[node].get_or_insert(why);
-        self.asked(node)
+    fn edit(&mut self, node: usize, why: FindingKind) -> &mut EntryEdit {
+        self.reasons[node].get_or_insert(why);
+        self.requested_edit(node)
     }
 
     /// What becomes of an entry because somebody asked for it.
-    pub(crate) fn asked(&mut self, node: usize) -> &mut Edit {
+    pub(crate) fn requested_edit(&mut self, node: usize) -> &mut EntryEdit {
         self.edits.at(node)
     }
 
-    fn drop_entry(&mut self, node: usize, why: Kind) {
-        self.whys[node].get_or_insert(why);
-        self.drop_asked(node);
+    fn drop_entry(&mut self, node: usize, why: FindingKind) {
+        self.reasons[node].get_or_insert(why);
+        self.drop_requested(node);
     }
 
     /// Drops an entry because somebody asked for it.
-    pub(crate) fn drop_asked(&mut self, node: usize) {
-        self.gone[node] = true;
+    pub(crate) fn drop_requested(&mut self, node: usize) {
+        self.removed[node] = true;
     }
 
     pub(crate) fn is_dropped(&self, node: usize) -> bool {
-        self.gone[node]
+        self.removed[node]
     }
 
-    fn hang(&mut self, node: usize, parent: Option<Item>, why: Kind) {
-        self.whys[node].get_or_insert(why);
-        self.parents[node] = Some(parent);
+    fn reparent(&mut self, node: usize, parent: Option<PathItem>, why: FindingKind) {
+        self.reasons[node].get_or_insert(why);
+        self.new_parents[node] = Some(parent);
     }
 
     /// The parent that an entry gets, if it is another.
-    pub(crate) fn new_parent(&self, node: usize) -> Option<Option<Item>> {
-        self.parents[node]
+    pub(crate) fn new_parent(&self, node: usize) -> Option<Option<PathItem>> {
+        self.new_parents[node]
     }
 
     /// Why an entry goes or changes, the first reason; nothing if that was asked for.
-    pub(crate) fn why(&self, node: usize) -> Option<Kind> {
-        self.whys[node]
+    pub(crate) fn reason(&self, node: usize) -> Option<FindingKind> {
+        self.reasons[node]
     }
 
     /// Tells whether an entry stays as it is, wherever it stands.
-    pub(crate) fn is_same(&self, node: usize) -> bool {
-        let inside = self.edits.get(node).is_some() || !self.shorts.of(node).is_empty();
-        !self.gone[node] && self.parents[node].is_none() && !inside
+    pub(crate) fn is_unchanged(&self, node: usize) -> bool {
+        let inside = self.edits.get(node).is_some() || !self.cuts.of_node(node).is_empty();
+        !self.removed[node] && self.new_parents[node].is_none() && !inside
     }
 
     /// How long a block of an entry will be, if it is shorter.
     pub(crate) fn short_len(&self, node: usize, block: usize) -> Option<usize> {
         let part = u32::try_from(block).ok()?;
-        let of_all = self.shorts.of(node);
+        let of_all = self.cuts.of_node(node);
         let of_block = &of_all[of_all.partition_point(|cut| cut.part < part)..];
         let mut cuts = of_block.iter().take_while(|cut| cut.part == part).map(|cut| &cut.cut).peekable();
         cuts.peek()?;
@@ -265,81 +266,81 @@ impl<'a> Plan<'a> {
     /// Tells whether any block of an entry changes or goes.
     pub(crate) fn changes_blocks(&self, node: usize) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
-        edited || self.shorts.of(node).iter().any(|cut| cut.part != COPY)
+        edited || self.cuts.of_node(node).iter().any(|cut| cut.part != RESULT_COPY)
     }
 
     /// Tells whether the client's copy of a result changes or goes.
     pub(crate) fn changes_copy(&self, node: usize) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| edit.copy.is_some());
-        edited || self.shorts.of(node).iter().any(|cut| cut.part == COPY)
+        edited || self.cuts.of_node(node).iter().any(|cut| cut.part == RESULT_COPY)
     }
 
     /// How much of an entry changes.
-    pub(crate) fn touched(&self, node: usize) -> Touched {
+    pub(crate) fn edit_extent(&self, node: usize) -> EditExtent {
         let edit = self.edits.get(node);
         let n_blocks = edit.map_or(0, |edit| u32::try_from(edit.blocks.len()).unwrap_or(u32::MAX));
-        (self.gone[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
+        (self.removed[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
     }
 
     /// The name that an entry will have.
-    pub(crate) fn name(&self, item: Item, names: &Names<'_>) -> String {
+    pub(crate) fn new_id(&self, item: PathItem, names: &IdMap<'_>) -> String {
         match item {
-            Item::New(new) => names.entry(&self.new[new].uuid).into_owned(),
-            Item::Old(node) => match self.edits.get(node).and_then(|edit| edit.uuid.as_ref()) {
-                Some(uuid) => names.entry(uuid).into_owned(),
-                None => names.name(self.node(node).uid, || self.reader.uuid(node)),
+            PathItem::Added(new) => names.new_entry_id(&self.added[new].uuid).into_owned(),
+            PathItem::Source(node) => match self.edits.get(node).and_then(|edit| edit.uuid.as_ref()) {
+                Some(uuid) => names.new_entry_id(uuid).into_owned(),
+                None => names.new_id_or(self.node(node).uid, || self.reader.uuid(node)),
             },
         }
     }
 
     /// Decides everything but the order.
-    pub(crate) fn mend(&mut self) {
-        self.mend_copies();
-        self.mend_envelopes();
-        self.mend_contents();
-        self.mend_calls();
-        self.drop_hollow();
-        self.mend_beginning();
-        self.mend_links();
+    pub(crate) fn repair(&mut self) {
+        self.repair_duplicates();
+        self.repair_envelopes();
+        self.repair_contents();
+        self.repair_calls();
+        self.drop_empty_entries();
+        self.repair_beginning();
+        self.repair_links();
     }
 
     /// Of entries with one uuid the later one counts, in the place of the first.
-    fn mend_copies(&mut self) {
+    fn repair_duplicates(&mut self) {
         let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
         let n = if self.by_uid.is_empty() { 0 } else { self.facts.nodes.len() };
         for node in 0..n {
-            let first = self.first(node);
+            let first = self.first_with_uuid(node);
             if first != node && in_tree(self.node(node)) {
                 // What could not be sent does not take the place of what can.
                 let fact = self.node(node);
-                if !fact.is_conversation() || !fact.flags.lacks_message() && !self.is_odd(node) {
+                if !fact.is_conversation() || !fact.flags.lacks_message() && !self.has_invalid_content(node) {
                     last_of.insert(first, node);
                 }
-                self.drop_entry(node, Kind::DuplicateUuid);
+                self.drop_entry(node, FindingKind::DuplicateUuid);
             }
         }
         for (first, last) in last_of {
-            if self.reader.entry(self.node(first).entry).trim_ascii()
-                != self.reader.entry(self.node(last).entry).trim_ascii()
+            if self.reader.entry_bytes(self.node(first).entry).trim_ascii()
+                != self.reader.entry_bytes(self.node(last).entry).trim_ascii()
             {
-                self.edit(first, Kind::DuplicateUuid).replaced_by = Some(last);
+                self.edit(first, FindingKind::DuplicateUuid).replaced_by = Some(last);
             }
         }
         if self.by_uid.is_empty() {
             return;
         }
         // On the way stands the later one; it moves to where the first is.
-        for item in &mut self.way {
-            if let Item::Old(node) = item {
+        for item in &mut self.path {
+            if let PathItem::Source(node) = item {
                 *node = self.by_uid.get(&self.facts.nodes[*node].uid).copied().unwrap_or(*node);
             }
         }
     }
 
     /// Entries need an id, a message and a time; answers a message id and a model.
-    fn mend_envelopes(&mut self) {
+    fn repair_envelopes(&mut self) {
         let mut before = self.facts.nodes.iter().map(|fact| fact.time).find(|time| !time.is_none());
-        for (node, on_way) in self.on_way().into_iter().enumerate() {
+        for (node, on_way) in self.on_path().into_iter().enumerate() {
             let fact = self.node(self.content_node(node));
             let flags = fact.flags;
             if !fact.time.is_none() {
@@ -347,19 +348,23 @@ impl<'a> Plan<'a> {
             } else if fact.is_conversation() && !on_way && !self.is_dropped(node) {
                 // Some clients fail on an end without a time, whichever branch it is of.
                 if let Some(iso) = before.and_then(|time| time.to_iso()) {
-                    self.edit(node, Kind::NoTime).time = Some(iso);
+                    self.edit(node, FindingKind::NoTime).time = Some(iso);
                 }
             }
             if self.node(node).is_conversation() && flags.lacks_message() {
-                self.drop_entry(node, Kind::Incomplete);
-            } else if self.node(node).is_conversation() && !flags.is_sidechain() && self.is_odd(node) {
+                self.drop_entry(node, FindingKind::Incomplete);
+            } else if self.node(node).is_conversation()
+                && !flags.is_sidechain()
+                && self.has_invalid_content(node)
+            {
                 // Clients that look for the rows of a message fail on it, wherever it stands.
-                self.drop_entry(node, Kind::OddContent);
+                self.drop_entry(node, FindingKind::InvalidContent);
             } else if flags.lacks_uuid() {
-                self.edit(node, Kind::Incomplete).uuid = Some(made_uuid(&format!("uuid {node}")));
+                self.edit(node, FindingKind::Incomplete).uuid =
+                    Some(deterministic_uuid(&format!("uuid {node}")));
             }
         }
-        let way = self.old_way();
+        let way = self.path_nodes();
         let timed = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
         let mut time = timed.or_else(|| way.first().map(|&first| self.time_of(first)));
         let mut model: Option<&str> = None;
@@ -368,7 +373,7 @@ impl<'a> Plan<'a> {
             let fact = *self.node(self.content_node(node));
             if fact.time.is_none() {
                 if let Some(iso) = time.and_then(|time| time.to_iso()) {
-                    self.edit(node, Kind::NoTime).time = Some(iso);
+                    self.edit(node, FindingKind::NoTime).time = Some(iso);
                 }
             } else {
                 time = Some(fact.time);
@@ -378,7 +383,7 @@ impl<'a> Plan<'a> {
             }
             if fact.role != Role::Assistant {
                 if fact.role == Role::Attachment && fact.flags.is_fatal_attachment() {
-                    self.drop_entry(node, Kind::OddAttachment);
+                    self.drop_entry(node, FindingKind::InvalidAttachment);
                 }
                 continue;
             }
@@ -386,7 +391,7 @@ impl<'a> Plan<'a> {
                 Some(own) => model = Some(own),
                 None if fact.flags.lacks_model() => {
                     let taken = model.or(first_model).unwrap_or("<synthetic>").to_owned();
-                    self.edit(node, Kind::NoModel).model = Some(taken);
+                    self.edit(node, FindingKind::NoModel).model = Some(taken);
                 }
                 None => {}
             }
@@ -394,12 +399,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Tells whether the content of an entry is nothing that the newest client would take.
-    fn is_odd(&self, node: usize) -> bool {
+    fn has_invalid_content(&self, node: usize) -> bool {
         let from = self.content_node(node);
         let blocks = self.facts.blocks_of(from);
-        let odd = |sort: Sort| matches!(sort, Sort::Odd | Sort::Null);
-        self.node(from).flags.has_odd_content()
-            || !blocks.is_empty() && blocks.iter().all(|block| odd(block.sort))
+        let odd = |sort: BlockClass| matches!(sort, BlockClass::Untyped | BlockClass::Null);
+        self.node(from).flags.has_malformed_content()
+            || !blocks.is_empty() && blocks.iter().all(|block| odd(block.class))
     }
 
     fn model_of(&self, node: usize) -> Option<&'a str> {
@@ -407,75 +412,85 @@ impl<'a> Plan<'a> {
     }
 
     /// The entries of the source on the way.
-    pub(crate) fn old_way(&self) -> Vec<usize> {
-        let old = |item: &Item| match item {
-            Item::Old(node) => Some(*node),
-            Item::New(_) => None,
+    pub(crate) fn path_nodes(&self) -> Vec<usize> {
+        let old = |item: &PathItem| match item {
+            PathItem::Source(node) => Some(*node),
+            PathItem::Added(_) => None,
         };
-        self.way.iter().filter_map(old).collect()
+        self.path.iter().filter_map(old).collect()
     }
 
     /// Which entries of the source are on the way, by node.
-    pub(crate) fn on_way(&self) -> Vec<bool> {
+    pub(crate) fn on_path(&self) -> Vec<bool> {
         let mut on_way = vec![false; self.facts.nodes.len()];
-        for node in self.old_way() {
+        for node in self.path_nodes() {
             on_way[node] = true;
         }
         on_way
     }
 
     /// A conversation begins with a user, and it begins at its last compaction.
-    fn mend_beginning(&mut self) {
-        let boundary = |item: &Item| match *item {
-            Item::Old(node) => self.node(node).flags.is_boundary() && !self.is_dropped(node),
-            Item::New(new) => matches!(self.new[new].kind, NewKind::Boundary { .. }),
+    fn repair_beginning(&mut self) {
+        let boundary = |item: &PathItem| match *item {
+            PathItem::Source(node) => self.node(node).flags.is_boundary() && !self.is_dropped(node),
+            PathItem::Added(new) => matches!(self.added[new].kind, AddedKind::Boundary { .. }),
         };
-        let begin = self.way.iter().rposition(boundary).map_or(0, |at| at + 1);
-        let first = self.way[begin..].iter().position(|item| match *item {
-            Item::Old(node) => self.node(node).is_conversation() && !self.is_dropped(node),
-            Item::New(_) => true,
+        let begin = self.path.iter().rposition(boundary).map_or(0, |at| at + 1);
+        let first = self.path[begin..].iter().position(|item| match *item {
+            PathItem::Source(node) => self.node(node).is_conversation() && !self.is_dropped(node),
+            PathItem::Added(_) => true,
         });
         let Some(at) = first.map(|at| begin + at) else {
             // Behind a compaction nothing is left; clients would go on before it, each in its own way.
-            if let Some(&Item::Old(node)) = begin.checked_sub(1).and_then(|boundary| self.way.get(boundary)) {
-                let new = self.add(NewKind::Beginning, Kind::NoConversation, node, 1);
-                self.way.push(Item::New(new));
+            if let Some(&PathItem::Source(node)) =
+                begin.checked_sub(1).and_then(|boundary| self.path.get(boundary))
+            {
+                let new = self.add(AddedKind::Beginning, FindingKind::NoConversation, node, 1);
+                self.path.push(PathItem::Added(new));
             }
             return;
         };
-        if let Item::Old(node) = self.way[at]
+        if let PathItem::Source(node) = self.path[at]
             && self.node(node).role == Role::Assistant
             && !self.node(node).flags.is_failure_report()
         {
-            let new = self.add(NewKind::Beginning, Kind::BeginsWithAnswer, node, -1);
-            self.way.insert(at, Item::New(new));
+            let new = self.add(AddedKind::Beginning, FindingKind::BeginsWithAnswer, node, -1);
+            self.path.insert(at, PathItem::Added(new));
         }
     }
 
-    pub(crate) fn add(&mut self, kind: NewKind, why: Kind, like: usize, millis: i64) -> usize {
+    pub(crate) fn add(&mut self, kind: AddedKind, why: FindingKind, like: usize, millis: i64) -> usize {
         let time = Time::from_millis(self.time_of(like).millis().unwrap_or(0) + millis);
         let (reader, facts) = (self.reader, self.facts);
         let read = || Arc::new(Envelope::new(reader, facts, like));
         let envelope = Arc::clone(self.envelopes.entry(like).or_insert_with(read));
         // A summary may be very long.
         let what = match &kind {
-            NewKind::Summary { text } => {
+            AddedKind::Summary { text } => {
                 format!("Summary {:x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
             }
             kind => format!("{kind:?}"),
         };
-        let seed = format!("{what} {} {}", envelope.uuid, self.new.len());
-        self.new.push(New { kind, why, uuid: made_uuid(&seed), like, envelope, time, parent: None });
-        self.new.len() - 1
+        let seed = format!("{what} {} {}", envelope.uuid, self.added.len());
+        self.added.push(AddedEntry {
+            kind,
+            reason: why,
+            uuid: deterministic_uuid(&seed),
+            template: like,
+            envelope,
+            time,
+            parent: None,
+        });
+        self.added.len() - 1
     }
 
     /// Adds an entry that was asked for.
-    pub(crate) fn add_asked(&mut self, kind: NewKind, like: usize, millis: i64) -> usize {
-        self.add(kind, Kind::Incomplete, like, millis)
+    pub(crate) fn add_requested(&mut self, kind: AddedKind, like: usize, millis: i64) -> usize {
+        self.add(kind, FindingKind::Incomplete, like, millis)
     }
 
     /// The time that an entry has, or gets because it has none.
-    pub(crate) fn settled_time(&self, node: usize) -> Time {
+    pub(crate) fn final_time(&self, node: usize) -> Time {
         match self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             Some(time) => Time::parse(time.as_bytes()),
             None => self.node(node).time,
@@ -499,66 +514,66 @@ impl<'a> Plan<'a> {
 
     /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
     /// on what stands in for it.
-    fn mend_links(&mut self) {
-        let survivors = self.survivors();
-        let stand_ins = self.stand_ins(&survivors);
+    fn repair_links(&mut self) {
+        let survivors = self.nearest_kept();
+        let stand_ins = self.replacements(&survivors);
         let over = |plan: &Self, node: usize| {
-            let mut row = plan.above(node)?;
+            let mut row = plan.effective_parent(node)?;
             // On another call of its message a result would be taken for one of that.
             if plan.calls_answered(node).next().is_some() {
-                return survivors[row].map(Item::Old);
+                return survivors[row].map(PathItem::Source);
             }
             let mut seen = FxHashSet::default();
             // An entry may stand in for rows above it; it hangs on what they hung on.
             while stand_ins[row] == Some(node) {
-                row = plan.above(row).filter(|_| seen.insert(row))?;
+                row = plan.effective_parent(row).filter(|_| seen.insert(row))?;
             }
-            stand_ins[row].map(Item::Old)
+            stand_ins[row].map(PathItem::Source)
         };
-        let mut broken: Vec<(usize, rethread_model::Break)> =
-            self.breaks.iter().map(|(&node, link)| (node, link.why)).collect();
+        let mut broken: Vec<(usize, rethread_model::LinkDefect)> =
+            self.broken_links.iter().map(|(&node, link)| (node, link.defect)).collect();
         broken.sort_unstable_by_key(|&(node, _)| node);
         for (node, why) in broken {
             let why = match why {
-                rethread_model::Break::Dangling => Kind::DanglingParent,
-                rethread_model::Break::NoParent => Kind::NoParent,
-                rethread_model::Break::Cycle => Kind::Cycle,
+                rethread_model::LinkDefect::Dangling => FindingKind::DanglingParent,
+                rethread_model::LinkDefect::NoParent => FindingKind::NoParent,
+                rethread_model::LinkDefect::Cycle => FindingKind::Cycle,
             };
-            self.hang(node, over(self, node), why);
+            self.reparent(node, over(self, node), why);
         }
         for node in 0..self.facts.nodes.len() {
-            if self.breaks.contains_key(&node) || self.is_dropped(node) {
+            if self.broken_links.contains_key(&node) || self.is_dropped(node) {
                 continue;
             }
-            let Some(parent) = self.above(node).filter(|&parent| self.is_dropped(parent)) else {
+            let Some(parent) = self.effective_parent(node).filter(|&parent| self.is_dropped(parent)) else {
                 continue;
             };
-            if self.first(parent) != parent && self.parent_of(node).is_some() {
+            if self.first_with_uuid(parent) != parent && self.parent_of(node).is_some() {
                 continue;
             }
-            self.whys[node] = self.whys[node].or(self.whys[parent]);
-            self.parents[node] = Some(over(self, node));
+            self.reasons[node] = self.reasons[node].or(self.reasons[parent]);
+            self.new_parents[node] = Some(over(self, node));
         }
-        self.link_new();
+        self.link_added();
     }
 
-    fn is_of_one_message(&self, one: usize, other: usize) -> bool {
+    fn is_same_message(&self, one: usize, other: usize) -> bool {
         self.node(one).message().is_some_and(|message| self.node(other).message() == Some(message))
     }
 
     /// What stands in for every entry: itself unless it is dropped, then another part of its message above or
     /// below it, then what stands in for the one above it.
-    pub(crate) fn stand_ins(&self, survivors: &[Option<usize>]) -> Vec<Option<usize>> {
+    pub(crate) fn replacements(&self, survivors: &[Option<usize>]) -> Vec<Option<usize>> {
         let siblings = self.siblings();
         self.nearest(|node| {
-            let near = |&above: &usize| above == node || self.is_of_one_message(above, node);
+            let near = |&above: &usize| above == node || self.is_same_message(above, node);
             let above = survivors[node].filter(near);
             above.or(siblings.get(&node).copied())
         })
     }
 
     /// For every entry the nearest one at or above it that is not dropped.
-    pub(crate) fn survivors(&self) -> Vec<Option<usize>> {
+    pub(crate) fn nearest_kept(&self) -> Vec<Option<usize>> {
         self.nearest(|node| (!self.is_dropped(node)).then_some(node))
     }
 
@@ -566,7 +581,7 @@ impl<'a> Plan<'a> {
     fn nearest(&self, find: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
         let mut nearest: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
         for node in self.top_down() {
-            nearest[node] = find(node).or_else(|| nearest[self.above(node)?]);
+            nearest[node] = find(node).or_else(|| nearest[self.effective_parent(node)?]);
         }
         nearest
     }
@@ -579,10 +594,10 @@ impl<'a> Plan<'a> {
             if fact.role != Role::Assistant || self.is_dropped(kept) {
                 continue;
             }
-            let mut at = self.above(kept);
+            let mut at = self.effective_parent(kept);
             let mut between = 0;
             while let Some(above) = at.filter(|&above| self.is_dropped(above) && between < MAX_BETWEEN) {
-                if self.is_of_one_message(above, kept) {
+                if self.is_same_message(above, kept) {
                     if found.contains_key(&above) {
                         break;
                     }
@@ -592,92 +607,94 @@ impl<'a> Plan<'a> {
                 } else {
                     between += 1;
                 }
-                at = self.above(above);
+                at = self.effective_parent(above);
             }
         }
         found
     }
 
     /// Added entries hang on the one before them on the way, and the next one on them.
-    fn link_new(&mut self) {
-        let way = self.kept_way();
+    fn link_added(&mut self) {
+        let way = self.kept_path();
         for at in 0..way.len() {
             let before = at.checked_sub(1).map(|before| way[before]);
-            let follows_new = at > 0 && matches!(way[at - 1], Item::New(_));
+            let follows_new = at > 0 && matches!(way[at - 1], PathItem::Added(_));
             match way[at] {
-                Item::New(new) => self.new[new].parent = before,
-                Item::Old(node) if follows_new => {
+                PathItem::Added(new) => self.added[new].parent = before,
+                PathItem::Source(node) if follows_new => {
                     let why = match way[at - 1] {
-                        Item::New(new) => self.new[new].why,
-                        Item::Old(_) => continue,
+                        PathItem::Added(new) => self.added[new].reason,
+                        PathItem::Source(_) => continue,
                     };
-                    self.hang(node, before, why);
+                    self.reparent(node, before, why);
                 }
-                Item::Old(_) => {}
+                PathItem::Source(_) => {}
             }
         }
     }
 
-    pub(crate) fn kept_way(&self) -> Vec<Item> {
-        let kept = |item: &Item| match *item {
-            Item::Old(node) => !self.is_dropped(node),
-            Item::New(_) => true,
+    pub(crate) fn kept_path(&self) -> Vec<PathItem> {
+        let kept = |item: &PathItem| match *item {
+            PathItem::Source(node) => !self.is_dropped(node),
+            PathItem::Added(_) => true,
         };
-        self.way.iter().copied().filter(kept).collect()
+        self.path.iter().copied().filter(kept).collect()
     }
 
     /// Lays the way in one line, so that clients without any rule for forks walk it whole.
-    pub(crate) fn lay_in_line(&mut self) {
-        let kept = self.kept_way();
-        let begins = |item: &Item| matches!(item, Item::Old(node) if self.starts.contains(node));
+    pub(crate) fn linearise(&mut self) {
+        let kept = self.kept_path();
+        let begins =
+            |item: &PathItem| matches!(item, PathItem::Source(node) if self.path_starts.contains(node));
         // What a compaction parts is put in order by itself.
-        let mut way: Vec<Item> = Vec::with_capacity(kept.len());
-        let mut so_far = Laid::nothing_of(self);
+        let mut way: Vec<PathItem> = Vec::with_capacity(kept.len());
+        let mut so_far = OrderState::new(self);
         let mut rest = &kept[..];
         while !rest.is_empty() {
             let end = rest[1..].iter().position(begins).map_or(rest.len(), |at| at + 1);
             way.extend(self.ordered(&rest[..end], &mut so_far));
             rest = &rest[end..];
         }
-        self.way = way;
-        let on_way = self.on_way();
-        let mut before: Option<Item> = None;
-        for at in 0..self.way.len() {
-            let item = self.way[at];
+        self.path = way;
+        let on_way = self.on_path();
+        let mut before: Option<PathItem> = None;
+        for at in 0..self.path.len() {
+            let item = self.path[at];
             match item {
-                Item::New(new) => self.new[new].parent = before,
-                Item::Old(node) => {
+                PathItem::Added(new) => self.added[new].parent = before,
+                PathItem::Source(node) => {
                     let from = self.content_node(node);
-                    let now = self.parents[node].unwrap_or_else(|| self.parent_of(from).map(Item::Old));
+                    let now =
+                        self.new_parents[node].unwrap_or_else(|| self.parent_of(from).map(PathItem::Source));
                     let named = !self.node(from).parent.is_none();
-                    let first = at == 0 || self.starts.contains(&node);
+                    let first = at == 0 || self.path_starts.contains(&node);
                     // The first entry keeps what it has, unless that names nothing or what follows it.
-                    let round = matches!(now, Some(Item::Old(parent)) if on_way[parent]);
+                    let round = matches!(now, Some(PathItem::Source(parent)) if on_way[parent]);
                     let wanted = match first {
                         true => now.filter(|_| !(round && at == 0)),
                         false => before,
                     };
                     if wanted != now || first && now.is_none() && named {
-                        self.hang(node, wanted, Kind::ParallelCalls);
+                        self.reparent(node, wanted, FindingKind::ParallelCalls);
                     }
                 }
             }
             before = Some(item);
         }
-        self.settle_compactions();
+        self.reparent_boundaries();
     }
 
     /// What a compaction kept stands behind it now, so it cannot follow that: it follows what stands
     /// before it.
-    fn settle_compactions(&mut self) {
+    fn reparent_boundaries(&mut self) {
         let is_boundary =
-            |item: &Item| matches!(*item, Item::Old(node) if self.node(node).flags.is_boundary());
-        if !self.way.iter().any(is_boundary) {
+            |item: &PathItem| matches!(*item, PathItem::Source(node) if self.node(node).flags.is_boundary());
+        if !self.path.iter().any(is_boundary) {
             return;
         }
         let mut place: FxHashMap<usize, usize> = FxHashMap::default();
-        for (at, item) in self.way.iter().enumerate() {
-            if let Item::Old(node) = item {
+        for (at, item) in self.path.iter().enumerate() {
+            if let PathItem::Source(node) = item {
                 place.insert(*node, at);
             }
         }
@@ -694,10 +711,10 @@ impl<'a> Plan<'a> {
             }
             let mut seen = FxHashSet::default();
             while let Some(node) = follows.filter(|node| behind(node) || self.is_dropped(*node)) {
-                follows = self.above(node).filter(|_| seen.insert(node));
+                follows = self.effective_parent(node).filter(|_| seen.insert(node));
             }
             if follows.is_some() {
-                self.asked(boundary).follows = follows;
+                self.requested_edit(boundary).logical_parent = follows;
             }
         }
     }
@@ -705,46 +722,47 @@ impl<'a> Plan<'a> {
     /// Returns whether the model said the last word, and not as a subagent: behind that no client goes on. A
     /// queued prompt behind it is one without an answer; 2.1.112 does not find it unless something follows.
     pub(crate) fn ends_with_answer(&self) -> bool {
-        let said = |item: &Item| match *item {
-            Item::Old(node) if self.node(node).flags.is_queued_prompt() => Some(false),
-            Item::Old(node) if self.node(node).is_conversation() => {
+        let said = |item: &PathItem| match *item {
+            PathItem::Source(node) if self.node(node).flags.is_queued_prompt() => Some(false),
+            PathItem::Source(node) if self.node(node).is_conversation() => {
                 Some(self.node(node).role == Role::Assistant && !self.node(node).flags.is_sidechain())
             }
-            Item::New(new) => match self.new[new].kind {
-                NewKind::Result { .. } | NewKind::Beginning | NewKind::Summary { .. } => Some(false),
-                NewKind::NoReply => Some(true),
-                NewKind::End | NewKind::Boundary { .. } => None,
+            PathItem::Added(new) => match self.added[new].kind {
+                AddedKind::Result { .. } | AddedKind::Beginning | AddedKind::Summary { .. } => Some(false),
+                AddedKind::NoReply => Some(true),
+                AddedKind::End | AddedKind::Boundary { .. } => None,
             },
-            Item::Old(_) => None,
+            PathItem::Source(_) => None,
         };
-        self.kept_way().iter().rev().find_map(said).unwrap_or(true)
+        self.kept_path().iter().rev().find_map(said).unwrap_or(true)
     }
 
     /// Adds a last entry that is newer than all others, so that every client goes on there.
     pub(crate) fn mark_end(&mut self) {
-        let way = self.kept_way();
+        let way = self.kept_path();
         let Some(&last) = way.last() else { return };
-        let like_of = |item: &Item| match *item {
-            Item::Old(node) => node,
-            Item::New(new) => self.new[new].like,
+        let like_of = |item: &PathItem| match *item {
+            PathItem::Source(node) => node,
+            PathItem::Added(new) => self.added[new].template,
         };
-        let like = like_of(way.iter().rev().find(|item| matches!(item, Item::Old(_))).unwrap_or(&last));
+        let like =
+            like_of(way.iter().rev().find(|item| matches!(item, PathItem::Source(_))).unwrap_or(&last));
         let asks = !self.ends_with_answer();
-        let kind = if asks { NewKind::NoReply } else { NewKind::End };
-        let added = self.new.iter().filter_map(|new| new.time.millis());
+        let kind = if asks { AddedKind::NoReply } else { AddedKind::End };
+        let added = self.added.iter().filter_map(|new| new.time.millis());
         let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).chain(added).max();
         let now = self.time_of(like).millis();
         let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
-        let new = self.add(kind, Kind::OtherBranch, like, millis);
-        self.new[new].parent = Some(last);
-        self.way.push(Item::New(new));
+        let new = self.add(kind, FindingKind::OtherBranch, like, millis);
+        self.added[new].parent = Some(last);
+        self.path.push(PathItem::Added(new));
     }
 
     /// Takes the mark of the end back.
     pub(crate) fn unmark_end(&mut self) {
-        let is_mark = |new: &New| matches!(new.kind, NewKind::End | NewKind::NoReply);
-        if self.new.pop_if(|new| is_mark(new)).is_some() {
-            self.way.pop();
+        let is_mark = |new: &AddedEntry| matches!(new.kind, AddedKind::End | AddedKind::NoReply);
+        if self.added.pop_if(|new| is_mark(new)).is_some() {
+            self.path.pop();
         }
     }
 }
@@ -763,7 +781,7 @@ pub(crate) fn message_id(uuid: &str) -> String {
 }
 
 /// Makes a uuid that is the same in every run.
-pub(crate) fn made_uuid(seed: &str) -> String {
+pub(crate) fn deterministic_uuid(seed: &str) -> String {
     let uuid = uuid_of(xxhash_rust::xxh3::xxh3_128(seed.as_bytes()));
     String::from_utf8_lossy(&uuid).into_owned()
 }

@@ -6,31 +6,31 @@ use std::collections::VecDeque;
 use rethread_model::{Node, Role, Uid};
 use rustc_hash::FxHashMap;
 
-use super::{Item, NewKind, Plan};
+use super::{AddedKind, PathItem, Plan};
 
 /// Some of the entries of a plan.
-struct Items {
-    old: Vec<bool>,
-    new: Vec<bool>,
+struct ItemSet {
+    source: Vec<bool>,
+    added: Vec<bool>,
 }
 
-impl Items {
-    fn none_of(plan: &Plan<'_>) -> Self {
-        Self { old: vec![false; plan.facts.nodes.len()], new: vec![false; plan.new.len()] }
+impl ItemSet {
+    fn empty(plan: &Plan<'_>) -> Self {
+        Self { source: vec![false; plan.facts.nodes.len()], added: vec![false; plan.added.len()] }
     }
 
-    fn contains(&self, item: Item) -> bool {
+    fn contains(&self, item: PathItem) -> bool {
         match item {
-            Item::Old(node) => self.old[node],
-            Item::New(new) => self.new[new],
+            PathItem::Source(node) => self.source[node],
+            PathItem::Added(new) => self.added[new],
         }
     }
 
     /// Adds one; tells whether it was not there.
-    fn insert(&mut self, item: Item) -> bool {
+    fn insert(&mut self, item: PathItem) -> bool {
         let there = match item {
-            Item::Old(node) => &mut self.old[node],
-            Item::New(new) => &mut self.new[new],
+            PathItem::Source(node) => &mut self.source[node],
+            PathItem::Added(new) => &mut self.added[new],
         };
         !std::mem::replace(there, true)
     }
@@ -38,25 +38,25 @@ impl Items {
 
 /// What is known of the stretches of a way that were looked at: a table for all of them, for there may be
 /// many.
-pub(super) struct Laid {
+pub(super) struct OrderState {
     /// Results of calls on the way.
-    owned: Items,
+    owned: ItemSet,
     /// Entries that have their place.
-    placed: Items,
+    placed: ItemSet,
     /// Messages of which a row was seen.
     answered: Vec<bool>,
 }
 
-impl Laid {
-    pub(super) fn nothing_of(plan: &Plan<'_>) -> Self {
+impl OrderState {
+    pub(super) fn new(plan: &Plan<'_>) -> Self {
         let answered = vec![false; plan.facts.messages.len()];
-        Self { owned: Items::none_of(plan), placed: Items::none_of(plan), answered }
+        Self { owned: ItemSet::empty(plan), placed: ItemSet::empty(plan), answered }
     }
 }
 
 impl Plan<'_> {
     /// Puts a stretch of the way in order.
-    pub(super) fn ordered(&self, way: &[Item], so_far: &mut Laid) -> Vec<Item> {
+    pub(super) fn ordered(&self, way: &[PathItem], so_far: &mut OrderState) -> Vec<PathItem> {
         if self.is_in_order(way, &mut so_far.answered) {
             return way.to_vec();
         }
@@ -67,15 +67,15 @@ impl Plan<'_> {
         for &item in made.filter_map(|call| results.get(call)).flatten() {
             so_far.owned.insert(item);
         }
-        let Laid { owned, placed, .. } = so_far;
+        let OrderState { owned, placed, .. } = so_far;
         let mut out = Vec::with_capacity(way.len());
         for &item in way {
             if placed.contains(item) || owned.contains(item) {
                 continue;
             }
             let group = match item {
-                Item::Old(node) => rows.get(&node),
-                Item::New(_) => None,
+                PathItem::Source(node) => rows.get(&node),
+                PathItem::Added(_) => None,
             };
             let Some(group) = group else {
                 placed.insert(item);
@@ -83,8 +83,8 @@ impl Plan<'_> {
                 continue;
             };
             for &node in group {
-                placed.insert(Item::Old(node));
-                out.push(Item::Old(node));
+                placed.insert(PathItem::Source(node));
+                out.push(PathItem::Source(node));
             }
             for call in group.iter().flat_map(|&node| self.calls_made(node)) {
                 for &result in results.get(call).into_iter().flatten() {
@@ -98,14 +98,16 @@ impl Plan<'_> {
     }
 
     /// Tells whether a stretch surely is in order, as most are.
-    fn is_in_order(&self, way: &[Item], answered: &mut [bool]) -> bool {
+    fn is_in_order(&self, way: &[PathItem], answered: &mut [bool]) -> bool {
         let mut row_of = None;
         let mut open: VecDeque<&str> = VecDeque::new();
         for &item in way {
             let node = match item {
-                Item::New(new) if matches!(self.new[new].kind, NewKind::Result { .. }) => return false,
-                Item::New(_) => None,
-                Item::Old(node) => Some(node),
+                PathItem::Added(new) if matches!(self.added[new].kind, AddedKind::Result { .. }) => {
+                    return false;
+                }
+                PathItem::Added(_) => None,
+                PathItem::Source(node) => Some(node),
             };
             let fact = node.map(|node| self.node(self.content_node(node)));
             let message = fact.filter(|fact| fact.role == Role::Assistant).map(Node::message);
@@ -140,11 +142,11 @@ impl Plan<'_> {
 
     /// The rows of each answer, by its first row. Rows of one message id that a prompt parts are two
     /// answers.
-    fn rows_of_answers(&self, way: &[Item]) -> FxHashMap<usize, Vec<usize>> {
+    fn rows_of_answers(&self, way: &[PathItem]) -> FxHashMap<usize, Vec<usize>> {
         let mut groups: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut open: FxHashMap<Uid, usize> = FxHashMap::default();
         for item in way {
-            let Item::Old(node) = *item else { continue };
+            let PathItem::Source(node) = *item else { continue };
             let fact = self.node(self.content_node(node));
             match (fact.role, fact.message()) {
                 (Role::Assistant, Some(message)) => {
@@ -160,16 +162,16 @@ impl Plan<'_> {
         groups
     }
 
-    fn results_of_calls(&self, way: &[Item]) -> FxHashMap<&str, Vec<Item>> {
-        let mut results: FxHashMap<&str, Vec<Item>> = FxHashMap::default();
+    fn results_of_calls(&self, way: &[PathItem]) -> FxHashMap<&str, Vec<PathItem>> {
+        let mut results: FxHashMap<&str, Vec<PathItem>> = FxHashMap::default();
         for &item in way {
             match item {
-                Item::New(new) => {
-                    if let NewKind::Result { call } = &self.new[new].kind {
+                PathItem::Added(new) => {
+                    if let AddedKind::Result { call } = &self.added[new].kind {
                         results.entry(call).or_default().push(item);
                     }
                 }
-                Item::Old(node) => {
+                PathItem::Source(node) => {
                     for call in self.calls_answered(node) {
                         results.entry(call).or_default().push(item);
                     }

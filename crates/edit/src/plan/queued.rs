@@ -2,17 +2,17 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Item, Plan};
+use super::{PathItem, Plan};
 
 impl Plan<'_> {
     /// Puts queued prompts on the path, with the notes above them, that come to follow its last words, or a call
     /// or result of it: the newest client sends what is attached there, and older ones do not find it.
     pub(crate) fn place_queued_prompts(&mut self) {
-        let on_way = self.on_way();
+        let on_way = self.on_path();
         let beside = |node: usize| {
             let fact = self.node(node);
             let note = !fact.is_conversation() && !fact.flags.is_boundary() && !fact.flags.is_sidechain();
-            note && !on_way[node] && !self.is_dropped(node) && self.first(node) == node
+            note && !on_way[node] && !self.is_dropped(node) && self.first_with_uuid(node) == node
         };
         let waits = |node: usize| self.node(node).flags.is_queued_prompt() && beside(node);
         if !(0..self.facts.nodes.len()).any(waits) {
@@ -23,13 +23,13 @@ impl Plan<'_> {
         for &node in order.iter().rev() {
             leads_to_prompt[node] |= waits(node);
             if leads_to_prompt[node]
-                && let Some(above) = self.above(node)
+                && let Some(above) = self.effective_parent(node)
             {
                 leads_to_prompt[above] = true;
             }
         }
-        let follows = self.words_before(&order);
-        let kept: Vec<usize> = self.old_way().into_iter().filter(|&node| !self.is_dropped(node)).collect();
+        let follows = self.preceding_messages(&order);
+        let kept: Vec<usize> = self.path_nodes().into_iter().filter(|&node| !self.is_dropped(node)).collect();
         let last = kept.iter().rfind(|&&node| self.node(node).is_conversation()).copied();
         let message = |node: usize| self.node(self.content_node(node)).message();
         let calling: FxHashSet<usize> = kept
@@ -39,7 +39,7 @@ impl Plan<'_> {
             .collect();
         let mut behind: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for node in order.into_iter().filter(|&node| leads_to_prompt[node] && beside(node)) {
-            let above = follows[node].map(|above| self.first(above)).filter(|&above| on_way[above]);
+            let above = follows[node].map(|above| self.first_with_uuid(above)).filter(|&above| on_way[above]);
             let Some(above) = above else { continue };
             let calls = message(above).is_some_and(|message| calling.contains(&message));
             if Some(above) == last || calls || self.calls_answered(above).next().is_some() {
@@ -47,22 +47,22 @@ impl Plan<'_> {
             }
         }
         let at_the_end = last.and_then(|last| behind.remove(&last)).unwrap_or_default();
-        let way = std::mem::take(&mut self.way);
+        let way = std::mem::take(&mut self.path);
         for item in way {
-            self.way.push(item);
-            if let Item::Old(node) = item {
-                self.way.extend(behind.remove(&node).into_iter().flatten().map(Item::Old));
+            self.path.push(item);
+            if let PathItem::Source(node) = item {
+                self.path.extend(behind.remove(&node).into_iter().flatten().map(PathItem::Source));
             }
         }
-        self.way.extend(at_the_end.into_iter().map(Item::Old));
+        self.path.extend(at_the_end.into_iter().map(PathItem::Source));
     }
 
     /// For every entry the words that it will follow, over notes but not over compactions.
-    fn words_before(&self, top_down: &[usize]) -> Vec<Option<usize>> {
-        let stand_ins = self.stand_ins(&self.survivors());
+    fn preceding_messages(&self, top_down: &[usize]) -> Vec<Option<usize>> {
+        let stand_ins = self.replacements(&self.nearest_kept());
         let mut follows: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
         for &node in top_down {
-            let above = self.above(node).and_then(|above| stand_ins[above]);
+            let above = self.effective_parent(node).and_then(|above| stand_ins[above]);
             let above = above.filter(|&above| !self.node(above).flags.is_boundary());
             let words = above.filter(|&above| self.node(above).is_conversation());
             follows[node] = words.or_else(|| follows[above?]);

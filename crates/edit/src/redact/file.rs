@@ -1,11 +1,11 @@
 //! Files that lie beside a log: texts, JSON, and texts in UTF-16 or UTF-32 as some programs write them.
 
-use super::{Found, Redaction, Redactions};
+use super::{FoundSecret, Redaction, RedactionCounts};
 
 /// A file that cannot be looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is no text")]
-pub struct NoText;
+pub struct NotTextError;
 
 /// How a text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,11 @@ fn encoding(bytes: &[u8]) -> Encoding {
 }
 
 /// Reads a text, however it is written.
-fn read(bytes: &[u8]) -> Result<(String, Encoding), NoText> {
+fn read(bytes: &[u8]) -> Result<(String, Encoding), NotTextError> {
     let encoding = encoding(bytes);
     let unit: fn([u8; 2]) -> u16 = match encoding {
         Encoding::Utf8 => {
-            let text = std::str::from_utf8(bytes).map_err(|_| NoText)?;
+            let text = std::str::from_utf8(bytes).map_err(|_| NotTextError)?;
             return Ok((text.to_owned(), encoding));
         }
         Encoding::Utf16Le => u16::from_le_bytes,
@@ -72,13 +72,13 @@ fn read(bytes: &[u8]) -> Result<(String, Encoding), NoText> {
         Encoding::Utf32Be => return Ok((read_utf32(bytes, u32::from_be_bytes)?, encoding)),
     };
     let units: Vec<u16> = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect();
-    let text = String::from_utf16(&units).map_err(|_| NoText)?;
-    if bytes.len() % 2 == 1 { Err(NoText) } else { Ok((text, encoding)) }
+    let text = String::from_utf16(&units).map_err(|_| NotTextError)?;
+    if bytes.len() % 2 == 1 { Err(NotTextError) } else { Ok((text, encoding)) }
 }
 
-fn read_utf32(bytes: &[u8], read: fn([u8; 4]) -> u32) -> Result<String, NoText> {
+fn read_utf32(bytes: &[u8], read: fn([u8; 4]) -> u32) -> Result<String, NotTextError> {
     let chars = bytes.chunks_exact(4).map(|four| char::from_u32(read([four[0], four[1], four[2], four[3]])));
-    chars.collect::<Option<String>>().ok_or(NoText)
+    chars.collect::<Option<String>>().ok_or(NotTextError)
 }
 
 fn write(text: &str, encoding: Encoding) -> Vec<u8> {
@@ -98,16 +98,16 @@ fn is_json(text: &str) -> bool {
 
 impl Redaction {
     /// Takes note of what is in a file; what is no text is not written either.
-    pub fn note_file(&mut self, bytes: &[u8]) {
+    pub fn scan_file(&mut self, bytes: &[u8]) {
         let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
-        self.note_text(&text);
+        self.scan_text(&text);
         if is_json(&text) {
-            self.note_entry(text.as_bytes());
+            self.scan_entry(text.as_bytes());
         }
     }
 
     /// Finds what is to be replaced in a file, with the lines it stands on.
-    pub fn find_in_file(&self, bytes: &[u8]) -> Vec<(u32, Found)> {
+    pub fn find_in_file(&self, bytes: &[u8]) -> Vec<(u32, FoundSecret)> {
         let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
         let hits = self.find_in_text(&text);
         if hits.is_empty() && is_json(&text) {
@@ -117,7 +117,11 @@ impl Redaction {
     }
 
     /// Rewrites a file, and counts by rule; returns nothing if it stays.
-    pub fn rewrite_file(&self, bytes: &[u8], counts: &mut Redactions) -> Result<Option<Vec<u8>>, NoText> {
+    pub fn rewrite_file(
+        &self,
+        bytes: &[u8],
+        counts: &mut RedactionCounts,
+    ) -> Result<Option<Vec<u8>>, NotTextError> {
         let (text, encoding) = read(bytes)?;
         let json = is_json(&text).then(|| self.rewrite_entry(text.as_bytes(), counts)).flatten();
         let json = json.and_then(|json| String::from_utf8(json).ok());
@@ -145,8 +149,8 @@ mod tests {
             Ok((lines.to_owned(), Encoding::Utf16Le)),
             "two characters are not one"
         );
-        assert_eq!(read(&[0xff, 0xfe, 0x41]), Err(NoText));
-        assert_eq!(read(&[0x80, 0xff, 0x41]), Err(NoText));
+        assert_eq!(read(&[0xff, 0xfe, 0x41]), Err(NotTextError));
+        assert_eq!(read(&[0x80, 0xff, 0x41]), Err(NotTextError));
         assert_eq!(read(b""), Ok((String::new(), Encoding::Utf8)));
     }
 }

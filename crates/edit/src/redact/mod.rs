@@ -5,6 +5,7 @@
 //! log, its subagents, its large results), so that what was recognised in one place is known in all
 //! others; then the texts are rewritten.
 
+mod decode;
 mod file;
 mod named;
 mod people;
@@ -12,7 +13,6 @@ mod rules;
 mod search;
 mod strings;
 mod value;
-mod views;
 mod words;
 
 use std::borrow::Cow;
@@ -25,14 +25,14 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use regex::bytes::Regex;
 use rustc_hash::FxHashSet;
 
-pub use file::NoText;
+pub use file::NotTextError;
 use people::People;
-use search::{FIRST_CAREFUL, named_text, says_something, search, without_ending};
-use strings::{Strings, Texts, each_text, rewrite};
+use search::{FIRST_CAREFUL_RANK, may_name_secret, named_secret, secret_search, without_ending};
+use strings::{StringGroup, TextGroup, each_text, rewrite};
 use value::{is_distinct, without_marks};
 
 /// A pattern of the user's.
-pub type Pattern = Regex;
+pub type RedactPattern = Regex;
 
 /// What stands in for a secret begins so.
 const MARK: &str = "[REDACTED:";
@@ -54,7 +54,7 @@ pub(crate) struct Hit {
 
 /// A hit in an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSecret {
     /// Where the string that holds it begins.
     pub at: usize,
     /// Which rule found it.
@@ -66,9 +66,9 @@ pub struct Found {
 /// How many replacements were made, by rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
-pub struct Redactions(pub BTreeMap<String, u64>);
+pub struct RedactionCounts(pub BTreeMap<String, u64>);
 
-impl Redactions {
+impl RedactionCounts {
     fn count(&mut self, hits: &[Hit]) {
         for hit in hits.iter().filter(|hit| !hit.continued) {
             *self.0.entry(hit.rule.clone().into_owned()).or_default() += 1;
@@ -84,7 +84,7 @@ impl Redactions {
 }
 
 /// Tells whether strings may be lines of one secret: few stand on several lines.
-fn may_span(texts: &Texts<'_>) -> bool {
+fn may_span(texts: &TextGroup<'_>) -> bool {
     static SPANS: OnceLock<AhoCorasick> = OnceLock::new();
     let words = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
     let spans = || AhoCorasick::new(words).expect("few words");
@@ -93,13 +93,13 @@ fn may_span(texts: &Texts<'_>) -> bool {
 
 /// What is looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Redact {
+pub struct RedactOptions {
     /// Credentials.
     pub secrets: bool,
     /// Names of people and machines, and addresses.
     pub people: bool,
     /// More that is secret.
-    pub also: Vec<Regex>,
+    pub extra: Vec<Regex>,
     /// What is no secret, whatever a rule says.
     pub allow: Vec<Regex>,
 }
@@ -107,65 +107,65 @@ pub struct Redact {
 /// A pattern that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`{pattern}` is no pattern: {reason}")]
-pub struct BadPattern {
+pub struct PatternError {
     pattern: String,
     reason: String,
 }
 
-impl Redact {
+impl RedactOptions {
     /// Reads a pattern of the user's.
-    pub fn pattern(text: &str) -> Result<Regex, BadPattern> {
-        let bad = |error: regex::Error| BadPattern { pattern: text.to_owned(), reason: error.to_string() };
+    pub fn pattern(text: &str) -> Result<Regex, PatternError> {
+        let bad = |error: regex::Error| PatternError { pattern: text.to_owned(), reason: error.to_string() };
         let pattern = Regex::new(text).map_err(bad)?;
         if pattern.is_match(b"") {
             let reason = "it fits everything".to_owned();
-            return Err(BadPattern { pattern: text.to_owned(), reason });
+            return Err(PatternError { pattern: text.to_owned(), reason });
         }
         Ok(pattern)
     }
 
     /// Tells whether anything is looked for.
-    pub fn any(&self) -> bool {
-        self.secrets || self.people || !self.also.is_empty()
+    pub fn is_enabled(&self) -> bool {
+        self.secrets || self.people || !self.extra.is_empty()
     }
 }
 
 /// Finds what must not be shared, and remembers it.
 #[derive(Debug, Default)]
 pub struct Redaction {
-    redact: Redact,
+    redact: RedactOptions,
     /// Values that were recognised somewhere, with the rule that did.
     values: BTreeMap<String, (usize, Cow<'static, str>)>,
-    known: Option<Known>,
+    known: Option<KnownSecrets>,
     people: People,
     /// Texts in which there is nothing, by their hash: each is looked at once.
-    empty: FxHashSet<u128>,
+    clean_hashes: FxHashSet<u128>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownSecrets {
     finder: AhoCorasick,
     rules: Vec<(usize, Cow<'static, str>)>,
 }
 
 impl Redaction {
     /// Looks for what is asked for.
-    pub fn new(redact: Redact) -> Self {
+    pub fn new(redact: RedactOptions) -> Self {
         Self { redact, ..Self::default() }
     }
 
     /// Names that are to be replaced wherever they stand: of the user and the machine at hand.
-    pub fn knowing_people(mut self, users: &[String], hosts: &[String]) -> Self {
+    pub fn with_people(mut self, users: &[String], hosts: &[String]) -> Self {
         if self.redact.people {
-            self.people.know(users, hosts);
+            self.people.add_known(users, hosts);
         }
         self
     }
 
     /// Takes note of what is in a text, before any is rewritten; tells whether there may be something.
-    fn note(&mut self, name: &[u8], text: &str) -> bool {
+    fn scan_string(&mut self, name: &[u8], text: &str) -> bool {
         if self.redact.people {
-            self.people.note(text, name == b"cwd");
+            self.people.scan(text, name == b"cwd");
         }
         if is_id(name) {
             return true;
@@ -196,38 +196,38 @@ impl Redaction {
     }
 
     /// Takes note of what is in the strings of an entry.
-    pub fn note_entry(&mut self, raw: &[u8]) {
+    pub fn scan_entry(&mut self, raw: &[u8]) {
         each_text(raw, |strings| {
-            let key = key(strings);
-            if !self.redact.people && key.is_some_and(|key| self.empty.contains(&key)) {
+            let key = cache_key(strings);
+            if !self.redact.people && key.is_some_and(|key| self.clean_hashes.contains(&key)) {
                 return;
             }
             let texts = strings.texts();
             let mut any = false;
             for text in &texts.texts {
-                any |= self.note(texts.name, text);
+                any |= self.scan_string(texts.name, text);
             }
             if may_span(&texts) {
-                any |= self.note(texts.name, &texts.joined());
+                any |= self.scan_string(texts.name, &texts.joined());
             }
-            if let Some(key) = key.filter(|_| !any && self.empty.len() < MOST) {
-                self.empty.insert(key);
+            if let Some(key) = key.filter(|_| !any && self.clean_hashes.len() < MAX_CACHED) {
+                self.clean_hashes.insert(key);
             }
         });
     }
 
     /// Takes note of what is in a text that is no JSON.
-    pub fn note_text(&mut self, text: &str) {
-        self.note(b"", text);
+    pub fn scan_text(&mut self, text: &str) {
+        self.scan_string(b"", text);
     }
 
     /// Finds what is to be replaced in the strings of an entry.
-    pub fn find_in_entry(&self, raw: &[u8]) -> Vec<Found> {
+    pub fn find_in_entry(&self, raw: &[u8]) -> Vec<FoundSecret> {
         let mut found = Vec::new();
         // Results are stored twice.
         let mut empty = FxHashSet::default();
         each_text(raw, |strings| {
-            let key = key(strings);
+            let key = cache_key(strings);
             if key.is_some_and(|key| empty.contains(&key)) {
                 return;
             }
@@ -238,7 +238,7 @@ impl Redaction {
             }
             for (text, hits) in texts.texts.iter().zip(all) {
                 let told = hits.into_iter().filter(|hit| !hit.continued);
-                found.extend(told.map(|hit| Found {
+                found.extend(told.map(|hit| FoundSecret {
                     at: texts.at,
                     masked: masked(&text[hit.range.clone()]),
                     rule: hit.rule,
@@ -249,13 +249,16 @@ impl Redaction {
     }
 
     /// Finds what is to be replaced in a text that is no JSON, with the lines it stands on.
-    pub fn find_in_text(&self, text: &str) -> Vec<(u32, Found)> {
+    pub fn find_in_text(&self, text: &str) -> Vec<(u32, FoundSecret)> {
         let (mut line, mut done) = (1, 0);
         let found = self.find(b"", text).into_iter().map(|hit| {
             line += text.as_bytes()[done..hit.range.start].iter().filter(|b| **b == b'\n').count();
             done = hit.range.start;
             let masked = masked(&text[hit.range.clone()]);
-            (u32::try_from(line).unwrap_or(u32::MAX), Found { at: hit.range.start, masked, rule: hit.rule })
+            (
+                u32::try_from(line).unwrap_or(u32::MAX),
+                FoundSecret { at: hit.range.start, masked, rule: hit.rule },
+            )
         });
         found.collect()
     }
@@ -263,7 +266,8 @@ impl Redaction {
     /// Rewrites the name of a file. What says which kind of file it is stays.
     pub fn rewrite_name(&self, name: &str) -> String {
         let (stem, ending) = name.split_at(without_ending(name.as_bytes()).len());
-        let stem = self.rewrite_text(stem, &mut Redactions::default()).unwrap_or_else(|| stem.to_owned());
+        let stem =
+            self.rewrite_text(stem, &mut RedactionCounts::default()).unwrap_or_else(|| stem.to_owned());
         stem + ending
     }
 
@@ -273,9 +277,10 @@ impl Redaction {
     }
 
     /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
-    pub fn rewrite_entry(&self, raw: &[u8], counts: &mut Redactions) -> Option<Vec<u8>> {
+    pub fn rewrite_entry(&self, raw: &[u8], counts: &mut RedactionCounts) -> Option<Vec<u8>> {
         rewrite(raw, |strings| {
-            let empty = !self.redact.people && key(strings).is_some_and(|key| self.empty.contains(&key));
+            let empty =
+                !self.redact.people && cache_key(strings).is_some_and(|key| self.clean_hashes.contains(&key));
             if empty && self.known.is_none() {
                 return None;
             }
@@ -295,7 +300,7 @@ impl Redaction {
 
     /// Rewrites a line that is no entry. What is hidden in its escapes cannot be taken out, so then all
     /// of it goes.
-    pub fn rewrite_torn(&self, raw: &[u8], counts: &mut Redactions) -> Option<String> {
+    pub fn rewrite_torn(&self, raw: &[u8], counts: &mut RedactionCounts) -> Option<String> {
         let text = String::from_utf8_lossy(raw);
         let safe = self.rewrite_text(&text, counts);
         let plain = rethread_log::unescape(safe.as_deref().unwrap_or(&text).as_bytes()).into_owned();
@@ -308,14 +313,14 @@ impl Redaction {
     }
 
     /// Rewrites a text that is no JSON, and counts by rule; returns nothing if it stays.
-    pub fn rewrite_text(&self, text: &str, counts: &mut Redactions) -> Option<String> {
+    pub fn rewrite_text(&self, text: &str, counts: &mut RedactionCounts) -> Option<String> {
         let hits = self.find(b"", text);
         counts.count(&hits);
         (!hits.is_empty()).then(|| replaced(text, &hits))
     }
 
     /// The hits in each of some strings; one that goes on over several is in each of them.
-    fn hits_in(&self, texts: &Texts<'_>) -> Vec<Vec<Hit>> {
+    fn hits_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
         let mut all: Vec<Vec<Hit>> = texts.texts.iter().map(|text| self.find(texts.name, text)).collect();
         if !may_span(texts) {
             return all;
@@ -333,16 +338,16 @@ impl Redaction {
                 start += text.len() + 1;
             }
         }
-        all.into_iter().map(apart).collect()
+        all.into_iter().map(merge_overlapping).collect()
     }
 
     /// The hits of what is known from elsewhere in each of some strings.
-    fn known_in(&self, texts: &Texts<'_>) -> Vec<Vec<Hit>> {
+    fn known_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
         let hits = texts.texts.iter().map(|text| {
             let mut hits = Vec::new();
             self.find_known(text, &mut hits);
             hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
-            apart(hits)
+            merge_overlapping(hits)
         });
         hits.collect()
     }
@@ -356,15 +361,15 @@ impl Redaction {
     }
 
     /// Makes ready to rewrite what was noted.
-    pub fn settle(&mut self) {
-        self.people.settle();
+    pub fn finish_scan(&mut self) {
+        self.people.build_finder();
         if self.values.is_empty() {
             return;
         }
         let finder =
             AhoCorasickBuilder::new().match_kind(MatchKind::LeftmostLongest).build(self.values.keys());
         self.known =
-            finder.ok().map(|finder| Known { finder, rules: self.values.values().cloned().collect() });
+            finder.ok().map(|finder| KnownSecrets { finder, rules: self.values.values().cloned().collect() });
     }
 
     /// Finds what in a text is to be replaced, in order.
@@ -372,7 +377,7 @@ impl Redaction {
         let mut hits = self.secrets_in(name, text);
         if is_id(name) {
             // An id is changed nowhere or everywhere, and it is no secret.
-            hits.retain(|hit| hit.rank < FIRST_CAREFUL);
+            hits.retain(|hit| hit.rank < FIRST_CAREFUL_RANK);
             return hits;
         }
         self.find_known(text, &mut hits);
@@ -380,7 +385,7 @@ impl Redaction {
         if self.redact.people && !is_structure(name) {
             hits.extend(self.people.find(text));
         }
-        apart(hits)
+        merge_overlapping(hits)
     }
 
     fn is_allowed(&self, value: &str) -> bool {
@@ -390,13 +395,13 @@ impl Redaction {
     fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
         if self.redact.secrets && text.len() >= 6 {
-            search().find(text, &mut hits);
+            secret_search().find(text, &mut hits);
             // In JSON the name stands apart from its value.
             if !name.is_empty() && text.len() <= 1 << 16 {
-                hits.extend(named_text(name, text));
+                hits.extend(named_secret(name, text));
             }
         }
-        for also in &self.redact.also {
+        for also in &self.redact.extra {
             let found = also.captures_iter(text.as_bytes()).filter_map(|c| c.get(1).or_else(|| c.get(0)));
             hits.extend(
                 found.filter(|m| !m.is_empty()).map(|m| hit(snapped(text, m.range()), 0, "also".into())),
@@ -406,22 +411,22 @@ impl Redaction {
             let value = &text[hit.range.clone()];
             !self.is_allowed(value) && !is_marks(value)
         });
-        apart(hits)
+        merge_overlapping(hits)
     }
 }
 
 /// Texts from this length on are looked at once.
 const REMEMBERED: usize = 32;
 /// So many of them are remembered.
-const MOST: usize = 1 << 20;
+const MAX_CACHED: usize = 1 << 20;
 
 /// What strings are remembered by: how they are spelled, and their name if that says something.
-fn key(strings: &Strings<'_, '_>) -> Option<u128> {
+fn cache_key(strings: &StringGroup<'_, '_>) -> Option<u128> {
     let spelled = strings.spelled();
     if spelled.len() < REMEMBERED {
         return None;
     }
-    let seed = if says_something(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
+    let seed = if may_name_secret(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
     Some(xxhash_rust::xxh3::xxh3_128_with_seed(spelled, seed))
 }
 
@@ -482,7 +487,7 @@ fn snapped(text: &str, range: Range<usize>) -> Range<usize> {
 }
 
 /// Joins hits that overlap, under the name of the surest.
-fn apart(mut hits: Vec<Hit>) -> Vec<Hit> {
+fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
     if hits.len() < 2 {
         return hits;
     }

@@ -10,12 +10,12 @@ use std::sync::OnceLock;
 use aho_corasick::AhoCorasick;
 
 use super::MARK;
-use super::search::begins_at;
-use super::value::{Named, is_secret};
+use super::search::is_word_start;
+use super::value::{SecretName, is_secret};
 
 /// What a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SecretKind {
     /// A password: short, of any characters.
     Password,
     /// A secret or token.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Data,
 }
 
-impl Kind {
+impl SecretKind {
     pub(super) fn rule(self) -> &'static str {
         match self {
             Self::Password => "password",
@@ -247,13 +247,13 @@ pub(super) fn name_around(bytes: &[u8], word: Range<usize>) -> Range<usize> {
 }
 
 /// What a name says about its value, if anything.
-pub(super) fn kind_of(name: &str) -> Option<Kind> {
+pub(super) fn kind_of(name: &str) -> Option<SecretKind> {
     let low = name.to_ascii_lowercase();
     let low = low.trim_start_matches(['-', '.']);
     let squeezed: String = low.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let has = |words: &[&str]| words.iter().any(|word| squeezed.contains(word));
     if ["key-data", "certificate-data", "authority-data"].iter().any(|end| low.ends_with(end)) {
-        return Some(Kind::Data);
+        return Some(SecretKind::Data);
     }
     let parts = || low.split(|c: char| !c.is_ascii_alphanumeric());
     if is_harmless(name, low) {
@@ -266,7 +266,7 @@ pub(super) fn kind_of(name: &str) -> Option<Kind> {
         || squeezed.ends_with("pw") && squeezed.len() > 2
         || squeezed.ends_with("pass") && !squeezed.ends_with("bypass") && !squeezed.ends_with("compass")
     {
-        return Some(Kind::Password);
+        return Some(SecretKind::Password);
     }
     const SECRET: [&str; 32] = [
         "hmackey",
@@ -303,20 +303,20 @@ pub(super) fn kind_of(name: &str) -> Option<Kind> {
         "appkey",
     ];
     if has(&SECRET) || low.ends_with("_auth") && low.len() > 5 {
-        return Some(Kind::Secret);
+        return Some(SecretKind::Secret);
     }
-    if is_of_service(low) {
-        return Some(Kind::Service);
+    if is_service_name(low) {
+        return Some(SecretKind::Service);
     }
     let key = parts().next_back().is_some_and(|last| matches!(last, "key" | "salt"))
         || name.ends_with("Key") && name.len() > 3;
     let alone = matches!(low, "salt" | "pepper") || low == "key" && name.starts_with("--");
     let named = key && parts().count() > 1 || name.ends_with("Key") || alone;
-    (named && !TABLES.iter().any(|head| low.contains(head))).then_some(Kind::Key)
+    (named && !NON_SECRET_KEYS.iter().any(|head| low.contains(head))).then_some(SecretKind::Key)
 }
 
 /// What keys are called that are none of locks.
-const TABLES: [&str; 18] = [
+const NON_SECRET_KEYS: [&str; 18] = [
     "public",
     "primary",
     "foreign",
@@ -337,7 +337,7 @@ const TABLES: [&str; 18] = [
     "restore",
 ];
 
-fn is_of_service(low: &str) -> bool {
+fn is_service_name(low: &str) -> bool {
     static FINDER: OnceLock<AhoCorasick> = OnceLock::new();
     let finder = FINDER.get_or_init(|| AhoCorasick::new(SERVICES).expect("few words"));
     let begins = |at: usize| at == 0 || !low.as_bytes()[at - 1].is_ascii_alphanumeric();
@@ -397,7 +397,7 @@ fn is_harmless(name: &str, low: &str) -> bool {
         name.ends_with("Id") || name.ends_with("ID") && name.contains(|c: char| c.is_ascii_lowercase());
     let id = (low.ends_with("_id") || low.ends_with("-id") || camel_id)
         && !low.ends_with("secret_id")
-        && !is_of_service(low);
+        && !is_service_name(low);
     let last = TAILS.iter().any(|tail| low.ends_with(tail));
     let webhook = low.ends_with("webhook_url");
     (last && !webhook) || id || HEADS.iter().any(|head| low.contains(head))
@@ -405,7 +405,7 @@ fn is_harmless(name: &str, low: &str) -> bool {
 
 /// A value and how it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Value {
+pub(super) struct ValueSpan {
     pub(super) range: Range<usize>,
     /// It stands in quotes, or is all there is.
     pub(super) quoted: bool,
@@ -413,32 +413,36 @@ pub(super) struct Value {
 
 /// How far a text was read for names and their values.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct NameProgress {
     /// Where the last name ended.
-    named: usize,
+    last_name_end: usize,
     /// Where the last value ended.
-    read: usize,
+    last_value_end: usize,
     /// How many names stood in what was read already.
-    again: usize,
+    n_nested: usize,
 }
 
-impl Progress {
+impl NameProgress {
     /// How long the value of a name may be. A text in which names stand in the values of others is read a few times,
     /// not once for each of them.
     fn limit(&mut self, name: &Range<usize>) -> usize {
-        self.again = if name.start < self.read { self.again + 1 } else { 0 };
-        if self.again > 8 { 256 } else { usize::MAX }
+        self.n_nested = if name.start < self.last_value_end { self.n_nested + 1 } else { 0 };
+        if self.n_nested > 8 { 256 } else { usize::MAX }
     }
 }
 
 /// Finds the value that a name makes secret: its place and the kind of the name.
-pub(super) fn find(text: &str, word: Range<usize>, progress: &mut Progress) -> Option<(Range<usize>, Kind)> {
+pub(super) fn find(
+    text: &str,
+    word: Range<usize>,
+    progress: &mut NameProgress,
+) -> Option<(Range<usize>, SecretKind)> {
     let bytes = text.as_bytes();
-    if word.start < progress.named || !may_follow(bytes, word.end) {
+    if word.start < progress.last_name_end || !may_follow(bytes, word.end) {
         return None;
     }
     let name = name_around(bytes, word);
-    progress.named = name.end;
+    progress.last_name_end = name.end;
     // What was replaced before has a name too, but only a sign behind it gives that a value.
     let marked = bytes[..name.start].ends_with(MARK.as_bytes()) && bytes.get(name.end) == Some(&b']');
     if marked && !matches!(bytes.get(name.end + 1), Some(b'=' | b':')) {
@@ -451,9 +455,9 @@ pub(super) fn find(text: &str, word: Range<usize>, progress: &mut Progress) -> O
     let kind = kind_of(&text[name.clone()])?;
     let limit = progress.limit(&name);
     let value = value_of(text, &name, kind, limit)?;
-    progress.read = progress.read.max(value.range.end);
+    progress.last_value_end = progress.last_value_end.max(value.range.end);
     let range = text.floor_char_boundary(value.range.start)..text.ceil_char_boundary(value.range.end);
-    let named = Named { kind, name: &text[name], quoted: value.quoted };
+    let named = SecretName { kind, name: &text[name], quoted: value.quoted };
     is_secret(&named, &text[range.clone()]).then_some((range, kind))
 }
 
@@ -465,9 +469,9 @@ fn may_follow(bytes: &[u8], end: usize) -> bool {
 }
 
 /// Where the value of a name stands.
-fn value_of(text: &str, name: &Range<usize>, kind: Kind, limit: usize) -> Option<Value> {
+fn value_of(text: &str, name: &Range<usize>, kind: SecretKind, limit: usize) -> Option<ValueSpan> {
     let bytes = text.as_bytes();
-    let start = behind_sign(bytes, name, kind)?;
+    let start = value_start(bytes, name, kind)?;
     let value = value_at(&bytes[..bytes.len().min(start.saturating_add(limit))], start, name.start)?;
     (!value.range.is_empty()).then_some(value)
 }
@@ -478,7 +482,7 @@ fn skip(bytes: &[u8], at: usize, most: usize, set: &[u8]) -> usize {
 }
 
 /// Where something begins behind the sign that says that the name has a value.
-fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
+fn value_start(bytes: &[u8], name: &Range<usize>, kind: SecretKind) -> Option<usize> {
     let closed = skip(bytes, name.end, 8, b"\"'`\\])*");
     let quoted = closed > name.end && bytes[name.end..closed].iter().any(|b| b"\"'`".contains(b));
     let at = skip(bytes, closed, 8, b" \t");
@@ -510,7 +514,7 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
     if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign)) {
         let behind = at + sign.len();
         // A type may stand before the value.
-        let typed = (*sign == b":").then(|| behind_type(bytes, behind)).flatten();
+        let typed = (*sign == b":").then(|| value_after_type(bytes, behind)).flatten();
         return Some(typed.unwrap_or(behind));
     }
     let tag = name.start > 0 && matches!(bytes[name.start - 1], b'<' | b':');
@@ -522,10 +526,10 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
         let next = skip(bytes, at + 2, 4, b" \t\n");
         return matches!(bytes.get(next), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(next);
     }
-    if let Some(value) = behind_value(bytes, closed) {
+    if let Some(value) = value_in_attribute(bytes, closed) {
         return Some(value);
     }
-    let called = if quoted { behind_call(bytes, name, at) } else { behind_setter(bytes, name) };
+    let called = if quoted { value_in_call(bytes, name, at) } else { value_in_setter(bytes, name) };
     if called.is_some() {
         return called;
     }
@@ -537,14 +541,15 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
         let value = bytes.get(at).is_some_and(|b| !matches!(b, b'-' | b'<' | b'[' | b'|' | b'\n'));
         return value.then_some(at);
     }
-    if at > closed && kind != Kind::Service && (is_line(bytes, name, at) || is_setting(bytes, name, at)) {
+    if at > closed && kind != SecretKind::Service && (is_line(bytes, name, at) || is_setting(bytes, name, at))
+    {
         return Some(at);
     }
-    let dash = at > closed && rest.starts_with(b"- ") && kind == Kind::Secret;
+    let dash = at > closed && rest.starts_with(b"- ") && kind == SecretKind::Secret;
     if dash {
         return Some(at + 2);
     }
-    let said = matches!(kind, Kind::Password | Kind::Secret)
+    let said = matches!(kind, SecretKind::Password | SecretKind::Secret)
         && at > closed
         && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
     said.then_some(at)
@@ -552,7 +557,7 @@ fn behind_sign(bytes: &[u8], name: &Range<usize>, kind: Kind) -> Option<usize> {
 
 /// Where a value begins in a call whose argument before it is the name, or tells where to write it:
 /// `setdefault("PASSWORD", "…")`, `fill('#password', '…')`, `get('#password').type('…')`.
-fn behind_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
+fn value_in_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
     const WRITES: [&[u8]; 5] = [b".type(", b".fill(", b".send_keys(", b".sendKeys(", b".setValue("];
     let rest = &bytes[at..];
     let next = if rest.first() == Some(&b',') {
@@ -567,7 +572,7 @@ fn behind_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
 }
 
 /// Where a value begins that a call sets: `setPassword("…")`, `.password('…')`.
-fn behind_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
+fn value_in_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
     let open = bytes.get(name.end..).filter(|rest| rest.starts_with(b"(")).map(|_| name.end + 1)?;
     let word = &bytes[name.clone()];
     let word = word.rsplit(|b| *b == b'.').next().unwrap_or(word);
@@ -622,7 +627,7 @@ fn is_line(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
 }
 
 /// Where a value begins behind a type and a sign: `: &str = "…"`.
-fn behind_type(bytes: &[u8], at: usize) -> Option<usize> {
+fn value_after_type(bytes: &[u8], at: usize) -> Option<usize> {
     let is_type = |b: &u8| b.is_ascii_alphanumeric() || b"&_<>[], |?.'\t :".contains(b);
     let end = at + bytes[at..].iter().take(40).take_while(|b| is_type(b)).count();
     let sign = bytes.get(end) == Some(&b'=') && bytes[at..end].iter().any(u8::is_ascii_alphabetic);
@@ -631,8 +636,8 @@ fn behind_type(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Where a value begins that has `value` before it: attributes, and fields beside the one with the name.
-fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
-    if let Some(value) = behind_default(bytes, at) {
+fn value_in_attribute(bytes: &[u8], at: usize) -> Option<usize> {
+    if let Some(value) = value_in_default(bytes, at) {
         return Some(value);
     }
     let at = skip(bytes, at, 24, b" \t\r\n+,\"'\\/><|");
@@ -642,7 +647,7 @@ fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Where the default of a variable begins: `variable "db_password" { default = "…" }`.
-fn behind_default(bytes: &[u8], at: usize) -> Option<usize> {
+fn value_in_default(bytes: &[u8], at: usize) -> Option<usize> {
     let open = skip(bytes, at, 4, b" \t");
     let block = bytes.get(open..bytes.len().min(open + 400)).filter(|block| block.starts_with(b"{"))?;
     let block = &block[..memchr::memchr(b'}', block).unwrap_or(block.len())];
@@ -666,7 +671,7 @@ fn on_next_line(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Reads the value of a name that begins at `at`.
-fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<Value> {
+fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan> {
     let mut at = skip(bytes, at, 8, b" \t");
     // What is said of it may end with the sign: `**Password:** …`.
     if bytes[at..].starts_with(b"** ") {
@@ -691,9 +696,9 @@ fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<Value> {
                 return None;
             }
             let start = open + slashes + run;
-            Some(Value { range: start..quoted_end(bytes, start, quote, slashes), quoted: true })
+            Some(ValueSpan { range: start..quoted_end(bytes, start, quote, slashes), quoted: true })
         }
-        _ => Some(Value { range: at..plain_end(bytes, at, name), quoted: false }),
+        _ => Some(ValueSpan { range: at..plain_end(bytes, at, name), quoted: false }),
     }
 }
 
@@ -801,7 +806,7 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     let before = sign.start.checked_sub(1).map(|at| bytes[at]);
     // Without a scheme it stands by itself.
     let bare = sign.len() == 2;
-    let begins = begins_at(bytes, sign.start) && !before.is_some_and(|b| b":/\\.".contains(&b));
+    let begins = is_word_start(bytes, sign.start) && !before.is_some_and(|b| b":/\\.".contains(&b));
     if bare && !begins || !bare && !before.is_some_and(|b| b.is_ascii_alphanumeric()) {
         return None;
     }
@@ -837,12 +842,12 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
 }
 
 /// So far from where it is announced the values of a Kubernetes secret stand.
-pub(super) const FAR: usize = 1 << 14;
+pub(super) const KUBE_REACH: usize = 1 << 14;
 
 /// The values in a Kubernetes secret that is announced at `at`.
 pub(super) fn kube_values(text: &str, at: usize) -> Vec<Range<usize>> {
-    let start = text.floor_char_boundary(at.saturating_sub(FAR));
-    let end = text.ceil_char_boundary((at + FAR).min(text.len()));
+    let start = text.floor_char_boundary(at.saturating_sub(KUBE_REACH));
+    let end = text.ceil_char_boundary((at + KUBE_REACH).min(text.len()));
     let start = text[start..at].rfind("\n---").map_or(start, |mark| start + mark + 1);
     let end = text[at..end].find("\n---").map_or(end, |mark| at + mark);
     let mut values = Vec::new();
@@ -953,11 +958,11 @@ mod tests {
 
     #[test]
     fn names_say_what_their_values_are() {
-        assert_eq!(kind_of("DB_PASSWORD"), Some(Kind::Password));
-        assert_eq!(kind_of("clientSecret"), Some(Kind::Secret));
-        assert_eq!(kind_of("APP_KEY"), Some(Kind::Secret));
-        assert_eq!(kind_of("THING_KEY"), Some(Kind::Key));
-        assert_eq!(kind_of("client-key-data"), Some(Kind::Data));
+        assert_eq!(kind_of("DB_PASSWORD"), Some(SecretKind::Password));
+        assert_eq!(kind_of("clientSecret"), Some(SecretKind::Secret));
+        assert_eq!(kind_of("APP_KEY"), Some(SecretKind::Secret));
+        assert_eq!(kind_of("THING_KEY"), Some(SecretKind::Key));
+        assert_eq!(kind_of("client-key-data"), Some(SecretKind::Data));
         for none in
             ["public_key", "max_tokens", "nextPageToken", "token_count", "tokenAddress", "monkey", "key"]
         {

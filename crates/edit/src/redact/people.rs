@@ -49,26 +49,26 @@ const NOBODY: [&str; 25] = [
     "claude",
 ];
 
-fn pattern(cell: &'static OnceLock<Regex>, text: &str) -> &'static Regex {
+fn cached_regex(cell: &'static OnceLock<Regex>, text: &str) -> &'static Regex {
     cell.get_or_init(|| RegexBuilder::new(text).unicode(false).build().expect("a pattern"))
 }
 
-fn homes() -> &'static Regex {
+fn home_regex() -> &'static Regex {
     static CELL: OnceLock<Regex> = OnceLock::new();
-    pattern(
+    cached_regex(
         &CELL,
         r"(?:^|[^A-Za-z0-9_)\]}.-])(?:/home/|/Users/|[A-Za-z]:\\{1,4}Users\\{1,4}|[A-Za-z]:/Users/)([A-Za-z0-9\x80-\xff][A-Za-z0-9._\x80-\xff-]{1,40})",
     )
 }
 
-fn prompts() -> &'static Regex {
+fn prompt_regex() -> &'static Regex {
     static CELL: OnceLock<Regex> = OnceLock::new();
-    pattern(&CELL, r"\b([a-z_][a-z0-9_.-]{1,31})@([A-Za-z][A-Za-z0-9-]{2,40})(?::|\s+[~/%$])")
+    cached_regex(&CELL, r"\b([a-z_][a-z0-9_.-]{1,31})@([A-Za-z][A-Za-z0-9-]{2,40})(?::|\s+[~/%$])")
 }
 
-fn addresses() -> &'static Regex {
+fn email_regex() -> &'static Regex {
     static CELL: OnceLock<Regex> = OnceLock::new();
-    pattern(&CELL, r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,18}\b")
+    cached_regex(&CELL, r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,18}\b")
 }
 
 /// A name that says nothing, and is the same for the same name.
@@ -83,22 +83,22 @@ fn is_placeholder(name: &str) -> bool {
 }
 
 impl People {
-    pub(super) fn know(&mut self, users: &[String], hosts: &[String]) {
-        let users = users.iter().filter(|name| is_somebody(name));
+    pub(super) fn add_known(&mut self, users: &[String], hosts: &[String]) {
+        let users = users.iter().filter(|name| is_personal_name(name));
         self.users.extend(users.cloned());
         self.hosts.extend(hosts.iter().filter(|name| name.len() >= 3 && *name != "localhost").cloned());
     }
 
     /// Takes note of names; `own` says that the text is where the user works.
-    pub(super) fn note(&mut self, text: &str, own: bool) {
-        for found in homes().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
+    pub(super) fn scan(&mut self, text: &str, own: bool) {
+        for found in home_regex().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
             let name = text[snapped(text, found.range())].trim_end_matches('.');
             let known = if own { &mut self.users } else { &mut self.homes };
-            if is_somebody(name) && !known.contains(name) {
+            if is_personal_name(name) && !known.contains(name) {
                 known.insert(name.to_owned());
             }
         }
-        for found in prompts().captures_iter(text.as_bytes()) {
+        for found in prompt_regex().captures_iter(text.as_bytes()) {
             let (Some(user), Some(host)) = (found.get(1), found.get(2)) else { continue };
             let text = |range| &text[snapped(text, range)];
             let user = text(user.range());
@@ -109,7 +109,7 @@ impl People {
         }
     }
 
-    pub(super) fn settle(&mut self) {
+    pub(super) fn build_finder(&mut self) {
         let homes = self.homes.iter().filter(|name| !self.users.contains(*name));
         let homes = homes.map(|name| (name.clone(), "home"));
         let users = self.users.iter().map(|name| (name.clone(), "user")).chain(homes);
@@ -127,10 +127,10 @@ impl People {
     pub(super) fn find(&self, text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
         if memchr::memchr(b'@', text.as_bytes()).is_some() {
-            for found in addresses().find_iter(text.as_bytes()) {
+            for found in email_regex().find_iter(text.as_bytes()) {
                 let range = snapped(text, found.range());
                 let address = &text[range.clone()];
-                if is_address(address) {
+                if is_personal_email(address) {
                     let with = placeholder("mail", address) + "@example.com";
                     hits.push(Hit {
                         range,
@@ -146,7 +146,7 @@ impl People {
         for found in finder.find_iter(text) {
             let bytes = text.as_bytes();
             let goes_on = bytes.get(found.end()).is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
-            if goes_on || !begins_at(bytes, found.start()) {
+            if goes_on || !is_name_start(bytes, found.start()) {
                 continue;
             }
             let (rule, with) = with[found.pattern().as_usize()].clone();
@@ -173,7 +173,7 @@ fn kind_of(kind: &'static str) -> &'static str {
 }
 
 /// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
-fn begins_at(bytes: &[u8], at: usize) -> bool {
+fn is_name_start(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {
         [] => true,
@@ -184,7 +184,7 @@ fn begins_at(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-fn is_somebody(name: &str) -> bool {
+fn is_personal_name(name: &str) -> bool {
     name.len() >= 3
         && !NOBODY.contains(&&*name.to_ascii_lowercase())
         && !is_placeholder(name)
@@ -192,7 +192,7 @@ fn is_somebody(name: &str) -> bool {
 }
 
 /// Addresses of people; those of programs and examples say nothing.
-fn is_address(address: &str) -> bool {
+fn is_personal_email(address: &str) -> bool {
     let low = address.to_ascii_lowercase();
     let nobody = ["git@", "noreply@", "no-reply@", "npm@", "user@", "you@"];
     let examples = [

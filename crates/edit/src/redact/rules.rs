@@ -7,7 +7,7 @@
 
 /// Characters that tokens are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum CharClass {
     /// Hexadecimal digits.
     Hex,
     /// Letters and digits.
@@ -20,7 +20,7 @@ pub(super) enum Class {
     Base64,
 }
 
-impl Class {
+impl CharClass {
     pub(super) fn has(self, b: u8) -> bool {
         match self {
             Self::Hex => b.is_ascii_hexdigit(),
@@ -35,32 +35,42 @@ impl Class {
 }
 
 /// A credential that is known by how it begins.
-pub(super) struct Token {
+pub(super) struct TokenRule {
     pub(super) name: &'static str,
     /// How it begins, as it is spelled.
     pub(super) heads: &'static [&'static str],
     /// What follows, and how much of it at least.
-    pub(super) class: Class,
-    pub(super) least: usize,
+    pub(super) class: CharClass,
+    pub(super) min_len: usize,
     /// Words may begin so too: what follows must be so mixed as no word is.
     pub(super) weak: bool,
 }
 
-const fn token(name: &'static str, heads: &'static [&'static str], class: Class, least: usize) -> Token {
-    Token { name, heads, class, least, weak: false }
+const fn token(
+    name: &'static str,
+    heads: &'static [&'static str],
+    class: CharClass,
+    least: usize,
+) -> TokenRule {
+    TokenRule { name, heads, class, min_len: least, weak: false }
 }
 
-const fn weak(name: &'static str, heads: &'static [&'static str], class: Class, least: usize) -> Token {
-    Token { name, heads, class, least, weak: true }
+const fn weak(
+    name: &'static str,
+    heads: &'static [&'static str],
+    class: CharClass,
+    least: usize,
+) -> TokenRule {
+    TokenRule { name, heads, class, min_len: least, weak: true }
 }
 
 /// What another kind of credential looks like.
-pub(super) struct Pattern {
+pub(super) struct PatternRule {
     pub(super) name: &'static str,
     /// Words of which the text holds one; case does not matter.
     pub(super) words: &'static [&'static str],
     /// How far before the word it may begin; nothing if it begins with it.
-    pub(super) back: usize,
+    pub(super) lookbehind: usize,
     pub(super) pattern: &'static str,
     /// How much disorder the value has, at least, in bits for each byte.
     pub(super) entropy: f32,
@@ -68,8 +78,8 @@ pub(super) struct Pattern {
     pub(super) careful: bool,
 }
 
-const fn plain(name: &'static str, words: &'static [&'static str], pattern: &'static str) -> Pattern {
-    Pattern { name, words, back: 0, pattern, entropy: 0.0, careful: false }
+const fn plain(name: &'static str, words: &'static [&'static str], pattern: &'static str) -> PatternRule {
+    PatternRule { name, words, lookbehind: 0, pattern, entropy: 0.0, careful: false }
 }
 
 /// One that may begin before its word.
@@ -79,8 +89,8 @@ const fn around(
     back: usize,
     pattern: &'static str,
     entropy: f32,
-) -> Pattern {
-    Pattern { name, words, back, pattern, entropy, careful: false }
+) -> PatternRule {
+    PatternRule { name, words, lookbehind: back, pattern, entropy, careful: false }
 }
 
 const fn careful(
@@ -89,13 +99,13 @@ const fn careful(
     back: usize,
     pattern: &'static str,
     entropy: f32,
-) -> Pattern {
-    Pattern { name, words, back, pattern, entropy, careful: true }
+) -> PatternRule {
+    PatternRule { name, words, lookbehind: back, pattern, entropy, careful: true }
 }
 
-use Class::{Alnum, Base64, Dotted, Hex, Word};
+use CharClass::{Alnum, Base64, Dotted, Hex, Word};
 
-pub(super) const TOKENS: &[Token] = &[
+pub(super) const TOKENS: &[TokenRule] = &[
     token("age-key", &["AGE-SECRET-KEY-1"], Alnum, 40),
     // Models and what is built on them.
     token("anthropic-key", &["sk-ant-"], Word, 20),
@@ -356,7 +366,7 @@ pub(super) const TOKENS: &[Token] = &[
     token("thirdweb-secret", &["tw_sk_"], Word, 40),
 ];
 
-pub(super) const PATTERNS: &[Pattern] = &[
+pub(super) const PATTERNS: &[PatternRule] = &[
     // Keys that stand on several lines.
     plain(
         "private-key",

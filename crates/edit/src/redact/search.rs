@@ -10,15 +10,15 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::named::{self, Kind, SERVICES, WORDS};
-use super::rules::{Class, PATTERNS, Pattern, TOKENS, Token};
-use super::value::{Named, entropy, fits, is_data, is_scrambled, is_secret, without_marks};
-use super::views;
-use super::words::Words;
+use super::decode;
+use super::named::{self, SERVICES, SecretKind, WORDS};
+use super::rules::{CharClass, PATTERNS, PatternRule, TOKENS, TokenRule};
+use super::value::{SecretName, entropy, is_data, is_rule_value, is_scrambled, is_secret, without_marks};
+use super::words::WordFinder;
 use super::{Hit, hit, is_id, snapped};
 
 /// Rules before this one know what they find by itself.
-pub(super) const FIRST_CAREFUL: usize = 10_000;
+pub(super) const FIRST_CAREFUL_RANK: usize = 10_000;
 
 /// Views are made of views, so deep.
 const DEPTH: usize = 3;
@@ -41,7 +41,7 @@ const OTHERS: [&str; 10] = [
 
 /// What is tried where a word stands.
 #[derive(Debug, Clone, Copy)]
-enum Try {
+enum Matcher {
     Token(u16),
     Pattern(u16),
     Name,
@@ -50,18 +50,18 @@ enum Try {
 }
 
 /// All rules, made ready once.
-pub(super) struct Search {
+pub(super) struct SecretSearch {
     patterns: Vec<OnceLock<Regex>>,
     /// What is tried at each word.
-    words: Words<Try>,
+    words: WordFinder<Matcher>,
     /// Words of names that say something.
     names: AhoCorasick,
 }
 
 /// All rules.
-pub(super) fn search() -> &'static Search {
-    static READY: OnceLock<Search> = OnceLock::new();
-    READY.get_or_init(Search::new)
+pub(super) fn secret_search() -> &'static SecretSearch {
+    static READY: OnceLock<SecretSearch> = OnceLock::new();
+    READY.get_or_init(SecretSearch::new)
 }
 
 /// Tells whether a rule has this name.
@@ -75,14 +75,14 @@ pub(super) fn is_rule(name: &str) -> bool {
 }
 
 /// Makes a pattern ready: few are ever asked.
-fn ready(rule: &Pattern) -> Regex {
+fn compile_pattern(rule: &PatternRule) -> Regex {
     let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
         Some(rest) => ("(?i)", rest),
         None => ("", rule.pattern),
     };
     let begins = rest.strip_prefix(r"\b");
     let pattern = match begins {
-        _ if rule.back == 0 => format!(r"{flags}\A(?:{})", begins.unwrap_or(rest)),
+        _ if rule.lookbehind == 0 => format!(r"{flags}\A(?:{})", begins.unwrap_or(rest)),
         // What stands before it may be the colour of a terminal.
         Some(rest) => format!(r"{flags}(?:\b|\[[0-9;]{{0,8}}m)({rest})"),
         None => rule.pattern.to_owned(),
@@ -91,7 +91,7 @@ fn ready(rule: &Pattern) -> Regex {
 }
 
 /// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
-pub(super) fn begins_at(bytes: &[u8], at: usize) -> bool {
+pub(super) fn is_word_start(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => true,
@@ -105,35 +105,35 @@ pub(super) fn begins_at(bytes: &[u8], at: usize) -> bool {
     }
 }
 
-impl Search {
+impl SecretSearch {
     fn new() -> Self {
         let mut words = Vec::new();
         for (n, token) in (0..).zip(TOKENS) {
             for head in token.heads {
-                words.push((*head, true, Try::Token(n)));
+                words.push((*head, true, Matcher::Token(n)));
             }
         }
         for (n, pattern) in (0..).zip(PATTERNS) {
             let exact = !pattern.pattern.starts_with("(?i");
             for word in pattern.words {
-                words.push((*word, exact, Try::Pattern(n)));
+                words.push((*word, exact, Matcher::Pattern(n)));
             }
         }
         // Of two that begin at one place the longer is tried first: `secret key` before `secret`.
         let mut names: Vec<&str> = WORDS.iter().chain(SERVICES).copied().collect();
         names.sort_by_key(|word| std::cmp::Reverse(word.len()));
         for word in names {
-            words.push((word, false, Try::Name));
+            words.push((word, false, Matcher::Name));
         }
         for word in ["://", r":\/\/", r":\\/\\/", "//"] {
-            words.push((word, true, Try::Address));
+            words.push((word, true, Matcher::Address));
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
-            words.push((word, false, Try::Kubernetes));
+            words.push((word, false, Matcher::Kubernetes));
         }
         Self {
             patterns: PATTERNS.iter().map(|_| OnceLock::new()).collect(),
-            words: Words::new(words),
+            words: WordFinder::new(words),
             names: AhoCorasickBuilder::new()
                 .ascii_case_insensitive(true)
                 .build(WORDS.iter().chain(SERVICES))
@@ -144,49 +144,49 @@ impl Search {
     /// Finds secrets in a text, however it is spelled; hits may overlap.
     pub(super) fn find(&self, text: &str, hits: &mut Vec<Hit>) {
         if !is_data(text) {
-            self.find_views(text, DEPTH, hits);
+            self.find_decoded(text, DEPTH, hits);
         }
         self.find_base64(text, hits);
     }
 
     /// Finds secrets in a text and in what it reads as.
-    fn find_views(&self, text: &str, depth: usize, hits: &mut Vec<Hit>) {
+    fn find_decoded(&self, text: &str, depth: usize, hits: &mut Vec<Hit>) {
         self.find_plain(text, hits);
         key_arrays(text, hits);
         let mut inner = Vec::new();
-        views::each_percent(text, |place, view| {
+        decode::each_percent(text, |place, view| {
             self.find_plain(&view.text, &mut inner);
             key_arrays(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
         });
-        for place in views::pieces(text) {
-            let Some(view) = views::unnumbered(&text[place.clone()]) else { continue };
+        for place in decode::pieces(text) {
+            let Some(view) = decode::unnumbered(&text[place.clone()]) else { continue };
             self.find_plain(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
         }
-        if !views::may_resolve(text) {
+        if !decode::may_resolve(text) {
             return;
         }
-        for place in views::pieces(text) {
-            let Some(view) = views::uncoloured(&text[place.clone()]) else { continue };
+        for place in decode::pieces(text) {
+            let Some(view) = decode::uncoloured(&text[place.clone()]) else { continue };
             self.find_plain(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.kept(range), place.start)));
+            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.kept(range), place.start)));
         }
         if depth == 0 {
             return;
         }
-        for place in views::pieces(text) {
-            let Some(view) = views::unescaped(&text[place.clone()]) else { continue };
-            self.find_views(&view.text, depth - 1, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| moved(hit, |range| view.source(range), place.start)));
+        for place in decode::pieces(text) {
+            let Some(view) = decode::unescaped(&text[place.clone()]) else { continue };
+            self.find_decoded(&view.text, depth - 1, &mut inner);
+            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
         }
     }
 
     /// Finds secrets in base64; all of it goes then.
     fn find_base64(&self, text: &str, hits: &mut Vec<Hit>) {
         let mut inner = Vec::new();
-        views::each_base64(text, |place, decoded| {
-            self.find_views(decoded, 1, &mut inner);
+        decode::each_base64(text, |place, decoded| {
+            self.find_decoded(decoded, 1, &mut inner);
             if let Some(best) = inner.drain(..).min_by_key(|hit| hit.rank) {
                 hits.push(Hit { range: place, ..best });
             }
@@ -196,20 +196,20 @@ impl Search {
     /// Finds secrets in a text as it is spelled.
     fn find_plain(&self, text: &str, hits: &mut Vec<Hit>) {
         let bytes = text.as_bytes();
-        let mut named = named::Progress::default();
-        let mut runs = Runs::default();
+        let mut named = named::NameProgress::default();
+        let mut runs = ClassRuns::default();
         let mut kubernetes = 0;
-        let mut done: Vec<Done> = Vec::new();
+        let mut done: Vec<PatternAttempts> = Vec::new();
         self.words.each(bytes, |word, what| match what {
-            Try::Token(n) => {
+            Matcher::Token(n) => {
                 let token = &TOKENS[usize::from(n)];
                 if let Some(range) = token_at(token, bytes, &word, &mut runs) {
                     hits.push(hit(range, usize::from(n) + 1, token.name.into()));
                 }
             }
-            Try::Pattern(n) => {
+            Matcher::Pattern(n) => {
                 let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
-                    done.push(Done { rule: n, end: 0, failed: 0 });
+                    done.push(PatternAttempts { rule: n, end: 0, failed: 0 });
                     done.len() - 1
                 });
                 if done[at].end <= word.start {
@@ -219,28 +219,26 @@ impl Search {
                     }
                 }
             }
-            Try::Name => {
+            Matcher::Name => {
                 if let Some((range, kind)) = named::find(text, word, &mut named) {
                     hits.push(careful_hit(snapped(text, range), kind));
                 }
             }
-            Try::Address => {
+            Matcher::Address => {
                 if let Some(range) = named::url_password(text, word)
                     && is_url_password(&without_marks(&text[range.clone()]))
                 {
-                    hits.push(hit(snapped(text, range), FIRST_CAREFUL, "url-password".into()));
+                    hits.push(hit(snapped(text, range), FIRST_CAREFUL_RANK, "url-password".into()));
                 }
             }
-            Try::Kubernetes if word.start < kubernetes => {}
-            Try::Kubernetes => {
-                kubernetes = word.start + named::FAR / 4;
+            Matcher::Kubernetes if word.start < kubernetes => {}
+            Matcher::Kubernetes => {
+                kubernetes = word.start + named::KUBE_REACH / 4;
                 let values = named::kube_values(text, word.start).into_iter();
                 let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
-                hits.extend(
-                    values.map(|range| {
-                        hit(snapped(text, range), FIRST_CAREFUL + 1, "kubernetes-secret".into())
-                    }),
-                );
+                hits.extend(values.map(|range| {
+                    hit(snapped(text, range), FIRST_CAREFUL_RANK + 1, "kubernetes-secret".into())
+                }));
             }
         });
     }
@@ -257,14 +255,14 @@ impl Search {
         let n = usize::from(n);
         let rule = &PATTERNS[n];
         let bytes = text.as_bytes();
-        let anchored = rule.back == 0;
+        let anchored = rule.lookbehind == 0;
         if anchored
             && rule.pattern.trim_start_matches("(?i)").starts_with(r"\b")
-            && !begins_at(bytes, word.start)
+            && !is_word_start(bytes, word.start)
         {
             return None;
         }
-        let start = word.start.saturating_sub(rule.back);
+        let start = word.start.saturating_sub(rule.lookbehind);
         // What stands right before the word is part of it.
         let part = |b: &u8| b.is_ascii_alphanumeric() || b"_~.+/-".contains(b);
         if !anchored
@@ -273,7 +271,7 @@ impl Search {
         {
             return None;
         }
-        let regex = self.patterns[n].get_or_init(|| ready(rule));
+        let regex = self.patterns[n].get_or_init(|| compile_pattern(rule));
         let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { AHEAD }));
         let mut found = regex.captures(&bytes[start..end])?;
         // A window may end within a match.
@@ -285,14 +283,15 @@ impl Search {
         let value = found.get(1).unwrap_or(all);
         let mut range = start + value.start()..start + value.end();
         // A window may end within a value.
-        while !anchored && range.end == end && bytes.get(range.end).is_some_and(|b| Class::Base64.has(*b)) {
+        while !anchored && range.end == end && bytes.get(range.end).is_some_and(|b| CharClass::Base64.has(*b))
+        {
             range.end += 1;
         }
         let range = snapped(text, range);
         let before = &text[text.floor_char_boundary(start + all.start())..range.start];
         let value = &text[range.clone()];
-        if fits(rule, value, before) {
-            let rank = if rule.careful { FIRST_CAREFUL + 2 + n } else { TOKENS.len() + n + 1 };
+        if is_rule_value(rule, value, before) {
+            let rank = if rule.careful { FIRST_CAREFUL_RANK + 2 + n } else { TOKENS.len() + n + 1 };
             hits.push(hit(range, rank, rule.name.into()));
         }
         Some(start + all.end())
@@ -300,14 +299,14 @@ impl Search {
 }
 
 /// How often a pattern was tried in a text.
-struct Done {
+struct PatternAttempts {
     rule: u16,
     /// Where it matched last.
     end: usize,
     failed: usize,
 }
 
-impl Done {
+impl PatternAttempts {
     /// How far it looks. A text in which it fails again and again is not read to its end each time.
     fn window(&self) -> usize {
         match self.failed {
@@ -320,11 +319,11 @@ impl Done {
 
 /// Where characters of the classes end, so that a text of nothing but beginnings is read once.
 #[derive(Default)]
-struct Runs([Range<usize>; 5]);
+struct ClassRuns([Range<usize>; 5]);
 
-impl Runs {
+impl ClassRuns {
     /// Where the characters of a class that begin at `at` end.
-    fn end(&mut self, class: Class, bytes: &[u8], at: usize) -> usize {
+    fn end(&mut self, class: CharClass, bytes: &[u8], at: usize) -> usize {
         let last = &mut self.0[class as usize];
         if !last.contains(&at) {
             *last = at..at + bytes[at..].iter().take_while(|b| class.has(**b)).count();
@@ -334,18 +333,18 @@ impl Runs {
 }
 
 /// Puts a hit in a view where it comes from.
-fn moved(hit: Hit, source: impl Fn(Range<usize>) -> Range<usize>, by: usize) -> Hit {
+fn map_hit(hit: Hit, source: impl Fn(Range<usize>) -> Range<usize>, by: usize) -> Hit {
     let range = source(hit.range.clone());
     Hit { range: by + range.start..by + range.end, ..hit }
 }
 
-fn careful_hit(range: Range<usize>, kind: Kind) -> Hit {
-    hit(range, FIRST_CAREFUL + 1000 + kind as usize, kind.rule().into())
+fn careful_hit(range: Range<usize>, kind: SecretKind) -> Hit {
+    hit(range, FIRST_CAREFUL_RANK + 1000 + kind as usize, kind.rule().into())
 }
 
 /// Tells whether a name may make its value a secret.
-pub(super) fn says_something(name: &[u8]) -> bool {
-    !is_common(name) && search().names.is_match(name)
+pub(super) fn may_name_secret(name: &[u8]) -> bool {
+    !is_common(name) && secret_search().names.is_match(name)
 }
 
 /// Tells whether a name is one of the few that most strings stand under, none of which says anything.
@@ -397,21 +396,26 @@ fn is_common(name: &[u8]) -> bool {
 }
 
 /// The secret in a text that stands under a name of its own, if all of it is one.
-pub(super) fn named_text(name: &[u8], text: &str) -> Option<Hit> {
-    if !says_something(name) {
+pub(super) fn named_secret(name: &[u8], text: &str) -> Option<Hit> {
+    if !may_name_secret(name) {
         return None;
     }
     let name = &*String::from_utf8_lossy(name);
     let kind = named::kind_of(name)?;
     let trimmed = text.trim();
     let start = text.len() - text.trim_start().len();
-    let named = Named { kind, name, quoted: true };
+    let named = SecretName { kind, name, quoted: true };
     is_secret(&named, trimmed).then(|| careful_hit(start..start + trimmed.len(), kind))
 }
 
 /// The token whose head stands at a place, to where it ends.
-fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -> Option<Range<usize>> {
-    if !begins_at(bytes, head.start) {
+fn token_at(
+    token: &TokenRule,
+    bytes: &[u8],
+    head: &Range<usize>,
+    runs: &mut ClassRuns,
+) -> Option<Range<usize>> {
+    if !is_word_start(bytes, head.start) {
         return None;
     }
     let end = runs.end(token.class, bytes, head.end);
@@ -419,15 +423,15 @@ fn token_at(token: &Token, bytes: &[u8], head: &Range<usize>, runs: &mut Runs) -
     let end = head.end + without_ending(&bytes[head.end..end]).len();
     let run = end - head.end;
     // A number with letters behind it is no number.
-    let cut = token.class == Class::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
-    if run < token.least || cut {
+    let cut = token.class == CharClass::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
+    if run < token.min_len || cut {
         return None;
     }
     let value = &bytes[head.end..end.min(head.end + 400)];
     let least = if token.weak { 3.0_f32.min(0.8 * (value.len() as f32).log2()) } else { 1.5 };
     let mixed = match token.class {
-        Class::Hex | Class::Alnum if !token.weak => true,
-        Class::Hex => value.iter().any(u8::is_ascii_digit),
+        CharClass::Hex | CharClass::Alnum if !token.weak => true,
+        CharClass::Hex => value.iter().any(u8::is_ascii_digit),
         _ => is_mixed(value),
     };
     (mixed && entropy(value) >= least).then_some(head.start..end)
@@ -478,7 +482,7 @@ fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
         let range = at - before..at + behind;
         let closed = range.start > 0 && bytes[range.start - 1] == b'[' && bytes.get(range.end) == Some(&b']');
         if closed && is_key_array(&text[range.clone()]) {
-            hits.push(hit(range.start - 1..range.end + 1, FIRST_CAREFUL - 1, "key-array".into()));
+            hits.push(hit(range.start - 1..range.end + 1, FIRST_CAREFUL_RANK - 1, "key-array".into()));
         }
         at += behind.max(STEP);
     }
@@ -496,13 +500,15 @@ mod tests {
     #[test]
     fn all_rules_can_be_used() {
         for rule in PATTERNS {
-            assert!(!ready(rule).is_match(b""), "{} fits everything", rule.name);
+            assert!(!compile_pattern(rule).is_match(b""), "{} fits everything", rule.name);
             assert!(!rule.words.is_empty(), "{} is never asked", rule.name);
         }
         for token in TOKENS {
-            assert!(token.least >= 10 && !token.heads.is_empty(), "{}", token.name);
+            assert!(token.min_len >= 10 && !token.heads.is_empty(), "{}", token.name);
         }
-        for kind in [Kind::Password, Kind::Secret, Kind::Key, Kind::Service, Kind::Data] {
+        for kind in
+            [SecretKind::Password, SecretKind::Secret, SecretKind::Key, SecretKind::Service, SecretKind::Data]
+        {
             assert!(is_rule(kind.rule()));
         }
     }
@@ -510,17 +516,17 @@ mod tests {
     #[test]
     fn common_names_say_nothing() {
         for name in ["", "content", "sessionId", "tool_use_id", "backupFileName"] {
-            assert!(is_common(name.as_bytes()) && !search().names.is_match(name), "{name}");
+            assert!(is_common(name.as_bytes()) && !secret_search().names.is_match(name), "{name}");
         }
         for name in ["password", "apiKey", "auth_token"] {
-            assert!(says_something(name.as_bytes()), "{name}");
+            assert!(may_name_secret(name.as_bytes()), "{name}");
         }
     }
 
     fn found(text: &str) -> Vec<&str> {
         let mut hits = Vec::new();
-        search().find(text, &mut hits);
-        super::super::apart(hits).into_iter().map(|hit| &text[hit.range]).collect()
+        secret_search().find(text, &mut hits);
+        super::super::merge_overlapping(hits).into_iter().map(|hit| &text[hit.range]).collect()
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use rethread_log::unescape;
 
 use crate::shorten::{is_strict_base64, strings};
-use crate::splice::string;
+use crate::splice::json_string;
 
 /// Strings that follow each other in a list, or a single one.
-pub(crate) struct Texts<'a> {
+pub(crate) struct TextGroup<'a> {
     /// The name that they stand under; nothing if they are names themselves.
     pub(crate) name: &'a [u8],
     /// Where the first begins.
@@ -19,7 +19,7 @@ pub(crate) struct Texts<'a> {
     pub(crate) texts: Vec<Cow<'a, str>>,
 }
 
-impl Texts<'_> {
+impl TextGroup<'_> {
     /// All of them, each on a line.
     pub(crate) fn joined(&self) -> String {
         self.texts.join("\n")
@@ -27,28 +27,28 @@ impl Texts<'_> {
 }
 
 /// Strings as they are spelled.
-pub(crate) struct Strings<'t, 'a> {
+pub(crate) struct StringGroup<'t, 'a> {
     /// The name that they stand under; nothing if they are names themselves.
     pub(crate) name: &'a [u8],
-    tokens: &'t [Token<'a>],
+    tokens: &'t [StringToken<'a>],
     raw: &'a [u8],
 }
 
-impl<'a> Strings<'_, 'a> {
+impl<'a> StringGroup<'_, 'a> {
     /// All of them, with what is between them.
     pub(crate) fn spelled(&self) -> &'a [u8] {
         &self.raw[self.tokens[0].start..self.tokens[self.tokens.len() - 1].end]
     }
 
     /// What they say.
-    pub(crate) fn texts(&self) -> Texts<'a> {
+    pub(crate) fn texts(&self) -> TextGroup<'a> {
         let texts = self.tokens.iter().map(|token| unescape(token.inner)).collect();
-        Texts { name: self.name, at: self.tokens[0].start, texts }
+        TextGroup { name: self.name, at: self.tokens[0].start, texts }
     }
 }
 
 /// A string and where it stands, with its quotes.
-struct Token<'a> {
+struct StringToken<'a> {
     start: usize,
     end: usize,
     inner: &'a [u8],
@@ -60,23 +60,23 @@ fn is_sealed(name: &[u8]) -> bool {
 }
 
 /// Visits the strings of a text. What is no JSON is one text.
-pub(crate) fn each_text<'a>(raw: &'a [u8], mut visit: impl FnMut(&Strings<'_, 'a>)) {
-    walk(raw, &mut |tokens, name| visit(&Strings { name, tokens, raw }));
+pub(crate) fn each_text<'a>(raw: &'a [u8], mut visit: impl FnMut(&StringGroup<'_, 'a>)) {
+    walk(raw, &mut |tokens, name| visit(&StringGroup { name, tokens, raw }));
 }
 
 /// Rewrites the strings of a text; returns nothing if none changes.
 pub(crate) fn rewrite(
     raw: &[u8],
-    mut change: impl FnMut(&Strings<'_, '_>) -> Option<Vec<Option<String>>>,
+    mut change: impl FnMut(&StringGroup<'_, '_>) -> Option<Vec<Option<String>>>,
 ) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut done = 0;
     walk(raw, &mut |tokens, name| {
-        let Some(changed) = change(&Strings { name, tokens, raw }) else { return };
+        let Some(changed) = change(&StringGroup { name, tokens, raw }) else { return };
         for (token, text) in tokens.iter().zip(changed) {
             if let Some(text) = text {
                 out.extend_from_slice(&raw[done..token.start]);
-                out.extend(string(&text));
+                out.extend(json_string(&text));
                 done = token.end;
             }
         }
@@ -88,11 +88,11 @@ pub(crate) fn rewrite(
     Some(out)
 }
 
-fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
+fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) {
     let mut name: &[u8] = b"";
     // What a `name` or `key` says before a `value`: settings are often written so.
     let mut label: &[u8] = b"";
-    let mut list: Vec<Token<'a>> = Vec::new();
+    let mut list: Vec<StringToken<'a>> = Vec::new();
     let mut at = 0;
     for (start, end) in strings(raw) {
         let between = &raw[at..start];
@@ -105,7 +105,7 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[Token<'a>], &'a [u8])) {
             name = b"";
             label = b"";
         }
-        let token = Token { start, end, inner: &raw[start + 1..end - 1] };
+        let token = StringToken { start, end, inner: &raw[start + 1..end - 1] };
         let behind = raw[end..].iter().find(|b| !b.is_ascii_whitespace());
         at = end;
         if behind == Some(&b':') {

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 
 use super::MARK;
-use super::named::Kind;
-use super::rules::Pattern;
+use super::named::SecretKind;
+use super::rules::PatternRule;
 use super::search::is_rule;
 
 /// A name that makes its value a secret, and how that is written.
-pub(super) struct Named<'n> {
-    pub(super) kind: Kind,
+pub(super) struct SecretName<'n> {
+    pub(super) kind: SecretKind,
     pub(super) name: &'n str,
     /// The value stands in quotes, or is all there is.
     pub(super) quoted: bool,
 }
 
-impl Named<'_> {
+impl SecretName<'_> {
     /// Tells whether it is a variable of the environment: in those a value is what it is.
     fn is_environment(&self) -> bool {
         self.name.len() > 3 && self.name.bytes().all(|b| !b.is_ascii_lowercase())
@@ -23,14 +23,14 @@ impl Named<'_> {
 }
 
 /// What a value is made of.
-struct Made {
+struct ValueTraits {
     digit: bool,
     letter: bool,
     sign: bool,
     space: bool,
 }
 
-impl Made {
+impl ValueTraits {
     fn of(value: &str) -> Self {
         Self {
             digit: value.bytes().any(|b| b.is_ascii_digit()),
@@ -42,7 +42,7 @@ impl Made {
 }
 
 /// Tells whether a value is one that a pattern means.
-pub(super) fn fits(rule: &Pattern, value: &str, before: &str) -> bool {
+pub(super) fn is_rule_value(rule: &PatternRule, value: &str, before: &str) -> bool {
     let value = &*without_marks(value);
     if value.len() < 4 || rule.entropy > 0.0 && entropy(value.as_bytes()) < rule.entropy {
         return false;
@@ -110,7 +110,7 @@ const CODE: [&str; 10] =
 const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
 
 /// Tells whether a value is of code or of an example, so that no name makes it a secret.
-fn is_said(value: &str) -> bool {
+fn is_code_or_sample(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLES.contains(&word));
     let code = CODE.iter().any(|word| low.starts_with(word));
@@ -151,11 +151,11 @@ fn has_template(value: &str) -> bool {
 }
 
 /// Tells whether a value that only what stands before it makes a secret is one: no code, no example, no id.
-fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
-    if is_said(value) {
+fn is_plausible(rule: &PatternRule, value: &str, before: &str) -> bool {
+    if is_code_or_sample(value) {
         return false;
     }
-    let made = Made::of(value);
+    let made = ValueTraits::of(value);
     match rule.name {
         "netrc-password" | "command-password" | "pgpass" => {
             !value.starts_with(['$', '{', '%', '/']) && (made.digit || made.sign || is_scrambled(value))
@@ -177,7 +177,7 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
         }
         "spoken-password" => {
             let trimmed = value.trim_end_matches(['.', ',', '!', '?', ')', ':', ';', '*']);
-            let made = Made::of(trimmed);
+            let made = ValueTraits::of(trimmed);
             let quoted = before.ends_with(['"', '\'', '`']);
             let low = before.to_ascii_lowercase();
             let password = ["pass", "cred", "login"].iter().any(|start| low.starts_with(start));
@@ -194,7 +194,7 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
             let hex = signed.len() >= 24 && signed.bytes().all(|b| b.is_ascii_hexdigit());
             let long = |one: &str| {
                 let held = one.split_once('=').map_or("", |(_, held)| held);
-                held.len() >= 12 && Made::of(held).digit
+                held.len() >= 12 && ValueTraits::of(held).digit
             };
             made.digit && (value.split(';').any(long) || hex || is_scrambled(value))
         }
@@ -206,11 +206,11 @@ fn is_plausible(rule: &Pattern, value: &str, before: &str) -> bool {
 }
 
 /// Tells whether a value that has a name is a secret.
-pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
+pub(super) fn is_secret(named: &SecretName<'_>, written: &str) -> bool {
     // What somebody else took out is no secret either; what is left of it may be one.
     let value = without_marks(written).replace("REDACTED", "");
     let value = &*value;
-    if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_said(value) {
+    if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_code_or_sample(value) {
         return false;
     }
     // Where nothing else marks it as a value, code is more likely.
@@ -220,8 +220,11 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
     {
         return false;
     }
-    let made = Made::of(value);
-    if made.space && named.quoted && matches!(named.kind, Kind::Password | Kind::Secret | Kind::Key) {
+    let made = ValueTraits::of(value);
+    if made.space
+        && named.quoted
+        && matches!(named.kind, SecretKind::Password | SecretKind::Secret | SecretKind::Key)
+    {
         match value.split_whitespace().collect::<Vec<_>>()[..] {
             [] => return false,
             // Blanks around it do not make it another.
@@ -231,37 +234,37 @@ pub(super) fn is_secret(named: &Named<'_>, written: &str) -> bool {
         }
     }
     match named.kind {
-        Kind::Password => is_password(named, value, &made),
-        Kind::Data => value.len() >= 40 && !made.space,
+        SecretKind::Password => is_password(named, value, &made),
+        SecretKind::Data => value.len() >= 40 && !made.space,
         // Salts are made of all there is, and have more signs than sentences.
         _ if made.space => {
             let signs = value.bytes().filter(u8::is_ascii_punctuation).count();
             (40..=200).contains(&value.len()) && signs * 5 >= value.len() && !value.contains('\n')
         }
-        Kind::Secret => {
+        SecretKind::Secret => {
             // Signs that no code has in a word.
             let odd = value.contains(['!', '^', '~', '$', '+', '*']) && made.digit && made.letter;
             let password = odd && value.len() >= 8 && !bare && !is_path(value);
             is_token(value, &made) || is_uuid(value) || is_hex_key(value) || password
         }
-        Kind::Key => {
+        SecretKind::Key => {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
             let long = value.len() >= if hex { 32 } else { 16 };
             is_hex_key(value)
                 || (named.is_environment() || named.name.eq_ignore_ascii_case("salt")) && is_uuid(value)
                 || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
         }
-        Kind::Service => is_of_service(named.name, value, &made),
+        SecretKind::Service => is_service_secret(named.name, value, &made),
     }
 }
 
 /// Returns whether one word of a short value in quotes is as mixed as tokens are, or the words are a passphrase.
-fn is_secret_with_words(named: &Named<'_>, value: &str, words: &[&str]) -> bool {
+fn is_secret_with_words(named: &SecretName<'_>, value: &str, words: &[&str]) -> bool {
     if value.contains('\n') || value.len() > 200 || words.len() > 8 {
         return false;
     }
     let mixed = |word: &&str| {
-        let made = Made::of(word);
+        let made = ValueTraits::of(word);
         word.len() >= 10 && made.digit && is_mixed_case(word) && is_token(word, &made)
     };
     let phrase = named.name.to_ascii_lowercase().contains("passphrase");
@@ -269,7 +272,7 @@ fn is_secret_with_words(named: &Named<'_>, value: &str, words: &[&str]) -> bool 
         || phrase && words.len() >= 3 && words.iter().all(|word| !word.ends_with(['.', ',', ':']))
 }
 
-fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
+fn is_password(named: &SecretName<'_>, value: &str, made: &ValueTraits) -> bool {
     let environment = named.is_environment();
     let name = named.name.to_ascii_lowercase();
     let core = value.trim_end_matches(['?', ':', '=', '.', ',', ';']);
@@ -294,7 +297,7 @@ fn is_password(named: &Named<'_>, value: &str, made: &Made) -> bool {
     }
     let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
     // Code has names and calls where a password has signs.
-    let in_core = Made::of(core);
+    let in_core = ValueTraits::of(core);
     let odd = environment && !is_dictionary(core)
         || in_core.digit
         || made.sign && named.quoted
@@ -316,7 +319,7 @@ fn is_dictionary(value: &str) -> bool {
 }
 
 /// Tells whether a value is as mixed as tokens are.
-fn is_token(value: &str, made: &Made) -> bool {
+fn is_token(value: &str, made: &ValueTraits) -> bool {
     let value = value.strip_prefix("base64:").unwrap_or(value);
     let least = (0.8 * (value.len() as f32).log2()).min(2.8);
     let address = value.starts_with("0x");
@@ -337,7 +340,7 @@ fn is_hex_key(value: &str) -> bool {
     hex.len() >= 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) && entropy(hex.as_bytes()) >= 2.5
 }
 
-fn is_of_service(name: &str, value: &str, made: &Made) -> bool {
+fn is_service_secret(name: &str, value: &str, made: &ValueTraits) -> bool {
     const TELLING: [&str; 12] = [
         "key", "token", "secret", "auth", "sid", "dsn", "login", "webhook", "license", "client", "access",
         "pass",

@@ -14,7 +14,7 @@ const ROW: usize = 32;
 const WIDE: usize = 8;
 
 /// Words, and what each stands for.
-pub(super) struct Words<T> {
+pub(super) struct WordFinder<T> {
     /// Which heads there are.
     rows: Box<[u32; 1 << ROWS]>,
     /// How many bits are set in the rows before each.
@@ -36,7 +36,7 @@ struct Word<T> {
     rest: Box<[u8]>,
     len: usize,
     exact: bool,
-    what: T,
+    value: T,
 }
 
 impl<T> Word<T> {
@@ -55,7 +55,7 @@ impl<T> Word<T> {
             rest: rest.into(),
             len: spelled.len(),
             exact,
-            what,
+            value: what,
         }
     }
 
@@ -91,7 +91,7 @@ fn place(eight: u64) -> (usize, usize) {
     (usize::from(row), (eight >> 16) as usize % ROW)
 }
 
-impl<T: Copy> Words<T> {
+impl<T: Copy> WordFinder<T> {
     /// Makes words ready: how each is spelled, whether it has to be spelled so, and what it stands for.
     pub(super) fn new<'w>(words: impl IntoIterator<Item = (&'w str, bool, T)>) -> Self {
         let mut lists: BTreeMap<(usize, usize), Vec<Word<T>>> = BTreeMap::new();
@@ -146,7 +146,7 @@ impl<T: Copy> Words<T> {
         let lower = self.rows[row] & ((1 << bit) - 1);
         for word in &self.lists[usize::from(self.before[row]) + lower.count_ones() as usize] {
             if word.stands(eight, &bytes[at..]) {
-                visit(at..at + word.len, word.what);
+                visit(at..at + word.len, word.value);
             }
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn found(words: &[(&str, bool)], text: &str) -> Vec<(usize, usize)> {
-        let all = Words::new(words.iter().enumerate().map(|(n, (word, exact))| (*word, *exact, n)));
+        let all = WordFinder::new(words.iter().enumerate().map(|(n, (word, exact))| (*word, *exact, n)));
         let mut seen = Vec::new();
         all.each(text.as_bytes(), |range, n| seen.push((range.start, n)));
         seen

@@ -1,12 +1,12 @@
 //! A plan made into bytes, line by line.
 
-use rethread_log::{Content, Entry, read};
-use rethread_model::Kind;
+use rethread_log::{Entry, EntryContent, read};
+use rethread_model::FindingKind;
 use rustc_hash::FxHashMap;
 
-use super::{Change, LONG};
-use crate::ids::Names;
-use crate::plan::{Item, NewKind, Plan, checkpoint, spell, write_edited};
+use super::{Change, MAX_COPIED_LINE};
+use crate::ids::IdMap;
+use crate::plan::{AddedKind, PathItem, Plan, checkpoint, write_added, write_edited};
 
 /// The bytes that a plan gives.
 pub(super) struct Assembly {
@@ -32,8 +32,8 @@ impl Assembly {
 
     fn make(source: &[u8], plan: &Plan<'_>, dry: bool) -> Self {
         let entries = read(source).entries;
-        let names = Names::same();
-        let added = added_behind(plan);
+        let names = IdMap::identity();
+        let added = added_after(plan);
         let node_of: FxHashMap<u32, usize> =
             plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
         let bytes = Vec::with_capacity(if dry { 0 } else { source.len() + 4096 });
@@ -44,25 +44,25 @@ impl Assembly {
                 return out;
             }
             let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
-            match node.filter(|&node| !plan.is_same(node)) {
+            match node.filter(|&node| !plan.is_unchanged(node)) {
                 Some(node) if plan.is_dropped(node) => {
-                    out.dropped(entry, plan.why(node).unwrap_or(Kind::Incomplete));
+                    out.drop_entry(entry, plan.reason(node).unwrap_or(FindingKind::Incomplete));
                 }
                 Some(node) => {
-                    let raw = plan.reader.entry(plan.facts.nodes[plan.content_node(node)].entry);
-                    let why = plan.why(node).unwrap_or(Kind::Incomplete);
-                    out.object(entry, why, |line| write_edited(plan, raw, node, &names, line));
+                    let raw = plan.reader.entry_bytes(plan.facts.nodes[plan.content_node(node)].entry);
+                    let why = plan.reason(node).unwrap_or(FindingKind::Incomplete);
+                    out.put_object(entry, why, |line| write_edited(plan, raw, node, &names, line));
                 }
-                None => out.untouched(entry),
+                None => out.put_unchanged(entry),
             }
             for new in node.and_then(|node| added.get(&node)).into_iter().flatten() {
                 out.end_line();
                 let mut lines = Vec::new();
-                spell(plan, &plan.new[*new], &names, &mut lines);
-                if matches!(plan.new[*new].kind, NewKind::End | NewKind::NoReply) {
-                    lines.extend(checkpoint(plan, &plan.new[*new]));
+                write_added(plan, &plan.added[*new], &names, &mut lines);
+                if matches!(plan.added[*new].kind, AddedKind::End | AddedKind::NoReply) {
+                    lines.extend(checkpoint(plan, &plan.added[*new]));
                 }
-                let why = plan.new[*new].why;
+                let why = plan.added[*new].reason;
                 for line in lines.split_inclusive(|&b| b == b'\n') {
                     out.changes.push(Change::new(entry.line, why, None, Some(line)));
                 }
@@ -94,99 +94,105 @@ impl Assembly {
         }
     }
 
-    fn dropped(&mut self, entry: &Entry<'_>, why: Kind) {
+    fn drop_entry(&mut self, entry: &Entry<'_>, why: FindingKind) {
         self.changes.push(Change::new(entry.line, why, Some(entry.raw), None));
         // The end of its line stays with what stands before it on the same line.
-        if entry.behind {
+        if entry.preceded {
             self.end_line();
         }
     }
 
     /// An object with a line of its own. The line may be very long, so it is written where it stands.
-    fn object(&mut self, entry: &Entry<'_>, why: Kind, write: impl FnOnce(&mut Vec<u8>)) {
+    fn put_object(&mut self, entry: &Entry<'_>, why: FindingKind, write: impl FnOnce(&mut Vec<u8>)) {
         self.end_line();
         let start = self.bytes.len();
         write(&mut self.bytes);
-        let junk = self.bytes.len() - start - own_line(&self.bytes[start..]).len();
+        let junk = self.bytes.len() - start - object_line(&self.bytes[start..]).len();
         self.bytes.drain(start..start + junk);
-        let (before, after) = (own_line(entry.raw), &self.bytes[start..]);
+        let (before, after) = (object_line(entry.raw), &self.bytes[start..]);
         if after != before {
             self.changes.push(Change::new(entry.line, why, Some(before), Some(after)));
-        } else if entry.behind || entry.before {
-            self.told_apart(entry);
+        } else if entry.preceded || entry.followed {
+            self.record_split(entry);
         }
         if self.dry {
             // Only how it ends matters then.
             let len = self.bytes.len();
             self.bytes.drain(start..len.saturating_sub(1).max(start));
         }
-        if entry.before || entry.raw.ends_with(b"\n") {
+        if entry.followed || entry.raw.ends_with(b"\n") {
             self.end_line();
         }
     }
 
-    fn told_apart(&mut self, entry: &Entry<'_>) {
-        let (before, after) = (Some(entry.raw), Some(own_line(entry.raw)));
-        self.changes.push(Change::new(entry.line, Kind::SeveralObjects, before, after));
+    fn record_split(&mut self, entry: &Entry<'_>) {
+        let (before, after) = (Some(entry.raw), Some(object_line(entry.raw)));
+        self.changes.push(Change::new(entry.line, FindingKind::SeveralObjects, before, after));
     }
 
-    fn untouched(&mut self, entry: &Entry<'_>) {
+    fn put_unchanged(&mut self, entry: &Entry<'_>) {
         match entry.content {
-            Content::Object if entry.behind || entry.before => {
-                self.object(entry, Kind::SeveralObjects, |line| line.extend_from_slice(entry.raw));
+            EntryContent::Object if entry.preceded || entry.followed => {
+                self.put_object(entry, FindingKind::SeveralObjects, |line| line.extend_from_slice(entry.raw));
             }
-            Content::Object if entry.raw.starts_with(MARK) => {
-                self.put(&entry.raw[MARK.len()..]);
-                let (before, after) = (Some(entry.raw), Some(&entry.raw[MARK.len()..]));
-                self.changes.push(Change::new(1, Kind::ByteOrderMark, before, after));
+            EntryContent::Object if entry.raw.starts_with(BOM) => {
+                self.put(&entry.raw[BOM.len()..]);
+                let (before, after) = (Some(entry.raw), Some(&entry.raw[BOM.len()..]));
+                self.changes.push(Change::new(1, FindingKind::ByteOrderMark, before, after));
             }
-            Content::Value if entry.raw.trim_ascii() == b"null" => self.dropped(entry, Kind::NullLine),
-            Content::Junk if entry.raw.contains(&0) => self.dropped(entry, Kind::NulBytes),
+            EntryContent::Value if entry.raw.trim_ascii() == b"null" => {
+                self.drop_entry(entry, FindingKind::NullLine)
+            }
+            EntryContent::Junk if entry.raw.contains(&0) => self.drop_entry(entry, FindingKind::NulBytes),
             // What begins like an object and does not end is a write that was cut off.
-            Content::Junk if entry.raw.trim_ascii().starts_with(b"{") => self.dropped(entry, Kind::CutShort),
+            EntryContent::Junk if entry.raw.trim_ascii().starts_with(b"{") => {
+                self.drop_entry(entry, FindingKind::CutShort)
+            }
             _ => self.put(entry.raw),
         }
     }
 
     fn end_file(&mut self, entries: &[Entry<'_>]) {
-        let Some(last) = entries.iter().rev().find(|entry| entry.content != Content::Blank) else { return };
+        let Some(last) = entries.iter().rev().find(|entry| entry.content != EntryContent::Blank) else {
+            return;
+        };
         if self.bytes.is_empty() || self.bytes.ends_with(b"\n") {
             return;
         }
         self.end_line();
-        if last.content == Content::Object && !last.raw.ends_with(b"\n") {
+        if last.content == EntryContent::Object && !last.raw.ends_with(b"\n") {
             let known = self.changes.iter().any(|change| change.line == last.line);
             if !known {
                 // Of a very long line its end is enough.
-                let end = &last.raw[last.raw.len().saturating_sub(LONG)..];
+                let end = &last.raw[last.raw.len().saturating_sub(MAX_COPIED_LINE)..];
                 let after = [end, b"\n"].concat();
-                self.changes.push(Change::new(last.line, Kind::NoLineBreak, Some(end), Some(&after)));
+                self.changes.push(Change::new(last.line, FindingKind::NoLineBreak, Some(end), Some(&after)));
             }
         }
     }
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// The object of an entry without what a crash left before it; its line's end as it is.
-fn own_line(raw: &[u8]) -> &[u8] {
+fn object_line(raw: &[u8]) -> &[u8] {
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
-    if raw[..start].contains(&0) || raw.starts_with(MARK) { &raw[start..] } else { raw }
+    if raw[..start].contains(&0) || raw.starts_with(BOM) { &raw[start..] } else { raw }
 }
 
 /// Which added entries stand behind which of the source.
-fn added_behind(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
+fn added_after(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
     let mut behind: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     let mut last = None;
     let last_entry = plan.facts.nodes.len().checked_sub(1);
-    for item in &plan.way {
+    for item in &plan.path {
         match *item {
-            Item::Old(node) if !plan.is_dropped(node) => last = Some(node),
-            Item::Old(_) => {}
-            Item::New(new) => {
-                let kind = &plan.new[new].kind;
-                let at_end = matches!(kind, NewKind::End | NewKind::NoReply);
-                let at = if at_end { last_entry } else { last.or(Some(plan.new[new].like)) };
+            PathItem::Source(node) if !plan.is_dropped(node) => last = Some(node),
+            PathItem::Source(_) => {}
+            PathItem::Added(new) => {
+                let kind = &plan.added[new].kind;
+                let at_end = matches!(kind, AddedKind::End | AddedKind::NoReply);
+                let at = if at_end { last_entry } else { last.or(Some(plan.added[new].template)) };
                 behind.entry(at.unwrap_or(0)).or_default().push(new);
             }
         }

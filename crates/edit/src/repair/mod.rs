@@ -14,27 +14,27 @@ use std::collections::VecDeque;
 
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
-    Client, Facts, Finding, Intended, Kind, Part, Reader, Role, Session, Severity, Sort, Time, What, check,
-    harm, intended, meant_at, resume,
+    BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, PartOrigin, Reader, Role, SentPart,
+    Session, Severity, Time, check, harmful_findings, intended_path, resume, session_intended_path,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use crate::plan::{LOST_CALL, Plan, made_uuid, message_id};
-use crate::splice::{Splice, string, text_chunks};
+use crate::plan::{LOST_CALL, Plan, deterministic_uuid, message_id};
+use crate::splice::{Splice, json_string, text_chunks};
 use assemble::Assembly;
 
 /// A mended session.
 #[derive(Debug, Clone)]
 pub struct Repair<'a> {
     /// What was found before.
-    pub found: Vec<Finding>,
+    pub findings: Vec<Finding>,
     /// What was changed, in the order of the lines.
     pub changes: Vec<Change>,
     /// All lines were put in another order first.
     pub reordered: bool,
     /// What could not be mended.
-    pub left: Vec<Finding>,
+    pub remaining: Vec<Finding>,
     /// The mended session; the source itself if nothing was changed.
     pub bytes: Cow<'a, [u8]>,
 }
@@ -45,28 +45,28 @@ pub struct Change {
     /// The line in the source; for what was added, the line that it follows.
     pub line: u32,
     /// What it mends.
-    pub why: Kind,
+    pub reason: FindingKind,
     /// What stood there; nothing if it was added. Of a very long line only the part that differs, with a little around
     /// it.
     pub before: Option<Vec<u8>>,
     /// What stands there now; nothing if it was dropped. Of a very long line only a part, too.
     pub after: Option<Vec<u8>>,
     /// What the line before and the line now hash to.
-    prints: (u128, u128),
+    hashes: (u128, u128),
 }
 
 /// Lines with more bytes are very long: they are not copied.
-const LONG: usize = 1 << 20;
+const MAX_COPIED_LINE: usize = 1 << 20;
 /// How much of a very long line is kept around what differs.
 const AROUND: usize = 1 << 10;
 
 impl Change {
-    pub(crate) fn new(line: u32, why: Kind, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
+    pub(crate) fn new(line: u32, why: FindingKind, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
         let print = |line: Option<&[u8]>| line.map_or(0, |line| xxh3_128(line.trim_ascii_end()));
         let prints = (print(before), print(after));
         let (from, to) = (before.unwrap_or_default(), after.unwrap_or_default());
         let (mut start, mut tail) = (0, 0);
-        if before.is_some() && after.is_some() && from.len().max(to.len()) > LONG {
+        if before.is_some() && after.is_some() && from.len().max(to.len()) > MAX_COPIED_LINE {
             start = from.iter().zip(to).take_while(|(a, b)| a == b).count();
             let (from, to) = (&from[start..], &to[start..]);
             tail = from.iter().rev().zip(to.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -74,9 +74,9 @@ impl Change {
         let part = |line: &[u8]| {
             let end = (line.len() - tail + AROUND).min(line.len());
             let part = &line[start.saturating_sub(AROUND)..end];
-            part[..part.len().min(LONG)].to_vec()
+            part[..part.len().min(MAX_COPIED_LINE)].to_vec()
         };
-        Self { line, why, before: before.map(part), after: after.map(part), prints }
+        Self { line, reason: why, before: before.map(part), after: after.map(part), hashes: prints }
     }
 }
 
@@ -97,15 +97,15 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
 /// Mends a session that is read again where it is needed again, instead of being kept: a line may be very long. `source`
 /// gives the same bytes each time, or fails.
 pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Result<Repair<'a>, E> {
-    let Round { found, changes, reordered, left, bytes, mut sources } = once(source()?);
+    let Round { found, changes, reordered, left, bytes, mut sources } = repair_once(source()?);
     let bytes = bytes.map_or_else(source, Ok)?;
-    let mut repair = Repair { found, changes, reordered, left, bytes };
+    let mut repair = Repair { findings: found, changes, reordered, remaining: left, bytes };
     if repair.changes.is_empty() && !repair.reordered {
         return Ok(repair);
     }
     for _ in 1..MAX_ROUNDS {
         let Round { mut changes, reordered, left, bytes, sources: lines, .. } =
-            once(Cow::Borrowed(&repair.bytes));
+            repair_once(Cow::Borrowed(&repair.bytes));
         let Some(mended) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
             break;
         };
@@ -113,12 +113,12 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
             let at = (change.line as usize).saturating_sub(1);
             change.line = sources.get(at).copied().unwrap_or(change.line);
         }
-        repair.take_over(changes);
+        repair.merge_changes(changes);
         sources = lines
             .iter()
             .map(|&line| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line))
             .collect();
-        (repair.bytes, repair.left) = (mended.into(), left);
+        (repair.bytes, repair.remaining) = (mended.into(), left);
         repair.reordered |= reordered;
     }
     repair.changes.sort_by_key(|change| change.line);
@@ -126,26 +126,26 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
         return Ok(repair);
     }
     // A client that leaves the conversation behind sends local commands in its place, which nobody misses.
-    if repair.found.iter().any(|finding| finding.kind == Kind::LeftBehind) {
+    if repair.findings.iter().any(|finding| finding.kind == FindingKind::ResumesLocalCommand) {
         return Ok(repair);
     }
     let bytes = source()?;
-    match lost_words(&bytes, &repair.bytes) {
+    match count_lost_texts(&bytes, &repair.bytes) {
         0 => Ok(repair),
         n => {
             let detail = format!("to mend it would lose {n} texts that the newest client sends now");
-            let (line, kind, severity) = (None, Kind::WouldLose, Severity::Loses);
+            let (line, kind, severity) = (None, FindingKind::RepairWouldLose, Severity::Loss);
             let (clients, lost) = (vec![Client::NEWEST], Vec::new());
-            let finding = Finding { line, kind, severity, detail, clients, lost };
-            let left = repair.found.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
+            let finding = Finding { line, kind, severity, detail, clients, lost_lines: lost };
+            let left = repair.findings.iter().filter(|f| f.is_harmful()).cloned().chain([finding]).collect();
             let (changes, reordered) = (Vec::new(), false);
-            Ok(Repair { found: repair.found, changes, reordered, left, bytes })
+            Ok(Repair { findings: repair.findings, changes, reordered, remaining: left, bytes })
         }
     }
 }
 
 /// Counts the texts that the newest client sends of a session and would not send of the repaired one.
-fn lost_words(before: &[u8], after: &[u8]) -> usize {
+fn count_lost_texts(before: &[u8], after: &[u8]) -> usize {
     let mut kept: FxHashSet<u128> = FxHashSet::default();
     each_text(after, |text| {
         kept.insert(text.hash());
@@ -162,14 +162,14 @@ fn lost_words(before: &[u8], after: &[u8]) -> usize {
             }
         }
     });
-    n_long + missing.len() - if missing.is_empty() { 0 } else { part_of_others(&missing, after) }
+    n_long + missing.len() - if missing.is_empty() { 0 } else { count_contained_texts(&missing, after) }
 }
 
 /// How many texts with the same first line are searched for another text.
 const MAX_CANDIDATES: usize = 64;
 
 /// Counts the texts that are sent as whole lines of longer ones, as clients join texts.
-fn part_of_others(missing: &[String], after: &[u8]) -> usize {
+fn count_contained_texts(missing: &[String], after: &[u8]) -> usize {
     let first_line = |text: &str| hash_of(text.lines().next().unwrap_or_default().trim());
     let mut wanted: FxHashMap<u128, Vec<usize>> = FxHashMap::default();
     for (at, text) in missing.iter().enumerate() {
@@ -206,7 +206,7 @@ impl<'a> Sent<'a> {
             Self::Text(text) => hash_of(text),
             Self::Long(inner) => {
                 let mut hash = Xxh3::new();
-                text_chunks(inner, LONG).for_each(|text| hash.update(text.as_bytes()));
+                text_chunks(inner, MAX_COPIED_LINE).for_each(|text| hash.update(text.as_bytes()));
                 hash.digest128()
             }
         }
@@ -239,7 +239,7 @@ fn each_text(bytes: &[u8], mut take: impl FnMut(Sent<'_>)) {
         });
     }
     for some in resumed.messages.chunks(MESSAGES_AT_ONCE) {
-        let wire = reader.wire_part(&resumed, some, Client::NEWEST, "");
+        let wire = reader.wire_messages_for(&resumed, some, Client::NEWEST, "");
         for block in wire.iter().flat_map(|message| &message.blocks) {
             // What the client puts in itself comes from no entry.
             if block.node.is_none() {
@@ -266,27 +266,30 @@ struct LongBlocks<'a> {
 impl<'a> LongBlocks<'a> {
     /// The text of a very long block, as it stands between its quotes; an empty one is no text. Nothing if the block
     /// is not very long.
-    fn of(&mut self, part: &Part) -> Option<Option<&'a [u8]>> {
-        let node = part.what.node()?;
-        let raw = self.reader.entry(self.facts.nodes[node].entry);
-        if raw.len() <= LONG {
+    fn of(&mut self, part: &SentPart) -> Option<Option<&'a [u8]>> {
+        let node = part.origin.node()?;
+        let raw = self.reader.entry_bytes(self.facts.nodes[node].entry);
+        if raw.len() <= MAX_COPIED_LINE {
             return None;
         }
         if self.parsed.replace(node) != Some(node) {
             parse_entry(raw, &mut self.line);
         }
         let line = &self.line;
-        let value = match (part.what, line.message) {
-            (What::Block(_, at), Some(message)) => {
-                let block =
-                    line.blocks.get(at as usize).filter(|_| !Json::new(message.content.of(raw)).is_string());
-                Json::new(block.map_or(message.content, |block| block.whole).of(raw))
+        let value = match (part.origin, line.message) {
+            (PartOrigin::Block(_, at), Some(message)) => {
+                let block = line
+                    .blocks
+                    .get(at as usize)
+                    .filter(|_| !Json::new(message.content.bytes_in(raw)).is_string());
+                Json::new(block.map_or(message.content, |block| block.whole).bytes_in(raw))
             }
-            (What::Command(_), _) => Json::new(line.field(Key::Content).of(raw)),
+            (PartOrigin::Command(_), _) => Json::new(line.field(Key::Content).bytes_in(raw)),
             _ => Json::new(raw),
         };
-        let text = || value.get("text").or_else(|| value.get("content")).and_then(Json::inner);
-        (value.raw().len() > LONG).then(|| if value.is_string() { value.inner() } else { text() })
+        let text = || value.get("text").or_else(|| value.get("content")).and_then(Json::raw_string);
+        (value.raw().len() > MAX_COPIED_LINE)
+            .then(|| if value.is_string() { value.raw_string() } else { text() })
     }
 }
 
@@ -296,22 +299,22 @@ const MESSAGES_AT_ONCE: usize = 16;
 impl Repair<'_> {
     /// Copies the session if nothing was changed, so that the source is no longer needed.
     pub fn into_owned(self) -> Repair<'static> {
-        let Self { found, changes, reordered, left, bytes } = self;
-        Repair { found, changes, reordered, left, bytes: bytes.into_owned().into() }
+        let Self { findings: found, changes, reordered, remaining, bytes } = self;
+        Repair { findings: found, changes, reordered, remaining, bytes: bytes.into_owned().into() }
     }
 
     /// Adds changes to what has been changed already: a line that is changed twice was changed once.
-    fn take_over(&mut self, changes: Vec<Change>) {
+    fn merge_changes(&mut self, changes: Vec<Change>) {
         // What stands in each line now. Thousands of entries may have been added behind one line.
         let mut standing: FxHashMap<(u32, u128), VecDeque<usize>> = FxHashMap::default();
         for (at, change) in self.changes.iter().enumerate() {
             if change.after.is_some() {
-                standing.entry((change.line, change.prints.1)).or_default().push_back(at);
+                standing.entry((change.line, change.hashes.1)).or_default().push_back(at);
             }
         }
         let mut undone: FxHashSet<usize> = FxHashSet::default();
         for change in changes {
-            let before = change.before.as_ref().map(|_| (change.line, change.prints.0));
+            let before = change.before.as_ref().map(|_| (change.line, change.hashes.0));
             let earlier = before.and_then(|before| standing.get_mut(&before)?.pop_front());
             match earlier {
                 Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
@@ -319,7 +322,7 @@ impl Repair<'_> {
                 }
                 Some(at) => {
                     self.changes[at].after = change.after;
-                    self.changes[at].prints.1 = change.prints.1;
+                    self.changes[at].hashes.1 = change.hashes.1;
                 }
                 None => self.changes.push(change),
             }
@@ -345,20 +348,27 @@ struct Round<'a> {
 }
 
 /// Mends what is in sight.
-fn once(bytes: Cow<'_, [u8]>) -> Round<'_> {
+fn repair_once(bytes: Cow<'_, [u8]>) -> Round<'_> {
     let session = Session::read(&bytes);
     let found = check(&session, &Client::IN_USE);
-    let Prepared { bytes: ready, session, meant, changes: prepared, reordered } = prepare(bytes, session);
+    let PreparedSession { bytes: ready, session, meant, changes: prepared, reordered } =
+        prepare(bytes, session);
     let same = prepared.is_empty() && !reordered;
     let Some(Mended { assembly, left }) = mend(&ready, &session, &meant, &found, same) else {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         let (changes, sources, bytes) = (Vec::new(), Vec::new(), Some(ready).filter(|_| same));
         return Round { found, changes, reordered: false, left, bytes, sources };
     };
-    let mut whole = Repair { found, changes: prepared, reordered, left, bytes: assembly.bytes.into() };
-    whole.take_over(assembly.changes);
-    let Repair { found, changes, reordered, left, bytes } = whole;
-    Round { found, changes, reordered, left, bytes: Some(bytes), sources: assembly.sources }
+    let mut whole = Repair {
+        findings: found,
+        changes: prepared,
+        reordered,
+        remaining: left,
+        bytes: assembly.bytes.into(),
+    };
+    whole.merge_changes(assembly.changes);
+    let Repair { findings: found, changes, reordered, remaining, bytes } = whole;
+    Round { found, changes, reordered, left: remaining, bytes: Some(bytes), sources: assembly.sources }
 }
 
 /// A session with what was mended, and what is left.
@@ -368,24 +378,31 @@ struct Mended {
 }
 
 /// Mends the entries of a session; returns nothing if it stays as it is. `same` says that nothing was mended before.
-fn mend(ready: &[u8], session: &Session, meant: &Intended, found: &[Finding], same: bool) -> Option<Mended> {
+fn mend(
+    ready: &[u8],
+    session: &Session,
+    intended: &IntendedPath,
+    found: &[Finding],
+    same: bool,
+) -> Option<Mended> {
     let reader = Reader::new(session, ready);
-    let mut plan = Plan::new(&session.facts, reader, meant.chain.iter().copied(), meant.breaks.clone());
-    plan.mend();
+    let mut plan =
+        Plan::new(&session.facts, reader, intended.chain.iter().copied(), intended.broken_links.clone());
+    plan.repair();
     let faultless = !Assembly::changes_any(ready, &plan) && same && !plan.misplaced;
     let harmed = found.iter().any(Finding::is_harmful);
-    if meant.chain.is_empty() || faultless && !harmed {
+    if intended.chain.is_empty() || faultless && !harmed {
         return None;
     }
-    plan.lay_in_line();
+    plan.linearise();
     let mut assembly = Some(Assembly::new(ready, &plan));
-    let (mut left, agree) = look_again(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
+    let (mut left, agree) = check_repaired(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
     if !left.is_empty() || !agree {
         // The clients do not agree on where it ends: a last entry tells them. One of the two is in memory at a time.
         drop(assembly.take());
         plan.mark_end();
         let marked = Assembly::new(ready, &plan);
-        let (left_then, agree_then) = look_again(&marked.bytes);
+        let (left_then, agree_then) = check_repaired(&marked.bytes);
         if left_then.len() < left.len() || agree_then && !agree {
             (assembly, left) = (Some(marked), left_then);
         } else {
@@ -402,33 +419,33 @@ fn mend(ready: &[u8], session: &Session, meant: &Intended, found: &[Finding], sa
 }
 
 /// A session in which it can be told what belongs together.
-struct Prepared<'a> {
+struct PreparedSession<'a> {
     bytes: Cow<'a, [u8]>,
     session: Session,
-    meant: Intended,
+    meant: IntendedPath,
     changes: Vec<Change>,
     reordered: bool,
 }
 
-impl Prepared<'_> {
-    fn read(&mut self, bytes: Vec<u8>) {
+impl PreparedSession<'_> {
+    fn reload(&mut self, bytes: Vec<u8>) {
         self.session = Session::read(&bytes);
-        self.meant = meant_at(&self.session, self.session.conversation_end());
+        self.meant = session_intended_path(&self.session, self.session.conversation_end());
         self.bytes = bytes.into();
     }
 }
 
 /// Mends first what everything else depends on: the order of the lines, the ids of messages, and
 /// whether the entries are a subagent's.
-fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> Prepared<'_> {
-    let meant = meant_at(&session, session.conversation_end());
+fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> PreparedSession<'_> {
+    let meant = session_intended_path(&session, session.conversation_end());
     let reordered = meant.scrambled;
-    let mut ready = Prepared { bytes, session, meant, changes: Vec::new(), reordered };
+    let mut ready = PreparedSession { bytes, session, meant, changes: Vec::new(), reordered };
     if reordered {
-        ready.read(in_order(&ready.bytes, &ready.session));
+        ready.reload(reorder_lines(&ready.bytes, &ready.session));
     }
-    if let Some((edited, changes)) = first_edits(&ready.session, &ready.bytes, true) {
-        ready.read(edited);
+    if let Some((edited, changes)) = normalise_entries(&ready.session, &ready.bytes, true) {
+        ready.reload(edited);
         ready.changes = changes;
     }
     ready
@@ -436,18 +453,18 @@ fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> Prepared<'_> {
 
 /// Mends of a session what everything else depends on: the order of the lines, the ids of messages.
 /// Returns nothing if nothing is wrong with them.
-pub(crate) fn readied<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
+pub(crate) fn normalise_log<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
     let facts = &session.facts;
     let lacks = |node: &rethread_model::Node| lacks_id(node);
-    let scrambled = meant_at(session, None).scrambled;
+    let scrambled = session_intended_path(session, None).scrambled;
     if !scrambled && !facts.nodes.iter().any(lacks) {
         return None;
     }
     if !scrambled {
-        return first_edits(session, bytes(), false).map(|(edited, _)| edited);
+        return normalise_entries(session, bytes(), false).map(|(edited, _)| edited);
     }
-    let ordered = in_order(bytes(), session);
-    let edited = first_edits(&Session::read(&ordered), &ordered, false);
+    let ordered = reorder_lines(bytes(), session);
+    let edited = normalise_entries(&Session::read(&ordered), &ordered, false);
     Some(edited.map_or(ordered, |(edited, _)| edited))
 }
 
@@ -458,9 +475,9 @@ fn lacks_id(node: &rethread_model::Node) -> bool {
 /// Gives answers without a message id one: rows that hang on each other are one message. If every
 /// entry is a subagent's, they become entries of a session of its own, if that is wanted. Returns nothing if nothing
 /// changes.
-fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, Vec<Change>)> {
+fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, Vec<Change>)> {
     let facts = &session.facts;
-    let all_side = own && facts.all_sidechain();
+    let all_side = own && facts.is_all_sidechain();
     let mut ids: FxHashMap<usize, String> = FxHashMap::default();
     let mut out = Vec::new();
     let mut changes: Vec<Change> = Vec::new();
@@ -471,7 +488,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
         if !lacks && !all_side {
             continue;
         }
-        let place = facts.place(node);
+        let place = facts.location(node);
         let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
         let raw = &bytes[start..start + place.len as usize];
         let mut splice = Splice::new(raw);
@@ -480,8 +497,8 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
         }
         if let Some(message) = splice.line.message.filter(|_| lacks) {
             let above = facts.parent_of(node).and_then(|parent| ids.get(&parent)).cloned();
-            let id = above.unwrap_or_else(|| message_id(&made_uuid(&format!("message {node}"))));
-            splice.set_in_message("id", message.id, string(&id));
+            let id = above.unwrap_or_else(|| message_id(&deterministic_uuid(&format!("message {node}"))));
+            splice.set_in_message("id", message.id, json_string(&id));
             ids.insert(node, id);
         }
         if changes.is_empty() {
@@ -491,7 +508,7 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
         let written = out.len();
         splice.write(&mut out);
         done = start + raw.len();
-        let why = if all_side { Kind::AllSidechain } else { Kind::NoMessageId };
+        let why = if all_side { FindingKind::AllSidechain } else { FindingKind::NoMessageId };
         changes.push(Change::new(place.line, why, Some(raw), Some(&out[written..])));
     }
     if changes.is_empty() {
@@ -502,23 +519,25 @@ fn first_edits(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, V
 }
 
 /// What of a mended session is still lost or refused by any client, and whether all send the same.
-fn look_again(bytes: &[u8]) -> (Vec<Finding>, bool) {
+fn check_repaired(bytes: &[u8]) -> (Vec<Finding>, bool) {
     let session = Session::read(bytes);
-    let harm = harm(&session, &Client::ALL);
-    let newest = said_to(&session, Client::NEWEST);
-    (harm, Client::ALL.into_iter().all(|client| said_to(&session, client) == newest))
+    let harm = harmful_findings(&session, &Client::ALL);
+    let newest = sent_parts(&session, Client::NEWEST);
+    (harm, Client::ALL.into_iter().all(|client| sent_parts(&session, client) == newest))
 }
 
 /// The conversation that a client sends: whose words, and where they come from. Thinking depends on
 /// the model that is asked, and newer clients put results first and calls last.
-fn said_to(session: &Session, client: Client) -> Vec<(bool, Vec<What>)> {
-    let told = |part: &Part| !part.sort.is_thinking() && !matches!(part.what, What::Note(_));
+fn sent_parts(session: &Session, client: Client) -> Vec<(bool, Vec<PartOrigin>)> {
+    let told = |part: &SentPart| !part.class.is_thinking() && !matches!(part.origin, PartOrigin::Reminder(_));
     let mut said = Vec::new();
     for mut message in resume(&session.facts, client).messages {
         message.parts.retain(told);
-        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
+        message
+            .parts
+            .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
         if !message.parts.is_empty() {
-            said.push((message.assistant, message.parts.iter().map(|part| part.what).collect()));
+            said.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
         }
     }
     said
@@ -526,18 +545,18 @@ fn said_to(session: &Session, client: Client) -> Vec<(bool, Vec<What>)> {
 
 /// Puts the lines of a log in order whose entries stand before their parents: the other way round if
 /// that is all, else by time.
-fn in_order(bytes: &[u8], session: &Session) -> Vec<u8> {
+fn reorder_lines(bytes: &[u8], session: &Session) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
     lines.reverse();
     let turned = join_lines(&lines);
-    if !intended(&Session::read(&turned).facts).scrambled {
+    if !intended_path(&Session::read(&turned).facts).scrambled {
         return turned;
     }
     drop(turned);
     lines.reverse();
     let mut times = vec![Time::NONE; lines.len()];
     for (node, fact) in session.facts.nodes.iter().enumerate() {
-        if let Some(time) = times.get_mut(session.facts.place(node).line as usize - 1) {
+        if let Some(time) = times.get_mut(session.facts.location(node).line as usize - 1) {
             *time = fact.time;
         }
     }

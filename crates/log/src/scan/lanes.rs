@@ -5,11 +5,11 @@
 
 use wide::u8x16;
 
-use super::Broken;
+use super::ScanError;
 
 /// What can end or bend a string in 64 bytes, a bit for each.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Strings {
+pub(super) struct StringBits {
     quotes: u64,
     backslashes: u64,
     controls: u64,
@@ -17,8 +17,8 @@ pub(super) struct Strings {
 
 /// What gives JSON its structure in 64 bytes, a bit for each.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Structure {
-    strings: Strings,
+pub(super) struct StructureBits {
+    strings: StringBits,
     /// `{` and `[`
     opens: u64,
     /// `}` and `]`
@@ -30,70 +30,70 @@ pub(super) struct Structure {
 /// A way to look at 64 bytes.
 pub(super) trait Lanes: Copy {
     /// Finds what can end or bend a string.
-    fn strings(self, bytes: &[u8; 64]) -> Strings;
+    fn string_bits(self, bytes: &[u8; 64]) -> StringBits;
     /// Finds that and what gives structure.
-    fn structure(self, bytes: &[u8; 64]) -> Structure;
+    fn structure_bits(self, bytes: &[u8; 64]) -> StructureBits;
 }
 
 /// Sixteen bytes at a time.
 #[derive(Clone, Copy)]
-struct Narrow;
+struct Lanes16;
 
-impl Narrow {
+impl Lanes16 {
     #[inline(always)]
-    fn bits(bytes: &[u8; 64], mask: impl Fn(u8x16) -> u8x16) -> u64 {
+    fn bitmask(bytes: &[u8; 64], mask: impl Fn(u8x16) -> u8x16) -> u64 {
         let parts = bytes.as_chunks::<16>().0.iter().enumerate();
         parts.fold(0, |bits, (i, part)| bits | u64::from(mask(u8x16::new(*part)).to_bitmask()) << (16 * i))
     }
 
     #[inline(always)]
-    fn are(bytes: &[u8; 64], byte: u8) -> u64 {
-        Self::bits(bytes, |part| part.simd_eq(u8x16::splat(byte)))
+    fn eq_mask(bytes: &[u8; 64], byte: u8) -> u64 {
+        Self::bitmask(bytes, |part| part.simd_eq(u8x16::splat(byte)))
     }
 
     /// `[` and `]` differ from `{` and `}` in one bit.
     #[inline(always)]
-    fn are_folded(bytes: &[u8; 64], byte: u8) -> u64 {
-        Self::bits(bytes, |part| (part | u8x16::splat(0x20)).simd_eq(u8x16::splat(byte)))
+    fn eq_mask_folded(bytes: &[u8; 64], byte: u8) -> u64 {
+        Self::bitmask(bytes, |part| (part | u8x16::splat(0x20)).simd_eq(u8x16::splat(byte)))
     }
 }
 
-impl Lanes for Narrow {
+impl Lanes for Lanes16 {
     #[inline(always)]
-    fn strings(self, bytes: &[u8; 64]) -> Strings {
+    fn string_bits(self, bytes: &[u8; 64]) -> StringBits {
         let limit = u8x16::splat(0x1f);
-        Strings {
-            quotes: Self::are(bytes, b'"'),
-            backslashes: Self::are(bytes, b'\\'),
-            controls: Self::bits(bytes, |part| part.max(limit).simd_eq(limit)),
+        StringBits {
+            quotes: Self::eq_mask(bytes, b'"'),
+            backslashes: Self::eq_mask(bytes, b'\\'),
+            controls: Self::bitmask(bytes, |part| part.max(limit).simd_eq(limit)),
         }
     }
 
     #[inline(always)]
-    fn structure(self, bytes: &[u8; 64]) -> Structure {
-        Structure {
-            strings: self.strings(bytes),
-            opens: Self::are_folded(bytes, b'{'),
-            closes: Self::are_folded(bytes, b'}'),
-            separators: Self::are(bytes, b',') | Self::are(bytes, b':'),
+    fn structure_bits(self, bytes: &[u8; 64]) -> StructureBits {
+        StructureBits {
+            strings: self.string_bits(bytes),
+            opens: Self::eq_mask_folded(bytes, b'{'),
+            closes: Self::eq_mask_folded(bytes, b'}'),
+            separators: Self::eq_mask(bytes, b',') | Self::eq_mask(bytes, b':'),
         }
     }
 }
 
 /// Something that is done with one way of looking or the other.
-pub(super) trait Task {
+pub(super) trait LaneTask {
     type Output;
     fn run(self, lanes: impl Lanes) -> Self::Output;
 }
 
 /// Runs a task with the widest lanes that there are.
 #[inline]
-pub(super) fn with_lanes<T: Task>(task: T) -> T::Output {
+pub(super) fn with_lanes<T: LaneTask>(task: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
-    if let Some(avx2) = avx2::lanes() {
+    if let Some(avx2) = avx2::detect() {
         return avx2.run(task);
     }
-    task.run(Narrow)
+    task.run(Lanes16)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -103,42 +103,42 @@ mod avx2 {
 
     use pulp::x86::V3;
 
-    use super::{Lanes, Strings, Structure, Task};
+    use super::{LaneTask, Lanes, StringBits, StructureBits};
 
     /// Thirty-two bytes at a time. Holding one proves that the machine can.
     #[derive(Clone, Copy)]
     pub(super) struct Avx2(V3);
 
-    pub(super) fn lanes() -> Option<Avx2> {
+    pub(super) fn detect() -> Option<Avx2> {
         static FOUND: OnceLock<Option<V3>> = OnceLock::new();
         FOUND.get_or_init(V3::try_new).map(Avx2)
     }
 
     impl Avx2 {
         #[inline(always)]
-        pub(super) fn run<T: Task>(self, task: T) -> T::Output {
-            struct Run<T>(T, Avx2);
-            impl<T: Task> pulp::NullaryFnOnce for Run<T> {
+        pub(super) fn run<T: LaneTask>(self, task: T) -> T::Output {
+            struct VectorizedTask<T>(T, Avx2);
+            impl<T: LaneTask> pulp::NullaryFnOnce for VectorizedTask<T> {
                 type Output = T::Output;
                 #[inline(always)]
                 fn call(self) -> T::Output {
                     self.0.run(self.1)
                 }
             }
-            self.0.vectorize(Run(task, self))
+            self.0.vectorize(VectorizedTask(task, self))
         }
     }
 
     /// Thirty-two bytes. Everything about them must be inlined: a call would pass them by memory.
     impl Avx2 {
         #[inline(always)]
-        fn set(self, byte: u8) -> __m256i {
+        fn splat(self, byte: u8) -> __m256i {
             self.0.avx._mm256_set1_epi8(byte.cast_signed())
         }
 
         #[inline(always)]
-        fn is(self, part: __m256i, byte: u8) -> __m256i {
-            self.0.avx2._mm256_cmpeq_epi8(part, self.set(byte))
+        fn cmp_eq(self, part: __m256i, byte: u8) -> __m256i {
+            self.0.avx2._mm256_cmpeq_epi8(part, self.splat(byte))
         }
 
         #[inline(always)]
@@ -149,11 +149,11 @@ mod avx2 {
         /// Control characters.
         #[inline(always)]
         fn is_control(self, part: __m256i) -> __m256i {
-            self.is(self.0.avx2._mm256_max_epu8(part, self.set(0x1f)), 0x1f)
+            self.cmp_eq(self.0.avx2._mm256_max_epu8(part, self.splat(0x1f)), 0x1f)
         }
 
         #[inline(always)]
-        fn bits(self, low: __m256i, high: __m256i) -> u64 {
+        fn bitmask(self, low: __m256i, high: __m256i) -> u64 {
             let low = self.0.avx2._mm256_movemask_epi8(low).cast_unsigned();
             let high = self.0.avx2._mm256_movemask_epi8(high).cast_unsigned();
             u64::from(low) | u64::from(high) << 32
@@ -167,26 +167,26 @@ mod avx2 {
 
     impl Lanes for Avx2 {
         #[inline(always)]
-        fn strings(self, bytes: &[u8; 64]) -> Strings {
+        fn string_bits(self, bytes: &[u8; 64]) -> StringBits {
             let [a, b] = Self::load(bytes);
-            Strings {
-                quotes: self.bits(self.is(a, b'"'), self.is(b, b'"')),
-                backslashes: self.bits(self.is(a, b'\\'), self.is(b, b'\\')),
-                controls: self.bits(self.is_control(a), self.is_control(b)),
+            StringBits {
+                quotes: self.bitmask(self.cmp_eq(a, b'"'), self.cmp_eq(b, b'"')),
+                backslashes: self.bitmask(self.cmp_eq(a, b'\\'), self.cmp_eq(b, b'\\')),
+                controls: self.bitmask(self.is_control(a), self.is_control(b)),
             }
         }
 
         #[inline(always)]
-        fn structure(self, bytes: &[u8; 64]) -> Structure {
+        fn structure_bits(self, bytes: &[u8; 64]) -> StructureBits {
             let [a, b] = Self::load(bytes);
-            let (fold_a, fold_b) = (self.or(a, self.set(0x20)), self.or(b, self.set(0x20)));
-            Structure {
-                strings: self.strings(bytes),
-                opens: self.bits(self.is(fold_a, b'{'), self.is(fold_b, b'{')),
-                closes: self.bits(self.is(fold_a, b'}'), self.is(fold_b, b'}')),
-                separators: self.bits(
-                    self.or(self.is(a, b','), self.is(a, b':')),
-                    self.or(self.is(b, b','), self.is(b, b':')),
+            let (fold_a, fold_b) = (self.or(a, self.splat(0x20)), self.or(b, self.splat(0x20)));
+            StructureBits {
+                strings: self.string_bits(bytes),
+                opens: self.bitmask(self.cmp_eq(fold_a, b'{'), self.cmp_eq(fold_b, b'{')),
+                closes: self.bitmask(self.cmp_eq(fold_a, b'}'), self.cmp_eq(fold_b, b'}')),
+                separators: self.bitmask(
+                    self.or(self.cmp_eq(a, b','), self.cmp_eq(a, b':')),
+                    self.or(self.cmp_eq(b, b','), self.cmp_eq(b, b':')),
                 ),
             }
         }
@@ -199,7 +199,7 @@ mod avx2 {
 /// Runs are told apart by where they begin: adding a run's first bit to the run carries behind its
 /// end, and whether that is an even or odd place says whether the run's length is.
 #[inline(always)]
-fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
+fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
     if backslashes == 0 {
         return std::mem::take(carry);
     }
@@ -214,7 +214,7 @@ fn escaped(backslashes: u64, carry: &mut u64) -> u64 {
 
 /// Sets every bit that has an odd number of set bits at or below it.
 #[inline(always)]
-fn parity(mut bits: u64) -> u64 {
+fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {
         bits ^= bits << shift;
     }
@@ -240,25 +240,25 @@ pub(super) struct StringEnd<'a> {
 }
 
 /// Where a string ends, and what was seen in it.
-pub(super) struct StringSeen {
+pub(super) struct ScannedString {
     pub(super) end: usize,
     pub(super) escaped: bool,
     pub(super) suspicious: bool,
 }
 
-impl Task for StringEnd<'_> {
-    type Output = Result<StringSeen, Broken>;
+impl LaneTask for StringEnd<'_> {
+    type Output = Result<ScannedString, ScanError>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
-        let mut seen = StringSeen { end: 0, escaped: false, suspicious: false };
+        let mut seen = ScannedString { end: 0, escaped: false, suspicious: false };
         let mut room = [0; 64];
         let mut pos = self.at;
         let mut carry = 0;
         loop {
-            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(Broken::CutShort)?;
-            let Strings { quotes, backslashes, controls } = lanes.strings(chunk);
-            let ends = quotes & !escaped(backslashes, &mut carry);
+            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
+            let StringBits { quotes, backslashes, controls } = lanes.string_bits(chunk);
+            let ends = quotes & !find_escaped(backslashes, &mut carry);
             // What stands behind the end is not the string's.
             let inside = ends.wrapping_sub(1) & !ends;
             seen.escaped |= backslashes & inside != 0;
@@ -279,8 +279,8 @@ pub(super) struct ContainerEnd<'a> {
     pub(super) at: usize,
 }
 
-impl Task for ContainerEnd<'_> {
-    type Output = Result<(usize, bool), Broken>;
+impl LaneTask for ContainerEnd<'_> {
+    type Output = Result<(usize, bool), ScanError>;
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
@@ -292,11 +292,11 @@ impl Task for ContainerEnd<'_> {
         // before a string, ends a string.
         let (mut escapes, mut in_string, mut before, mut ended) = (0, 0u64, 1u64, 0u64);
         loop {
-            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(Broken::CutShort)?;
-            let Structure { strings, opens, closes, separators } = lanes.structure(chunk);
-            let quotes = strings.quotes & !escaped(strings.backslashes, &mut escapes);
+            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
+            let StructureBits { strings, opens, closes, separators } = lanes.structure_bits(chunk);
+            let quotes = strings.quotes & !find_escaped(strings.backslashes, &mut escapes);
             // Bytes of strings, the opening quote among them, the closing one not.
-            let inside = parity(quotes) ^ in_string;
+            let inside = prefix_xor(quotes) ^ in_string;
             let (opens, closes, separators) = (opens & !inside, closes & !inside, separators & !inside);
             // A string stands behind `{`, `[`, `,` or `:` and before `}`, `]`, `,` or `:`, or someone
             // else than a client wrote the line. The end at the last bit is judged in the next block.
@@ -324,7 +324,8 @@ impl Task for ContainerEnd<'_> {
                     brackets &= brackets - 1;
                 }
             } else {
-                depth = depth.checked_add(opens.count_ones()).ok_or(Broken::NotJson)? - closes.count_ones();
+                depth =
+                    depth.checked_add(opens.count_ones()).ok_or(ScanError::NotJson)? - closes.count_ones();
             }
             suspicious |= odd != 0;
             in_string = ((inside.cast_signed()) >> 63).cast_unsigned();
@@ -342,7 +343,7 @@ mod tests {
     use super::*;
 
     /// What a reader of single bytes finds.
-    fn plainly(bytes: &[u8]) -> Option<usize> {
+    fn bytewise_container_end(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut at) = (1, false, 1);
         while at < bytes.len() {
             match (in_string, bytes[at]) {
@@ -362,14 +363,19 @@ mod tests {
     }
 
     fn check(bytes: &[u8]) {
-        let narrow = ContainerEnd { bytes, at: 0 }.run(Narrow);
+        let narrow = ContainerEnd { bytes, at: 0 }.run(Lanes16);
         let widest = with_lanes(ContainerEnd { bytes, at: 0 });
         assert_eq!(narrow, widest, "all lanes see the same");
         // What is no JSON need not end at the same place, but must be told.
         if widest.is_ok_and(|(_, suspicious)| suspicious) {
             return;
         }
-        assert_eq!(widest.ok().map(|(end, _)| end), plainly(bytes), "{}", String::from_utf8_lossy(bytes));
+        assert_eq!(
+            widest.ok().map(|(end, _)| end),
+            bytewise_container_end(bytes),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 
     #[test]

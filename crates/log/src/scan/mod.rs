@@ -25,7 +25,7 @@ fn string_stops(block: u8x16) -> u32 {
 
 /// Why a value could not be stepped over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub(crate) enum ScanError {
     /// The bytes ended inside the value.
     CutShort,
     /// A byte stands where JSON has no place for it.
@@ -60,7 +60,7 @@ impl<'a> Walker<'a> {
     /// `at` is behind the opening quote; returns the index of the closing one and whether the
     /// string holds a backslash.
     #[inline(always)]
-    pub(crate) fn string_end(&mut self, at: usize) -> Result<(usize, bool), Broken> {
+    pub(crate) fn string_end(&mut self, at: usize) -> Result<(usize, bool), ScanError> {
         // Keys, ids and the like end within sixteen bytes.
         if let Some(first) = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
             let stops = string_stops(u8x16::new(*first));
@@ -72,7 +72,7 @@ impl<'a> Walker<'a> {
         self.long_string_end(at)
     }
 
-    fn long_string_end(&mut self, at: usize) -> Result<(usize, bool), Broken> {
+    fn long_string_end(&mut self, at: usize) -> Result<(usize, bool), ScanError> {
         let string = with_lanes(StringEnd { bytes: self.bytes, at })?;
         self.suspicious |= string.suspicious;
         Ok((string.end, string.escaped))
@@ -80,17 +80,17 @@ impl<'a> Walker<'a> {
 
     /// Returns the index behind the value that begins at `at`.
     #[inline]
-    pub(crate) fn value_end(&mut self, at: usize) -> Result<usize, Broken> {
+    pub(crate) fn value_end(&mut self, at: usize) -> Result<usize, ScanError> {
         match self.bytes.get(at) {
-            None => Err(Broken::CutShort),
+            None => Err(ScanError::CutShort),
             Some(b'"') => Ok(self.string_end(at + 1)?.0 + 1),
             Some(b'{' | b'[') => self.container_end(at),
-            Some(b',' | b'}' | b']' | b':') => Err(Broken::NotJson),
+            Some(b',' | b'}' | b']' | b':') => Err(ScanError::NotJson),
             Some(_) => self.scalar_end(at),
         }
     }
 
-    fn scalar_end(&mut self, at: usize) -> Result<usize, Broken> {
+    fn scalar_end(&mut self, at: usize) -> Result<usize, ScanError> {
         let rest = &self.bytes[at..];
         let len = rest
             .iter()
@@ -108,13 +108,13 @@ impl<'a> Walker<'a> {
             return Ok(at + len);
         }
         if word.iter().any(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'-' | b'.')) {
-            return Err(Broken::NotJson);
+            return Err(ScanError::NotJson);
         }
         self.suspicious = true;
         Ok(at + len)
     }
 
-    fn container_end(&mut self, at: usize) -> Result<usize, Broken> {
+    fn container_end(&mut self, at: usize) -> Result<usize, ScanError> {
         let (end, suspicious) = with_lanes(ContainerEnd { bytes: self.bytes, at })?;
         self.suspicious |= suspicious;
         Ok(end)
@@ -125,11 +125,11 @@ impl<'a> Walker<'a> {
     /// `visit` gets the walker, the key's bytes without quotes, whether the key holds escapes, and
     /// the start of the value; it returns the index behind the value.
     #[inline(always)]
-    pub(crate) fn object(
+    pub(crate) fn walk_object(
         &mut self,
         at: usize,
-        mut visit: impl FnMut(&mut Self, &'a [u8], bool, usize) -> Result<usize, Broken>,
-    ) -> Result<usize, Broken> {
+        mut visit: impl FnMut(&mut Self, &'a [u8], bool, usize) -> Result<usize, ScanError>,
+    ) -> Result<usize, ScanError> {
         debug_assert_eq!(self.bytes.get(at), Some(&b'{'));
         let mut pos = self.skip_space(at + 1);
         if self.bytes.get(pos) == Some(&b'}') {
@@ -138,16 +138,16 @@ impl<'a> Walker<'a> {
         loop {
             match self.bytes.get(pos) {
                 Some(b'"') => {}
-                None => return Err(Broken::CutShort),
-                Some(_) => return Err(Broken::NotJson),
+                None => return Err(ScanError::CutShort),
+                Some(_) => return Err(ScanError::NotJson),
             }
             let (end, escaped) = self.string_end(pos + 1)?;
             let key = &self.bytes[pos + 1..end];
             pos = self.skip_space(end + 1);
             match self.bytes.get(pos) {
                 Some(b':') => {}
-                None => return Err(Broken::CutShort),
-                Some(_) => return Err(Broken::NotJson),
+                None => return Err(ScanError::CutShort),
+                Some(_) => return Err(ScanError::NotJson),
             }
             let value = self.skip_space(pos + 1);
             pos = visit(self, key, escaped, value)?;
@@ -155,19 +155,19 @@ impl<'a> Walker<'a> {
             match self.bytes.get(pos) {
                 Some(b',') => pos = self.skip_space(pos + 1),
                 Some(b'}') => return Ok(pos + 1),
-                None => return Err(Broken::CutShort),
-                Some(_) => return Err(Broken::NotJson),
+                None => return Err(ScanError::CutShort),
+                Some(_) => return Err(ScanError::NotJson),
             }
         }
     }
 
     /// Visits the items of the array whose `[` stands at `at` and returns the index behind it.
     #[inline(always)]
-    pub(crate) fn array(
+    pub(crate) fn walk_array(
         &mut self,
         at: usize,
-        mut visit: impl FnMut(&mut Self, usize) -> Result<usize, Broken>,
-    ) -> Result<usize, Broken> {
+        mut visit: impl FnMut(&mut Self, usize) -> Result<usize, ScanError>,
+    ) -> Result<usize, ScanError> {
         debug_assert_eq!(self.bytes.get(at), Some(&b'['));
         let mut pos = self.skip_space(at + 1);
         if self.bytes.get(pos) == Some(&b']') {
@@ -179,8 +179,8 @@ impl<'a> Walker<'a> {
             match self.bytes.get(pos) {
                 Some(b',') => pos = self.skip_space(pos + 1),
                 Some(b']') => return Ok(pos + 1),
-                None => return Err(Broken::CutShort),
-                Some(_) => return Err(Broken::NotJson),
+                None => return Err(ScanError::CutShort),
+                Some(_) => return Err(ScanError::NotJson),
             }
         }
     }
@@ -190,7 +190,7 @@ impl<'a> Walker<'a> {
 mod tests {
     use super::*;
 
-    fn end(text: &str) -> Result<usize, Broken> {
+    fn end(text: &str) -> Result<usize, ScanError> {
         Walker::new(text.as_bytes()).value_end(0)
     }
 
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn cut_values_say_so() {
         for value in [r#""abc"#, r#""abc\"#, "{", r#"{"a":["#, ""] {
-            assert_eq!(end(value), Err(Broken::CutShort), "{value}");
+            assert_eq!(end(value), Err(ScanError::CutShort), "{value}");
         }
-        assert_eq!(end("}"), Err(Broken::NotJson));
+        assert_eq!(end("}"), Err(ScanError::NotJson));
     }
 
     #[test]

@@ -7,104 +7,113 @@ use std::cell::RefCell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Findings, Kind, Severity, index};
+use super::{FindingKind, Findings, Severity, index_u32};
 use crate::client::Client;
-use crate::facts::{Block, Facts, NONE, Role, Sort};
+use crate::facts::{Block, BlockClass, Facts, NONE, Role};
 use crate::id::{Time, Uid};
-use crate::resume::{Intended, Resume, What, places_of};
+use crate::resume::{IntendedPath, PartOrigin, Resume, calls_of_node};
 
 /// Losses of one cause.
 struct Loss {
     line: Option<u32>,
-    kind: Kind,
+    kind: FindingKind,
     /// The lines of the entries that are lost, whole or in part.
     lines: Vec<u32>,
     /// More than calls that nobody answered.
-    words: bool,
+    has_content: bool,
 }
 
 /// An entry of the conversation of which something is not sent.
-struct Missing {
+struct MissingEntry {
     node: usize,
     /// Its blocks that are not sent; none of a queued prompt.
     blocks: Vec<Block>,
 }
 
 impl Findings {
-    pub(super) fn losses(&mut self, facts: &Facts, meant: &Intended, client: Client, resumed: &Resume) {
-        let sent = Sent::new(facts, client, resumed);
-        let missing = sent.missing_of(meant);
+    pub(super) fn check_losses(
+        &mut self,
+        facts: &Facts,
+        meant: &IntendedPath,
+        client: Client,
+        resumed: &Resume,
+    ) {
+        let sent = SentContent::new(facts, client, resumed);
+        let missing = sent.missing_entries(meant);
         if missing.is_empty() {
             return;
         }
-        let causes = Causes { left_at: self.left_at, ..Causes::new(facts, meant, client, resumed, sent) };
+        let causes = LossCauses {
+            resume_line: self.resume_line,
+            ..LossCauses::new(facts, meant, client, resumed, sent)
+        };
         let mut losses: Vec<Loss> = Vec::new();
-        let mut known: FxHashMap<(Option<u32>, Kind), usize> = FxHashMap::default();
+        let mut known: FxHashMap<(Option<u32>, FindingKind), usize> = FxHashMap::default();
         let asked = meant.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
         let before: FxHashSet<usize> = meant.chain[..asked.unwrap_or(0)].iter().copied().collect();
         for missing in missing {
-            let (line, kind) = causes.of(&missing);
+            let (line, kind) = causes.cause_of(&missing);
             // That a call which the end of the session cut off is not made again is no loss.
-            let only_calls = missing.blocks.iter().all(|block| block.sort == Sort::Call);
-            let words = kind != Kind::OpenCall || !only_calls || before.contains(&missing.node);
+            let only_calls = missing.blocks.iter().all(|block| block.class == BlockClass::ToolCall);
+            let words = kind != FindingKind::OpenCall || !only_calls || before.contains(&missing.node);
             let at = *known.entry((line, kind)).or_insert(losses.len());
             if at == losses.len() {
-                losses.push(Loss { line, kind, lines: Vec::new(), words });
+                losses.push(Loss { line, kind, lines: Vec::new(), has_content: words });
             }
-            losses[at].lines.push(facts.place(missing.node).line);
-            losses[at].words |= words;
+            losses[at].lines.push(facts.location(missing.node).line);
+            losses[at].has_content |= words;
         }
-        for Loss { line, kind, mut lines, words } in losses {
+        for Loss { line, kind, mut lines, has_content } in losses {
             lines.sort_unstable();
             lines.dedup();
             let n = lines.len();
             let entries = if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
-            let detail = || format!("{}: {entries} of the conversation not sent", loss_of(kind));
-            let severity = if words { Severity::Loses } else { Severity::Odd };
-            self.add_for(client, line, kind, severity, &detail).lost = lines;
+            let detail = || format!("{}: {entries} of the conversation not sent", loss_description(kind));
+            let severity = if has_content { Severity::Loss } else { Severity::Harmless };
+            self.add_for(client, line, kind, severity, &detail).lost_lines = lines;
         }
     }
 }
 
 /// What a block belongs to. Two blocks of one scope with the same content are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Scope {
+enum BlockScope {
     Call(u32),
     ResultOf(u32),
     /// A message of the model, by its id.
     Message(Uid),
     /// A message without an id, by the time of its entry.
-    At(Time),
+    AtTime(Time),
     /// A message with neither.
-    Nameless(u32),
+    Unidentified(u32),
 }
 
-type ContentKey = (Scope, u32);
+type BlockIdentity = (BlockScope, u32);
 
-fn content_key(facts: &Facts, node: usize, block: &Block) -> Option<ContentKey> {
-    let scope = match block.sort {
-        Sort::Call => Scope::Call(block.call().and(Some(block.call))?),
-        Sort::Result => Scope::ResultOf(block.call),
+fn block_identity(facts: &Facts, node: usize, block: &Block) -> Option<BlockIdentity> {
+    let scope = match block.class {
+        BlockClass::ToolCall => BlockScope::Call(block.call().and(Some(block.call))?),
+        BlockClass::ToolResult => BlockScope::ResultOf(block.call),
         _ => {
             let message = facts.nodes[node].message()?;
             let (id, time) = (facts.messages[message].id, facts.nodes[node].time);
             match (id.is_none(), time.is_none()) {
-                (false, _) => Scope::Message(id),
-                (true, false) => Scope::At(time),
-                (true, true) => Scope::Nameless(index(message)),
+                (false, _) => BlockScope::Message(id),
+                (true, false) => BlockScope::AtTime(time),
+                (true, true) => BlockScope::Unidentified(index_u32(message)),
             }
         }
     };
-    Some((scope, block.print))
+    Some((scope, block.fingerprint))
 }
 
 /// The parts of a session that a client sends.
-struct Sent<'a> {
+struct SentContent<'a> {
     facts: &'a Facts,
     client: Client,
     /// By place in [`Facts::blocks`].
     blocks: Vec<bool>,
-    contents: FxHashSet<ContentKey>,
+    contents: FxHashSet<BlockIdentity>,
     /// Calls that are made, and those that are answered with a result of the session.
     made: FxHashSet<u32>,
     answered: FxHashSet<u32>,
@@ -112,7 +121,7 @@ struct Sent<'a> {
     entries: Vec<bool>,
 }
 
-impl<'a> Sent<'a> {
+impl<'a> SentContent<'a> {
     fn new(facts: &'a Facts, client: Client, resumed: &Resume) -> Self {
         let mut sent = Self {
             facts,
@@ -124,12 +133,12 @@ impl<'a> Sent<'a> {
             entries: vec![false; facts.nodes.len()],
         };
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
-            match part.what {
-                What::Block(node, at) => sent.add(node as usize, at as usize),
+            match part.origin {
+                PartOrigin::Block(node, at) => sent.add(node as usize, at as usize),
                 // The client tells the words of this entry as its own.
-                What::Note(Some(node)) if (node as usize) < facts.nodes.len() => {
+                PartOrigin::Reminder(Some(node)) if (node as usize) < facts.nodes.len() => {
                     for (at, block) in facts.blocks_of(node as usize).iter().enumerate() {
-                        if block.sort.is_text() {
+                        if block.class.is_text() {
                             sent.add(node as usize, at);
                         }
                     }
@@ -148,19 +157,19 @@ impl<'a> Sent<'a> {
     fn add(&mut self, node: usize, at: usize) {
         let Some(block) = self.facts.blocks_of(node).get(at) else { return };
         self.blocks[self.facts.block_starts[node] as usize + at] = true;
-        self.contents.extend(content_key(self.facts, node, block));
-        match block.sort {
-            Sort::Call => self.made.insert(block.call),
-            Sort::Result => self.answered.insert(block.call),
+        self.contents.extend(block_identity(self.facts, node, block));
+        match block.class {
+            BlockClass::ToolCall => self.made.insert(block.call),
+            BlockClass::ToolResult => self.answered.insert(block.call),
             _ => false,
         };
     }
 
     /// Finds what of a conversation is not sent.
-    fn missing_of(&self, meant: &Intended) -> Vec<Missing> {
+    fn missing_entries(&self, meant: &IntendedPath) -> Vec<MissingEntry> {
         let missing = |&node: &usize| {
             let blocks = self.missing_blocks(node);
-            (!blocks.is_empty() || self.misses_queued(node)).then_some(Missing { node, blocks })
+            (!blocks.is_empty() || self.misses_queued(node)).then_some(MissingEntry { node, blocks })
         };
         meant.chain.iter().filter_map(missing).collect()
     }
@@ -175,12 +184,19 @@ impl<'a> Sent<'a> {
         }
         let start = self.facts.block_starts[node] as usize;
         let says = |block: &Block| {
-            matches!(block.sort, Sort::Text | Sort::Call | Sort::Result | Sort::Media | Sort::Other)
+            matches!(
+                block.class,
+                BlockClass::Text
+                    | BlockClass::ToolCall
+                    | BlockClass::ToolResult
+                    | BlockClass::Media
+                    | BlockClass::Other
+            )
         };
         let blocks = self.facts.blocks_of(node).iter().enumerate();
         let missing = blocks.filter(|(at, block)| {
             let same =
-                || content_key(self.facts, node, block).is_some_and(|key| self.contents.contains(&key));
+                || block_identity(self.facts, node, block).is_some_and(|key| self.contents.contains(&key));
             says(block) && !self.blocks[start + at] && !same()
         });
         missing.map(|(_, block)| *block).collect()
@@ -191,58 +207,66 @@ impl<'a> Sent<'a> {
     fn misses_queued(&self, node: usize) -> bool {
         let flags = self.facts.nodes[node].flags;
         flags.is_queued_prompt() && !flags.is_sidechain() && !self.entries[node] && {
-            let attached = self.facts.attachments.get(&index(node));
-            attached.is_some_and(|attached| attached.said_by(self.client).is_some())
+            let attached = self.facts.attachments.get(&index_u32(node));
+            attached.is_some_and(|attached| attached.delivery_by(self.client).is_some())
         }
     }
 }
 
 /// What the client does, in words.
-fn loss_of(kind: Kind) -> &'static str {
+fn loss_description(kind: FindingKind) -> &'static str {
     match kind {
-        Kind::DanglingParent => "its parent is not in the file",
-        Kind::NoParent => "it has no parent",
-        Kind::Cycle => "it is its own ancestor",
-        Kind::NullLine => "the client reads no further than a line that is `null`",
-        Kind::SeveralObjects => "the line holds more than one object",
-        Kind::DuplicateUuid => "the uuid stands twice",
-        Kind::Incomplete => "the entry lacks its uuid or message",
-        Kind::OpenCall => "the call has no result",
-        Kind::OrphanResult => "the result has no call",
-        Kind::SeveralResults => "the call has another result",
-        Kind::MisplacedResult => "the result does not stand behind its call",
-        Kind::QueuedPrompt => "the client does not find a queued prompt beside its path",
-        Kind::RepeatedCall => "another message made the same call",
-        Kind::OddContent => "the content is no list of blocks",
-        Kind::NoMessageId => "the answer has no message id, so its rows are not found",
-        Kind::ParallelCalls => "the client does not find what stands beside parallel calls",
-        Kind::ProgressEntries => "a progress entry breaks the chain",
-        Kind::KeptMessages => "the client does not know what a compaction kept",
-        Kind::OutOfOrder => "most entries stand before their parents",
-        Kind::LeftBehind => "the client resumes after this entry, which is beside the conversation",
+        FindingKind::DanglingParent => "its parent is not in the file",
+        FindingKind::NoParent => "it has no parent",
+        FindingKind::Cycle => "it is its own ancestor",
+        FindingKind::NullLine => "the client reads no further than a line that is `null`",
+        FindingKind::SeveralObjects => "the line holds more than one object",
+        FindingKind::DuplicateUuid => "the uuid stands twice",
+        FindingKind::Incomplete => "the entry lacks its uuid or message",
+        FindingKind::OpenCall => "the call has no result",
+        FindingKind::OrphanResult => "the result has no call",
+        FindingKind::SeveralResults => "the call has another result",
+        FindingKind::MisplacedResult => "the result does not stand behind its call",
+        FindingKind::QueuedPrompt => "the client does not find a queued prompt beside its path",
+        FindingKind::RepeatedCall => "another message made the same call",
+        FindingKind::InvalidContent => "the content is no list of blocks",
+        FindingKind::NoMessageId => "the answer has no message id, so its rows are not found",
+        FindingKind::ParallelCalls => "the client does not find what stands beside parallel calls",
+        FindingKind::ProgressEntries => "a progress entry breaks the chain",
+        FindingKind::KeptMessages => "the client does not know what a compaction kept",
+        FindingKind::OutOfOrder => "most entries stand before their parents",
+        FindingKind::ResumesLocalCommand => {
+            "the client resumes after this entry, which is beside the conversation"
+        }
         _ => "the client takes another branch",
     }
 }
 
-struct Causes<'a> {
+struct LossCauses<'a> {
     facts: &'a Facts,
     client: Client,
     in_chain: Vec<bool>,
     /// The entry at which the client's way up ends although the conversation goes on.
-    broken_at: Option<(u32, Kind)>,
+    broken_at: Option<(u32, FindingKind)>,
     /// The messages with rows on the client's way.
-    on_way: Vec<bool>,
+    message_on_path: Vec<bool>,
     scrambled: bool,
     /// The line after which clients resume in place of the conversation.
-    left_at: Option<u32>,
-    sent: Sent<'a>,
+    resume_line: Option<u32>,
+    sent: SentContent<'a>,
     /// Entries between queued prompts and the words that they were attached to, and whether those are on the client's
     /// path: thousands of prompts may hang on each other.
-    followed: RefCell<FxHashMap<usize, bool>>,
+    follows_chain_cache: RefCell<FxHashMap<usize, bool>>,
 }
 
-impl<'a> Causes<'a> {
-    fn new(facts: &'a Facts, meant: &Intended, client: Client, resumed: &Resume, sent: Sent<'a>) -> Self {
+impl<'a> LossCauses<'a> {
+    fn new(
+        facts: &'a Facts,
+        meant: &IntendedPath,
+        client: Client,
+        resumed: &Resume,
+        sent: SentContent<'a>,
+    ) -> Self {
         let mut in_chain = vec![false; facts.nodes.len()];
         let mut on_way = vec![false; facts.messages.len()];
         for &node in &resumed.chain {
@@ -256,65 +280,68 @@ impl<'a> Causes<'a> {
             .windows(2)
             .rev()
             .find(|pair| in_chain[pair[1]] && !in_chain[pair[0]])
-            .and_then(|pair| Some((facts.place(pair[1]).line, break_at(facts, meant, pair[1])?)));
+            .and_then(|pair| Some((facts.location(pair[1]).line, break_cause(facts, meant, pair[1])?)));
         Self {
             facts,
             client,
             in_chain,
             broken_at,
-            on_way,
+            message_on_path: on_way,
             scrambled: meant.scrambled,
-            left_at: None,
+            resume_line: None,
             sent,
-            followed: RefCell::default(),
+            follows_chain_cache: RefCell::default(),
         }
     }
 
-    fn of(&self, missing: &Missing) -> (Option<u32>, Kind) {
-        let &Missing { node, ref blocks } = missing;
+    fn cause_of(&self, missing: &MissingEntry) -> (Option<u32>, FindingKind) {
+        let &MissingEntry { node, ref blocks } = missing;
         let facts = self.facts;
         let fact = &facts.nodes[node];
-        let line = Some(facts.place(node).line);
-        if fact.flags.stands_behind() || fact.flags.stands_before() && self.client < Client::V2_1_200 {
-            return (line, Kind::SeveralObjects);
+        let line = Some(facts.location(node).line);
+        if fact.flags.is_preceded_on_line()
+            || fact.flags.is_followed_on_line() && self.client < Client::V2_1_200
+        {
+            return (line, FindingKind::SeveralObjects);
         }
-        if facts.null_line.is_some_and(|after| self.client.stops_at_null() && node >= after as usize) {
-            return (facts.null_at, Kind::NullLine);
+        if facts.nodes_before_null.is_some_and(|after| self.client.stops_at_null() && node >= after as usize)
+        {
+            return (facts.null_line_no, FindingKind::NullLine);
         }
         if self.in_chain[node] {
-            let kind = self.dropped(node, blocks);
+            let kind = self.drop_cause(node, blocks);
             return (line.filter(|_| !kind.is_by_design()), kind);
         }
-        let open = |b: &Block| b.sort == Sort::Call && self.is_open(b.call);
-        if blocks.iter().any(open) && blocks.iter().all(|b| b.sort != Sort::Call || open(b)) {
-            return (line, Kind::OpenCall);
+        let open = |b: &Block| b.class == BlockClass::ToolCall && self.is_open(b.call);
+        if blocks.iter().any(open) && blocks.iter().all(|b| b.class != BlockClass::ToolCall || open(b)) {
+            return (line, FindingKind::OpenCall);
         }
         if self.scrambled {
-            return (None, Kind::OutOfOrder);
+            return (None, FindingKind::OutOfOrder);
         }
         let host = match fact.role {
             Role::Assistant => fact.message(),
-            _ => places_of(&facts.answers, index(node))
+            _ => calls_of_node(&facts.result_sites, index_u32(node))
                 .next()
                 .and_then(|call| facts.nodes[facts.calls[call as usize].node as usize].message()),
         };
-        if host.is_some_and(|message| self.on_way[message]) {
-            return (None, Kind::ParallelCalls);
+        if host.is_some_and(|message| self.message_on_path[message]) {
+            return (None, FindingKind::ParallelCalls);
         }
         if fact.flags.is_queued_prompt() && self.follows_chain(node) {
-            return (line, Kind::QueuedPrompt);
+            return (line, FindingKind::QueuedPrompt);
         }
         match self.broken_at {
             Some((line, kind)) => (Some(line), kind),
-            None if self.left_at.is_some() => (self.left_at, Kind::LeftBehind),
-            None if !facts.preserved.is_empty() => (None, Kind::KeptMessages),
-            None => (None, Kind::OtherBranch),
+            None if self.resume_line.is_some() => (self.resume_line, FindingKind::ResumesLocalCommand),
+            None if !facts.preserved.is_empty() => (None, FindingKind::KeptMessages),
+            None => (None, FindingKind::OtherBranch),
         }
     }
 
     /// Returns whether the words that an entry was attached to are on the client's path.
     fn follows_chain(&self, node: usize) -> bool {
-        let mut known = self.followed.borrow_mut();
+        let mut known = self.follows_chain_cache.borrow_mut();
         let mut trail = Vec::new();
         let mut at = self.facts.parent_of(node);
         let follows = loop {
@@ -337,58 +364,62 @@ impl<'a> Causes<'a> {
     }
 
     /// Returns why blocks of an entry on the client's path are not sent.
-    fn dropped(&self, node: usize, blocks: &[Block]) -> Kind {
-        let any = |sort: Sort| blocks.iter().any(|block| block.sort == sort);
-        if any(Sort::Call) {
-            let calls = || blocks.iter().filter(|block| block.sort == Sort::Call);
+    fn drop_cause(&self, node: usize, blocks: &[Block]) -> FindingKind {
+        let any = |sort: BlockClass| blocks.iter().any(|block| block.class == sort);
+        if any(BlockClass::ToolCall) {
+            let calls = || blocks.iter().filter(|block| block.class == BlockClass::ToolCall);
             let beside = |b: &Block| {
                 let call = self.facts.calls.get(b.call as usize);
-                call.and_then(|c| c.result()).is_some_and(|r| !self.in_chain[r])
+                call.and_then(|c| c.first_result()).is_some_and(|r| !self.in_chain[r])
             };
             return match () {
-                () if calls().any(|b| self.is_open(b.call)) => Kind::OpenCall,
-                () if self.facts.nodes[node].flags.lacks_message_id() => Kind::NoMessageId,
-                () if calls().any(|b| self.sent.made.contains(&b.call)) => Kind::RepeatedCall,
-                () if calls().any(beside) => Kind::ParallelCalls,
-                () => Kind::MisplacedResult,
+                () if calls().any(|b| self.is_open(b.call)) => FindingKind::OpenCall,
+                () if self.facts.nodes[node].flags.lacks_message_id() => FindingKind::NoMessageId,
+                () if calls().any(|b| self.sent.made.contains(&b.call)) => FindingKind::RepeatedCall,
+                () if calls().any(beside) => FindingKind::ParallelCalls,
+                () => FindingKind::MisplacedResult,
             };
         }
-        if any(Sort::Result) {
-            let results = || blocks.iter().filter(|block| block.sort == Sort::Result);
+        if any(BlockClass::ToolResult) {
+            let results = || blocks.iter().filter(|block| block.class == BlockClass::ToolResult);
             return match () {
-                () if results().any(|b| b.call == NONE) => Kind::OrphanResult,
-                () if results().any(|b| self.sent.answered.contains(&b.call)) => Kind::SeveralResults,
-                () => Kind::MisplacedResult,
+                () if results().any(|b| b.call == NONE) => FindingKind::OrphanResult,
+                () if results().any(|b| self.sent.answered.contains(&b.call)) => FindingKind::SeveralResults,
+                () => FindingKind::MisplacedResult,
             };
         }
-        Kind::OtherBranch
+        FindingKind::OtherBranch
     }
 
     fn is_open(&self, call: u32) -> bool {
-        self.facts.calls.get(call as usize).is_none_or(|call| call.result().is_none())
+        self.facts.calls.get(call as usize).is_none_or(|call| call.first_result().is_none())
     }
 }
 
 /// Why the client's way ends above an entry.
-fn break_at(facts: &Facts, meant: &Intended, node: usize) -> Option<Kind> {
-    let broken = meant.breaks.iter().find(|broken| broken.node == node).map(|broken| broken.why);
+fn break_cause(facts: &Facts, meant: &IntendedPath, node: usize) -> Option<FindingKind> {
+    let broken = meant.broken_links.iter().find(|broken| broken.node == node).map(|broken| broken.defect);
     if let Some(broken) = broken {
         return Some(match broken {
-            crate::resume::Break::Dangling => {
+            crate::resume::LinkDefect::Dangling => {
                 let parent = facts.node_of(facts.nodes[node].parent);
                 let progress = parent.is_some_and(|p| facts.nodes[p].role == Role::Progress);
-                if progress { Kind::ProgressEntries } else { Kind::DanglingParent }
+                if progress { FindingKind::ProgressEntries } else { FindingKind::DanglingParent }
             }
-            crate::resume::Break::NoParent => Kind::NoParent,
-            crate::resume::Break::Cycle => Kind::Cycle,
+            crate::resume::LinkDefect::NoParent => FindingKind::NoParent,
+            crate::resume::LinkDefect::Cycle => FindingKind::Cycle,
         });
     }
     let parent = facts.node_of(facts.nodes[node].parent)?;
     match facts.nodes[parent].role {
-        Role::Progress => Some(Kind::ProgressEntries),
-        Role::User | Role::Assistant if facts.nodes[parent].flags.lacks_message() => Some(Kind::Incomplete),
-        _ if facts.first_of(node) != node || facts.duplicates.contains_key(&index(parent)) => {
-            Some(Kind::DuplicateUuid)
+        Role::Progress => Some(FindingKind::ProgressEntries),
+        Role::User | Role::Assistant if facts.nodes[parent].flags.lacks_message() => {
+            Some(FindingKind::Incomplete)
+        }
+        _ if facts.first_with_same_uuid(node) != node
+            || facts.duplicates.contains_key(&index_u32(parent)) =>
+        {
+            Some(FindingKind::DuplicateUuid)
         }
         _ => None,
     }

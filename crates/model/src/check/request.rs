@@ -2,59 +2,59 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{Findings, Kind, Severity};
+use super::{FindingKind, Findings, Severity};
 use crate::client::Client;
-use crate::facts::{Facts, Sort};
-use crate::resume::{Part, Resume, Sent, What};
+use crate::facts::{BlockClass, Facts};
+use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
 
 /// The API takes pictures up to 5 MB, as base64.
-pub const MAX_IMAGE: u32 = 5 * 1024 * 1024;
+pub const MAX_IMAGE_BYTES: u32 = 5 * 1024 * 1024;
 /// And so many of them in one request.
 pub(super) const MAX_IMAGES: usize = 100;
 /// The largest window of any model, in tokens.
 const MAX_TOKENS: u64 = 1_000_000;
 /// Four bytes to a token is few for any text: what is over the limit even so is over it.
-pub(super) const MAX_BYTES: u64 = MAX_TOKENS * 4 + 3;
+pub(super) const MAX_REQUEST_BYTES: u64 = MAX_TOKENS * 4 + 3;
 
 /// Says that so many bytes are too many.
-pub(super) fn too_long(n_bytes: u64) -> String {
+pub(super) fn too_long_detail(n_bytes: u64) -> String {
     let (tokens, most) = (n_bytes / 4 / 1000, MAX_TOKENS / 1000);
     format!("about {tokens} thousand tokens; no model takes more than {most} thousand")
 }
 
 impl Findings {
-    pub(super) fn request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
+    pub(super) fn check_request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
         // Clients before 2.1.325 put a reminder before it, which is a user's message.
         if let Some(part) = resumed.messages.first().filter(|m| m.assistant).and_then(|m| m.parts.first()) {
-            let line = part.what.node().map(|node| facts.place(node).line);
+            let line = part.origin.node().map(|node| facts.location(node).line);
             let detail =
                 || "what was said before it is missing, and the API asks for a user first".to_owned();
-            self.add_for(client, line, Kind::BeginsWithAnswer, Severity::Refuses, &detail);
+            self.add_for(client, line, FindingKind::BeginsWithAnswer, Severity::Refusal, &detail);
         }
-        self.pairing(facts, client, &resumed.messages);
+        self.check_pairing(facts, client, &resumed.messages);
         let mut n_images = 0;
         let mut n_bytes = 0;
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
-            let What::Block(node, at) = part.what else { continue };
+            let PartOrigin::Block(node, at) = part.origin else { continue };
             let Some(block) = facts.blocks_of(node as usize).get(at as usize) else { continue };
             // Thinking of turns that are over does not count, and not every client sends it.
-            if !part.sort.is_thinking() {
-                n_bytes += u64::from(block.len - block.media.min(block.len));
+            if !part.class.is_thinking() {
+                n_bytes += u64::from(block.len - block.media_bytes.min(block.len));
             }
-            match part.sort {
-                Sort::Unsigned if is_of_claude(facts, node) => {
+            match part.class {
+                BlockClass::UnsignedThinking if is_claude_model(facts, node) => {
                     let detail = "the API asks for the signature of thinking";
-                    self.refused_part(facts, client, part, Kind::UnsignedThinking, detail);
+                    self.add_refused_part(facts, client, part, FindingKind::UnsignedThinking, detail);
                 }
-                Sort::Blank | Sort::Empty => {
+                BlockClass::Blank | BlockClass::Empty => {
                     let detail = "the API refuses a text without words";
-                    self.refused_part(facts, client, part, Kind::BlankText, detail);
+                    self.add_refused_part(facts, client, part, FindingKind::BlankText, detail);
                 }
-                Sort::Media => {
+                BlockClass::Media => {
                     n_images += 1;
-                    if block.media > MAX_IMAGE {
+                    if block.media_bytes > MAX_IMAGE_BYTES {
                         let detail = "the API takes pictures of up to 5 MB";
-                        self.refused_part(facts, client, part, Kind::ImageTooLarge, detail);
+                        self.add_refused_part(facts, client, part, FindingKind::ImageTooLarge, detail);
                     }
                 }
                 _ => {}
@@ -62,53 +62,64 @@ impl Findings {
         }
         if n_images > MAX_IMAGES {
             let detail = || format!("{n_images} pictures; the API takes {MAX_IMAGES} in one request");
-            self.add_for(client, None, Kind::TooManyImages, Severity::Refuses, &detail);
+            self.add_for(client, None, FindingKind::TooManyImages, Severity::Refusal, &detail);
         }
-        if n_bytes > MAX_BYTES {
-            let detail = || too_long(n_bytes);
-            self.add_for(client, None, Kind::ContextTooLong, Severity::Refuses, &detail);
+        if n_bytes > MAX_REQUEST_BYTES {
+            let detail = || too_long_detail(n_bytes);
+            self.add_for(client, None, FindingKind::ContextTooLong, Severity::Refusal, &detail);
         }
     }
 
-    fn refused_part(&mut self, facts: &Facts, client: Client, part: &Part, kind: Kind, detail: &'static str) {
-        let line = part.what.node().map(|node| facts.place(node).line);
-        self.add_for(client, line, kind, Severity::Refuses, &|| detail.to_owned());
+    fn add_refused_part(
+        &mut self,
+        facts: &Facts,
+        client: Client,
+        part: &SentPart,
+        kind: FindingKind,
+        detail: &'static str,
+    ) {
+        let line = part.origin.node().map(|node| facts.location(node).line);
+        self.add_for(client, line, kind, Severity::Refusal, &|| detail.to_owned());
     }
 
     /// Every call is answered once in the message behind it, and nothing else is.
-    fn pairing(&mut self, facts: &Facts, client: Client, messages: &[Sent]) {
+    fn check_pairing(&mut self, facts: &Facts, client: Client, messages: &[SentMessage]) {
         let mut made: FxHashSet<u32> = FxHashSet::default();
         for (at, message) in messages.iter().enumerate() {
             let next = messages.get(at + 1).filter(|next| !next.assistant);
-            let calls_in = |message: Option<&Sent>, sort: Sort| -> FxHashSet<u32> {
+            let calls_in = |message: Option<&SentMessage>, sort: BlockClass| -> FxHashSet<u32> {
                 let parts = message.into_iter().flat_map(|message| &message.parts);
-                parts.filter(|part| part.sort == sort).map(|part| part.call).collect()
+                parts.filter(|part| part.class == sort).map(|part| part.call).collect()
             };
             if message.assistant {
-                let answered = calls_in(next, Sort::Result);
-                for part in message.parts.iter().filter(|part| part.sort == Sort::Call) {
+                let answered = calls_in(next, BlockClass::ToolResult);
+                for part in message.parts.iter().filter(|part| part.class == BlockClass::ToolCall) {
                     if !answered.contains(&part.call) {
                         let detail = "the API asks for a result behind each call";
-                        self.refused_part(facts, client, part, Kind::OpenCall, detail);
+                        self.add_refused_part(facts, client, part, FindingKind::OpenCall, detail);
                     }
                     if !made.insert(part.call) {
                         let detail = "the API takes a call's id once";
-                        self.refused_part(facts, client, part, Kind::RepeatedCall, detail);
+                        self.add_refused_part(facts, client, part, FindingKind::RepeatedCall, detail);
                     }
                 }
                 continue;
             }
             let before = at.checked_sub(1).map(|before| &messages[before]).filter(|m| m.assistant);
-            let called = calls_in(before, Sort::Call);
+            let called = calls_in(before, BlockClass::ToolCall);
             let mut answered = FxHashSet::default();
-            for part in message.parts.iter().filter(|part| part.sort == Sort::Result) {
+            for part in message.parts.iter().filter(|part| part.class == BlockClass::ToolResult) {
                 if part.call().is_none() || !called.contains(&part.call) {
-                    let kind = if part.call().is_some() { Kind::MisplacedResult } else { Kind::OrphanResult };
+                    let kind = if part.call().is_some() {
+                        FindingKind::MisplacedResult
+                    } else {
+                        FindingKind::OrphanResult
+                    };
                     let detail = "the API asks for the call right before its result";
-                    self.refused_part(facts, client, part, kind, detail);
+                    self.add_refused_part(facts, client, part, kind, detail);
                 } else if !answered.insert(part.call) {
                     let detail = "the API takes one result for a call";
-                    self.refused_part(facts, client, part, Kind::SeveralResults, detail);
+                    self.add_refused_part(facts, client, part, FindingKind::SeveralResults, detail);
                 }
             }
         }
@@ -116,7 +127,7 @@ impl Findings {
 }
 
 /// Other models do without signatures.
-fn is_of_claude(facts: &Facts, node: u32) -> bool {
+fn is_claude_model(facts: &Facts, node: u32) -> bool {
     let model = facts.nodes[node as usize].model;
     model == u16::MAX || facts.models.name(model).starts_with("claude")
 }

@@ -6,15 +6,15 @@
 
 use rustc_hash::FxHashSet;
 
-use super::Rows;
+use super::LoadedEntries;
 use crate::client::Client;
 use crate::facts::{Facts, NONE, Role};
 use crate::id::Uid;
-use crate::tree::{BRIDGE_MILLIS, cycles};
+use crate::tree::{BRIDGE_MILLIS, find_cycles};
 
 /// How the link from an entry to the one before it is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Break {
+pub enum LinkDefect {
     /// Its parent is not in the file, or is nothing that a conversation is made of.
     Dangling,
     /// It has no parent, and should have.
@@ -29,20 +29,20 @@ pub struct BrokenLink {
     /// The entry, as an index of a node.
     pub node: usize,
     /// How it is broken.
-    pub why: Break,
+    pub defect: LinkDefect,
     /// The entry that stands in for the lost parent.
     pub parent: Option<usize>,
 }
 
 /// The conversation as it was meant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Intended {
+pub struct IntendedPath {
     /// The entry that it ends with, as an index of a node.
     pub leaf: Option<usize>,
     /// Its entries from the last compaction or the first on, as indices of nodes.
     pub chain: Vec<usize>,
     /// Entries of the main conversation whose link is broken, in the order of the file.
-    pub breaks: Vec<BrokenLink>,
+    pub broken_links: Vec<BrokenLink>,
     /// Most entries stand before their parents.
     pub scrambled: bool,
 }
@@ -54,52 +54,53 @@ const MAX_CANDIDATES: usize = 64;
 const MAX_ROUNDS: usize = 8;
 
 /// Finds the conversation that a session holds, whatever its links.
-pub fn intended(facts: &Facts) -> Intended {
-    intended_at(facts, None)
+pub fn intended_path(facts: &Facts) -> IntendedPath {
+    intended_path_to(facts, None)
 }
 
 /// Finds the conversation that ends with an entry, or the one that the newest client would go on with.
-pub fn intended_at(facts: &Facts, end: Option<usize>) -> Intended {
+pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
     // What was written after its end is not part of it, but for notes on it.
     let upto = end.map_or(facts.nodes.len(), |end| {
         let note = |node: &&crate::facts::Node| !node.is_conversation() && !node.flags.is_boundary();
-        let last = last_above(facts, end);
+        let last = last_ancestor_in_file(facts, end);
         last + 1 + facts.nodes[last + 1..].iter().take_while(note).count()
     });
-    let mut rows = Rows::load_whole(facts, upto);
-    let node = |rows: &Rows<'_>, slot: u32| rows.slots[slot as usize].node as usize;
-    let (breaks, scrambled) = rows.mend_links();
+    let mut rows = LoadedEntries::load_whole(facts, upto);
+    let node = |rows: &LoadedEntries<'_>, slot: u32| rows.slots[slot as usize].node as usize;
+    let (breaks, scrambled) = rows.repair_links();
     let breaks = breaks
         .into_iter()
         .map(|(slot, why)| BrokenLink {
             node: node(&rows, slot),
-            why,
+            defect: why,
             parent: rows.parent(slot).map(|parent| node(&rows, parent)),
         })
         .collect();
-    let own = rows.leaf().or(rows.untimed_leaf);
+    let own = rows.choose_leaf().or(rows.untimed_leaf);
     // An end that a compaction took out of the conversation is still in the file.
-    let wanted = end.map(|end| rows.slot_at[facts.first_of(end)]).filter(|&slot| slot != NONE);
-    let gone = wanted.is_some_and(|slot| rows.slots[slot as usize].gone);
+    let wanted =
+        end.map(|end| rows.slot_by_node[facts.first_with_same_uuid(end)]).filter(|&slot| slot != NONE);
+    let gone = wanted.is_some_and(|slot| rows.slots[slot as usize].dropped);
     if gone {
-        rows = Rows::load_whole(facts, upto);
-        rows.mend_links();
+        rows = LoadedEntries::load_whole(facts, upto);
+        rows.repair_links();
     }
     let Some(mut leaf) = wanted.or(own) else {
-        return Intended { breaks, scrambled, ..Intended::default() };
+        return IntendedPath { broken_links: breaks, scrambled, ..IntendedPath::default() };
     };
     if scrambled && wanted.is_none() {
         let said = |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
-        leaf = rows.newest_of(rows.live().filter(said)).unwrap_or(leaf);
+        leaf = rows.newest_of(rows.live_slots().filter(said)).unwrap_or(leaf);
     }
     let chain = rows.walk(leaf);
     let boundary = chain.iter().rposition(|&slot| rows.node(slot).flags.is_boundary());
     let chain = chain[boundary.unwrap_or(0)..].iter().map(|&slot| node(&rows, slot)).collect();
-    Intended { leaf: Some(node(&rows, leaf)), chain, breaks, scrambled }
+    IntendedPath { leaf: Some(node(&rows, leaf)), chain, broken_links: breaks, scrambled }
 }
 
 /// Finds the last in the file of an entry and those it hangs on: children may stand before parents.
-fn last_above(facts: &Facts, end: usize) -> usize {
+fn last_ancestor_in_file(facts: &Facts, end: usize) -> usize {
     let mut seen = FxHashSet::default();
     let mut last = end;
     let mut at = Some(end);
@@ -110,30 +111,30 @@ fn last_above(facts: &Facts, end: usize) -> usize {
     last
 }
 
-impl<'f> Rows<'f> {
+impl<'f> LoadedEntries<'f> {
     fn load_whole(facts: &'f Facts, upto: usize) -> Self {
         Self::load_rows(facts, Client::NEWEST, Some(upto))
     }
 
     /// Gives every entry of the main conversation whose link is broken a parent.
-    fn mend_links(&mut self) -> (Vec<(u32, Break)>, bool) {
-        let main: Vec<u32> = self.live().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
+    fn repair_links(&mut self) -> (Vec<(u32, LinkDefect)>, bool) {
+        let main: Vec<u32> = self.live_slots().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
         let forward = |s: &&u32| self.parent(**s).is_some_and(|parent| parent >= **s);
         let n_forward = main.iter().filter(forward).count();
-        let all: Vec<u32> = self.live().collect();
-        let mut broken: Vec<(u32, Break)> = Vec::new();
+        let all: Vec<u32> = self.live_slots().collect();
+        let mut broken: Vec<(u32, LinkDefect)> = Vec::new();
         if all.iter().any(|slot| forward(&slot)) {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            let circles = cycles(&next);
+            let circles = find_cycles(&next);
             // In a circle some entry hangs on a later one; where there is one, all that do are wrong.
             if !circles.is_empty() && n_forward * 2 <= main.len() {
-                broken.extend(all.iter().filter(forward).map(|&slot| (slot, Break::Cycle)));
+                broken.extend(all.iter().filter(forward).map(|&slot| (slot, LinkDefect::Cycle)));
             } else {
-                broken.extend(circles.into_iter().map(|slot| (slot, Break::Cycle)));
+                broken.extend(circles.into_iter().map(|slot| (slot, LinkDefect::Cycle)));
             }
             for &(slot, _) in &broken {
-                self.moved.insert(slot, Uid::NONE);
+                self.parent_overrides.insert(slot, Uid::NONE);
             }
         }
         let cut: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
@@ -148,36 +149,36 @@ impl<'f> Rows<'f> {
             if is_root(slot) {
                 let begins = flags.is_boundary() || flags.is_summary();
                 if !cut.contains(&slot) && (answers(slot) || links_lost && !begins) {
-                    broken.push((slot, Break::NoParent));
+                    broken.push((slot, LinkDefect::NoParent));
                 }
             } else if self.parent(slot).is_none() && !cut.contains(&slot) {
-                broken.push((slot, Break::Dangling));
+                broken.push((slot, LinkDefect::Dangling));
             }
         }
         broken.sort_unstable_by_key(|&(slot, _)| slot);
-        let by_time = if broken.is_empty() { Vec::new() } else { self.times(&main) };
+        let by_time = if broken.is_empty() { Vec::new() } else { self.slots_by_time(&main) };
         for &(slot, why) in &broken {
             let before = main.partition_point(|&s| s < slot);
-            let parent = (why == Break::Dangling)
+            let parent = (why == LinkDefect::Dangling)
                 .then(|| self.before_in_time(slot, &by_time))
                 .flatten()
                 .or_else(|| self.before_in_file(&main[..before]));
             let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
-            self.moved.insert(slot, uid);
+            self.parent_overrides.insert(slot, uid);
         }
         if !broken.is_empty() {
-            self.cut_new_circles(&main, &mut broken);
+            self.cut_new_cycles(&main, &mut broken);
         }
         (broken, n_forward * 2 > main.len())
     }
 
     /// A link that was mended may close a circle through one that leads forward: that one is cut.
-    fn cut_new_circles(&mut self, main: &[u32], broken: &mut Vec<(u32, Break)>) {
+    fn cut_new_cycles(&mut self, main: &[u32], broken: &mut Vec<(u32, LinkDefect)>) {
         let mut known: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
         for _ in 0..MAX_ROUNDS {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            let circles = cycles(&next);
+            let circles = find_cycles(&next);
             if circles.is_empty() {
                 break;
             }
@@ -187,19 +188,19 @@ impl<'f> Rows<'f> {
                     at = next[at as usize];
                 }
                 let before = main.partition_point(|&s| s < at);
-                self.moved.insert(at, Uid::NONE);
+                self.parent_overrides.insert(at, Uid::NONE);
                 let parent = self.before_in_file(&main[..before]);
                 let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
-                self.moved.insert(at, uid);
+                self.parent_overrides.insert(at, uid);
                 if known.insert(at) {
-                    broken.push((at, Break::Cycle));
+                    broken.push((at, LinkDefect::Cycle));
                 }
             }
         }
         broken.sort_unstable_by_key(|&(slot, _)| slot);
     }
 
-    fn times(&self, main: &[u32]) -> Vec<(i64, u32)> {
+    fn slots_by_time(&self, main: &[u32]) -> Vec<(i64, u32)> {
         let mut times: Vec<(i64, u32)> =
             main.iter().filter_map(|&s| Some((self.node(s).time.millis()?, s))).collect();
         times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
@@ -222,6 +223,6 @@ impl<'f> Rows<'f> {
     /// Nothing below an entry can be above it. What stands before it in the file is below it only
     /// through a link that leads forward, and that is the one which is wrong then.
     fn may_precede(&self, candidate: u32, slot: u32) -> bool {
-        candidate < slot || candidate != slot && !self.is_below(candidate, slot)
+        candidate < slot || candidate != slot && !self.is_descendant(candidate, slot)
     }
 }

@@ -2,23 +2,23 @@
 
 use rustc_hash::FxHashSet;
 
-use super::Rows;
+use super::LoadedEntries;
 use crate::facts::NONE;
 use crate::id::Uid;
 
-impl Rows<'_> {
+impl LoadedEntries<'_> {
     /// Lays the messages that the last compaction kept behind its summary and drops the rest before
     /// it; tells whether anything was kept.
     pub(super) fn relink_preserved(&mut self) -> bool {
-        let lists = self.client.lists_kept();
+        let lists = self.client.reads_kept_list();
         let mut last_boundary = None;
         let mut with_kept = None;
-        for slot in self.live() {
+        for slot in self.live_slots() {
             if !self.node(slot).flags.is_boundary() {
                 continue;
             }
             last_boundary = Some(slot);
-            if self.keeps_rows(self.slots[slot as usize].node as usize) {
+            if self.has_preserved_rows(self.slots[slot as usize].node as usize) {
                 with_kept = Some(slot);
             }
         }
@@ -53,7 +53,7 @@ impl Rows<'_> {
         let keep: FxHashSet<u32> = kept.iter().copied().collect();
         for slot in 0..boundary {
             if !keep.contains(&slot) {
-                self.slots[slot as usize].gone = true;
+                self.slots[slot as usize].dropped = true;
             }
         }
         // What hung on a dropped message follows the kept ones.
@@ -64,11 +64,11 @@ impl Rows<'_> {
             for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
                 let parent = self.facts.node_of(self.parent_id(slot));
                 let dropped = parent.is_some_and(|p| {
-                    let at = self.slot_at[p];
-                    at != NONE && self.slots[at as usize].gone
+                    let at = self.slot_by_node[p];
+                    at != NONE && self.slots[at as usize].dropped
                 });
-                if dropped && !self.slots[slot as usize].gone && self.node(slot).is_conversation() {
-                    self.moved.insert(slot, uid);
+                if dropped && !self.slots[slot as usize].dropped && self.node(slot).is_conversation() {
+                    self.parent_overrides.insert(slot, uid);
                 }
             }
         }
@@ -79,13 +79,13 @@ impl Rows<'_> {
         let (Some(&head), Some(&tail)) = (kept.first(), kept.last()) else { return };
         let mut previous = anchor;
         for &slot in if in_a_row { kept } else { &kept[..1] } {
-            self.moved.insert(slot, previous);
+            self.parent_overrides.insert(slot, previous);
             previous = self.node(slot).uid;
         }
         let tail = self.node(tail).uid;
         for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
             if slot != head && self.parent_id(slot) == anchor {
-                self.moved.insert(slot, tail);
+                self.parent_overrides.insert(slot, tail);
             }
         }
     }

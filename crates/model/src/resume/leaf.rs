@@ -2,12 +2,12 @@
 
 use rustc_hash::FxHashSet;
 
-use super::Rows;
+use super::LoadedEntries;
 use crate::client::Client;
 use crate::facts::{NONE, Role};
 use crate::id::{Time, Uid};
 
-impl Rows<'_> {
+impl LoadedEntries<'_> {
     pub(super) fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
         let mut best: Option<(Time, u32)> = None;
         for slot in slots {
@@ -56,7 +56,7 @@ impl Rows<'_> {
     }
 
     /// Finds the nearest user or assistant entry at or above.
-    fn said_at(&self, slot: u32) -> Option<u32> {
+    fn nearest_conversation(&self, slot: u32) -> Option<u32> {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
         while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
@@ -69,11 +69,11 @@ impl Rows<'_> {
     }
 
     /// Finds the same for every entry in one pass.
-    fn said_everywhere(&self) -> Vec<u32> {
+    fn nearest_conversations(&self) -> Vec<u32> {
         let mut said = vec![NONE; self.slots.len()];
         let mut visited = vec![false; self.slots.len()];
         let mut trail = Vec::new();
-        for slot in self.live() {
+        for slot in self.live_slots() {
             let mut at = Some(slot);
             let mut found = NONE;
             while let Some(slot) = at {
@@ -100,14 +100,14 @@ impl Rows<'_> {
     }
 
     /// Chooses the entry that the conversation ends with.
-    pub(super) fn leaf(&mut self) -> Option<u32> {
+    pub(super) fn choose_leaf(&mut self) -> Option<u32> {
         let main = |rows: &Self, slot: &u32| !rows.node(*slot).flags.is_sidechain();
-        if self.client.newest_time() {
+        if self.client.picks_newest_entry() {
             if self.client >= Client::V2_1_76 {
                 self.relink_preserved();
             }
             let sides = self.client < Client::V2_0_36;
-            let rows = self.live().filter(|s| sides || main(self, s));
+            let rows = self.live_slots().filter(|s| sides || main(self, s));
             return if self.client < Client::V2_1_76 {
                 self.first_when_sorted(rows.collect())
             } else {
@@ -115,19 +115,20 @@ impl Rows<'_> {
             };
         }
         let kept = self.relink_preserved();
-        if self.empty {
+        if self.rewound_to_start {
             return None;
         }
-        let chosen = if self.client.checkpoints() { self.leaf_by_checkpoint(kept) } else { None };
+        let chosen = if self.client.follows_checkpoints() { self.leaf_by_checkpoint(kept) } else { None };
         let leaves = chosen.map_or_else(|| self.leaves(), |leaf| vec![leaf]);
         let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
         let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
         if leaf.is_none() {
             self.untimed_leaf = leaves.iter().copied().find(conversation);
         }
-        if leaf.is_none() && leaves.is_empty() && self.client.checkpoints() {
-            return self
-                .newest_of(self.live().filter(|s| main(self, s) && !self.node(*s).flags.is_snapshot()));
+        if leaf.is_none() && leaves.is_empty() && self.client.follows_checkpoints() {
+            return self.newest_of(
+                self.live_slots().filter(|s| main(self, s) && !self.node(*s).flags.is_snapshot()),
+            );
         }
         leaf
     }
@@ -156,30 +157,30 @@ impl Rows<'_> {
                 chosen = Some(self.newest_descendant(last));
             }
         }
-        self.said_at(chosen?)
+        self.nearest_conversation(chosen?)
     }
 
     /// Finds the ends of all branches, or the one that the last entry or the checkpoint is on.
     fn leaves(&self) -> Vec<u32> {
         let mut is_parent = vec![false; self.slots.len()];
         let mut has_said_child = vec![false; self.slots.len()];
-        for slot in self.live() {
+        for slot in self.live_slots() {
             if let Some(parent) = self.parent(slot) {
                 is_parent[parent as usize] = true;
                 has_said_child[parent as usize] |= self.node(slot).is_conversation();
             }
         }
         // A row without the key hangs on the row without a uuid: both are `undefined`.
-        if let Some(nameless) = self.nameless
-            && let Some(child) = self.live().find(|&s| !self.node(s).flags.has_parent_key())
+        if let Some(nameless) = self.slot_without_uuid
+            && let Some(child) = self.live_slots().find(|&s| !self.node(s).flags.has_parent_key())
         {
             is_parent[nameless as usize] = true;
             has_said_child[nameless as usize] |= self.node(child).is_conversation();
         }
         let mut found = vec![false; self.slots.len()];
         let mut leaves = Vec::new();
-        let said_at = self.said_everywhere();
-        for slot in self.live().filter(|&s| !is_parent[s as usize]) {
+        let said_at = self.nearest_conversations();
+        for slot in self.live_slots().filter(|&s| !is_parent[s as usize]) {
             let said = said_at[slot as usize];
             if said == NONE {
                 continue;
@@ -198,11 +199,11 @@ impl Rows<'_> {
                     && self.last.is_some_and(|last| self.continues(last, at, false))
             };
             let at = match checkpoint {
-                Some(at) if self.client.checkpoints() && !passed(at) => Some(at),
+                Some(at) if self.client.follows_checkpoints() && !passed(at) => Some(at),
                 _ if self.client >= Client::V2_1_325 && self.snapshot_tail => None,
                 _ => self.last,
             };
-            if let Some(said) = at.and_then(|at| self.said_at(at)) {
+            if let Some(said) = at.and_then(|at| self.nearest_conversation(at)) {
                 return vec![said];
             }
         }
@@ -212,14 +213,14 @@ impl Rows<'_> {
     /// Tells whether `last` goes on from the checkpoint, or from another call of the same batch.
     fn continues(&self, last: u32, checkpoint: u32, itself: bool) -> bool {
         if self.client < Client::V2_1_325 {
-            return self.is_below(last, checkpoint);
+            return self.is_descendant(last, checkpoint);
         }
-        (itself && self.is_below(last, checkpoint))
+        (itself && self.is_descendant(last, checkpoint))
             || !self.explicit && self.in_same_batch(last, checkpoint)
-            || self.beside_split_reply(last, checkpoint)
+            || self.branches_in_split_reply(last, checkpoint)
     }
 
-    pub(super) fn is_below(&self, slot: u32, ancestor: u32) -> bool {
+    pub(super) fn is_descendant(&self, slot: u32, ancestor: u32) -> bool {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
         while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
@@ -232,7 +233,7 @@ impl Rows<'_> {
     }
 
     /// An entry that may stand between rows of the message `id`.
-    pub(super) fn same_reply(&self, slot: u32, id: Uid) -> bool {
+    pub(super) fn is_within_reply(&self, slot: u32, id: Uid) -> bool {
         let node = self.node(slot);
         match node.role {
             Role::Assistant => self.message_id(slot) == id,
@@ -242,11 +243,11 @@ impl Rows<'_> {
         }
     }
 
-    fn reply_above(&self, slot: u32, id: Uid) -> Vec<u32> {
+    fn reply_ancestors(&self, slot: u32, id: Uid) -> Vec<u32> {
         let mut seen = FxHashSet::from_iter([slot]);
         let mut above = Vec::new();
         let mut at = self.parent(slot);
-        while let Some(slot) = at.filter(|&s| self.same_reply(s, id) && seen.insert(s)) {
+        while let Some(slot) = at.filter(|&s| self.is_within_reply(s, id) && seen.insert(s)) {
             above.push(slot);
             at = self.parent(slot);
         }
@@ -274,15 +275,15 @@ impl Rows<'_> {
         }
         let Some(base) = at else { return false };
         // A hook's note names the call that it is about.
-        let by_note = top.and_then(|top| self.facts.attached.get(&self.slots[top as usize].node));
+        let by_note = top.and_then(|top| self.facts.attachment_calls.get(&self.slots[top as usize].node));
         let (call, wanted): (Option<u32>, Vec<u32>) = if self.node(base).flags.has_result() {
-            (self.parent(base), self.answers_in(base).collect())
+            (self.parent(base), self.answered_calls_in(base).collect())
         } else if top.is_none() {
             (Some(base), Vec::new())
         } else if let Some(&named) = by_note
             && !self.message_id(base).is_none()
         {
-            let above = self.reply_above(base, self.message_id(base));
+            let above = self.reply_ancestors(base, self.message_id(base));
             let makes = |slot: &u32| self.calls_in(*slot).any(|call| call == named);
             (std::iter::once(base).chain(above).find(makes), vec![named])
         } else {
@@ -295,7 +296,7 @@ impl Rows<'_> {
         let above: FxHashSet<u32> = if id.is_none() {
             FxHashSet::default()
         } else {
-            self.reply_above(call, id).into_iter().collect()
+            self.reply_ancestors(call, id).into_iter().collect()
         };
         let mut seen = FxHashSet::default();
         let (mut at, mut previous, mut beside) = (Some(last), None, false);
@@ -310,14 +311,14 @@ impl Rows<'_> {
                         return true;
                     }
                     beside = true;
-                } else if !self.same_reply(slot, id) {
+                } else if !self.is_within_reply(slot, id) {
                     beside = false;
                 }
             }
             if slot == call
                 && wanted.iter().any(|w| calls.contains(w))
                 && let Some(previous) = previous
-                && self.answers_in(previous).any(|answered| {
+                && self.answered_calls_in(previous).any(|answered| {
                     let other = if by_note { calls.len() > 1 } else { !wanted.contains(&answered) };
                     calls.contains(&answered) && other
                 })
@@ -331,12 +332,12 @@ impl Rows<'_> {
     }
 
     /// Tells whether `last` branches off inside a reply whose rows notes have split.
-    fn beside_split_reply(&self, last: u32, checkpoint: u32) -> bool {
+    fn branches_in_split_reply(&self, last: u32, checkpoint: u32) -> bool {
         let id = self.message_id(checkpoint);
         if id.is_none() || last == checkpoint {
             return false;
         }
-        let above = self.reply_above(checkpoint, id);
+        let above = self.reply_ancestors(checkpoint, id);
         let is_answer = |slot: u32| self.node(slot).role == Role::Assistant;
         let Some(top) = above.iter().rposition(|&s| is_answer(s)) else { return false };
         let between: Vec<u32> = above[..top].iter().copied().filter(|&s| !is_answer(s)).collect();
@@ -367,7 +368,7 @@ impl Rows<'_> {
         if self.node(below).time <= self.node(checkpoint).time {
             return false;
         }
-        !self.live().any(|s| match self.parent(s) {
+        !self.live_slots().any(|s| match self.parent(s) {
             Some(p) if p == checkpoint => true,
             Some(p) if p == last => !self.node(s).flags.is_sidechain() && !self.is_note(s),
             _ => false,
@@ -380,7 +381,7 @@ impl Rows<'_> {
         below[top as usize] = 2;
         let (mut best, mut newest) = (top, None);
         let mut trail = Vec::new();
-        for slot in self.live() {
+        for slot in self.live_slots() {
             let mut at = Some(slot);
             while let Some(s) = at.filter(|&s| below[s as usize] == 0) {
                 below[s as usize] = 1;

@@ -2,28 +2,28 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::request::{MessageId, Part, Row, RowKind, words};
-use super::settle::{drop_blank, drop_lone_thinking, settle};
-use crate::attachment::Voice;
+use super::cleanup::{drop_blank_and_join, drop_lone_thinking, drop_until_stable};
+use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
+use crate::attachment::SenderRole;
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Sort};
+use crate::facts::{BlockClass, Facts, NONE};
 
 /// Makes messages of the rows of a request.
-pub(super) fn messages(
+pub(super) fn merge_messages(
     facts: &Facts,
     client: Client,
-    mut rows: Vec<Row>,
+    mut rows: Vec<RequestRow>,
     model: Option<&str>,
     turns: bool,
-) -> Vec<Row> {
+) -> Vec<RequestRow> {
     if client >= Client::V2_1_200 {
         strip_thinking(facts, client, &mut rows, model);
     }
     if client >= Client::V2_1_325 {
-        settle(client, &mut rows);
+        drop_until_stable(client, &mut rows);
     }
     let rows = move_attachments_up(client, rows);
-    let mut out = Out::new(client, turns, rows.len());
+    let mut out = MessageMerger::new(client, turns, rows.len());
     let mut turn_waits = false;
     for mut row in rows {
         match row.kind {
@@ -31,7 +31,7 @@ pub(super) fn messages(
                 let sent =
                     client >= Client::V2_1_76 && row.flags.is_local_command() && !row.flags.is_display_only();
                 if sent {
-                    out.add_user(Row::command(row.node));
+                    out.add_user(RequestRow::command(row.node));
                 }
             }
             RowKind::User => {
@@ -40,11 +40,11 @@ pub(super) fn messages(
                         continue;
                     }
                     if row.flags.is_notification() {
-                        hide_words(&mut row);
+                        replace_with_reminder(&mut row);
                     }
-                    let loaded = |part: &Part| part.is_loaded(turns);
-                    if row.parts.iter().any(loaded) && !row.has(Sort::ToolLoaded) {
-                        row.parts.push(Part::words(words::TOOL_LOADED));
+                    let loaded = |part: &SentPart| part.references_known_tool(turns);
+                    if row.parts.iter().any(loaded) && !row.has_block(BlockClass::ToolLoaded) {
+                        row.parts.push(SentPart::client_text(words::TOOL_LOADED));
                     }
                 }
                 out.add_user(row);
@@ -53,36 +53,36 @@ pub(super) fn messages(
             RowKind::Assistant => match out.same_message(row.id) {
                 Some(at) => out.join_answer(at, row),
                 None => {
-                    out.flush_turn(&mut turn_waits);
+                    out.flush_system_turn(&mut turn_waits);
                     if client >= Client::V2_1_200 {
-                        calls_last(&mut row.parts);
+                        move_calls_last(&mut row.parts);
                     }
                     out.push(row);
                 }
             },
             RowKind::Attachment => {
                 let known = facts.attachments.get(&row.node);
-                let saying = known.map_or(Some(row.saying), |attached| attached.said_by(client));
+                let saying = known.map_or(Some(row.delivery), |attached| attached.delivery_by(client));
                 let Some(saying) = saying else { continue };
-                if turns && saying.voice == Voice::System {
+                if turns && saying.role == SenderRole::System {
                     turn_waits = true;
                     continue;
                 }
-                let mut parts = vec![Part::note(Some(row.node))];
-                if saying.pictures && !saying.apart {
-                    parts.push(Part::pictures(row.node));
+                let mut parts = vec![SentPart::reminder(Some(row.node))];
+                if saying.pictures && !saying.separate_pictures {
+                    parts.push(SentPart::pictures(row.node));
                 }
                 // What is told anew in the user's voice stays with the new prompt.
-                let folds = row.node != NONE || saying.voice == Voice::System;
+                let folds = row.node != NONE || saying.role == SenderRole::System;
                 out.add_note(parts, folds);
-                if saying.pictures && saying.apart {
-                    out.add_note(vec![Part::pictures(row.node)], folds);
+                if saying.pictures && saying.separate_pictures {
+                    out.add_note(vec![SentPart::pictures(row.node)], folds);
                 }
             }
-            RowKind::Turn => {}
+            RowKind::SystemTurn => {}
         }
     }
-    out.flush_turn(&mut turn_waits);
+    out.flush_system_turn(&mut turn_waits);
     let mut out = out.finish();
     if client >= Client::V2_1_325 {
         out = drop_empty_text(client, out);
@@ -91,21 +91,21 @@ pub(super) fn messages(
         let before = out.len();
         drop_lone_thinking(&mut out);
         if client >= Client::V2_1_325 && out.len() != before {
-            out = join_neighbours(client, out);
+            out = join_adjacent_users(client, out);
         }
     }
     if client >= Client::V2_1_76 {
-        out = drop_blank(client, out);
+        out = drop_blank_and_join(client, out);
         let last = out.len().saturating_sub(1);
         for row in out[..last].iter_mut().filter(|row| row.is_assistant() && row.parts.is_empty()) {
-            row.parts.push(Part::words(words::NO_CONTENT));
+            row.parts.push(SentPart::client_text(words::NO_CONTENT));
         }
     }
-    if turns { place_turns(client, out) } else { out }
+    if turns { place_system_turns(client, out) } else { out }
 }
 
 /// Newer models take messages of the client between two turns.
-pub(super) fn takes_turns(client: Client, model: Option<&str>) -> bool {
+pub(super) fn accepts_system_turns(client: Client, model: Option<&str>) -> bool {
     const WITHOUT: [&str; 9] = [
         "claude-3-",
         "claude-opus-4-0",
@@ -121,7 +121,7 @@ pub(super) fn takes_turns(client: Client, model: Option<&str>) -> bool {
 }
 
 /// Thinking of another model is not sent; 2.1.325 does not look at the date in a model's name.
-fn strip_thinking(facts: &Facts, client: Client, rows: &mut [Row], model: Option<&str>) {
+fn strip_thinking(facts: &Facts, client: Client, rows: &mut [RequestRow], model: Option<&str>) {
     let family = |name: &str| -> String {
         if client >= Client::V2_1_325 { without_date(name).to_owned() } else { name.to_owned() }
     };
@@ -129,7 +129,8 @@ fn strip_thinking(facts: &Facts, client: Client, rows: &mut [Row], model: Option
     for row in rows.iter_mut().filter(|row| row.is_assistant() && !row.flags.is_synthetic()) {
         let own = (row.model != u16::MAX).then(|| family(facts.models.name(row.model)));
         if own != wanted || own.is_none() {
-            row.parts.retain(|part| !matches!(part.sort, Sort::Thinking | Sort::Redacted));
+            row.parts
+                .retain(|part| !matches!(part.class, BlockClass::Thinking | BlockClass::RedactedThinking));
         }
     }
 }
@@ -143,14 +144,14 @@ pub(super) fn without_date(name: &str) -> &str {
 }
 
 /// What a background task said in the user's place is told as a reminder.
-fn hide_words(row: &mut Row) {
-    row.plain = false;
-    row.parts.retain(|part| !part.sort.is_text());
-    row.parts.insert(0, Part::note(Some(row.node)));
+fn replace_with_reminder(row: &mut RequestRow) {
+    row.has_string_content = false;
+    row.parts.retain(|part| !part.class.is_text());
+    row.parts.insert(0, SentPart::reminder(Some(row.node)));
 }
 
 /// Moves attachments up to just behind the nearest answer or result; what is virtual is left out.
-fn move_attachments_up(client: Client, rows: Vec<Row>) -> Vec<Row> {
+fn move_attachments_up(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut moved = Vec::with_capacity(rows.len());
     let mut waiting = Vec::new();
     for row in rows.into_iter().rev() {
@@ -172,26 +173,26 @@ fn move_attachments_up(client: Client, rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// The messages so far, with what is needed to find the one that a row belongs to.
-struct Out {
+struct MessageMerger {
     client: Client,
     /// The model takes messages of the client between two turns.
-    turns: bool,
-    rows: Vec<Row>,
+    accepts_system_turns: bool,
+    rows: Vec<RequestRow>,
     /// The last message with each id.
     by_id: FxHashMap<MessageId, usize>,
     /// User messages without any result, which no answer is joined over, oldest first.
     fences: Vec<usize>,
     last_answer: Option<usize>,
     /// How the parts of messages stand that hold a blank text or a call, which may move or go.
-    answers: FxHashMap<usize, Answer>,
+    answers: FxHashMap<usize, AnswerMerger>,
 }
 
-impl Out {
+impl MessageMerger {
     fn new(client: Client, turns: bool, n: usize) -> Self {
         let rows = Vec::with_capacity(n);
         Self {
             client,
-            turns,
+            accepts_system_turns: turns,
             rows,
             by_id: FxHashMap::default(),
             fences: Vec::new(),
@@ -212,13 +213,13 @@ impl Out {
         (near && self.fences.last().is_none_or(|&fence| fence < at)).then_some(at)
     }
 
-    fn push(&mut self, row: Row) {
+    fn push(&mut self, row: RequestRow) {
         let at = self.rows.len();
         match row.kind {
-            RowKind::User if !row.has(Sort::Result) => self.fences.push(at),
+            RowKind::User if !row.has_block(BlockClass::ToolResult) => self.fences.push(at),
             RowKind::Assistant => {
-                if row.parts.iter().any(moves_others) {
-                    self.answers.insert(at, Answer::new(self.client, &row.parts));
+                if row.parts.iter().any(may_reorder) {
+                    self.answers.insert(at, AnswerMerger::new(self.client, &row.parts));
                 }
                 self.by_id.insert(row.id, at);
                 self.last_answer = Some(at);
@@ -229,10 +230,10 @@ impl Out {
     }
 
     /// Joins a row of an answer to its message.
-    fn join_answer(&mut self, at: usize, mut row: Row) {
+    fn join_answer(&mut self, at: usize, mut row: RequestRow) {
         let parts = &mut self.rows[at].parts;
-        if row.parts.iter().any(moves_others) {
-            self.answers.entry(at).or_insert_with(|| Answer::new(self.client, parts));
+        if row.parts.iter().any(may_reorder) {
+            self.answers.entry(at).or_insert_with(|| AnswerMerger::new(self.client, parts));
         }
         match self.answers.get_mut(&at) {
             Some(answer) => answer.join(self.client, parts, row.parts),
@@ -241,17 +242,17 @@ impl Out {
     }
 
     /// Returns the messages, each with the calls that were kept apart at its end.
-    fn finish(mut self) -> Vec<Row> {
+    fn finish(mut self) -> Vec<RequestRow> {
         for (at, mut answer) in self.answers {
             self.rows[at].parts.append(&mut answer.calls);
         }
         self.rows
     }
 
-    fn add_user(&mut self, row: Row) {
+    fn add_user(&mut self, row: RequestRow) {
         match self.rows.last_mut().filter(|last| last.is_user()) {
             Some(last) => {
-                let result = row.has(Sort::Result);
+                let result = row.has_block(BlockClass::ToolResult);
                 join_users(self.client, last, row);
                 // With a result in it, it is joined over.
                 if result && self.fences.last() == Some(&(self.rows.len() - 1)) {
@@ -263,70 +264,70 @@ impl Out {
     }
 
     /// Adds what is said about an attachment; if it `folds`, it may become part of the result before it.
-    fn add_note(&mut self, parts: Vec<Part>, folds: bool) {
-        let mut note = Row::hidden();
+    fn add_note(&mut self, parts: Vec<SentPart>, folds: bool) {
+        let mut note = RequestRow::reminder();
         note.parts = parts;
         match self.rows.last_mut().filter(|last| last.is_user()) {
-            Some(last) if folds => join_note(self.client, self.turns, last, note),
+            Some(last) if folds => join_note(self.client, self.accepts_system_turns, last, note),
             Some(last) => {
-                last.plain = false;
+                last.has_string_content = false;
                 append_results_first(self.client, &mut last.parts, &mut note.parts);
             }
             None => self.push(note),
         }
     }
 
-    fn flush_turn(&mut self, waits: &mut bool) {
+    fn flush_system_turn(&mut self, waits: &mut bool) {
         if !std::mem::take(waits) {
             return;
         }
         match self.rows.last().map(|row| row.kind) {
-            Some(RowKind::Turn) => {}
-            Some(RowKind::User) => self.push(Row::put_in(RowKind::Turn, Vec::new())),
-            _ => self.push(Row::hidden()),
+            Some(RowKind::SystemTurn) => {}
+            Some(RowKind::User) => self.push(RequestRow::inserted(RowKind::SystemTurn, Vec::new())),
+            _ => self.push(RequestRow::reminder()),
         }
     }
 }
 
 /// Returns whether parts of an answer may move or go because of a part.
-fn moves_others(part: &Part) -> bool {
-    matches!(part.sort, Sort::Blank | Sort::Call)
+fn may_reorder(part: &SentPart) -> bool {
+    matches!(part.class, BlockClass::Blank | BlockClass::ToolCall)
 }
 
 /// Joins two user rows into one message.
-pub(super) fn join_users(client: Client, into: &mut Row, mut row: Row) {
+pub(super) fn join_users(client: Client, into: &mut RequestRow, mut row: RequestRow) {
     if client >= Client::V2_1_112
         && let (Some(last), Some(next)) = (into.parts.last_mut(), row.parts.first())
-        && last.sort.is_text()
-        && next.sort.is_text()
+        && last.class.is_text()
+        && next.class.is_text()
     {
-        last.broken = true;
+        last.adds_line_break = true;
     }
-    into.plain = false;
+    into.has_string_content = false;
     append_results_first(client, &mut into.parts, &mut row.parts);
 }
 
 /// Results stand before everything else; most often they do so anyway.
-fn append_results_first(client: Client, into: &mut Vec<Part>, parts: &mut Vec<Part>) {
-    let is_result = |part: &Part| part.sort == Sort::Result;
+fn append_results_first(client: Client, into: &mut Vec<SentPart>, parts: &mut Vec<SentPart>) {
+    let is_result = |part: &SentPart| part.class == BlockClass::ToolResult;
     let only_results = into.last().is_none_or(is_result);
     let in_order = !parts.iter().any(is_result) || only_results && parts.iter().all(is_result);
     into.append(parts);
     if client >= Client::V2_0_36 && !in_order {
-        into.sort_by_key(|part| part.sort != Sort::Result);
+        into.sort_by_key(|part| part.class != BlockClass::ToolResult);
     }
 }
 
 /// Joins what is said about an attachment: into the result before it, if that is plain text. 2.1.325 also puts it
 /// into lists, unless they refer to a tool that is still there.
-fn join_note(client: Client, turns: bool, into: &mut Row, mut row: Row) {
-    into.plain = false;
+fn join_note(client: Client, turns: bool, into: &mut RequestRow, mut row: RequestRow) {
+    into.has_string_content = false;
     if let Some(last) = into.parts.last_mut()
-        && last.sort == Sort::Result
-        && (last.plain || client >= Client::V2_1_325 && !last.is_loaded(turns))
-        && row.parts.iter().all(|part| part.sort.is_text())
+        && last.class == BlockClass::ToolResult
+        && (last.has_string_content || client >= Client::V2_1_325 && !last.references_known_tool(turns))
+        && row.parts.iter().all(|part| part.class.is_text())
     {
-        last.notes.push(row.parts[0].what.note().unwrap_or(NONE));
+        last.attachments.push(row.parts[0].origin.attachment().unwrap_or(NONE));
     } else {
         append_results_first(client, &mut into.parts, &mut row.parts);
     }
@@ -337,33 +338,33 @@ fn join_note(client: Client, turns: bool, into: &mut Row, mut row: Row) {
 /// Whenever a row is added, blank texts go and calls move behind everything else. Thousands of rows may be added, so
 /// that all parts are looked at once, and then only what is new: what has stayed so far stays.
 #[derive(Default)]
-struct Answer {
+struct AnswerMerger {
     /// The calls that stand behind the other parts, where some had to move; they are put back in the end.
-    calls: Vec<Part>,
+    calls: Vec<SentPart>,
     /// The order stays as it is: the client moves no calls, or moving them would bring thinking blocks together.
-    fixed: bool,
+    order_fixed: bool,
     /// Some part is neither thinking nor a text that goes. Until then blank texts stay.
-    full: bool,
+    has_content: bool,
     /// Blank texts went, if any.
-    looked_at: bool,
+    blanks_removed: bool,
 }
 
-impl Answer {
-    fn new(client: Client, parts: &[Part]) -> Self {
-        let is_call = |part: &Part| part.sort == Sort::Call;
+impl AnswerMerger {
+    fn new(client: Client, parts: &[SentPart]) -> Self {
+        let is_call = |part: &SentPart| part.class == BlockClass::ToolCall;
         let calls_end = parts.iter().skip_while(|part| !is_call(part)).all(is_call);
-        let stays = |at: usize| stays(client, None, parts, at) && !parts[at].sort.is_thinking();
+        let stays = |at: usize| is_kept(client, None, parts, at) && !parts[at].class.is_thinking();
         Self {
             calls: Vec::new(),
-            fixed: client < Client::V2_1_200 || !calls_end,
-            full: (0..parts.len()).any(stays),
-            looked_at: false,
+            order_fixed: client < Client::V2_1_200 || !calls_end,
+            has_content: (0..parts.len()).any(stays),
+            blanks_removed: false,
         }
     }
 
     /// Adds the parts of a row to those of the message.
-    fn join(&mut self, client: Client, into: &mut Vec<Part>, mut row: Vec<Part>) {
-        let is_call = |part: &Part| part.sort == Sort::Call;
+    fn join(&mut self, client: Client, into: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
+        let is_call = |part: &SentPart| part.class == BlockClass::ToolCall;
         if client < Client::V2_1_112 {
             return into.append(&mut row);
         }
@@ -371,47 +372,48 @@ impl Answer {
             let end = if self.calls.is_empty() { into } else { &mut self.calls };
             return end.append(&mut row);
         }
-        if self.looked_at {
-            let before = self.calls.last().or(into.last()).map(|part| part.sort);
-            retain_staying(client, before, &mut row);
+        if self.blanks_removed {
+            let before = self.calls.last().or(into.last()).map(|part| part.class);
+            retain_kept(client, before, &mut row);
             return self.add(into, row);
         }
         // The last part so far may stay because of what follows.
         let start = into.len().saturating_sub(1);
-        let before = start.checked_sub(1).and_then(|at| into.get(at)).map(|part| part.sort);
+        let before = start.checked_sub(1).and_then(|at| into.get(at)).map(|part| part.class);
         into.append(&mut row);
         let new = &into[start..];
-        self.full |= (0..new.len()).any(|at| stays(client, before, new, at) && !new[at].sort.is_thinking());
-        if !self.full {
+        self.has_content |=
+            (0..new.len()).any(|at| is_kept(client, before, new, at) && !new[at].class.is_thinking());
+        if !self.has_content {
             return;
         }
-        retain_staying(client, None, into);
-        self.looked_at = true;
+        retain_kept(client, None, into);
+        self.blanks_removed = true;
         if client >= Client::V2_1_200 {
-            calls_last(into);
-            self.fixed = !into.iter().skip_while(|part| !is_call(part)).all(is_call);
+            move_calls_last(into);
+            self.order_fixed = !into.iter().skip_while(|part| !is_call(part)).all(is_call);
         }
     }
 
     /// Adds parts that stay, calls behind everything else unless that brings thinking blocks together.
-    fn add(&mut self, into: &mut Vec<Part>, mut row: Vec<Part>) {
-        if self.fixed {
+    fn add(&mut self, into: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
+        if self.order_fixed {
             return into.append(&mut row);
         }
         if self.calls.is_empty() {
-            let n_calls = into.iter().rev().take_while(|part| part.sort == Sort::Call).count();
+            let n_calls = into.iter().rev().take_while(|part| part.class == BlockClass::ToolCall).count();
             self.calls = into.split_off(into.len() - n_calls);
         }
-        let mut order = Order { called: !self.calls.is_empty(), ..Order::default() };
-        order.between = order.called;
-        order.was_thinking = into.last().is_some_and(|part| part.sort.is_thinking());
-        row.iter().for_each(|part| order.look_at(part));
-        if order.clash {
-            self.fixed = true;
+        let mut order = CallOrder { seen_call: !self.calls.is_empty(), ..CallOrder::default() };
+        order.calls_since_last = order.seen_call;
+        order.was_thinking = into.last().is_some_and(|part| part.class.is_thinking());
+        row.iter().for_each(|part| order.observe(part));
+        if order.joins_thinking {
+            self.order_fixed = true;
             into.append(&mut self.calls);
             return into.append(&mut row);
         }
-        let (mut calls, mut others) = row.into_iter().partition(|part| part.sort == Sort::Call);
+        let (mut calls, mut others) = row.into_iter().partition(|part| part.class == BlockClass::ToolCall);
         self.calls.append(&mut calls);
         into.append(&mut others);
     }
@@ -419,62 +421,62 @@ impl Answer {
 
 /// Returns whether a part stays in an answer: blank texts go, but since 2.1.200 not between two thinking blocks.
 /// `before` is what stands before the parts.
-fn stays(client: Client, before: Option<Sort>, parts: &[Part], at: usize) -> bool {
-    let before = at.checked_sub(1).map_or(before, |at| Some(parts[at].sort));
-    let thinking = |sort: Option<Sort>| sort.is_some_and(Sort::is_thinking);
-    let between = || thinking(before) && thinking(parts.get(at + 1).map(|part| part.sort));
-    parts[at].sort != Sort::Blank || client >= Client::V2_1_200 && between()
+fn is_kept(client: Client, before: Option<BlockClass>, parts: &[SentPart], at: usize) -> bool {
+    let before = at.checked_sub(1).map_or(before, |at| Some(parts[at].class));
+    let thinking = |sort: Option<BlockClass>| sort.is_some_and(BlockClass::is_thinking);
+    let between = || thinking(before) && thinking(parts.get(at + 1).map(|part| part.class));
+    parts[at].class != BlockClass::Blank || client >= Client::V2_1_200 && between()
 }
 
-fn retain_staying(client: Client, before: Option<Sort>, parts: &mut Vec<Part>) {
-    if !parts.iter().any(|part| part.sort == Sort::Blank) {
+fn retain_kept(client: Client, before: Option<BlockClass>, parts: &mut Vec<SentPart>) {
+    if !parts.iter().any(|part| part.class == BlockClass::Blank) {
         return;
     }
-    let keeps: Vec<bool> = (0..parts.len()).map(|at| stays(client, before, parts, at)).collect();
+    let keeps: Vec<bool> = (0..parts.len()).map(|at| is_kept(client, before, parts, at)).collect();
     let mut keeps = keeps.into_iter();
     parts.retain(|_| keeps.next().unwrap_or(true));
 }
 
 /// What was seen of the order of calls and other parts so far.
 #[derive(Default)]
-struct Order {
-    called: bool,
+struct CallOrder {
+    seen_call: bool,
     /// Something follows a call.
-    after: bool,
+    part_follows_call: bool,
     /// Two thinking blocks have nothing but calls between them.
-    clash: bool,
+    joins_thinking: bool,
     /// The last part that is no call is thinking.
     was_thinking: bool,
     /// Calls follow it.
-    between: bool,
+    calls_since_last: bool,
 }
 
-impl Order {
-    fn look_at(&mut self, part: &Part) {
-        if part.sort == Sort::Call {
-            self.called = true;
-            self.between = true;
+impl CallOrder {
+    fn observe(&mut self, part: &SentPart) {
+        if part.class == BlockClass::ToolCall {
+            self.seen_call = true;
+            self.calls_since_last = true;
         } else {
-            self.after |= self.called;
-            let thinking = part.sort.is_thinking();
-            self.clash |= thinking && self.was_thinking && self.between;
+            self.part_follows_call |= self.seen_call;
+            let thinking = part.class.is_thinking();
+            self.joins_thinking |= thinking && self.was_thinking && self.calls_since_last;
             self.was_thinking = thinking;
-            self.between = false;
+            self.calls_since_last = false;
         }
     }
 }
 
 /// Moves calls to the end, unless that would bring two thinking blocks together.
-fn calls_last(parts: &mut [Part]) {
-    let mut order = Order::default();
-    parts.iter().for_each(|part| order.look_at(part));
-    if order.after && !order.clash {
-        parts.sort_by_key(|part| part.sort == Sort::Call);
+fn move_calls_last(parts: &mut [SentPart]) {
+    let mut order = CallOrder::default();
+    parts.iter().for_each(|part| order.observe(part));
+    if order.part_follows_call && !order.joins_thinking {
+        parts.sort_by_key(|part| part.class == BlockClass::ToolCall);
     }
 }
 
-fn join_neighbours(client: Client, rows: Vec<Row>) -> Vec<Row> {
-    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+fn join_adjacent_users(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
+    let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
     for row in rows {
         match out.last_mut() {
             Some(last) if row.is_user() && last.is_user() => join_users(client, last, row),
@@ -485,9 +487,9 @@ fn join_neighbours(client: Client, rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// 2.1.325 drops texts of no length from answers; between two thinking blocks a word takes its place.
-fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
-    let empty = |part: &Part| part.sort == Sort::Empty;
-    let concerned = |row: &Row| row.is_assistant() && row.parts.iter().any(empty);
+fn drop_empty_text(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
+    let empty = |part: &SentPart| part.class == BlockClass::Empty;
+    let concerned = |row: &RequestRow| row.is_assistant() && row.parts.iter().any(empty);
     if !rows.iter().any(concerned) {
         return rows;
     }
@@ -495,7 +497,7 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
     let mut full = FxHashSet::default();
     for row in rows.iter().filter(|row| row.is_assistant()) {
         *n_rows.entry(row.id).or_default() += 1;
-        if row.parts.iter().any(|part| !part.sort.is_thinking() && !empty(part)) {
+        if row.parts.iter().any(|part| !part.class.is_thinking() && !empty(part)) {
             full.insert(row.id);
         }
     }
@@ -511,14 +513,14 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
         let mut thinking_follows = false;
         for (at, part) in parts.iter().enumerate().rev() {
             if !empty(part) {
-                thinking_follows = part.sort.is_thinking();
+                thinking_follows = part.class.is_thinking();
                 row.parts.push(part.clone());
                 continue;
             }
             let before = at.checked_sub(1).and_then(|before| parts.get(before));
-            let between = thinking_follows && before.is_some_and(|part| part.sort.is_thinking());
+            let between = thinking_follows && before.is_some_and(|part| part.class.is_thinking());
             if full.contains(&row.id) && between {
-                row.parts.push(Part::words(words::EMPTY_REMOVED));
+                row.parts.push(SentPart::client_text(words::EMPTY_REMOVED));
             }
         }
         row.parts.reverse();
@@ -526,59 +528,59 @@ fn drop_empty_text(client: Client, rows: Vec<Row>) -> Vec<Row> {
             out.push(row);
         }
     }
-    if out.len() == n_before { out } else { join_neighbours(client, out) }
+    if out.len() == n_before { out } else { join_adjacent_users(client, out) }
 }
 
 /// A turn of the client follows a user and precedes an answer or the end; anywhere else it becomes
 /// a hidden text.
-fn place_turns(client: Client, rows: Vec<Row>) -> Vec<Row> {
-    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+fn place_system_turns(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
+    let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
     let mut changed = false;
     let kinds: Vec<RowKind> = rows.iter().map(|row| row.kind).collect();
     for (at, row) in rows.into_iter().enumerate() {
-        if row.kind != RowKind::Turn {
+        if row.kind != RowKind::SystemTurn {
             out.push(row);
             continue;
         }
         let before = out.last().map(|row| row.kind);
-        let fits = matches!(kinds.get(at + 1), None | Some(RowKind::Assistant | RowKind::Turn));
+        let fits = matches!(kinds.get(at + 1), None | Some(RowKind::Assistant | RowKind::SystemTurn));
         match before {
-            Some(RowKind::Turn) => changed = true,
+            Some(RowKind::SystemTurn) => changed = true,
             Some(RowKind::User) if fits => out.push(row),
             _ => {
                 changed = true;
-                out.push(Row::hidden());
+                out.push(RequestRow::reminder());
             }
         }
     }
-    if changed { join_neighbours(client, out) } else { out }
+    if changed { join_adjacent_users(client, out) } else { out }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::request::What;
+    use super::super::request::PartOrigin;
     use super::*;
 
-    fn part(sort: Sort, n: u32) -> Part {
-        Part { sort, what: What::Block(n, 0), ..Part::words("") }
+    fn part(sort: BlockClass, n: u32) -> SentPart {
+        SentPart { class: sort, origin: PartOrigin::Block(n, 0), ..SentPart::client_text("") }
     }
 
     /// Joins a row in the plainest way: all parts are looked at again.
-    fn join_plainly(client: Client, parts: &mut Vec<Part>, mut row: Vec<Part>) {
-        let calls = row.iter().all(|part| part.sort == Sort::Call);
-        let behind_calls = calls && parts.last().is_some_and(|part| part.sort == Sort::Call);
+    fn join_naively(client: Client, parts: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
+        let calls = row.iter().all(|part| part.class == BlockClass::ToolCall);
+        let behind_calls = calls && parts.last().is_some_and(|part| part.class == BlockClass::ToolCall);
         parts.append(&mut row);
         if behind_calls || client < Client::V2_1_112 {
             return;
         }
-        let keeps = |at: usize| stays(client, None, parts, at);
-        if (0..parts.len()).any(|at| keeps(at) && !parts[at].sort.is_thinking()) {
-            retain_staying(client, None, parts);
+        let keeps = |at: usize| is_kept(client, None, parts, at);
+        if (0..parts.len()).any(|at| keeps(at) && !parts[at].class.is_thinking()) {
+            retain_kept(client, None, parts);
         }
         if client >= Client::V2_1_200 {
-            calls_last(parts);
+            move_calls_last(parts);
         }
     }
 
@@ -589,25 +591,25 @@ mod tests {
         fn rows_are_joined_as_if_all_parts_were_looked_at_again(
             rows in proptest::collection::vec(proptest::collection::vec(0..5usize, 1..4), 1..9),
         ) {
-            const SORTS: [Sort; 5] = [Sort::Text, Sort::Thinking, Sort::Redacted, Sort::Call, Sort::Blank];
+            const SORTS: [BlockClass; 5] = [BlockClass::Text, BlockClass::Thinking, BlockClass::RedactedThinking, BlockClass::ToolCall, BlockClass::Blank];
             for client in [Client::V2_1_76, Client::V2_1_112, Client::V2_1_200, Client::V2_1_325] {
                 let mut n = 0;
-                let mut rows: Vec<Vec<Part>> = rows
+                let mut rows: Vec<Vec<SentPart>> = rows
                     .iter()
                     .map(|row| row.iter().map(|&sort| { n += 1; part(SORTS[sort], n) }).collect())
                     .collect();
-                let mut out = Out::new(client, false, 1);
+                let mut out = MessageMerger::new(client, false, 1);
                 let mut plain = rows.remove(0);
                 if client >= Client::V2_1_200 {
-                    calls_last(&mut plain);
+                    move_calls_last(&mut plain);
                 }
-                out.push(Row::put_in(RowKind::Assistant, plain.clone()));
+                out.push(RequestRow::inserted(RowKind::Assistant, plain.clone()));
                 for row in rows {
-                    join_plainly(client, &mut plain, row.clone());
-                    out.join_answer(0, Row::put_in(RowKind::Assistant, row));
+                    join_naively(client, &mut plain, row.clone());
+                    out.join_answer(0, RequestRow::inserted(RowKind::Assistant, row));
                 }
                 let found = out.finish().remove(0).parts;
-                let order = |parts: &[Part]| parts.iter().map(|part| part.what).collect::<Vec<_>>();
+                let order = |parts: &[SentPart]| parts.iter().map(|part| part.origin).collect::<Vec<_>>();
                 prop_assert_eq!(order(&found), order(&plain));
             }
         }

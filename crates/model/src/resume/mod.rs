@@ -5,27 +5,27 @@
 //! `recover`. Then the rows of that chain become messages: what is dropped and added in `settle`,
 //! what is joined in `merge`, calls brought together with their results in `pair`.
 
+mod cleanup;
 mod intended;
 mod kept;
 mod leaf;
 mod merge;
-mod newest;
 mod pair;
 mod recover;
 mod request;
-mod settle;
+mod v2_1_325;
 mod walk;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attachment::Voice;
+use crate::attachment::SenderRole;
 use crate::client::Client;
-use crate::facts::{Checkpoint, Facts, NONE, Node, Role, Sort};
+use crate::facts::{BlockClass, Checkpoint, Facts, NONE, Node, Role};
 use crate::id::{Time, Uid};
 
-pub use intended::{Break, BrokenLink, Intended, intended, intended_at};
-pub use request::{Part, Sent, What};
-use request::{Row, RowKind};
+pub use intended::{BrokenLink, IntendedPath, LinkDefect, intended_path, intended_path_to};
+pub use request::{PartOrigin, SentMessage, SentPart};
+use request::{RequestRow, RowKind};
 
 /// Why a client does not resume a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +41,11 @@ pub enum Refusal {
     /// An entry has no message.
     NoMessage(usize),
     /// The content of an entry is no list of blocks.
-    OddContent(usize),
+    InvalidContent(usize),
     /// An answer does not say its model; the client does not come back.
     NoModel(usize),
     /// The payload of an attachment is not what its type asks for.
-    OddAttachment(usize),
+    InvalidAttachment(usize),
 }
 
 /// What a client makes of a session.
@@ -58,9 +58,9 @@ pub struct Resume {
     /// The entries that it takes into the conversation, from the first on.
     pub chain: Vec<usize>,
     /// What it sends, the new prompt included; nothing if it does not resume.
-    pub messages: Vec<Sent>,
+    pub messages: Vec<SentMessage>,
     /// The model takes messages of the client between two turns.
-    pub(crate) turns: bool,
+    pub(crate) accepts_system_turns: bool,
 }
 
 impl Resume {
@@ -71,7 +71,8 @@ impl Resume {
     /// Returns the last entry of the conversation that it sends before the new prompt, as an index of
     /// a node: what it drops at the end is not sent.
     pub fn tip(&self) -> Option<usize> {
-        let nodes = |sent: &Sent| sent.parts.iter().filter_map(|part| part.what.node()).collect::<Vec<_>>();
+        let nodes =
+            |sent: &SentMessage| sent.parts.iter().filter_map(|part| part.origin.node()).collect::<Vec<_>>();
         let last = self.messages.iter().rev().map(nodes).find(|nodes| !nodes.is_empty())?;
         self.chain.iter().rev().copied().find(|node| last.contains(node))
     }
@@ -79,13 +80,13 @@ impl Resume {
 
 /// Applies a client's rules to a session.
 pub fn resume(facts: &Facts, client: Client) -> Resume {
-    let mut rows = Rows::load(facts, client);
-    if client == Client::V2_1_200 && facts.null_line.is_some() {
+    let mut rows = LoadedEntries::load(facts, client);
+    if client == Client::V2_1_200 && facts.nodes_before_null.is_some() {
         return Resume::refused(Refusal::NullLine);
     }
-    let (leaf, chain) = match rows.leaf() {
+    let (leaf, chain) = match rows.choose_leaf() {
         Some(leaf) => (Some(leaf), rows.walk(leaf)),
-        None if rows.empty && client.checkpoints() => (None, Vec::new()),
+        None if rows.rewound_to_start && client.follows_checkpoints() => (None, Vec::new()),
         None => {
             let untimed = rows.untimed_leaf.map(|slot| rows.slots[slot as usize].node as usize);
             return Resume::refused(untimed.map_or(Refusal::NoConversation, Refusal::NoTime));
@@ -98,77 +99,78 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
     if let Some(refusal) = rows.refusal(&nodes) {
         return Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() };
     }
-    match request(facts, client, &nodes, rows.rewound) {
-        Ok((messages, turns)) => Resume { refusal: None, leaf, chain, messages, turns },
+    match build_request(facts, client, &nodes, rows.rewound) {
+        Ok((messages, turns)) => Resume { refusal: None, leaf, chain, messages, accepts_system_turns: turns },
         Err(refusal) => Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() },
     }
 }
 
 /// Finds the entries that a client takes into the conversation, as indices of nodes.
-pub(crate) fn chain(facts: &Facts, client: Client) -> Vec<usize> {
-    let mut rows = Rows::load(facts, client);
-    let chain = rows.leaf().map(|leaf| rows.walk(leaf)).unwrap_or_default();
+pub(crate) fn resumed_chain(facts: &Facts, client: Client) -> Vec<usize> {
+    let mut rows = LoadedEntries::load(facts, client);
+    let chain = rows.choose_leaf().map(|leaf| rows.walk(leaf)).unwrap_or_default();
     chain.into_iter().map(|slot| rows.slots[slot as usize].node as usize).collect()
 }
 
 /// Makes the messages that are sent of a chain.
-fn request(
+fn build_request(
     facts: &Facts,
     client: Client,
     chain: &[u32],
     rewound: Option<Uid>,
-) -> Result<(Vec<Sent>, bool), Refusal> {
-    let mut rows = settle::resumed(facts, client, chain, rewound);
+) -> Result<(Vec<SentMessage>, bool), Refusal> {
+    let mut rows = cleanup::resumed_rows(facts, client, chain, rewound);
     let model = request_model(facts, client, &rows)?;
-    let told = Told::before(facts, client, &rows);
-    rows.push(Row::prompt());
+    let told = SeenReminders::from_rows(facts, client, &rows);
+    rows.push(RequestRow::prompt());
     if let Some(boundary) = rows.iter().rposition(|row| row.flags.is_boundary()) {
         rows.drain(..boundary);
     }
     add_new_attachments(facts, client, &mut rows, &told);
-    let turns = merge::takes_turns(client, model);
-    let rows = merge::messages(facts, client, rows, model, turns);
-    let rows = pair::pair(client, rows);
+    let turns = merge::accepts_system_turns(client, model);
+    let rows = merge::merge_messages(facts, client, rows, model, turns);
+    let rows = pair::pair_calls_with_results(client, rows);
     let mut sent = Vec::with_capacity(rows.len());
     for mut row in rows {
-        if row.kind == RowKind::Turn {
+        if row.kind == RowKind::SystemTurn {
             continue;
         }
         let user = row.is_user();
-        if user && !row.plain && client >= Client::V2_1_200 {
+        if user && !row.has_string_content && client >= Client::V2_1_200 {
             let before = row.parts.len();
-            row.parts.retain(|part| !part.sort.is_blank());
+            row.parts.retain(|part| !part.class.is_blank());
             if row.parts.is_empty() && before > 0 {
-                row.parts.push(Part::words(request::words::NO_CONTENT));
+                row.parts.push(SentPart::client_text(request::words::NO_CONTENT));
             }
         }
-        if client >= Client::V2_1_325 && row.is_assistant() && row.has(Sort::Fallback) {
-            row.parts.retain(|part| part.sort != Sort::Fallback);
+        if client >= Client::V2_1_325 && row.is_assistant() && row.has_block(BlockClass::Fallback) {
+            row.parts.retain(|part| part.class != BlockClass::Fallback);
             if row.parts.is_empty() {
-                row.parts.push(Part::words(request::words::NO_CONTENT));
+                row.parts.push(SentPart::client_text(request::words::NO_CONTENT));
             }
         }
         if client == Client::V2_1_20 {
-            let bare = row.parts.iter().any(|part| part.caller);
-            row.parts.iter_mut().for_each(|part| part.caller = bare);
+            let bare = row.parts.iter().any(|part| part.has_caller);
+            row.parts.iter_mut().for_each(|part| part.has_caller = bare);
         }
-        sent.push(Sent { assistant: !user, parts: row.parts });
+        sent.push(SentMessage { assistant: !user, parts: row.parts });
     }
     Ok((sent, turns))
 }
 
 /// What the model was told already.
-struct Told {
+struct SeenReminders {
     skills: bool,
     agents: bool,
     /// The tools for tasks were not used for long, and nobody said so.
-    reminds: bool,
+    task_reminder_due: bool,
 }
 
-impl Told {
-    fn before(facts: &Facts, client: Client, rows: &[Row]) -> Self {
+impl SeenReminders {
+    fn from_rows(facts: &Facts, client: Client, rows: &[RequestRow]) -> Self {
         let holds = |name: &str| {
-            let attached = |row: &Row| facts.attachments.get(&row.node).is_some_and(|a| a.is(name));
+            let attached =
+                |row: &RequestRow| facts.attachments.get(&row.node).is_some_and(|a| a.has_type(name));
             rows.iter().any(|row| row.kind == RowKind::Attachment && attached(row))
         };
         let tools: &[&str] =
@@ -182,8 +184,8 @@ impl Told {
                 break;
             }
             if row.is_assistant() && !row.is_only_thinking() {
-                let of_tool = |part: &Part| {
-                    part.sort == Sort::Call
+                let of_tool = |part: &SentPart| {
+                    part.class == BlockClass::ToolCall
                         && part.call().is_some_and(|c| tools.contains(&facts.tools.name(facts.calls[c].tool)))
                 };
                 let uses = row.parts.iter().any(of_tool);
@@ -191,36 +193,42 @@ impl Told {
                 used |= uses;
                 since_note += u32::from(!noted);
             } else if row.kind == RowKind::Attachment {
-                noted |= facts.attachments.get(&row.node).is_some_and(|a| a.is(note));
+                noted |= facts.attachments.get(&row.node).is_some_and(|a| a.has_type(note));
             }
         }
         let (long, quiet) = if old { (7, 3) } else { (10, 10) };
         Self {
             skills: holds("skill_listing"),
             agents: holds("agent_listing_delta"),
-            reminds: since_use >= long && since_note >= quiet,
+            task_reminder_due: since_use >= long && since_note >= quiet,
         }
     }
 }
 
 /// Adds what the client tells the model with the new prompt.
-fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<Row>, told: &Told) {
+fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>, told: &SeenReminders) {
     let lists = client >= Client::V2_1_76 && !told.skills || client >= Client::V2_1_200 && !told.agents;
-    if lists || client >= Client::V2_1_325 || told.reminds {
-        rows.push(Row::new_attachment(Voice::System));
+    if lists || client >= Client::V2_1_325 || told.task_reminder_due {
+        rows.push(RequestRow::new_attachment(SenderRole::System));
     }
     if client < Client::V2_1_325 {
-        rows.insert(0, Row::hidden());
+        rows.insert(0, RequestRow::reminder());
         return;
     }
-    let known = |row: &Row| facts.attachments.get(&row.node).is_some_and(|a| a.is("remote_session_change"));
+    let known = |row: &RequestRow| {
+        facts.attachments.get(&row.node).is_some_and(|a| a.has_type("remote_session_change"))
+    };
     if !rows.iter().any(known) {
-        rows.push(Row::new_attachment(Voice::User));
+        rows.push(RequestRow::new_attachment(SenderRole::User));
     }
 }
 
 /// Finds the model that is asked: that of the newest answer, if the client still offers it.
-fn request_model<'f>(facts: &'f Facts, client: Client, rows: &[Row]) -> Result<Option<&'f str>, Refusal> {
+fn request_model<'f>(
+    facts: &'f Facts,
+    client: Client,
+    rows: &[RequestRow],
+) -> Result<Option<&'f str>, Refusal> {
     let Some(default) = client.default_model() else { return Ok(None) };
     let newest = rows.iter().rev().filter(|row| row.is_assistant() && !row.flags.is_meta());
     let newest = newest.into_iter().find(|row| {
@@ -250,20 +258,20 @@ fn request_model<'f>(facts: &'f Facts, client: Client, rows: &[Row]) -> Result<O
 struct Slot {
     node: u32,
     /// Dropped when a compaction kept only some of what was before it.
-    gone: bool,
+    dropped: bool,
 }
 
 /// The entries that a client holds, and what it remembers of reading them.
-struct Rows<'f> {
+struct LoadedEntries<'f> {
     facts: &'f Facts,
     client: Client,
     /// Also rows that no client reads.
-    all: bool,
+    include_unread: bool,
     slots: Vec<Slot>,
     /// Parents that are not those of the file.
-    moved: FxHashMap<u32, Uid>,
+    parent_overrides: FxHashMap<u32, Uid>,
     /// The slot of each uuid, by the first node with it.
-    slot_at: Vec<u32>,
+    slot_by_node: Vec<u32>,
     last: Option<u32>,
     checkpoint: Option<Uid>,
     /// The checkpoint was set by the user and nothing came after it.
@@ -271,7 +279,7 @@ struct Rows<'f> {
     /// The checkpoint was set by the user.
     explicit: bool,
     /// The user went back to before the first prompt.
-    empty: bool,
+    rewound_to_start: bool,
     /// Any checkpoint named a leaf, or that there is none.
     any_checkpoint: bool,
     newest: Option<(Time, u32)>,
@@ -280,15 +288,15 @@ struct Rows<'f> {
     /// Entries by their time, made when a parent is lost.
     by_time: Vec<(i64, u32)>,
     /// Where the search for one that was not seen ends, by place in `by_time`.
-    unseen: Vec<usize>,
+    unseen_cache: Vec<usize>,
     /// The parents of progress entries, which are joined over.
-    progress: FxHashMap<Uid, Uid>,
+    progress_parents: FxHashMap<Uid, Uid>,
     /// The slot of what has no uuid: a client holds one such entry, the last.
-    nameless: Option<u32>,
+    slot_without_uuid: Option<u32>,
     /// A leaf that was not taken because it has no time.
     untimed_leaf: Option<u32>,
     /// A row that is its own ancestor, where the client goes round and round.
-    endless: Option<u32>,
+    cycle_slot: Option<u32>,
     /// The entry that a rewind went back to, if nothing was said since.
     rewound: Option<Uid>,
     /// Notes that a rewind cut off.
@@ -298,7 +306,7 @@ struct Rows<'f> {
 /// Files over this size are read by other rules since 2.1.112.
 const BIG_FILE: u64 = 5 * 1024 * 1024;
 
-impl<'f> Rows<'f> {
+impl<'f> LoadedEntries<'f> {
     fn load(facts: &'f Facts, client: Client) -> Self {
         Self::load_rows(facts, client, None)
     }
@@ -307,31 +315,31 @@ impl<'f> Rows<'f> {
     fn load_rows(facts: &'f Facts, client: Client, upto: Option<usize>) -> Self {
         let all = upto.is_some();
         let mut rows = Self {
-            all,
+            include_unread: all,
             facts,
             client,
             slots: Vec::new(),
-            moved: FxHashMap::default(),
-            slot_at: vec![NONE; facts.nodes.len()],
+            parent_overrides: FxHashMap::default(),
+            slot_by_node: vec![NONE; facts.nodes.len()],
             last: None,
             checkpoint: None,
             pinned: false,
             explicit: false,
-            empty: false,
+            rewound_to_start: false,
             any_checkpoint: false,
             newest: None,
             snapshot_tail: false,
             by_time: Vec::new(),
-            unseen: Vec::new(),
-            progress: FxHashMap::default(),
-            nameless: None,
+            unseen_cache: Vec::new(),
+            progress_parents: FxHashMap::default(),
+            slot_without_uuid: None,
             untimed_leaf: None,
-            endless: None,
+            cycle_slot: None,
             rewound: None,
             hidden: FxHashSet::default(),
         };
         let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112 && !all;
-        let end = match facts.null_line {
+        let end = match facts.nodes_before_null {
             Some(at) if client.stops_at_null() => at as usize,
             _ => upto.unwrap_or(facts.nodes.len()),
         };
@@ -339,20 +347,20 @@ impl<'f> Rows<'f> {
         let mut left_out: FxHashMap<Uid, Uid> = FxHashMap::default();
         let mut checkpoints = facts.checkpoints.iter().peekable();
         for (i, node) in facts.nodes[..end].iter().enumerate() {
-            while let Some(checkpoint) = checkpoints.next_if(|c| c.after as usize <= i) {
-                rows.take_checkpoint(checkpoint);
+            while let Some(checkpoint) = checkpoints.next_if(|c| c.nodes_before as usize <= i) {
+                rows.load_checkpoint(checkpoint);
             }
-            if big && node.flags.is_boundary() && !rows.keeps_rows(i) {
-                rows.forget();
+            if big && node.flags.is_boundary() && !rows.has_preserved_rows(i) {
+                rows.clear_slots();
                 left_out.clear();
             }
-            rows.take(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
+            rows.load_node(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
         }
         for checkpoint in checkpoints {
-            rows.take_checkpoint(checkpoint);
+            rows.load_checkpoint(checkpoint);
         }
         if !left_out.is_empty() {
-            rows.join_over(&left_out);
+            rows.reparent_over_skipped(&left_out);
         }
         if big && client == Client::V2_1_200 {
             rows.keep_chains();
@@ -361,18 +369,18 @@ impl<'f> Rows<'f> {
     }
 
     /// Tells whether a boundary says which rows before it are kept.
-    fn keeps_rows(&self, boundary: usize) -> bool {
+    fn has_preserved_rows(&self, boundary: usize) -> bool {
         let kept = u32::try_from(boundary).ok().and_then(|at| self.facts.preserved.get(&at));
-        kept.is_some_and(|k| k.segment.is_some() || self.client.lists_kept() && k.listed.is_some())
+        kept.is_some_and(|k| k.segment.is_some() || self.client.reads_kept_list() && k.listed.is_some())
     }
 
     /// Forgets all rows so far: of a big file only what follows the last compaction is loaded.
-    fn forget(&mut self) {
+    fn clear_slots(&mut self) {
         self.slots.clear();
-        self.moved.clear();
-        self.progress.clear();
-        self.slot_at.fill(NONE);
-        self.nameless = None;
+        self.parent_overrides.clear();
+        self.progress_parents.clear();
+        self.slot_by_node.fill(NONE);
+        self.slot_without_uuid = None;
         self.last = None;
         self.newest = self.newest.map(|(time, _)| (time, NONE));
     }
@@ -380,7 +388,7 @@ impl<'f> Rows<'f> {
     /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint, unless one of
     /// them is broken or a compaction kept rows.
     fn keep_chains(&mut self) {
-        if self.live().any(|slot| self.keeps_rows(self.slots[slot as usize].node as usize)) {
+        if self.live_slots().any(|slot| self.has_preserved_rows(self.slots[slot as usize].node as usize)) {
             return;
         }
         let mut keep = vec![false; self.slots.len()];
@@ -395,13 +403,13 @@ impl<'f> Rows<'f> {
         }
         if whole {
             for (slot, keep) in self.slots.iter_mut().zip(keep) {
-                slot.gone |= !keep;
+                slot.dropped |= !keep;
             }
         }
     }
 
     /// Joins the children of what was left out to the nearest entry above that was not.
-    fn join_over(&mut self, left_out: &FxHashMap<Uid, Uid>) {
+    fn reparent_over_skipped(&mut self, left_out: &FxHashMap<Uid, Uid>) {
         // Where a way over what was left out ends, so that none is gone twice.
         let mut ends: FxHashMap<Uid, Uid> = FxHashMap::default();
         for i in 0..self.slots.len() {
@@ -421,15 +429,15 @@ impl<'f> Rows<'f> {
             }
             ends.extend(passed.into_iter().map(|uid| (uid, parent)));
             if parent != start {
-                self.moved.insert(slot, parent);
+                self.parent_overrides.insert(slot, parent);
             }
         }
     }
 
     fn slot(&self, uid: Uid) -> Option<u32> {
         let first = self.facts.node_of(uid)?;
-        let slot = self.slot_at[first];
-        (slot != NONE && !self.slots[slot as usize].gone).then_some(slot)
+        let slot = self.slot_by_node[first];
+        (slot != NONE && !self.slots[slot as usize].dropped).then_some(slot)
     }
 
     fn node(&self, slot: u32) -> &'f Node {
@@ -438,8 +446,8 @@ impl<'f> Rows<'f> {
 
     /// Returns the id of the parent, as the file says it or as the client changed it.
     fn parent_id(&self, slot: u32) -> Uid {
-        if !self.moved.is_empty()
-            && let Some(&parent) = self.moved.get(&slot)
+        if !self.parent_overrides.is_empty()
+            && let Some(&parent) = self.parent_overrides.get(&slot)
         {
             return parent;
         }
@@ -450,11 +458,12 @@ impl<'f> Rows<'f> {
         self.slot(self.parent_id(slot))
     }
 
-    fn take(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
+    fn load_node(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
         let client = self.client;
         // A line that holds more than an object is lost; since 2.1.200 what it begins with is read.
-        let glued = node.flags.stands_behind() || node.flags.stands_before() && client < Client::V2_1_200;
-        if glued && !self.all {
+        let glued =
+            node.flags.is_preceded_on_line() || node.flags.is_followed_on_line() && client < Client::V2_1_200;
+        if glued && !self.include_unread {
             return;
         }
         match node.role {
@@ -462,8 +471,8 @@ impl<'f> Rows<'f> {
             // Clients since 2.1.112 join the children of a progress entry to its parent; of those
             // before, only some knew the type at all.
             Role::Progress if client >= Client::V2_1_112 => {
-                let above = self.progress.get(&node.parent).copied().unwrap_or(node.parent);
-                self.progress.insert(node.uid, above);
+                let above = self.progress_parents.get(&node.parent).copied().unwrap_or(node.parent);
+                self.progress_parents.insert(node.uid, above);
                 return;
             }
             Role::Progress => {
@@ -480,7 +489,7 @@ impl<'f> Rows<'f> {
         }
         if client >= Client::V2_1_325
             && node.is_conversation()
-            && !admitted(self.facts, index, node, self.all)
+            && !is_sendable(self.facts, index, node, self.include_unread)
         {
             if self.slot(node.uid).is_none() {
                 left_out.insert(node.uid, node.parent);
@@ -489,15 +498,15 @@ impl<'f> Rows<'f> {
         }
         let mut parent = node.parent;
         // The children of a progress entry hang on its parent, if they stand behind it in the file.
-        if !self.progress.is_empty()
-            && let Some(&above) = self.progress.get(&node.parent)
+        if !self.progress_parents.is_empty()
+            && let Some(&above) = self.progress_parents.get(&node.parent)
         {
             parent = above;
         }
-        let first = self.facts.first_of(index as usize);
-        let nameless = node.flags.lacks_uuid() && !self.all;
-        let known = if nameless { self.nameless } else { Some(self.slot_at[first]) };
-        let new = Slot { node: index, gone: false };
+        let first = self.facts.first_with_same_uuid(index as usize);
+        let nameless = node.flags.lacks_uuid() && !self.include_unread;
+        let known = if nameless { self.slot_without_uuid } else { Some(self.slot_by_node[first]) };
+        let new = Slot { node: index, dropped: false };
         let slot = match known.filter(|&slot| slot != NONE) {
             Some(slot) => {
                 self.slots[slot as usize] = new;
@@ -508,14 +517,14 @@ impl<'f> Rows<'f> {
                 u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
             }
         };
-        self.slot_at[first] = slot;
+        self.slot_by_node[first] = slot;
         if nameless {
-            self.nameless = Some(slot);
+            self.slot_without_uuid = Some(slot);
         }
         if parent == node.parent {
-            self.moved.remove(&slot);
+            self.parent_overrides.remove(&slot);
         } else {
-            self.moved.insert(slot, parent);
+            self.parent_overrides.insert(slot, parent);
         }
         if node.flags.is_snapshot() && client >= Client::V2_1_325 {
             self.snapshot_tail = true;
@@ -523,7 +532,7 @@ impl<'f> Rows<'f> {
             // An entry without a uuid is there, but cannot be named as the last.
             // Meant is what came last, not what was written again.
             let again = known.is_some_and(|slot| slot != NONE);
-            if !self.all || !again && !node.flags.lacks_uuid() {
+            if !self.include_unread || !again && !node.flags.lacks_uuid() {
                 self.last = (!nameless).then_some(slot);
             }
             self.snapshot_tail = false;
@@ -531,13 +540,13 @@ impl<'f> Rows<'f> {
                 self.newest = Some((node.time, slot));
             }
             self.pinned = false;
-            self.empty = false;
+            self.rewound_to_start = false;
             self.rewound = None;
             if !self.hidden.is_empty() {
                 self.unhide_above(parent);
             }
         }
-        if node.flags.is_boundary() && client.checkpoints() {
+        if node.flags.is_boundary() && client.follows_checkpoints() {
             self.hidden.clear();
             self.checkpoint = None;
             self.pinned = false;
@@ -545,12 +554,12 @@ impl<'f> Rows<'f> {
         }
     }
 
-    fn take_checkpoint(&mut self, checkpoint: &Checkpoint) {
-        if !self.client.checkpoints() {
+    fn load_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        if !self.client.follows_checkpoints() {
             return;
         }
         if checkpoint.explicit && self.client >= Client::V2_1_325 {
-            self.take_cut(checkpoint);
+            self.hide_cut_note(checkpoint);
         }
         let Some(leaf) = checkpoint.leaf else { return };
         self.any_checkpoint = true;
@@ -561,9 +570,9 @@ impl<'f> Rows<'f> {
             self.pinned = checkpoint.explicit || self.pinned && same;
             self.explicit = checkpoint.explicit || self.explicit && same;
             self.checkpoint = Some(leaf);
-            self.empty = false;
-        } else if checkpoint.explicit && checkpoint.null {
-            self.empty = true;
+            self.rewound_to_start = false;
+        } else if checkpoint.explicit && checkpoint.leaf_is_null {
+            self.rewound_to_start = true;
             self.rewound = None;
             self.checkpoint = None;
             self.pinned = false;
@@ -572,7 +581,7 @@ impl<'f> Rows<'f> {
     }
 
     /// A rewind may name a note that it cut off; that one stays out of sight.
-    fn take_cut(&mut self, checkpoint: &Checkpoint) {
+    fn hide_cut_note(&mut self, checkpoint: &Checkpoint) {
         match checkpoint.cut {
             Some(cut) if checkpoint.rewound => {
                 if let Some(slot) = self.slot(cut) {
@@ -598,7 +607,7 @@ impl<'f> Rows<'f> {
     /// Tells why the client fails on the rows of a chain.
     fn refusal(&self, chain: &[u32]) -> Option<Refusal> {
         let client = self.client;
-        if let Some(slot) = self.endless {
+        if let Some(slot) = self.cycle_slot {
             return Some(Refusal::Cycle(self.slots[slot as usize].node as usize));
         }
         if client >= Client::V2_1_325 {
@@ -608,13 +617,13 @@ impl<'f> Rows<'f> {
         let is_answer = |index: u32| node(index).role == Role::Assistant;
         if client == Client::V2_0_77 {
             // Its statistics need the time of the first row.
-            let first = self.live().find(|&slot| !self.node(slot).flags.is_sidechain());
+            let first = self.live_slots().find(|&slot| !self.node(slot).flags.is_sidechain());
             if let Some(slot) = first.filter(|&slot| self.node(slot).time.is_none()) {
                 return Some(Refusal::NoTime(self.slots[slot as usize].node as usize));
             }
         }
         if client >= Client::V2_1_112 && chain.iter().any(|&index| is_answer(index)) {
-            let bad = self.live().map(|slot| self.slots[slot as usize].node).find(|&index| {
+            let bad = self.live_slots().map(|slot| self.slots[slot as usize].node).find(|&index| {
                 let lacks = node(index).is_conversation() && node(index).flags.lacks_message();
                 lacks && (is_answer(index) || !node(index).parent.is_none())
             });
@@ -629,27 +638,29 @@ impl<'f> Rows<'f> {
                 if flags.lacks_message() {
                     return Some(Refusal::NoMessage(at));
                 }
-                if flags.has_odd_content() || is_answer(index) && flags.has_string_content() {
-                    return Some(Refusal::OddContent(at));
+                if flags.has_malformed_content() || is_answer(index) && flags.has_string_content() {
+                    return Some(Refusal::InvalidContent(at));
                 }
                 let blocks = self.facts.blocks_of(at);
                 let judged = (Client::V2_1_76..=Client::V2_1_112).contains(&client) && is_answer(index);
                 let no_text = || {
-                    let mut rest = blocks.iter().skip_while(|b| matches!(b.sort, Sort::Blank | Sort::Empty));
-                    rest.next().is_some_and(|block| block.sort == Sort::NoText)
+                    let mut rest = blocks
+                        .iter()
+                        .skip_while(|b| matches!(b.class, BlockClass::Blank | BlockClass::Empty));
+                    rest.next().is_some_and(|block| block.class == BlockClass::NoText)
                 };
-                if blocks.iter().any(|block| block.sort == Sort::Null) || judged && no_text() {
-                    return Some(Refusal::OddContent(at));
+                if blocks.iter().any(|block| block.class == BlockClass::Null) || judged && no_text() {
+                    return Some(Refusal::InvalidContent(at));
                 }
             } else if node(index).role == Role::Attachment && flags.is_fatal_attachment() {
-                return Some(Refusal::OddAttachment(at));
+                return Some(Refusal::InvalidAttachment(at));
             }
         }
         None
     }
 
-    fn live(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..u32::try_from(self.slots.len()).unwrap_or(NONE)).filter(|&s| !self.slots[s as usize].gone)
+    fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..u32::try_from(self.slots.len()).unwrap_or(NONE)).filter(|&s| !self.slots[s as usize].dropped)
     }
 
     fn message_id(&self, slot: u32) -> Uid {
@@ -660,31 +671,32 @@ impl<'f> Rows<'f> {
 
     /// Calls that an entry makes, by their index.
     fn calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
-        places_of(&self.facts.uses, self.slots[slot as usize].node)
+        calls_of_node(&self.facts.call_sites, self.slots[slot as usize].node)
     }
 
     /// Calls that an entry answers, by their index.
-    fn answers_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
-        places_of(&self.facts.answers, self.slots[slot as usize].node)
+    fn answered_calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
+        calls_of_node(&self.facts.result_sites, self.slots[slot as usize].node)
     }
 }
 
 /// 2.1.325 leaves out entries that it could not send. A bare string is meant all the same.
-fn admitted(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
+fn is_sendable(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
     let flags = node.flags;
     let blocks = facts.blocks_of(index as usize);
     let blank_string = node.role == Role::Assistant
         && flags.has_string_content()
-        && blocks.iter().all(|block| block.sort.is_blank());
+        && blocks.iter().all(|block| block.class.is_blank());
     let all_odd = !blocks.is_empty()
-        && blocks
-            .iter()
-            .all(|block| matches!(block.sort, Sort::Odd | Sort::Null) || block.sort == Sort::Bare && !all);
-    !flags.lacks_message() && !flags.has_odd_content() && !blank_string && !all_odd
+        && blocks.iter().all(|block| {
+            matches!(block.class, BlockClass::Untyped | BlockClass::Null)
+                || block.class == BlockClass::BareString && !all
+        });
+    !flags.lacks_message() && !flags.has_malformed_content() && !blank_string && !all_odd
 }
 
 /// Returns the second numbers of the pairs that begin with `node`; the pairs are sorted by it.
-pub(crate) fn places_of(pairs: &[(u32, u32)], node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
+pub(crate) fn calls_of_node(pairs: &[(u32, u32)], node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
     let start = pairs.partition_point(|&(n, _)| n < node);
     pairs[start..].iter().take_while(move |&&(n, _)| n == node).map(|&(_, call)| call)
 }

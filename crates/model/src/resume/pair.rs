@@ -2,28 +2,32 @@
 
 use rustc_hash::FxHashSet;
 
-use super::request::{Part, Row, RowKind, words};
+use super::request::{RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
-use crate::facts::{NONE, Sort};
+use crate::facts::{BlockClass, NONE};
 
 /// Brings calls and results together.
-pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
+pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     if client < Client::V2_1_20 {
         return rows;
     }
-    let mut out: Vec<Row> = Vec::with_capacity(rows.len());
+    let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
     let mut seen: FxHashSet<u32> = FxHashSet::default();
     let mut rows = rows.into_iter().peekable();
     while let Some(mut row) = rows.next() {
         if !row.is_assistant() {
-            let behind_answer = out.last().is_some_and(Row::is_assistant);
-            if client >= Client::V2_1_76 && row.is_user() && !behind_answer && row.has(Sort::Result) {
-                row.parts.retain(|part| part.sort != Sort::Result);
+            let behind_answer = out.last().is_some_and(RequestRow::is_assistant);
+            if client >= Client::V2_1_76
+                && row.is_user()
+                && !behind_answer
+                && row.has_block(BlockClass::ToolResult)
+            {
+                row.parts.retain(|part| part.class != BlockClass::ToolResult);
                 if row.parts.is_empty() {
                     if !out.is_empty() {
                         continue;
                     }
-                    row.parts.push(Part::words(words::ORPHAN_REMOVED));
+                    row.parts.push(SentPart::client_text(words::ORPHAN_REMOVED));
                 }
             }
             out.push(row);
@@ -34,21 +38,21 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
         }
         let own = keep_new_calls(client, &mut row, &mut seen);
         out.push(row);
-        let next = rows.next_if(Row::is_user);
+        let next = rows.next_if(RequestRow::is_user);
         let got: Vec<u32> = next
             .iter()
             .flat_map(|row| &row.parts)
-            .filter(|p| p.sort == Sort::Result)
+            .filter(|p| p.class == BlockClass::ToolResult)
             .map(|p| p.call)
             .collect();
         let once: FxHashSet<u32> = got.iter().copied().collect();
         let owned: FxHashSet<u32> = own.iter().copied().collect();
         let missing = own.iter().filter(|call| !once.contains(call));
-        let mut parts: Vec<Part> =
-            missing.map(|&call| Part::no_result(call, words::RESULT_MISSING)).collect();
+        let mut parts: Vec<SentPart> =
+            missing.map(|&call| SentPart::missing_result(call, words::RESULT_MISSING)).collect();
         let Some(mut next) = next else {
             if !parts.is_empty() {
-                out.push(Row::put_in(RowKind::User, parts));
+                out.push(RequestRow::inserted(RowKind::User, parts));
             }
             continue;
         };
@@ -60,7 +64,8 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
         }
         let mut once = FxHashSet::default();
         for part in std::mem::take(&mut next.parts) {
-            let stays = part.sort != Sort::Result || owned.contains(&part.call) && once.insert(part.call);
+            let stays =
+                part.class != BlockClass::ToolResult || owned.contains(&part.call) && once.insert(part.call);
             if stays || !wrong {
                 parts.push(part);
             }
@@ -69,44 +74,44 @@ pub(super) fn pair(client: Client, rows: Vec<Row>) -> Vec<Row> {
             next.parts = parts;
             out.push(next);
         } else if client >= Client::V2_1_112 {
-            out.push(Row::put_in(RowKind::User, vec![Part::words(words::NO_CONTENT)]));
+            out.push(RequestRow::inserted(RowKind::User, vec![SentPart::client_text(words::NO_CONTENT)]));
         }
     }
     out
 }
 
 /// Drops calls that were made before; returns those that are left.
-fn keep_new_calls(client: Client, row: &mut Row, seen: &mut FxHashSet<u32>) -> Vec<u32> {
+fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<u32>) -> Vec<u32> {
     let mut own = Vec::new();
     let parts = std::mem::take(&mut row.parts);
-    let thinking = |at: usize| parts.get(at).is_some_and(|part| part.sort.is_thinking());
-    let server_results = |part: &Part| part.sort == Sort::ServerResult;
+    let thinking = |at: usize| parts.get(at).is_some_and(|part| part.class.is_thinking());
+    let server_results = |part: &SentPart| part.class == BlockClass::ServerResult;
     let answered: FxHashSet<u32> = parts.iter().filter(|p| server_results(p)).map(|p| p.call).collect();
     for (at, part) in parts.iter().enumerate() {
-        let again = match part.sort {
-            Sort::Call if client >= Client::V2_1_76 && part.call != NONE => {
+        let again = match part.class {
+            BlockClass::ToolCall if client >= Client::V2_1_76 && part.call != NONE => {
                 let again = !seen.insert(part.call);
                 if !again {
                     own.push(part.call);
                 }
                 again
             }
-            Sort::Call => {
+            BlockClass::ToolCall => {
                 own.push(part.call);
                 false
             }
-            Sort::Result => client >= Client::V2_1_325,
-            Sort::ServerCall => client >= Client::V2_1_112 && !answered.contains(&part.call),
+            BlockClass::ToolResult => client >= Client::V2_1_325,
+            BlockClass::ServerCall => client >= Client::V2_1_112 && !answered.contains(&part.call),
             _ => false,
         };
         if !again {
             row.parts.push(part.clone());
         } else if client >= Client::V2_1_200 && at > 0 && thinking(at - 1) && thinking(at + 1) {
-            row.parts.push(Part::words(words::USE_REMOVED));
+            row.parts.push(SentPart::client_text(words::USE_REMOVED));
         }
     }
     if client >= Client::V2_1_112 && row.parts.is_empty() {
-        row.parts.push(Part::words(words::USE_INTERRUPTED));
+        row.parts.push(SentPart::client_text(words::USE_INTERRUPTED));
     }
     own
 }

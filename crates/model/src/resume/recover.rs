@@ -2,10 +2,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Rows;
+use super::LoadedEntries;
 use crate::client::Client;
 use crate::facts::{NONE, Role};
-use crate::flags::Flags;
+use crate::flags::EntryFlags;
 use crate::id::Uid;
 
 /// The children of every row, in the order of the file.
@@ -22,7 +22,7 @@ impl Children {
 }
 
 /// A message with rows on the chain.
-struct Reply {
+struct ChainReply {
     id: Uid,
     /// Its first row on the chain, by place.
     first: usize,
@@ -31,18 +31,18 @@ struct Reply {
 }
 
 /// Rows to put between those of a stretch of the chain.
-struct Stretch {
+struct ChainInsertion {
     start: usize,
     end: usize,
     added: Vec<u32>,
     /// Notes that follow a row of the stretch whatever their place in the file.
-    behind: FxHashMap<u32, Vec<u32>>,
+    notes_after: FxHashMap<u32, Vec<u32>>,
 }
 
-impl Rows<'_> {
+impl LoadedEntries<'_> {
     pub(super) fn children(&self) -> Children {
         let mut starts = vec![0u32; self.slots.len() + 1];
-        let parents: Vec<_> = self.live().filter_map(|s| Some((self.parent(s)?, s))).collect();
+        let parents: Vec<_> = self.live_slots().filter_map(|s| Some((self.parent(s)?, s))).collect();
         for &(parent, _) in &parents {
             starts[parent as usize + 1] += 1;
         }
@@ -62,7 +62,7 @@ impl Rows<'_> {
     pub(super) fn recover(&self, chain: &[u32], seen: &mut [bool]) -> Vec<u32> {
         let replies = self.replies(chain);
         if replies.iter().all(|reply| reply.rows.iter().all(|&row| seen[row as usize]))
-            && !self.live().any(|s| !seen[s as usize] && self.node(s).role != Role::Assistant)
+            && !self.live_slots().any(|s| !seen[s as usize] && self.node(s).role != Role::Assistant)
         {
             return chain.to_vec();
         }
@@ -74,25 +74,25 @@ impl Rows<'_> {
     }
 
     /// The message of an assistant row, if it has an id.
-    fn reply_of(&self, slot: u32) -> Option<usize> {
+    fn reply_message(&self, slot: u32) -> Option<usize> {
         let node = self.node(slot);
         node.message().filter(|&m| node.role == Role::Assistant && !self.facts.messages[m].id.is_none())
     }
 
-    fn replies(&self, chain: &[u32]) -> Vec<Reply> {
+    fn replies(&self, chain: &[u32]) -> Vec<ChainReply> {
         let mut place = vec![NONE; self.facts.messages.len()];
-        let mut replies: Vec<Reply> = Vec::new();
+        let mut replies: Vec<ChainReply> = Vec::new();
         for (at, &slot) in chain.iter().enumerate() {
-            if let Some(message) = self.reply_of(slot)
+            if let Some(message) = self.reply_message(slot)
                 && place[message] == NONE
             {
                 place[message] = u32::try_from(replies.len()).unwrap_or(NONE);
                 let id = self.facts.messages[message].id;
-                replies.push(Reply { id, first: at, rows: Vec::new() });
+                replies.push(ChainReply { id, first: at, rows: Vec::new() });
             }
         }
-        for slot in self.live() {
-            if let Some(message) = self.reply_of(slot)
+        for slot in self.live_slots() {
+            if let Some(message) = self.reply_message(slot)
                 && let Some(reply) = replies.get_mut(place[message] as usize)
             {
                 reply.rows.push(slot);
@@ -103,11 +103,11 @@ impl Rows<'_> {
 
     /// Up to 2.1.200 what was missed follows the last row of its message: rows first, then results,
     /// each in the order of time.
-    fn recover_in_time_order(&self, chain: &[u32], replies: &[Reply], seen: &mut [bool]) -> Vec<u32> {
+    fn recover_in_time_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
         let children = self.children();
         let mut last_on_chain: FxHashMap<usize, u32> = FxHashMap::default();
         for &slot in chain {
-            if let Some(message) = self.reply_of(slot) {
+            if let Some(message) = self.reply_message(slot) {
                 last_on_chain.insert(message, slot);
             }
         }
@@ -129,7 +129,7 @@ impl Rows<'_> {
             for &row in &rows {
                 seen[row as usize] = true;
             }
-            let last = self.reply_of(chain[reply.first]).and_then(|message| last_on_chain.get(&message));
+            let last = self.reply_message(chain[reply.first]).and_then(|message| last_on_chain.get(&message));
             if let Some(&last) = last.filter(|_| !rows.is_empty()) {
                 behind.insert(last, rows);
             }
@@ -144,35 +144,37 @@ impl Rows<'_> {
 
     /// 2.1.325 puts what was missed where it stands in the file, inside the stretch of its message,
     /// with the notes that hang on it. It also finds results by the call that they answer.
-    fn recover_in_file_order(&self, chain: &[u32], replies: &[Reply], seen: &mut [bool]) -> Vec<u32> {
+    fn recover_in_file_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
         let children = self.children();
         let owners = self.call_owners();
-        let hanging = self.hanging_results(&owners);
-        let mut answered: FxHashSet<u32> = chain.iter().flat_map(|&slot| self.answers_in(slot)).collect();
+        let hanging = self.results_by_row(&owners);
+        let mut answered: FxHashSet<u32> =
+            chain.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
         // Where rows come in the file; some are put behind their message although they stand before.
         let mut forced: FxHashMap<u32, u64> = FxHashMap::default();
         let at: FxHashMap<u32, usize> = chain.iter().enumerate().map(|(at, &slot)| (slot, at)).collect();
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut stretches: Vec<ChainInsertion> = Vec::new();
         for reply in replies {
             let own: FxHashSet<u32> = reply.rows.iter().copied().collect();
             let mut added: Vec<u32> = reply.rows.iter().copied().filter(|&s| !seen[s as usize]).collect();
-            let (near, mut far) = self.results_of(reply, &own, &hanging, seen);
-            let mut have: FxHashSet<u32> = near.iter().flat_map(|&slot| self.answers_in(slot)).collect();
+            let (near, mut far) = self.missed_results(reply, &own, &hanging, seen);
+            let mut have: FxHashSet<u32> =
+                near.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
             added.extend(near);
             far.sort_unstable();
-            let behind_all = reply.rows.iter().map(|&row| place(row)).max().unwrap_or(0) + 1;
+            let behind_all = reply.rows.iter().map(|&row| file_position(row)).max().unwrap_or(0) + 1;
             for slot in far {
                 let wanted = |call: u32| {
                     let owner = owners[call as usize];
                     !have.contains(&call) && !answered.contains(&call) && own.contains(&owner)
                 };
-                if self.answers_in(slot).any(wanted) {
-                    have.extend(self.answers_in(slot));
-                    forced.insert(slot, place(slot).max(behind_all));
+                if self.answered_calls_in(slot).any(wanted) {
+                    have.extend(self.answered_calls_in(slot));
+                    forced.insert(slot, file_position(slot).max(behind_all));
                     added.push(slot);
                 }
             }
-            answered.extend(added.iter().flat_map(|&slot| self.answers_in(slot)));
+            answered.extend(added.iter().flat_map(|&slot| self.answered_calls_in(slot)));
             for &slot in &added {
                 seen[slot as usize] = true;
             }
@@ -180,7 +182,7 @@ impl Rows<'_> {
             for row in &reply.rows {
                 end = end.max(at.get(row).map_or(0, |at| at + 1));
             }
-            while chain.get(end).is_some_and(|&slot| self.same_reply(slot, reply.id)) {
+            while chain.get(end).is_some_and(|&slot| self.is_within_reply(slot, reply.id)) {
                 end += 1;
             }
             let mut behind = FxHashMap::default();
@@ -200,14 +202,14 @@ impl Rows<'_> {
                 }
             }
             if !added.is_empty() || !behind.is_empty() {
-                stretches.push(Stretch { start: reply.first, end, added, behind });
+                stretches.push(ChainInsertion { start: reply.first, end, added, notes_after: behind });
             }
         }
         if stretches.is_empty() {
             return chain.to_vec();
         }
-        let position = |slot: u32| forced.get(&slot).copied().unwrap_or(place(slot));
-        lay_in(chain, stretches, position)
+        let position = |slot: u32| forced.get(&slot).copied().unwrap_or(file_position(slot));
+        insert_into_chain(chain, stretches, position)
     }
 
     /// Finds the row that makes each call; two messages that make the same call own it both and
@@ -215,11 +217,11 @@ impl Rows<'_> {
     fn call_owners(&self) -> Vec<u32> {
         const NOBODY: u32 = NONE - 1;
         let mut owners = vec![NONE; self.facts.calls.len()];
-        for slot in self.live() {
-            let Some(message) = self.reply_of(slot) else { continue };
+        for slot in self.live_slots() {
+            let Some(message) = self.reply_message(slot) else { continue };
             for call in self.calls_in(slot) {
                 let owner = &mut owners[call as usize];
-                let same = *owner < NOBODY && self.reply_of(*owner) == Some(message);
+                let same = *owner < NOBODY && self.reply_message(*owner) == Some(message);
                 *owner = if *owner == NONE || same { slot } else { NOBODY };
             }
         }
@@ -227,7 +229,7 @@ impl Rows<'_> {
     }
 
     /// Finds the results that belong to each row: by parent, by source, by the call they answer.
-    fn hanging_results(&self, owners: &[u32]) -> FxHashMap<u32, Vec<u32>> {
+    fn results_by_row(&self, owners: &[u32]) -> FxHashMap<u32, Vec<u32>> {
         let mut hanging: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         let mut hang = |on: u32, slot: u32| {
             let list = hanging.entry(on).or_default();
@@ -236,7 +238,7 @@ impl Rows<'_> {
             }
         };
         let side = |slot: u32| self.node(slot).flags.is_sidechain();
-        for slot in self.live() {
+        for slot in self.live_slots() {
             let node = self.node(slot);
             if node.role != Role::User || !node.flags.has_result() {
                 continue;
@@ -245,15 +247,18 @@ impl Rows<'_> {
             if let Some(parent) = parent {
                 hang(parent, slot);
             }
-            let orphan = |b: &crate::facts::Block| b.sort == crate::facts::Sort::Result && b.call().is_none();
+            let orphan = |b: &crate::facts::Block| {
+                b.class == crate::facts::BlockClass::ToolResult && b.call().is_none()
+            };
             let known = !self.facts.blocks_of(self.slots[slot as usize].node as usize).iter().any(orphan);
             let own = |call: u32| parent.is_some_and(|p| self.calls_in(p).any(|made| made == call));
-            if known && self.answers_in(slot).next().is_some() && self.answers_in(slot).all(own) {
+            if known && self.answered_calls_in(slot).next().is_some() && self.answered_calls_in(slot).all(own)
+            {
                 continue;
             }
-            let source = self.facts.sources.get(&self.slots[slot as usize].node);
+            let source = self.facts.source_assistants.get(&self.slots[slot as usize].node);
             let source = source.and_then(|&uid| self.slot(uid));
-            let others = self.answers_in(slot).map(|call| owners[call as usize]);
+            let others = self.answered_calls_in(slot).map(|call| owners[call as usize]);
             for on in source.into_iter().chain(others) {
                 if on < NONE - 1 && Some(on) != parent && side(on) == side(slot) {
                     hang(on, slot);
@@ -264,9 +269,9 @@ impl Rows<'_> {
     }
 
     /// Results of a message that the chain misses: those on its rows, and those known otherwise.
-    fn results_of(
+    fn missed_results(
         &self,
-        reply: &Reply,
+        reply: &ChainReply,
         own: &FxHashSet<u32>,
         hanging: &FxHashMap<u32, Vec<u32>>,
         seen: &[bool],
@@ -294,7 +299,7 @@ impl Rows<'_> {
     ) {
         let side = |slot: u32| {
             let flags = self.node(slot).flags;
-            (flags.is_sidechain(), flags.has(Flags::SIDE_KEY))
+            (flags.is_sidechain(), flags.has(EntryFlags::SIDECHAIN_KEY))
         };
         for &child in children.of(base) {
             let mut run = Vec::new();
@@ -312,7 +317,7 @@ impl Rows<'_> {
             for &slot in &run {
                 seen[slot as usize] = true;
                 if let Some(&behind) = forced.get(&base) {
-                    forced.insert(slot, place(slot).max(behind));
+                    forced.insert(slot, file_position(slot).max(behind));
                 }
             }
             into.append(&mut run);
@@ -321,21 +326,25 @@ impl Rows<'_> {
 }
 
 /// The place of a row in the file, with room between two.
-fn place(slot: u32) -> u64 {
+fn file_position(slot: u32) -> u64 {
     u64::from(slot) * 2
 }
 
 /// Lays what was added between the rows of the chain.
-fn lay_in(chain: &[u32], mut stretches: Vec<Stretch>, position: impl Fn(u32) -> u64) -> Vec<u32> {
+fn insert_into_chain(
+    chain: &[u32],
+    mut stretches: Vec<ChainInsertion>,
+    position: impl Fn(u32) -> u64,
+) -> Vec<u32> {
     let key = |slot: &u32| (position(*slot), *slot);
     stretches.sort_by_key(|stretch| stretch.start);
-    let mut joined: Vec<Stretch> = Vec::new();
+    let mut joined: Vec<ChainInsertion> = Vec::new();
     for mut stretch in stretches {
         match joined.last_mut().filter(|last| stretch.start < last.end) {
             Some(last) => {
                 last.end = last.end.max(stretch.end);
                 last.added.append(&mut stretch.added);
-                last.behind.extend(stretch.behind);
+                last.notes_after.extend(stretch.notes_after);
             }
             None => joined.push(stretch),
         }
@@ -347,11 +356,11 @@ fn lay_in(chain: &[u32], mut stretches: Vec<Stretch>, position: impl Fn(u32) -> 
         whole.extend(&chain[done..=stretch.start]);
         let mut added = stretch.added.into_iter().peekable();
         for &slot in &chain[stretch.start + 1..stretch.end] {
-            while let Some(earlier) = added.next_if(|&s| position(s) < place(slot)) {
+            while let Some(earlier) = added.next_if(|&s| position(s) < file_position(slot)) {
                 whole.push(earlier);
             }
             whole.push(slot);
-            whole.extend(stretch.behind.remove(&slot).unwrap_or_default());
+            whole.extend(stretch.notes_after.remove(&slot).unwrap_or_default());
         }
         whole.extend(added);
         done = stretch.end;

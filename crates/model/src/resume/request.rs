@@ -1,9 +1,9 @@
 //! What is sent: rows with their blocks, the messages they become, and the words a client puts in.
 
-use crate::attachment::{Saying, Voice};
+use crate::attachment::{AttachmentDelivery, SenderRole};
 use crate::client::Client;
-use crate::facts::{Block, Facts, NONE, Node, References, Role, Sort};
-use crate::flags::Flags;
+use crate::facts::{Block, BlockClass, Facts, NONE, Node, Role, ToolReferences};
+use crate::flags::EntryFlags;
 use crate::id::Uid;
 
 /// Words that clients put into a conversation.
@@ -22,111 +22,128 @@ pub(super) mod words {
 
 /// A message as it is sent.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct SentMessage {
     /// Whether it stands for the model.
     pub assistant: bool,
     /// What it is made of.
-    pub parts: Vec<Part>,
+    pub parts: Vec<SentPart>,
 }
 
 /// A block of a message as it is sent.
 #[derive(Debug, Clone)]
-pub struct Part {
+pub struct SentPart {
     /// Where it comes from.
-    pub what: What,
+    pub origin: PartOrigin,
     /// What it is.
-    pub sort: Sort,
+    pub class: BlockClass,
     pub(crate) call: u32,
     /// A result whose content is a string.
-    pub(super) plain: bool,
+    pub(super) has_string_content: bool,
     /// How a result refers to tools.
-    pub(crate) references: References,
+    pub(crate) tool_references: ToolReferences,
     /// A call that says who made it; such a message is sent without what is beside its calls.
-    pub(crate) caller: bool,
+    pub(crate) has_caller: bool,
     /// Ends with a line break that the client put in before the next text.
-    pub broken: bool,
+    pub adds_line_break: bool,
     /// Attachments whose text was put into this result.
-    pub notes: Vec<u32>,
+    pub attachments: Vec<u32>,
 }
 
 /// Where a part comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum PartOrigin {
     /// A block of an entry: the node, and the place among its blocks.
     Block(u32, u32),
     /// The content of a system entry.
     Command(u32),
     /// What the client writes about an attachment, or tells the model anew with every prompt.
-    Note(Option<u32>),
+    Reminder(Option<u32>),
     /// The pictures of a prompt that was queued.
     Pictures(u32),
     /// The new prompt.
     Prompt,
     /// Words of the client.
-    Words(&'static str),
+    ClientText(&'static str),
     /// A result that the client made up for a call, by the index of the call.
-    NoResult(u32, &'static str),
+    MissingResult(u32, &'static str),
 }
 
-impl What {
+impl PartOrigin {
     /// Returns the entry that it comes from, as an index of a node.
     pub fn node(self) -> Option<usize> {
         match self {
             Self::Block(node, _) | Self::Command(node) | Self::Pictures(node) => Some(node as usize),
-            Self::Note(_) | Self::Prompt | Self::Words(_) | Self::NoResult(..) => None,
+            Self::Reminder(_) | Self::Prompt | Self::ClientText(_) | Self::MissingResult(..) => None,
         }
     }
 
     /// The attachment that it is about.
-    pub(super) fn note(self) -> Option<u32> {
+    pub(super) fn attachment(self) -> Option<u32> {
         match self {
-            Self::Note(node) => node,
+            Self::Reminder(node) => node,
             _ => None,
         }
     }
 }
 
-impl Part {
-    fn new(what: What, sort: Sort) -> Self {
+impl SentPart {
+    fn new(what: PartOrigin, sort: BlockClass) -> Self {
         Self {
-            what,
-            sort,
+            origin: what,
+            class: sort,
             call: NONE,
-            plain: false,
-            references: References::default(),
-            caller: false,
-            broken: false,
-            notes: Vec::new(),
+            has_string_content: false,
+            tool_references: ToolReferences::default(),
+            has_caller: false,
+            adds_line_break: false,
+            attachments: Vec::new(),
         }
     }
 
     pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
-        let what = What::Block(node, u32::try_from(at).unwrap_or(NONE));
-        let &Block { call, plain, references, caller, sort, .. } = block;
-        Self { call, plain, references, caller, ..Self::new(what, sort) }
+        let what = PartOrigin::Block(node, u32::try_from(at).unwrap_or(NONE));
+        let &Block {
+            call,
+            has_string_content: plain,
+            tool_references: references,
+            has_caller: caller,
+            class: sort,
+            ..
+        } = block;
+        Self {
+            call,
+            has_string_content: plain,
+            tool_references: references,
+            has_caller: caller,
+            ..Self::new(what, sort)
+        }
     }
 
-    pub(super) fn words(words: &'static str) -> Self {
-        let sort = if words == words::NO_CONTENT { Sort::NoContent } else { Sort::Text };
-        Self::new(What::Words(words), sort)
+    pub(super) fn client_text(words: &'static str) -> Self {
+        let sort = if words == words::NO_CONTENT { BlockClass::NoContent } else { BlockClass::Text };
+        Self::new(PartOrigin::ClientText(words), sort)
     }
 
-    pub(super) fn no_result(call: u32, words: &'static str) -> Self {
-        Self { call, plain: true, ..Self::new(What::NoResult(call, words), Sort::Result) }
+    pub(super) fn missing_result(call: u32, words: &'static str) -> Self {
+        Self {
+            call,
+            has_string_content: true,
+            ..Self::new(PartOrigin::MissingResult(call, words), BlockClass::ToolResult)
+        }
     }
 
-    pub(super) fn note(node: Option<u32>) -> Self {
-        Self::new(What::Note(node), Sort::Text)
+    pub(super) fn reminder(node: Option<u32>) -> Self {
+        Self::new(PartOrigin::Reminder(node), BlockClass::Text)
     }
 
     pub(super) fn pictures(node: u32) -> Self {
-        Self::new(What::Pictures(node), Sort::Media)
+        Self::new(PartOrigin::Pictures(node), BlockClass::Media)
     }
 
     /// Returns the entries that it is made of, as indices of nodes.
     pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
-        let note = self.what.note().map(|node| node as usize);
-        self.what.node().or(note).into_iter().chain(self.notes.iter().map(|&node| node as usize))
+        let note = self.origin.attachment().map(|node| node as usize);
+        self.origin.node().or(note).into_iter().chain(self.attachments.iter().map(|&node| node as usize))
     }
 
     /// Returns the call that it makes or answers, as an index of the session's calls.
@@ -135,15 +152,15 @@ impl Part {
     }
 
     /// A result that refers to a tool which is there.
-    pub(crate) fn is_loaded(&self, turns: bool) -> bool {
-        self.references.known || self.references.of_tasks && !turns
+    pub(crate) fn references_known_tool(&self, turns: bool) -> bool {
+        self.tool_references.known || self.tool_references.task_tools && !turns
     }
 
     /// Text that counts as nothing.
     pub(super) fn is_blank(&self, client: Client) -> bool {
-        match self.sort {
-            Sort::NoContent => client >= Client::V2_1_200,
-            Sort::EmptyRemoved => client >= Client::V2_1_325,
+        match self.class {
+            BlockClass::NoContent => client >= Client::V2_1_200,
+            BlockClass::EmptyRemoved => client >= Client::V2_1_325,
             sort => sort.is_blank(),
         }
     }
@@ -157,36 +174,36 @@ pub(super) enum RowKind {
     Attachment,
     System,
     /// A message of the client between two turns, which newer models take.
-    Turn,
+    SystemTurn,
 }
 
 /// What the rows of one message have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum MessageId {
     None,
-    Of(Uid),
+    Known(Uid),
     /// Rows without an id that are kept apart.
-    Own(u32),
+    PerRow(u32),
 }
 
 /// A row on its way to be sent.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(super) struct RequestRow {
     /// Its entry, or none for what the client put in.
     pub(super) node: u32,
     pub(super) kind: RowKind,
     pub(super) id: MessageId,
-    pub(super) flags: Flags,
+    pub(super) flags: EntryFlags,
     pub(super) model: u16,
     /// Its content is a string.
-    pub(super) plain: bool,
+    pub(super) has_string_content: bool,
     /// How an attachment is told that the client makes anew.
-    pub(super) saying: Saying,
-    pub(super) parts: Vec<Part>,
+    pub(super) delivery: AttachmentDelivery,
+    pub(super) parts: Vec<SentPart>,
 }
 
-impl Row {
-    pub(super) fn of(facts: &Facts, index: u32, node: &Node) -> Self {
+impl RequestRow {
+    pub(super) fn from_node(facts: &Facts, index: u32, node: &Node) -> Self {
         let kind = match node.role {
             Role::User => RowKind::User,
             Role::Assistant => RowKind::Assistant,
@@ -194,51 +211,70 @@ impl Row {
             Role::System | Role::Progress | Role::Other => RowKind::System,
         };
         let id = match node.message().map(|message| facts.messages[message].id) {
-            Some(id) if kind == RowKind::Assistant && !id.is_none() => MessageId::Of(id),
+            Some(id) if kind == RowKind::Assistant && !id.is_none() => MessageId::Known(id),
             _ => MessageId::None,
         };
         let blocks = facts.blocks_of(index as usize).iter().enumerate();
-        let parts = blocks.map(|(at, block)| Part::block(index, at, block)).collect();
+        let parts = blocks.map(|(at, block)| SentPart::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
-        let saying = Saying::PLAIN;
-        Self { node: index, kind, id, flags: node.flags, model: node.model, plain, saying, parts }
+        let saying = AttachmentDelivery::SYSTEM_TEXT;
+        Self {
+            node: index,
+            kind,
+            id,
+            flags: node.flags,
+            model: node.model,
+            has_string_content: plain,
+            delivery: saying,
+            parts,
+        }
     }
 
     /// A row that the client puts in.
-    pub(super) fn put_in(kind: RowKind, parts: Vec<Part>) -> Self {
-        let (id, flags) = (MessageId::None, Flags::default());
-        let saying = Saying::PLAIN;
-        Self { node: NONE, kind, id, flags, model: u16::MAX, plain: false, saying, parts }
+    pub(super) fn inserted(kind: RowKind, parts: Vec<SentPart>) -> Self {
+        let (id, flags) = (MessageId::None, EntryFlags::default());
+        let saying = AttachmentDelivery::SYSTEM_TEXT;
+        Self {
+            node: NONE,
+            kind,
+            id,
+            flags,
+            model: u16::MAX,
+            has_string_content: false,
+            delivery: saying,
+            parts,
+        }
     }
 
     /// An answer that the client puts in.
-    pub(super) fn answer(words: &'static str) -> Self {
-        let mut row = Self::put_in(RowKind::Assistant, vec![Part::words(words)]);
-        row.id = MessageId::Own(NONE);
-        row.flags.set(Flags::SYNTHETIC);
+    pub(super) fn inserted_answer(words: &'static str) -> Self {
+        let mut row = Self::inserted(RowKind::Assistant, vec![SentPart::client_text(words)]);
+        row.id = MessageId::PerRow(NONE);
+        row.flags.set(EntryFlags::SYNTHETIC);
         row
     }
 
     pub(super) fn prompt() -> Self {
-        Self::put_in(RowKind::User, vec![Part::new(What::Prompt, Sort::Text)])
+        Self::inserted(RowKind::User, vec![SentPart::new(PartOrigin::Prompt, BlockClass::Text)])
     }
 
     /// What the client tells the model anew: the user does not see it.
-    pub(super) fn hidden() -> Self {
-        let mut row = Self::put_in(RowKind::User, vec![Part::note(None)]);
-        row.flags.set(Flags::META);
+    pub(super) fn reminder() -> Self {
+        let mut row = Self::inserted(RowKind::User, vec![SentPart::reminder(None)]);
+        row.flags.set(EntryFlags::META);
         row
     }
 
     /// An attachment that the client makes for the new prompt.
-    pub(super) fn new_attachment(voice: Voice) -> Self {
-        let mut row = Self::put_in(RowKind::Attachment, Vec::new());
-        row.saying.voice = voice;
+    pub(super) fn new_attachment(voice: SenderRole) -> Self {
+        let mut row = Self::inserted(RowKind::Attachment, Vec::new());
+        row.delivery.role = voice;
         row
     }
 
     pub(super) fn command(node: u32) -> Self {
-        let mut row = Self::put_in(RowKind::User, vec![Part::new(What::Command(node), Sort::Text)]);
+        let mut row =
+            Self::inserted(RowKind::User, vec![SentPart::new(PartOrigin::Command(node), BlockClass::Text)]);
         row.node = node;
         row
     }
@@ -251,12 +287,12 @@ impl Row {
         self.kind == RowKind::Assistant
     }
 
-    pub(super) fn has(&self, sort: Sort) -> bool {
-        self.parts.iter().any(|part| part.sort == sort)
+    pub(super) fn has_block(&self, sort: BlockClass) -> bool {
+        self.parts.iter().any(|part| part.class == sort)
     }
 
     pub(super) fn begins_with_result(&self) -> bool {
-        self.is_user() && self.parts.first().is_some_and(|part| part.sort == Sort::Result)
+        self.is_user() && self.parts.first().is_some_and(|part| part.class == BlockClass::ToolResult)
     }
 
     /// A result, or a row that carries the client's copy of one.
@@ -270,13 +306,13 @@ impl Row {
     }
 
     pub(super) fn is_only_thinking(&self) -> bool {
-        !self.parts.is_empty() && self.parts.iter().all(|part| part.sort.is_thinking())
+        !self.parts.is_empty() && self.parts.iter().all(|part| part.class.is_thinking())
     }
 
     /// Nothing but blank text; for 2.1.325 thinking may stand before it.
     pub(super) fn is_blank(&self, client: Client) -> bool {
         let skipped = if client >= Client::V2_1_325 {
-            self.parts.iter().take_while(|part| part.sort.is_thinking()).count()
+            self.parts.iter().take_while(|part| part.class.is_thinking()).count()
         } else {
             0
         };

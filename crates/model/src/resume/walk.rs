@@ -1,11 +1,11 @@
 //! From the leaf to the root, over gaps, with what parallel calls left beside the way.
 
-use super::Rows;
+use super::LoadedEntries;
 use crate::client::Client;
-use crate::flags::Flags;
+use crate::flags::EntryFlags;
 use crate::tree::BRIDGE_MILLIS;
 
-impl Rows<'_> {
+impl LoadedEntries<'_> {
     /// Walks from the leaf to the root and adds what parallel calls left beside the way.
     pub(super) fn walk(&mut self, leaf: u32) -> Vec<u32> {
         let mut seen = vec![false; self.slots.len()];
@@ -18,15 +18,15 @@ impl Rows<'_> {
             if self.parent_id(slot).is_none() {
                 break;
             }
-            if self.client.bridges() && at.is_none_or(|s| seen[s as usize]) {
+            if self.client.bridges_lost_parents() && at.is_none_or(|s| seen[s as usize]) {
                 at = self.bridge(slot, &seen);
             }
         }
         if self.client <= Client::V2_1_20 {
-            self.endless = at;
+            self.cycle_slot = at;
         }
         chain.reverse();
-        if !self.client.bridges() {
+        if !self.client.bridges_lost_parents() {
             return chain;
         }
         for &uid in &self.hidden {
@@ -35,14 +35,14 @@ impl Rows<'_> {
             }
         }
         let mut chain = self.recover(&chain, &mut seen);
-        if self.client.checkpoints() {
-            self.add_trailing(leaf, &mut chain, &mut seen);
+        if self.client.follows_checkpoints() {
+            self.add_trailing_notes(leaf, &mut chain, &mut seen);
         }
         chain
     }
 
     /// Adds the notes that hang below the leaf, in the order of time.
-    fn add_trailing(&self, leaf: u32, chain: &mut Vec<u32>, seen: &mut [bool]) {
+    fn add_trailing_notes(&self, leaf: u32, chain: &mut Vec<u32>, seen: &mut [bool]) {
         let children = self.children();
         let start = chain.len();
         let mut below = std::collections::VecDeque::from([leaf]);
@@ -62,21 +62,21 @@ impl Rows<'_> {
     fn bridge(&mut self, slot: u32, seen: &[bool]) -> Option<u32> {
         if self.by_time.is_empty() {
             let timed = |s: u32| Some((self.node(s).time.millis()?, s));
-            let mut times: Vec<_> = self.live().filter_map(timed).collect();
+            let mut times: Vec<_> = self.live_slots().filter_map(timed).collect();
             // Of several at one moment the first in the file is taken.
             times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
-            self.unseen = (0..=times.len()).collect();
+            self.unseen_cache = (0..=times.len()).collect();
             self.by_time = times;
         }
         let now = self.node(slot).time.millis()?;
-        let side = |flags: Flags| (flags.is_sidechain(), flags.has(Flags::SIDE_KEY));
+        let side = |flags: EntryFlags| (flags.is_sidechain(), flags.has(EntryFlags::SIDECHAIN_KEY));
         let flags = self.node(slot).flags;
         let newest = self.client >= Client::V2_1_325;
         // Places are counted from 1; what was seen once is never looked at again.
         let mut place = self.by_time.partition_point(|&(time, _)| time <= now);
         for _ in 0..MAX_CANDIDATES {
             let times = &self.by_time;
-            place = last_unseen(&mut self.unseen, place, |place| seen[times[place - 1].1 as usize]);
+            place = last_unseen(&mut self.unseen_cache, place, |place| seen[times[place - 1].1 as usize]);
             let (time, candidate) = *self.by_time.get(place.checked_sub(1)?)?;
             if now - time > BRIDGE_MILLIS {
                 return None;

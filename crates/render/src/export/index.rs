@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::html::page_start;
-use super::safe::{clean, escaped};
-use crate::text::{count, fit, plural};
+use super::safe::{html_escaped, strip_control_codes};
+use crate::text::{format_count, plural, truncate};
 
 const INDEX_CSS: &str = include_str!("assets/index.css");
 const INDEX_JS: &str = include_str!("assets/index.js");
@@ -36,7 +36,7 @@ pub struct IndexRow {
 }
 
 /// Writes the index: projects and what was held in them, the newest first.
-pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
+pub fn write_index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
     let mut projects: std::collections::BTreeMap<&str, Vec<&IndexRow>> = std::collections::BTreeMap::new();
     for row in rows {
         projects.entry(&row.project).or_default().push(row);
@@ -66,7 +66,7 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             text,
             "<section class=\"project\"><h2>{}</h2> <span class=\"count\">{}</span>\n<table><thead><tr>\
              <th>Title</th><th>When</th><th>Turns</th><th>Messages</th></tr></thead><tbody>\n",
-            escaped(&clean(name)),
+            html_escaped(&strip_control_codes(name)),
             rows.len()
         );
         for row in rows {
@@ -74,13 +74,13 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             let best = row.files.iter().find(|file| file.ends_with(".html")).or(row.files.first());
             let best = best.map(String::as_str).unwrap_or_default();
             let title = if row.title.is_empty() { "Untitled session" } else { &row.title };
-            let prompt = fit(&clean(&row.prompt), 160);
+            let prompt = truncate(&strip_control_codes(&row.prompt), 160);
             let _ = write!(
                 text,
                 "<tr data-find=\"{}\"><td><a href=\"{}\">{}</a>",
-                escaped(&row.session),
-                escaped(best),
-                escaped(&fit(&clean(title), 100))
+                html_escaped(&row.session),
+                html_escaped(best),
+                html_escaped(&truncate(&strip_control_codes(title), 100))
             );
             if row.path.1 > 1 {
                 let status = if row.active { "active" } else { "abandoned" };
@@ -89,22 +89,26 @@ pub fn index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             }
             for file in row.files.iter().filter(|file| *file != best) {
                 let format = file.rsplit('.').next().unwrap_or_default();
-                let _ =
-                    write!(text, " <a class=\"format\" href=\"{}\">{}</a>", escaped(file), escaped(format));
+                let _ = write!(
+                    text,
+                    " <a class=\"format\" href=\"{}\">{}</a>",
+                    html_escaped(file),
+                    html_escaped(format)
+                );
             }
             // Without a title of its own a session is called by its first prompt.
             if !prompt.is_empty() && !title.chars().zip(prompt.chars()).take(80).all(|(a, b)| a == b) {
-                let _ = write!(text, "<div class=\"prompt\">{}</div>", escaped(&prompt));
+                let _ = write!(text, "<div class=\"prompt\">{}</div>", html_escaped(&prompt));
             }
             let time = row.time.as_deref().map_or_else(String::new, |time| {
                 let day = time.get(..10).unwrap_or(time);
-                format!("<time datetime=\"{}\">{}</time>", escaped(time), escaped(day))
+                format!("<time datetime=\"{}\">{}</time>", html_escaped(time), html_escaped(day))
             });
             let _ = writeln!(
                 text,
                 "</td><td>{time}</td><td>{}</td><td>{}</td></tr>",
-                count(u64::from(row.turns)),
-                count(u64::from(row.messages))
+                format_count(u64::from(row.turns)),
+                format_count(u64::from(row.messages))
             );
         }
         text.push_str("</tbody></table></section>\n");

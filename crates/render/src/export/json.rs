@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Document, Head, Part};
-use crate::rows::Row;
+use super::{Document, DocumentHead, DocumentPart};
+use crate::rows::ShowRow;
 
 /// The version of the shape; it grows when something changes its meaning.
 const VERSION: u32 = 1;
@@ -70,7 +70,7 @@ fn status(active: bool) -> &'static str {
     if active { "active" } else { "abandoned" }
 }
 
-fn head_row(head: &Head) -> HeadRow<'_> {
+fn head_row(head: &DocumentHead) -> HeadRow<'_> {
     HeadRow {
         r#type: "transcript",
         version: VERSION,
@@ -117,26 +117,26 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     out.write_all(b",\"items\":[")?;
     let mut first = true;
     for part in document.parts {
-        part.items.each(|run, _| {
+        part.items.for_each_step(|run, _| {
             for item in &run.items {
-                let row = Row::from(item);
+                let row = ShowRow::from(item);
                 let own = part.session == document.head.session;
-                let mut row = if own { row } else { row.of_session(part.session) };
-                if let Row::Message(message) = &mut row {
+                let mut row = if own { row } else { row.with_session(part.session) };
+                if let ShowRow::Message(message) = &mut row {
                     message.blocks = std::mem::take(&mut message.blocks)
                         .into_iter()
-                        .filter_map(|block| shown(document, part, block))
+                        .filter_map(|block| visible_block(document, part, block))
                         .collect();
                 }
-                line(out, &row, &mut first)?;
+                write_row(out, &row, &mut first)?;
             }
             Ok(())
         })?;
     }
     out.write_all(b"\n],\"subagents\":[")?;
     let mut first = true;
-    let called = called(document);
-    let lost: FxHashSet<usize> = document.head.lost_agents.iter().copied().collect();
+    let called = agent_call_ids(document);
+    let lost: FxHashSet<usize> = document.head.unlinked_agents.iter().copied().collect();
     for (index, agent) in document.agents.iter().enumerate() {
         let call = called.get(&index).map(|call| Some((*call).to_owned()));
         let Some(call) = call.or(lost.contains(&index).then_some(None)) else { continue };
@@ -147,21 +147,21 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
             messages: agent.messages,
             call,
         };
-        line(out, &row, &mut first)?;
+        write_row(out, &row, &mut first)?;
     }
     out.write_all(b"\n]}\n")
 }
 
 /// Takes out of a block what is not to be shown, and puts in what was shortened.
-fn shown<'a>(
+fn visible_block<'a>(
     document: &Document<'_>,
-    part: &Part<'_>,
+    part: &DocumentPart<'_>,
     block: Cow<'a, RawValue>,
 ) -> Option<Cow<'a, RawValue>> {
     let text = block.get();
     // Most blocks stay as they are.
     let thinks = !document.thinking && text.contains("thinking");
-    let pictured = !document.pictures && text.contains("\"data\"");
+    let pictured = !document.images && text.contains("\"data\"");
     let shortened = text.contains("<persisted-output>");
     if !thinks && !pictured && !shortened {
         return Some(block);
@@ -171,11 +171,11 @@ fn shown<'a>(
         return None;
     }
     if pictured {
-        leave_out_data(&mut value);
+        remove_media_data(&mut value);
     }
-    if let (true, Some(whole)) = (shortened, &part.side.whole_result) {
+    if let (true, Some(whole)) = (shortened, &part.sidecars.whole_result) {
         let make_whole = |text: &mut Value| {
-            let read = |text: &str| whole(text, &|file| document.shown.is_first_result(file));
+            let read = |text: &str| whole(text, &|file| document.shown.mark_result_shown(file));
             if let Some(found) = text.as_str().and_then(read) {
                 *text = found.into();
             }
@@ -192,7 +192,7 @@ fn shown<'a>(
 }
 
 /// Leaves the data of pictures and documents out of a block.
-fn leave_out_data(block: &mut Value) {
+fn remove_media_data(block: &mut Value) {
     let of_source = |item: &mut Value| {
         if let Some(source) = item.get_mut("source").and_then(Value::as_object_mut)
             && source.get("type").is_some_and(|kind| kind == "base64")
@@ -206,18 +206,18 @@ fn leave_out_data(block: &mut Value) {
     of_source(block);
 }
 
-fn line(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Result<()> {
+fn write_row(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Result<()> {
     out.write_all(if *first { b"\n" } else { b",\n" })?;
     *first = false;
     serde_json::to_writer(out, row).map_err(io::Error::other)
 }
 
 /// Finds the calls of this document that started subagents: their ids, by subagent.
-fn called<'d>(document: &'d Document<'_>) -> FxHashMap<usize, &'d str> {
+fn agent_call_ids<'d>(document: &'d Document<'_>) -> FxHashMap<usize, &'d str> {
     let mut called: FxHashMap<usize, &str> = FxHashMap::default();
     for part in document.parts {
         let mut calls: Vec<_> =
-            part.side.agents.iter().filter(|(call, _)| part.items.makes(**call)).collect();
+            part.sidecars.agents.iter().filter(|(call, _)| part.items.makes_call(**call)).collect();
         calls.sort_unstable();
         for (&call, agents) in calls {
             for &agent in agents {

@@ -19,11 +19,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rethread_log::{BlockKind, Json};
-use rethread_model::{BlockView, Item, MessageView, Passage, ResultPart, Run, Time, Usage};
+use rethread_model::{
+    BlockView, MessageView, ResultPart, StepItems, StepStream, Time, TranscriptItem, Usage,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-pub use index::{IndexRow, index};
+pub use index::{IndexRow, write_index};
 
 use crate::text::plural;
 
@@ -42,7 +44,7 @@ pub enum Format {
 
 impl Format {
     /// Returns the ending of a file's name.
-    pub fn ending(self) -> &'static str {
+    pub fn extension(self) -> &'static str {
         match self {
             Self::Md => "md",
             Self::Html => "html",
@@ -53,7 +55,7 @@ impl Format {
 
 /// What is known of a path.
 #[derive(Debug, Clone, Default)]
-pub struct Head {
+pub struct DocumentHead {
     /// The session's id.
     pub session: String,
     /// What it is called.
@@ -76,7 +78,7 @@ pub struct Head {
     /// The message inside this path after which a client would go on.
     pub resumes_at: Option<usize>,
     /// Subagents of which no call is known: indexes of [`Document::agents`].
-    pub lost_agents: Vec<usize>,
+    pub unlinked_agents: Vec<usize>,
     /// Compactions on it.
     pub compactions: u32,
     /// Messages on it.
@@ -94,18 +96,18 @@ pub struct Head {
     /// What it cost.
     pub usage: Usage,
     /// The paths of the session; of very many, those around this one.
-    pub branches: Vec<Branch>,
+    pub branches: Vec<BranchLink>,
     /// What could not be read.
     pub defects: Vec<String>,
     /// The way to the directory of all documents: empty, or `../`.
-    pub up: &'static str,
+    pub root_prefix: &'static str,
     /// An index lies there.
-    pub index: bool,
+    pub has_index: bool,
 }
 
 /// A path of the session that a document is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Branch {
+pub struct BranchLink {
     /// Its number.
     pub n: usize,
     /// A client would resume it.
@@ -115,7 +117,7 @@ pub struct Branch {
     /// The number of the message that it leaves the others at.
     pub fork: Option<usize>,
     /// The path that it leaves there.
-    pub from: Option<usize>,
+    pub parent_path: Option<usize>,
     /// Messages on it, and how many of these come before the fork.
     pub messages: (u32, u32),
     /// Its last prompt.
@@ -123,31 +125,31 @@ pub struct Branch {
 }
 
 /// A run of items from one log.
-pub struct Part<'a> {
+pub struct DocumentPart<'a> {
     /// The session that it stands in.
     pub session: &'a str,
     /// What is put before the numbers of its messages in links.
     pub prefix: String,
     /// What was said.
-    pub items: Passage<'a>,
+    pub items: StepStream<'a>,
     /// What its calls started and where its results lie.
-    pub side: Side<'a>,
+    pub sidecars: CallSidecars<'a>,
 }
 
 /// Reads the whole text of a result that was shortened, if the function it is given says so of the file.
-type WholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
+type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
 
 /// What belongs to the calls of a log.
 #[derive(Default)]
-pub struct Side<'a> {
+pub struct CallSidecars<'a> {
     /// The subagents, by call: indexes of [`Document::agents`].
     pub agents: Arc<FxHashMap<usize, Vec<usize>>>,
     /// Reads the whole text of a result that was shortened.
-    pub whole_result: Option<WholeResult<'a>>,
+    pub whole_result: Option<ReadWholeResult<'a>>,
 }
 
 /// A subagent.
-pub struct Agent<'a> {
+pub struct DocumentAgent<'a> {
     /// What it is called.
     pub name: String,
     /// Its document.
@@ -155,40 +157,40 @@ pub struct Agent<'a> {
     /// How many messages it has.
     pub messages: usize,
     /// What was said.
-    pub part: Part<'a>,
+    pub part: DocumentPart<'a>,
 }
 
 /// A path with everything that is to be written of it.
 pub struct Document<'a> {
     /// What is known of it.
-    pub head: &'a Head,
+    pub head: &'a DocumentHead,
     /// Its items, those of earlier files first.
-    pub parts: &'a [Part<'a>],
+    pub parts: &'a [DocumentPart<'a>],
     /// The subagents of its sessions.
-    pub agents: &'a [Agent<'a>],
+    pub agents: &'a [DocumentAgent<'a>],
     /// Show pictures.
-    pub pictures: bool,
+    pub images: bool,
     /// Show thinking.
     pub thinking: bool,
     /// What it has shown so far.
-    pub shown: Shown,
+    pub shown: ShownSidecars,
 }
 
 /// What a document shows once, however often it is referred to.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct ShownSidecars {
     agents: RefCell<FxHashSet<usize>>,
     results: RefCell<FxHashSet<std::path::PathBuf>>,
 }
 
-impl Shown {
+impl ShownSidecars {
     /// Returns whether a subagent is to be shown here: the first time.
-    fn is_first_agent(&self, agent: usize) -> bool {
+    fn mark_agent_shown(&self, agent: usize) -> bool {
         self.agents.borrow_mut().insert(agent)
     }
 
     /// Returns whether the file of a large result is to be shown here: the first time.
-    fn is_first_result(&self, file: &Path) -> bool {
+    fn mark_result_shown(&self, file: &Path) -> bool {
         self.results.borrow_mut().insert(file.to_owned())
     }
 }
@@ -200,14 +202,14 @@ const MAX_PROSE: usize = 8 << 20;
 const MAX_NESTING: usize = 4;
 
 /// Writes a picture beside a document: takes its media type and its bytes, returns its name.
-pub type WritePicture<'w> = &'w dyn Fn(&str, &[u8]) -> io::Result<String>;
+pub type WriteImage<'w> = &'w dyn Fn(&str, &[u8]) -> io::Result<String>;
 
 /// Writes a document.
 pub fn write(
     out: &mut dyn Write,
     document: &Document<'_>,
     format: Format,
-    picture: WritePicture<'_>,
+    picture: WriteImage<'_>,
 ) -> io::Result<()> {
     match format {
         Format::Md => markdown::write(out, document, picture),
@@ -218,7 +220,7 @@ pub fn write(
 
 impl Document<'_> {
     /// Tells whether anything of a block of an answer is shown.
-    fn shows(&self, block: &BlockView<'_>) -> bool {
+    fn is_visible(&self, block: &BlockView<'_>) -> bool {
         match block.kind {
             Some(BlockKind::Text) => !block.text().trim().is_empty(),
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
@@ -230,12 +232,16 @@ impl Document<'_> {
 }
 
 /// The parts of a result, with the whole of a text that was shortened.
-fn whole_parts<'a>(shown: &Shown, part: &Part<'_>, block: &BlockView<'a>) -> Vec<ResultPart<'a>> {
-    let mut parts = block.parts();
-    if let Some(whole_result) = &part.side.whole_result {
+fn whole_parts<'a>(
+    shown: &ShownSidecars,
+    part: &DocumentPart<'_>,
+    block: &BlockView<'a>,
+) -> Vec<ResultPart<'a>> {
+    let mut parts = block.result_parts();
+    if let Some(whole_result) = &part.sidecars.whole_result {
         for piece in &mut parts {
             if let ResultPart::Text(said) = piece
-                && let Some(whole) = whole_result(said, &|file| shown.is_first_result(file))
+                && let Some(whole) = whole_result(said, &|file| shown.mark_result_shown(file))
             {
                 *said = whole.into();
             }
@@ -271,7 +277,7 @@ fn extent(parts: &[ResultPart<'_>]) -> String {
 }
 
 /// A result under its call.
-struct Answer<'p, 'a> {
+struct CallResult<'p, 'a> {
     message: &'p MessageView<'a>,
     block: &'p BlockView<'a>,
     /// It is the first result of its message: that one bears the message's number in links.
@@ -279,18 +285,18 @@ struct Answer<'p, 'a> {
 }
 
 /// The results of the calls of a run, each under one call.
-struct Answers<'p, 'a>(RefCell<FxHashMap<(usize, usize), Vec<Answer<'p, 'a>>>>);
+struct CallResults<'p, 'a>(RefCell<FxHashMap<(usize, usize), Vec<CallResult<'p, 'a>>>>);
 
-impl<'p, 'a> Answers<'p, 'a> {
-    fn new(run: &'p Run<'a>) -> Self {
-        let mut answers: FxHashMap<(usize, usize), Vec<Answer<'p, 'a>>> = FxHashMap::default();
-        for item in run.items.iter().chain(&run.apart) {
-            let Item::Message(message) = item else { continue };
+impl<'p, 'a> CallResults<'p, 'a> {
+    fn new(run: &'p StepItems<'a>) -> Self {
+        let mut answers: FxHashMap<(usize, usize), Vec<CallResult<'p, 'a>>> = FxHashMap::default();
+        for item in run.items.iter().chain(&run.separate_results) {
+            let TranscriptItem::Message(message) = item else { continue };
             let mut first = true;
             for block in message.blocks.iter().filter(|block| block.is_result()) {
                 // What is called on another path or not at all is shown where it stands.
                 if let Some(key) = block.owner.zip(block.call) {
-                    answers.entry(key).or_default().push(Answer { message, block, first });
+                    answers.entry(key).or_default().push(CallResult { message, block, first });
                 }
                 first = false;
             }
@@ -299,7 +305,7 @@ impl<'p, 'a> Answers<'p, 'a> {
     }
 
     /// Returns the results of a call that a message makes; a call that stands there twice has them once.
-    fn of(&self, message: &MessageView<'_>, call: Option<usize>) -> Vec<Answer<'p, 'a>> {
+    fn for_call(&self, message: &MessageView<'_>, call: Option<usize>) -> Vec<CallResult<'p, 'a>> {
         call.and_then(|call| self.0.borrow_mut().remove(&(message.n, call))).unwrap_or_default()
     }
 }
@@ -310,29 +316,29 @@ fn is_under_call(block: &BlockView<'_>) -> bool {
 }
 
 /// A picture in a log.
-struct Picture<'a> {
-    media: &'static str,
+struct EmbeddedImage<'a> {
+    media_type: &'static str,
     base64: &'a str,
 }
 
 /// Takes the picture out of a block; only sorts that show and never run.
-fn picture_of(block: Json<'_>) -> Option<Picture<'_>> {
+fn embedded_image(block: Json<'_>) -> Option<EmbeddedImage<'_>> {
     let source = block.get("source")?;
     let media = source.get("media_type")?.as_str()?;
     let media = ["image/png", "image/jpeg", "image/gif", "image/webp"].into_iter().find(|m| *m == media)?;
-    let data = std::str::from_utf8(source.get("data")?.inner()?).ok()?;
+    let data = std::str::from_utf8(source.get("data")?.raw_string()?).ok()?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    (!data.is_empty() && data.bytes().all(plain)).then_some(Picture { media, base64: data })
+    (!data.is_empty() && data.bytes().all(plain)).then_some(EmbeddedImage { media_type: media, base64: data })
 }
 
 /// Tells a time to the second, in UTC.
-fn moment(time: Time) -> Option<String> {
+fn format_time(time: Time) -> Option<String> {
     let iso = time.to_iso()?;
     Some(format!("{} {}", iso.get(..10)?, iso.get(11..19)?))
 }
 
 /// Tells a number of tokens in few digits.
-fn tokens(n: u64) -> String {
+fn format_tokens(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),
         1_000..100_000 => format!("{:.1}k", n as f64 / 1e3),
@@ -341,7 +347,7 @@ fn tokens(n: u64) -> String {
     }
 }
 
-fn sent(usage: &Usage) -> u64 {
+fn input_tokens(usage: &Usage) -> u64 {
     [usage.input, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h]
         .into_iter()
         .fold(0, u64::saturating_add)

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-use crate::hidden::hidden;
+use crate::hidden::hidden_chars;
 
 /// Drops terminal colours and cursor movements, and makes other hidden characters visible.
-pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    let mut found = hidden(text).peekable();
+pub(crate) fn strip_control_codes(text: &str) -> Cow<'_, str> {
+    let mut found = hidden_chars(text).peekable();
     if found.peek().is_none() {
         return text.into();
     }
@@ -44,7 +44,7 @@ pub(crate) fn clean_pieces(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     std::iter::from_fn(move || {
         let (piece, behind) = rest.split_at(piece_end(rest));
         rest = behind;
-        (!piece.is_empty()).then(|| clean(piece))
+        (!piece.is_empty()).then(|| strip_control_codes(piece))
     })
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn clean_short(text: Cow<'_, str>) -> String {
     if text.len() > LONG {
         return text.into_owned();
     }
-    match clean(&text) {
+    match strip_control_codes(&text) {
         Cow::Owned(text) => text,
         Cow::Borrowed(_) => text.into_owned(),
     }
@@ -99,7 +99,7 @@ fn skip_sequence(chars: &mut std::str::Chars<'_>) {
 }
 
 /// Writes a text as the text of an HTML element or attribute.
-pub(crate) fn html(out: &mut String, text: &str) {
+pub(crate) fn push_escaped(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|b| matches!(b, b'&' | b'<' | b'>' | b'"' | b'\'')) {
         out.push_str(&rest[..at]);
@@ -116,14 +116,14 @@ pub(crate) fn html(out: &mut String, text: &str) {
 }
 
 /// Returns a text as the text of an HTML element or attribute.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn html_escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
-    html(&mut out, text);
+    push_escaped(&mut out, text);
     out
 }
 
 /// Tells whether a link leads somewhere that is safe to follow.
-pub(crate) fn safe_link(url: &str) -> bool {
+pub(crate) fn is_safe_link(url: &str) -> bool {
     let url = url.trim();
     let scheme = url.split(['/', '?', '#']).next().unwrap_or_default();
     match scheme.split_once(':') {
@@ -149,7 +149,7 @@ mod tests {
         let text = line.repeat(2 * LONG / line.len() + 1);
         let pieces: Vec<_> = clean_pieces(&text).collect();
         assert!(pieces.len() > 1);
-        assert!(pieces.concat() == clean(&text));
+        assert!(pieces.concat() == strip_control_codes(&text));
         // Without any line, no character is cut.
         let text = "漢".repeat(LONG);
         assert!(clean_pieces(&text).collect::<String>() == text);
@@ -157,18 +157,21 @@ mod tests {
 
     #[test]
     fn colours_go_and_what_is_hidden_is_seen() {
-        assert_eq!(clean("\u{1b}[1;31mred\u{1b}[0m and \u{1b}]0;title\u{7}plain"), "red and plain");
-        assert_eq!(clean("a\r\nb\rc\td\u{0}e\u{7f}"), "a\nb\nc\td␀e␡");
-        assert_eq!(clean("x\u{202e}y\u{feff}z\u{85}"), "x‹U+202E›yz‹U+0085›");
-        assert_eq!(clean("\u{1b}[3\nkept"), "\nkept");
-        assert_eq!(clean("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\"), "link");
-        assert_eq!(clean("ß “é” → 漢字 🦀"), "ß “é” → 漢字 🦀");
+        assert_eq!(
+            strip_control_codes("\u{1b}[1;31mred\u{1b}[0m and \u{1b}]0;title\u{7}plain"),
+            "red and plain"
+        );
+        assert_eq!(strip_control_codes("a\r\nb\rc\td\u{0}e\u{7f}"), "a\nb\nc\td␀e␡");
+        assert_eq!(strip_control_codes("x\u{202e}y\u{feff}z\u{85}"), "x‹U+202E›yz‹U+0085›");
+        assert_eq!(strip_control_codes("\u{1b}[3\nkept"), "\nkept");
+        assert_eq!(strip_control_codes("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\"), "link");
+        assert_eq!(strip_control_codes("ß “é” → 漢字 🦀"), "ß “é” → 漢字 🦀");
     }
 
     #[test]
     fn only_known_schemes_are_followed() {
         for safe in ["https://a.b/c?d:e", "HTTP://x", "mailto:a@b", "#m1", "docs/a.md", "a/b:c"] {
-            assert!(safe_link(safe), "{safe}");
+            assert!(is_safe_link(safe), "{safe}");
         }
         for unsafe_ in [
             "javascript:alert(1)",
@@ -179,8 +182,8 @@ mod tests {
             "//a.b",
             "/\\a.b",
         ] {
-            assert!(!safe_link(unsafe_), "{unsafe_}");
+            assert!(!is_safe_link(unsafe_), "{unsafe_}");
         }
-        assert!(!safe_link("java\u{a}script:x"));
+        assert!(!is_safe_link("java\u{a}script:x"));
     }
 }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use rethread_log::Json;
-use rethread_model::{beginning, one_line};
+use rethread_model::{beginning, collapse_whitespace};
 use similar::{ChangeTag, TextDiff};
 
-use super::safe::{LONG, clean, clean_short};
+use super::safe::{LONG, clean_short, strip_control_codes};
 
 /// Something to show of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum CallSection {
     /// Code, or any text that keeps its lines: a label, the language, the text.
     Code(&'static str, String, String),
     /// Prose in Markdown, with a label.
@@ -19,26 +19,26 @@ pub(crate) enum Piece {
     /// Lines that changed, each with its mark before it.
     Diff(String),
     /// A list of things to do.
-    Todos(Vec<(State, String)>),
+    Todos(Vec<(TodoState, String)>),
 }
 
 /// How far a thing to do is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TodoState {
     Open,
-    Doing,
+    InProgress,
     Done,
 }
 
 /// A call: its line and its pieces.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CallView {
     /// What it is about, on one line.
-    pub(crate) gist: String,
+    pub(crate) summary: String,
     /// Its input.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) sections: Vec<CallSection>,
     /// Short enough and telling enough to be shown at once.
-    pub(crate) open: bool,
+    pub(crate) expanded: bool,
 }
 
 /// A diff of more lines than these is folded.
@@ -49,7 +49,7 @@ const MAX_COMPARED: usize = 200_000;
 const MAX_LINES: usize = 2_000;
 
 /// Tells what a call is about. `copy` is what the client kept of the result.
-pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
+pub(crate) fn describe_call(tool: &str, input: Json<'_>, copy: Json<'_>) -> CallView {
     let text = |key: &str| input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty());
     let file = || text("file_path").or_else(|| text("notebook_path")).or_else(|| text("path"));
     let mut open = false;
@@ -58,69 +58,70 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
             let mut pieces = Vec::new();
             let language = if tool == "Bash" { "bash" } else { "powershell" };
             if let Some(command) = text("command") {
-                let about = text("description").map(|about| format!("# {}\n", one_line(&about)));
+                let about = text("description").map(|about| format!("# {}\n", collapse_whitespace(&about)));
                 let mut command = command.into_owned();
                 command.insert_str(0, &about.unwrap_or_default());
-                pieces.push(Piece::Code("Command", language.into(), clean_short(command.into())));
+                pieces.push(CallSection::Code("Command", language.into(), clean_short(command.into())));
             }
-            rest(&mut pieces, input, &["command", "description"]);
+            push_other_fields(&mut pieces, input, &["command", "description"]);
             pieces
         }
         "Edit" | "MultiEdit" => match diff_of(input, copy) {
             Some(diff) => {
                 open = diff.lines().count() <= SHORT_DIFF;
-                let mut pieces = vec![Piece::Diff(diff)];
+                let mut pieces = vec![CallSection::Diff(diff)];
                 let shown = ["file_path", "old_string", "new_string", "edits", "replace_all"];
-                rest(&mut pieces, input, &shown);
+                push_other_fields(&mut pieces, input, &shown);
                 pieces
             }
-            None => all(input),
+            None => whole_input(input),
         },
         "Write" | "NotebookEdit" => {
             let key = if tool == "Write" { "content" } else { "new_source" };
             match text(key) {
                 Some(content) => {
-                    let mut pieces: Vec<Piece> = patch_of(copy).map(Piece::Diff).into_iter().collect();
+                    let mut pieces: Vec<CallSection> =
+                        patch_of(copy).map(CallSection::Diff).into_iter().collect();
                     let language = language(file().as_deref());
-                    pieces.push(Piece::Code("Content", language, clean_short(content)));
-                    rest(&mut pieces, input, &["file_path", "notebook_path", key]);
+                    pieces.push(CallSection::Code("Content", language, clean_short(content)));
+                    push_other_fields(&mut pieces, input, &["file_path", "notebook_path", key]);
                     pieces
                 }
-                None => all(input),
+                None => whole_input(input),
             }
         }
         "TodoWrite" => match todos(input) {
             Some(list) => {
                 open = list.len() <= SHORT_DIFF;
-                vec![Piece::Todos(list)]
+                vec![CallSection::Todos(list)]
             }
-            None => all(input),
+            None => whole_input(input),
         },
         "Task" | "Agent" => {
             let mut pieces = Vec::new();
             if let Some(prompt) = text("prompt") {
-                pieces.push(Piece::Prose("Prompt", clean_short(prompt)));
+                pieces.push(CallSection::Prose("Prompt", clean_short(prompt)));
             }
-            rest(&mut pieces, input, &["prompt", "description"]);
+            push_other_fields(&mut pieces, input, &["prompt", "description"]);
             pieces
         }
         "ExitPlanMode" => match text("plan") {
             Some(plan) => {
                 open = true;
-                let mut pieces = vec![Piece::Prose("Plan", clean_short(plan))];
-                rest(&mut pieces, input, &["plan"]);
+                let mut pieces = vec![CallSection::Prose("Plan", clean_short(plan))];
+                push_other_fields(&mut pieces, input, &["plan"]);
                 pieces
             }
-            None => all(input),
+            None => whole_input(input),
         },
         "AskUserQuestion" => match questions(input) {
             Some(asked) => {
                 open = true;
-                vec![Piece::Prose("Questions", asked)]
+                vec![CallSection::Prose("Questions", asked)]
             }
-            None => all(input),
+            None => whole_input(input),
         },
-        _ => all(input),
+        _ => whole_input(input),
     };
     let start = |key: &str| input.get(key).and_then(beginning).filter(|t| !t.trim().is_empty());
     let gist = match tool {
@@ -130,36 +131,40 @@ pub(crate) fn tell(tool: &str, input: Json<'_>, copy: Json<'_>) -> Told {
     };
     let gist = match (gist, &pieces[..]) {
         (Some(gist), _) => gist.into_owned(),
-        (None, [Piece::Todos(list), ..]) => {
-            let done = list.iter().filter(|(state, _)| *state == State::Done).count();
+        (None, [CallSection::Todos(list), ..]) => {
+            let done = list.iter().filter(|(state, _)| *state == TodoState::Done).count();
             format!("{done} of {} done", list.len())
         }
         (None, _) if tool == "ExitPlanMode" => "plan".to_owned(),
         // A call without any input is told by its name.
         (None, []) => String::new(),
-        _ => crate::show::gist(input),
+        _ => crate::show::input_summary(input),
     };
-    Told { gist: short(&one_line(&clean(&gist))), pieces, open }
+    CallView {
+        summary: short(&collapse_whitespace(&strip_control_codes(&gist))),
+        sections: pieces,
+        expanded: open,
+    }
 }
 
 /// Cuts what is shown on one line.
 fn short(text: &str) -> String {
-    crate::text::fit(text, 160)
+    crate::text::truncate(text, 160)
 }
 
 /// Shows the whole input, unless there is none.
-fn all(input: Json<'_>) -> Vec<Piece> {
+fn whole_input(input: Json<'_>) -> Vec<CallSection> {
     let mut pieces = Vec::new();
-    rest(&mut pieces, input, &[]);
+    push_other_fields(&mut pieces, input, &[]);
     pieces
 }
 
 /// Shows the members of an input that are not shown otherwise.
-fn rest(pieces: &mut Vec<Piece>, input: Json<'_>, shown: &[&str]) {
+fn push_other_fields(pieces: &mut Vec<CallSection>, input: Json<'_>, shown: &[&str]) {
     let mut left = serde_json::Map::new();
     let mut broken = !input.is_object();
     let mut len = 0;
-    input.each(|key, value| {
+    input.for_each_member(|key, value| {
         let name = String::from_utf8_lossy(key);
         if !shown.contains(&&*name) {
             len += key.len() + value.raw().len();
@@ -173,11 +178,11 @@ fn rest(pieces: &mut Vec<Piece>, input: Json<'_>, shown: &[&str]) {
     });
     if broken && !input.raw().is_empty() {
         let text = String::from_utf8_lossy(input.raw());
-        pieces.push(Piece::Code("Input", "json".into(), clean_short(text)));
+        pieces.push(CallSection::Code("Input", "json".into(), clean_short(text)));
     } else if len > LONG {
         // What is very long is shown as it is spelled: parsed, it would take many times its length.
         let mut text = String::with_capacity(len);
-        input.each(|key, value| {
+        input.for_each_member(|key, value| {
             let name = String::from_utf8_lossy(key);
             if !shown.contains(&&*name) {
                 let mark = if text.is_empty() { '{' } else { ',' };
@@ -188,10 +193,10 @@ fn rest(pieces: &mut Vec<Piece>, input: Json<'_>, shown: &[&str]) {
             }
         });
         text.push('}');
-        pieces.push(Piece::Code("Input", "json".into(), clean_short(text.into())));
+        pieces.push(CallSection::Code("Input", "json".into(), clean_short(text.into())));
     } else if !left.is_empty() {
         let text = serde_json::to_string_pretty(&left).unwrap_or_default();
-        pieces.push(Piece::Code("Input", "json".into(), clean_short(text.into())));
+        pieces.push(CallSection::Code("Input", "json".into(), clean_short(text.into())));
     }
 }
 
@@ -204,7 +209,7 @@ fn diff_of(input: Json<'_>, copy: Json<'_>) -> Option<String> {
     let mut edit = |edit: Json<'_>| -> Option<()> {
         let old = edit.get("old_string")?.as_str()?;
         let new = edit.get("new_string")?.as_str()?;
-        compare(&clean(&old), &clean(&new), &mut out);
+        compare(&strip_control_codes(&old), &strip_control_codes(&new), &mut out);
         Some(())
     };
     match input.get("edits").filter(|edits| edits.is_array()) {
@@ -251,22 +256,22 @@ fn patch_of(copy: Json<'_>) -> Option<String> {
         ));
         for line in hunk.get("lines")?.items() {
             // A line of a hunk is one line, whatever is in it.
-            out.push_str(&clean(&line.as_str()?).replace('\n', " "));
+            out.push_str(&strip_control_codes(&line.as_str()?).replace('\n', " "));
             out.push('\n');
         }
     }
     Some(out).filter(|out| !out.is_empty())
 }
 
-fn todos(input: Json<'_>) -> Option<Vec<(State, String)>> {
+fn todos(input: Json<'_>) -> Option<Vec<(TodoState, String)>> {
     let todo = |item: Json<'_>| {
         let state = match &*item.get("status")?.as_str()? {
-            "completed" => State::Done,
-            "in_progress" => State::Doing,
-            _ => State::Open,
+            "completed" => TodoState::Done,
+            "in_progress" => TodoState::InProgress,
+            _ => TodoState::Open,
         };
         let text = item.get("content")?.as_str()?;
-        Some((state, one_line(&clean(&text))))
+        Some((state, collapse_whitespace(&strip_control_codes(&text))))
     };
     input.get("todos")?.items().map(todo).collect::<Option<Vec<_>>>().filter(|list| !list.is_empty())
 }
@@ -274,12 +279,16 @@ fn todos(input: Json<'_>) -> Option<Vec<(State, String)>> {
 fn questions(input: Json<'_>) -> Option<String> {
     let mut out = String::new();
     for question in input.get("questions")?.items() {
-        out.push_str(&clean(&question.get("question")?.as_str()?));
+        out.push_str(&strip_control_codes(&question.get("question")?.as_str()?));
         out.push_str("\n\n");
         for option in question.get("options").into_iter().flat_map(Json::items) {
             let text = |key: &str| option.get(key).and_then(Json::as_str).unwrap_or_default();
             let (label, description) = (text("label"), text("description"));
-            out.push_str(&format!("- **{}** {}\n", one_line(&clean(&label)), one_line(&clean(&description))));
+            out.push_str(&format!(
+                "- **{}** {}\n",
+                collapse_whitespace(&strip_control_codes(&label)),
+                collapse_whitespace(&strip_control_codes(&description))
+            ));
         }
         out.push('\n');
     }
@@ -322,7 +331,7 @@ pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
 
 /// Shows a block of another sort than text, calls and pictures: its language and its text. Nothing if
 /// all it has is data that nobody can read.
-pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
+pub(crate) fn describe_other_block(block: Json<'_>) -> Option<(&'static str, String)> {
     let source = block.get("source");
     let data = || source.and_then(|source| source.get("data")).and_then(Json::as_str);
     match source.and_then(|source| source.get("type")).and_then(Json::as_str).as_deref() {
@@ -331,7 +340,7 @@ pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
         _ => {}
     }
     let mut members = 0;
-    block.each(|_, _| members += 1);
+    block.for_each_member(|_, _| members += 1);
     if members < 2 && !block.is_array() {
         return None;
     }
@@ -349,12 +358,12 @@ pub(crate) fn other(block: Json<'_>) -> Option<(&'static str, String)> {
 /// Shows a very long block as it is spelled, without its data: parsed, it would take many times its length.
 fn spelled(block: Json<'_>) -> String {
     let mut text = String::new();
-    block.each(|key, value| {
+    block.for_each_member(|key, value| {
         let mark = if text.is_empty() { '{' } else { ',' };
         text.extend([mark, '"']);
         text.push_str(&String::from_utf8_lossy(key));
         text.push_str("\":");
-        match value.inner().filter(|_| is_data(key)) {
+        match value.raw_string().filter(|_| is_data(key)) {
             Some(data) => text.push_str(&format!("\"({} bytes)\"", data.len())),
             None => text.push_str(&String::from_utf8_lossy(value.raw())),
         }
@@ -394,10 +403,10 @@ fn shorten_data(value: &mut serde_json::Value) {
 }
 
 /// Returns a text of a user entry without the client's own markup and without control characters.
-pub(crate) fn words<'t>(text: &'t str) -> Cow<'t, str> {
-    match rethread_model::readable(text) {
-        Cow::Borrowed(text) => clean(text),
-        Cow::Owned(text) => Cow::Owned(clean(&text).into_owned()),
+pub(crate) fn strip_client_markup<'t>(text: &'t str) -> Cow<'t, str> {
+    match rethread_model::readable_text(text) {
+        Cow::Borrowed(text) => strip_control_codes(text),
+        Cow::Owned(text) => Cow::Owned(strip_control_codes(&text).into_owned()),
     }
 }
 
@@ -405,37 +414,37 @@ pub(crate) fn words<'t>(text: &'t str) -> Cow<'t, str> {
 mod tests {
     use super::*;
 
-    fn told(tool: &str, input: &str) -> String {
-        let told = tell(tool, Json::new(input.as_bytes()), Json::new(b""));
+    fn described(tool: &str, input: &str) -> String {
+        let told = describe_call(tool, Json::new(input.as_bytes()), Json::new(b""));
         let pieces: Vec<String> = told
-            .pieces
+            .sections
             .iter()
             .map(|piece| match piece {
-                Piece::Code(label, language, text) => format!("{label}({language}): {text}"),
-                Piece::Prose(label, text) => format!("{label}: {text}"),
-                Piece::Diff(text) => format!("diff:\n{text}"),
-                Piece::Todos(list) => format!("{list:?}"),
+                CallSection::Code(label, language, text) => format!("{label}({language}): {text}"),
+                CallSection::Prose(label, text) => format!("{label}: {text}"),
+                CallSection::Diff(text) => format!("diff:\n{text}"),
+                CallSection::Todos(list) => format!("{list:?}"),
             })
             .collect();
-        format!("{} | {}", told.gist, pieces.join(" | "))
+        format!("{} | {}", told.summary, pieces.join(" | "))
     }
 
     #[test]
     fn calls_say_what_they_are_about() {
-        insta::assert_snapshot!(told("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"
+        insta::assert_snapshot!(described("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"
         npm test | Command(bash): # Run
         npm test
         ");
-        insta::assert_snapshot!(told("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"
+        insta::assert_snapshot!(described("Edit", r#"{"file_path":"a.rs","old_string":"a\nb\nc","new_string":"a\nB\nc"}"#), @"
         a.rs | diff:
          a
         -b
         +B
          c
         ");
-        insta::assert_snapshot!(told("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @r#"1 of 2 done | [(Done, "one"), (Open, "two")]"#);
-        insta::assert_snapshot!(told("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py | Content(python): print(1)");
-        insta::assert_snapshot!(told("mcp__x", r#"{"a":1,"b":[true]}"#), @r#"
+        insta::assert_snapshot!(described("TodoWrite", r#"{"todos":[{"content":"one","status":"completed"},{"content":"two","status":"pending"}]}"#), @r#"1 of 2 done | [(Done, "one"), (Open, "two")]"#);
+        insta::assert_snapshot!(described("Write", r#"{"file_path":"/x/a.py","content":"print(1)"}"#), @"/x/a.py | Content(python): print(1)");
+        insta::assert_snapshot!(described("mcp__x", r#"{"a":1,"b":[true]}"#), @r#"
         {"a":1,"b":[true]} | Input(json): {
           "a": 1,
           "b": [
@@ -443,26 +452,27 @@ mod tests {
           ]
         }
         "#);
-        insta::assert_snapshot!(told("Edit", r#""not an object""#), @r#""not an object" | Input(json): "not an object""#);
+        insta::assert_snapshot!(described("Edit", r#""not an object""#), @r#""not an object" | Input(json): "not an object""#);
     }
 
     #[test]
     fn a_very_long_input_is_shown_as_it_is_spelled() {
         let list = format!("[{}1]", "1,".repeat(LONG));
         let input = format!("{{\"path\":\"a\",\"list\":{list}}}");
-        let told = tell("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
-        assert_eq!(told.gist, "a");
-        assert!(told.pieces == [Piece::Code("Input", "json".into(), input.clone())]);
+        let told = describe_call("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
+        assert_eq!(told.summary, "a");
+        assert!(told.sections == [CallSection::Code("Input", "json".into(), input.clone())]);
         let command = format!("{{\"command\":\"echo {}\"}}", "a\\n".repeat(LONG));
-        let told = tell("Bash", Json::new(command.as_bytes()), Json::new(b""));
-        assert!(told.gist.starts_with("echo a a"), "{}", told.gist);
-        assert!(matches!(&told.pieces[..], [Piece::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
+        let told = describe_call("Bash", Json::new(command.as_bytes()), Json::new(b""));
+        assert!(told.summary.starts_with("echo a a"), "{}", told.summary);
+        assert!(matches!(&told.sections[..], [CallSection::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
     }
 
     #[test]
     fn the_patch_that_the_client_kept_is_preferred() {
         let copy = br#"{"structuredPatch":[{"oldStart":3,"oldLines":1,"newStart":3,"newLines":1,"lines":["-x","+y"]}]}"#;
-        let told = tell("Edit", Json::new(br#"{"old_string":"x","new_string":"y"}"#), Json::new(copy));
-        assert_eq!(told.pieces, [Piece::Diff("@@ -3,1 +3,1 @@\n-x\n+y\n".into())]);
+        let told =
+            describe_call("Edit", Json::new(br#"{"old_string":"x","new_string":"y"}"#), Json::new(copy));
+        assert_eq!(told.sections, [CallSection::Diff("@@ -3,1 +3,1 @@\n-x\n+y\n".into())]);
     }
 }

@@ -1,8 +1,8 @@
 //! A session cloned: planned, written beside others, with what belongs to it.
 
-mod beside;
+mod sidecars;
 mod summarise;
-mod warn;
+mod warnings;
 mod write;
 
 use std::fs::File;
@@ -10,16 +10,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_edit::{self as edit, CloneError as Unmakable, Compress, Context, Gist, Names, Reading, Recipe};
-use rethread_model::{Builder, Client, Finding, Session};
-use rethread_render::{BytesBy, CloneRow, TokensBy};
+use rethread_edit::{
+    self as edit, ClonePlanError as Unmakable, CloneReading, CloneSummary, CompressOptions, ContextSize,
+    IdMap, Recipe,
+};
+use rethread_model::{Client, FactsBuilder, Finding, Session};
+use rethread_render::{BytesByKind, CloneRow, TokenSources};
 use rethread_store::{ConfinedPath, Holder, NewSession};
 
-use crate::library::{Library, Source, root_of};
-use beside::Beside;
+use crate::library::{Library, LogSource, config_root};
+use sidecars::ClonedSidecars;
 pub use summarise::Summariser;
-use warn::{warn, warn_of_harm};
-use write::{joined, rename, unharmed, write_to};
+use warnings::{push_clone_warnings, push_finding_warning};
+use write::{join_io, join_thread, write_clone, write_renamed};
 
 /// What is wanted of a clone.
 #[derive(Debug, Clone, Default)]
@@ -47,10 +50,10 @@ pub enum CloneError {
     Read(#[from] crate::Error),
     /// There is no such clone.
     #[error(transparent)]
-    Unmakable(#[from] Unmakable),
+    Impossible(#[from] Unmakable),
     /// It is no file, so there is no place for the clone.
     #[error("there is no place to write the clone to")]
-    NoPlace,
+    NoDestination,
     /// The directory that it is to go to is not there.
     #[error("{} is not a directory", .0.display())]
     NoDirectory(PathBuf),
@@ -65,59 +68,59 @@ pub enum CloneError {
 }
 
 /// Where the bytes of a log are.
-enum Log {
-    Given(Arc<Vec<u8>>),
+enum CloneInput {
+    Bytes(Arc<Vec<u8>>),
     /// In a file that had so many when it was opened.
     File(File, u64),
 }
 
-impl Log {
+impl CloneInput {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match self {
-            Self::Given(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
+            Self::Bytes(_) => Err(io::Error::from(io::ErrorKind::Unsupported)),
             Self::File(file, _) => rethread_store::read_at(file, offset, bytes),
         }
     }
 
     /// Reads it, and notes what the recipe needs to know.
-    fn read<'a>(&'a self, again: edit::ReadAt<'a>, recipe: &Recipe) -> io::Result<edit::Source<'a>> {
+    fn read<'a>(&'a self, again: edit::ReadAt<'a>, recipe: &Recipe) -> io::Result<edit::SourceSession<'a>> {
         let (file, limit) = match self {
-            Self::Given(bytes) => return Ok(edit::Source::read(bytes)),
+            Self::Bytes(bytes) => return Ok(edit::SourceSession::read(bytes)),
             Self::File(file, limit) => (file, *limit),
         };
-        let mut noting = edit::Noting::to_read_again(recipe, limit);
-        let mut builder = Builder::for_size(limit);
-        let (scanner, size) = rethread_store::scan_for_two(file, limit, &mut noting, &mut builder)?;
+        let mut noting = edit::SourceIndexer::for_lazy_source(recipe, limit);
+        let mut builder = FactsBuilder::for_size(limit);
+        let (scanner, size) = rethread_store::scan_into_two_sinks(file, limit, &mut noting, &mut builder)?;
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-        Ok(edit::Source::to_read_again(again, size, noting, facts))
+        Ok(edit::SourceSession::lazy(again, size, noting, facts))
     }
 }
 
 /// A clone that was written, or would be.
-struct Made {
+struct CloneReport {
     /// What a reader makes of the clone.
-    gist: Gist,
-    before: Context,
-    after: Context,
+    summary: CloneSummary,
+    before: ContextSize,
+    after: ContextSize,
     bytes: (u64, u64),
-    bytes_before: rethread_model::Bytes,
-    counts: edit::Counts,
+    bytes_before: rethread_model::ByteCounts,
+    counts: edit::CloneCounts,
 }
 
 impl Library {
     /// Clones a session. The source is never written to.
-    pub fn clone_session(&self, source: &Source, options: &CloneOptions) -> Result<CloneRow, CloneError> {
-        if source.file.agent {
+    pub fn clone_session(&self, source: &LogSource, options: &CloneOptions) -> Result<CloneRow, CloneError> {
+        if source.file.is_subagent {
             return Err(Unmakable::Subagent.into());
         }
         let id = uuid::Uuid::new_v4().to_string();
         let target = self.target_of(source, &id, options)?;
-        let names = self.names_for(source, &id, target.as_deref(), options);
-        let mut beside = Beside::of(source);
+        let names = self.id_map_for(source, &id, target.as_deref(), options);
+        let mut beside = ClonedSidecars::for_source(source);
         let plain = options.recipe.is_plain() && source.bytes.is_none();
         // Ids that stay need not be known.
         let names = match &source.bytes {
-            None if !options.keep_ids => names.knowing_also(self.entries_of_agents(source)),
+            None if !options.keep_ids => names.with_entries(self.agent_entry_ids(source)),
             _ => names,
         };
         let streamed = match &target {
@@ -128,7 +131,7 @@ impl Library {
             Some(made) => made,
             None => self.write_planned(source, target.as_deref(), &id, &names, options, &mut beside)?,
         };
-        let Made { gist, before, after, bytes, bytes_before, counts } = made;
+        let CloneReport { summary, before, after, bytes, bytes_before, counts } = made;
         if let Some(live) = self.store.holder(&source.file).filter(|_| source.bytes.is_none()) {
             let open = match live {
                 Holder::Client { pid, .. } => format!("is open in a client (process {pid})"),
@@ -136,13 +139,13 @@ impl Library {
             };
             beside.warnings.push(format!("the session {open}: the clone is what was written so far"));
         }
-        if target.as_deref().is_some_and(|path| root_of(path).is_none()) {
+        if target.as_deref().is_some_and(|path| config_root(path).is_none()) {
             beside.warnings.push(
                 "the clone is in no config directory, where clients look (--to DIR puts it there)".into(),
             );
         }
         if let Some(path) = &target {
-            list(path, &id, &gist, &mut beside.warnings);
+            add_to_client_index(path, &id, &summary, &mut beside.warnings);
         }
         Ok(CloneRow {
             r#type: "clone",
@@ -152,15 +155,15 @@ impl Library {
             bytes_after: bytes.1,
             tokens_before: before.tokens,
             tokens_after: after.tokens,
-            tokens_by: TokensBy { before: before.measure.name(), after: after.measure.name() },
-            turns: gist.turns as u64,
+            tokens_by: TokenSources { before: before.measure.name(), after: after.measure.name() },
+            turns: summary.turns as u64,
             removed: counts,
-            bytes_by: bytes_by(&bytes_before, &gist.bytes),
+            bytes_by: bytes_by_kind(&bytes_before, &summary.bytes),
             subagents: target.is_some().then_some(beside.subagents),
             tool_results: target.is_some().then_some(beside.tool_results),
             removed_file: beside.removed.map(|path| path.to_string_lossy().into_owned()),
             warnings: beside.warnings,
-            cwd: cwd_of(source, options, &gist),
+            cwd: resume_dir(source, options, &summary),
             resume: target.as_ref().map(|_| format!("claude --resume {}", rethread_render::shell_word(&id))),
             path: target.map(|path| path.to_string_lossy().into_owned()),
         })
@@ -170,19 +173,19 @@ impl Library {
     /// done in one pass.
     fn write_plain(
         &self,
-        source: &Source,
+        source: &LogSource,
         path: &Path,
-        names: &Names<'_>,
+        names: &IdMap<'_>,
         options: &CloneOptions,
-        beside: &mut Beside,
-    ) -> Result<Option<Made>, CloneError> {
+        beside: &mut ClonedSidecars,
+    ) -> Result<Option<CloneReport>, CloneError> {
         let read = |error: io::Error| CloneError::from(source.error(error));
         let written = |error: io::Error| CloneError::Write { path: path.to_owned(), source: error };
         let file = source.file.open().map_err(read)?;
         let limit = file.metadata().map_err(read)?.len();
         let mut part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(written)?;
         let tail = options.recipe.title_line(names);
-        let (renamed, facts) = rename(&file, limit, names, &tail, &mut part).map_err(written)?;
+        let (renamed, facts) = write_renamed(&file, limit, names, &tail, &mut part).map_err(written)?;
         let facts = facts.map_err(read)?;
         // It is looked at while it goes to the disk.
         let (session, (gist, harm)) = std::thread::scope(|scope| {
@@ -190,48 +193,48 @@ impl Library {
             let synced = scope.spawn(move || part.sync());
             let session = Session::new(facts);
             // Nothing was changed, so nothing is proved: the newest client is asked, for a warning.
-            let looked = look_at(&session, &[Client::NEWEST]);
-            joined(synced).map(|()| (session, looked))
+            let looked = summarise_and_check(&session, &[Client::NEWEST]);
+            join_io(synced).map(|()| (session, looked))
         })
         .map_err(written)?;
-        crate::library::reject_other_files(source, &session.facts)?;
-        makable(&session)?;
-        if renamed.odd {
+        crate::library::reject_non_log(source, &session.facts)?;
+        ensure_clonable(&session)?;
+        if renamed.has_non_uuid_ids {
             return Ok(None);
         }
-        let made = beside::Made { session: &session, names, cloned: None };
+        let made = sidecars::ClonedSession { session: &session, names, cloned: None };
         self.finish(source, &made, path, part, options, beside)?;
-        warn_of_harm(&harm, &mut beside.warnings);
+        push_finding_warning(&harm, &mut beside.warnings);
         if renamed.torn {
             beside
                 .warnings
                 .push("the last line was cut off while it was written, and is not in the clone".into());
         }
-        Ok(Some(Made {
+        Ok(Some(CloneReport {
             before: gist.context,
             after: gist.context,
             bytes: (limit, renamed.bytes),
             bytes_before: session.facts.bytes,
-            counts: edit::Counts::default(),
-            gist,
+            counts: edit::CloneCounts::default(),
+            summary: gist,
         }))
     }
 
     /// Writes what lies beside a clone and gives the clone its name.
     fn finish(
         &self,
-        source: &Source,
-        made: &beside::Made<'_>,
+        source: &LogSource,
+        made: &sidecars::ClonedSession<'_>,
         path: &Path,
         part: NewSession,
         options: &CloneOptions,
-        beside: &mut Beside,
+        beside: &mut ClonedSidecars,
     ) -> Result<(), CloneError> {
         // What lies beside it comes first: a session is there when its log is.
-        let written = self.write_beside(source, made, path, options, beside).and_then(|()| part.finish());
+        let written = self.write_sidecars(source, made, path, options, beside).and_then(|()| part.finish());
         written.map_err(|source| {
             let _ = std::fs::remove_dir_all(path.with_extension(""));
-            if let Some(history) = beside::history_of(path) {
+            if let Some(history) = sidecars::file_history_dir(path) {
                 let _ = std::fs::remove_dir_all(history.path());
             }
             CloneError::Write { path: path.to_owned(), source }
@@ -239,74 +242,74 @@ impl Library {
     }
 
     /// Opens a log that is to be edited.
-    fn log_of(&self, source: &Source) -> Result<Log, CloneError> {
+    fn log_of(&self, source: &LogSource) -> Result<CloneInput, CloneError> {
         if source.bytes.is_none() {
             let file = source.file.open().map_err(|error| source.error(error))?;
             let len = file.metadata().map_err(|error| source.error(error))?.len();
-            return Ok(Log::File(file, len));
+            return Ok(CloneInput::File(file, len));
         }
-        Ok(Log::Given(self.bytes_of(source)?))
+        Ok(CloneInput::Bytes(self.bytes_of(source)?))
     }
 
     /// Plans a clone and writes it, if it is to be written.
     fn write_planned(
         &self,
-        source: &Source,
+        source: &LogSource,
         target: Option<&Path>,
         id: &str,
-        names: &Names<'_>,
+        names: &IdMap<'_>,
         options: &CloneOptions,
-        beside: &mut Beside,
-    ) -> Result<Made, CloneError> {
+        beside: &mut ClonedSidecars,
+    ) -> Result<CloneReport, CloneError> {
         let log = self.log_of(source)?;
         let again = |offset: u64, bytes: &mut [u8]| log.read_at(offset, bytes);
         let mut recipe = options.recipe.clone();
         let mut read = log.read(&again, &recipe).map_err(|error| source.error(error))?;
-        crate::library::reject_other_files(source, &read.session.facts)?;
-        makable(&read.session)?;
+        crate::library::reject_non_log(source, &read.session.facts)?;
+        ensure_clonable(&read.session)?;
         let (size, bytes_before) = (read.size(), read.session.facts.bytes);
         let plain = recipe.is_plain();
-        let ready = edit::ready(&read, &recipe)?;
+        let ready = edit::normalise_source(&read, &recipe)?;
         let mut before = None;
         if let Some((ready, for_it)) = &ready {
-            unchanged(&read, source)?;
-            before = Some(edit::context(&read.session));
-            read = edit::Source::read(ready);
+            ensure_unchanged(&read, source)?;
+            before = Some(edit::context_size(&read.session));
+            read = edit::SourceSession::read(ready);
             recipe = for_it.clone();
         }
         if let Some(compress) = &mut recipe.compress {
             compress.transcripts = options.summariser.is_some();
-            compress.removed = options.keep_removed.then(|| format!("rethread show {id} --removed"));
+            compress.show_command = options.keep_removed.then(|| format!("rethread show {id} --removed"));
         }
         let (mut cloned, before) = std::thread::scope(|scope| {
-            let context = scope.spawn(|| before.unwrap_or_else(|| edit::context(&read.session)));
-            let cloned = edit::clone(&read, &recipe, names.clone());
-            cloned.map(|cloned| (cloned, unharmed(context)))
+            let context = scope.spawn(|| before.unwrap_or_else(|| edit::context_size(&read.session)));
+            let cloned = edit::plan_clone(&read, &recipe, names.clone());
+            cloned.map(|cloned| (cloned, join_thread(context)))
         })?;
         if let (Some(summariser), Some(compress)) = (&options.summariser, &mut recipe.compress)
             && !cloned.turns.is_empty()
         {
-            let (summaries, failed) = summariser.sum_up(&cloned.turns);
+            let (summaries, failed) = summariser.summarise(&cloned.turns);
             beside.warnings.extend(failed);
-            *compress = Compress { summaries, ..compress.clone() };
-            cloned = edit::clone(&read, &recipe, names.clone())?;
+            *compress = CompressOptions { summaries, ..compress.clone() };
+            cloned = edit::plan_clone(&read, &recipe, names.clone())?;
         }
         // Of what is its source but for the ids, and of what is not written, nothing is to be proved.
         let clients = if plain || target.is_none() { &Client::IN_USE[..] } else { &Client::ALL };
-        let look = |reading: Reading| match reading {
-            Reading::Foreseen(gist, harm) => (*gist, harm),
-            Reading::Read(session) => look_at(&session, clients),
-            Reading::Source => look_at(&read.session, clients),
+        let look = |reading: CloneReading| match reading {
+            CloneReading::Predicted(gist, harm) => (*gist, harm),
+            CloneReading::Reread(session) => summarise_and_check(&session, clients),
+            CloneReading::SameAsSource => summarise_and_check(&read.session, clients),
         };
         let mut late = Vec::new();
         let (gist, bytes) = match target {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
-                    beside.note(&piece);
+                    beside.record_results(&piece);
                     Ok(piece)
                 };
                 let written = cloned.write(sink);
-                unchanged(&read, source)?;
+                ensure_unchanged(&read, source)?;
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
                 let outcome = written.map_err(failed)?;
                 let (gist, harm) = look(outcome.reading);
@@ -316,60 +319,61 @@ impl Library {
             Some(path) => {
                 let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
                 let mut part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
-                let written = write_to(&cloned, &mut part, beside);
-                unchanged(&read, source)?;
-                let edit::Outcome { mut bytes, reading, .. } = written.map_err(failed)?;
+                let written = write_clone(&cloned, &mut part, beside);
+                ensure_unchanged(&read, source)?;
+                let edit::WriteOutcome { mut bytes, reading, .. } = written.map_err(failed)?;
                 // It is looked at while it goes to the disk.
                 let (synced, (mut gist, harm)) = std::thread::scope(|scope| {
                     let part = &part;
                     let synced = scope.spawn(move || part.sync());
                     let looked = look(reading);
-                    (joined(synced), looked)
+                    (join_io(synced), looked)
                 });
                 synced.map_err(failed)?;
-                if !plain && harm.iter().any(|finding| finding.kind.is_mended()) {
+                if !plain && harm.iter().any(|finding| finding.kind.is_repairable()) {
                     // What the recipe cannot see, the repair does.
                     let made = cloned.bytes();
-                    unchanged(&read, source)?;
+                    ensure_unchanged(&read, source)?;
                     let made = made.map_err(failed)?;
                     let repaired = edit::repair(&made);
                     part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
                     beside.warnings.push("the session was broken, and the clone was repaired".into());
-                    let (repaired_gist, harm) = look_at(&Session::read(&repaired.bytes), &Client::ALL);
-                    warn_of_harm(&harm, &mut beside.warnings);
+                    let (repaired_gist, harm) =
+                        summarise_and_check(&Session::read(&repaired.bytes), &Client::ALL);
+                    push_finding_warning(&harm, &mut beside.warnings);
                     (gist, bytes) = (repaired_gist, repaired.bytes.len() as u64);
                 } else if plain {
                     late = harm;
                 } else {
-                    warn_of_harm(&harm, &mut beside.warnings);
+                    push_finding_warning(&harm, &mut beside.warnings);
                 }
-                let made = beside::Made {
+                let made = sidecars::ClonedSession {
                     session: &read.session,
-                    names: cloned.names(),
+                    names: cloned.id_map(),
                     cloned: Some(&cloned).filter(|cloned| !cloned.is_plain()),
                 };
                 self.finish(source, &made, path, part, options, beside)?;
                 (gist, bytes)
             }
         };
-        warn(&cloned, &recipe, &mut beside.warnings);
-        warn_of_harm(&late, &mut beside.warnings);
+        push_clone_warnings(&cloned, &recipe, &mut beside.warnings);
+        push_finding_warning(&late, &mut beside.warnings);
         let counts = cloned.counts;
-        let changes = recipe.tools.any() || recipe.strip_thinking || counts.turns > 0;
+        let changes = recipe.tools.has_edits() || recipe.strip_thinking || counts.turns > 0;
         let after = match (plain, changes) {
             (true, _) => before,
             // A part of a conversation was measured when it was all there was.
             (false, false) => gist.context,
             (false, true) => before.with_estimate(gist.context.estimate),
         };
-        Ok(Made { gist, before, after, bytes: (size, bytes), bytes_before, counts })
+        Ok(CloneReport { summary: gist, before, after, bytes: (size, bytes), bytes_before, counts })
     }
 
     /// Finds where the clone goes; nothing if nothing is to be written.
     fn target_of(
         &self,
-        source: &Source,
+        source: &LogSource,
         id: &str,
         options: &CloneOptions,
     ) -> Result<Option<PathBuf>, CloneError> {
@@ -379,7 +383,7 @@ impl Library {
                 return Ok(None);
             }
             if source.bytes.is_some() {
-                return Err(CloneError::NoPlace);
+                return Err(CloneError::NoDestination);
             }
             return Ok(Some(source.file.path.with_file_name(name)));
         };
@@ -392,19 +396,19 @@ impl Library {
         let roots = self.store.roots();
         let real = |root: &Path| root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let is_ours = |root: &PathBuf| roots.iter().any(|own| real(own) == real(root));
-        let root = root_of(&source.file.path).filter(|root| source.bytes.is_none() && is_ours(root));
-        let root = root.or_else(|| roots.first().cloned()).ok_or(CloneError::NoPlace)?;
+        let root = config_root(&source.file.path).filter(|root| source.bytes.is_none() && is_ours(root));
+        let root = root.or_else(|| roots.first().cloned()).ok_or(CloneError::NoDestination)?;
         Ok(Some(rethread_store::project_dir(&root, &cwd.to_string_lossy()).join(name)))
     }
 
-    fn names_for<'n>(
+    fn id_map_for<'n>(
         &self,
-        source: &Source,
+        source: &LogSource,
         id: &str,
         target: Option<&Path>,
         options: &CloneOptions,
-    ) -> Names<'n> {
-        let names = Names::new(&source.file.id, id, options.keep_ids);
+    ) -> IdMap<'n> {
+        let names = IdMap::new(&source.file.id, id, options.keep_ids);
         let project = |path: &Path| Some(path.parent()?.file_name()?.to_string_lossy().into_owned());
         match (project(&source.file.path), target.and_then(project)) {
             (Some(from), Some(to)) => names.in_project(&from, &to),
@@ -414,17 +418,17 @@ impl Library {
 }
 
 /// Where the clone is to be resumed: clients before 2.1.325 look in the directory's own project.
-fn cwd_of(source: &Source, options: &CloneOptions, gist: &Gist) -> Option<String> {
+fn resume_dir(source: &LogSource, options: &CloneOptions, gist: &CloneSummary) -> Option<String> {
     if let Some(to) = &options.to {
         return to.canonicalize().ok().map(|dir| dir.to_string_lossy().into_owned());
     }
     let project = source.file.path.parent()?.file_name()?.to_string_lossy().into_owned();
-    gist.cwds.iter().find(|cwd| rethread_store::same_project(&project, cwd)).cloned()
+    gist.cwds.iter().find(|cwd| rethread_store::is_project_dir_for(&project, cwd)).cloned()
 }
 
 /// Adds the clone to the list that some clients keep.
-fn list(path: &Path, id: &str, gist: &Gist, warnings: &mut Vec<String>) {
-    let listed = rethread_store::Listed {
+fn add_to_client_index(path: &Path, id: &str, gist: &CloneSummary, warnings: &mut Vec<String>) {
+    let listed = rethread_store::IndexEntry {
         id: id.to_owned(),
         first_prompt: gist.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
         messages: gist.messages as u64,
@@ -439,25 +443,25 @@ fn list(path: &Path, id: &str, gist: &Gist, warnings: &mut Vec<String>) {
 }
 
 /// Sums a session up, and finds what of it is lost or refused by some of these clients.
-fn look_at(session: &Session, clients: &[Client]) -> (Gist, Vec<Finding>) {
+fn summarise_and_check(session: &Session, clients: &[Client]) -> (CloneSummary, Vec<Finding>) {
     std::thread::scope(|scope| {
-        let gist = scope.spawn(|| Gist::of(session));
-        let harm = harm(session, clients);
-        (unharmed(gist), harm)
+        let gist = scope.spawn(|| CloneSummary::of(session));
+        let harm = harmful_findings(session, clients);
+        (join_thread(gist), harm)
     })
 }
 
 /// What of a clone is lost or refused by some of these clients.
-fn harm(session: &Session, clients: &[Client]) -> Vec<Finding> {
+fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
     // The log of a subagent is nothing to resume.
-    if session.facts.all_sidechain() || session.facts.nodes.is_empty() {
+    if session.facts.is_all_sidechain() || session.facts.nodes.is_empty() {
         return Vec::new();
     }
-    rethread_model::harm(session, clients)
+    rethread_model::harmful_findings(session, clients)
 }
 
 /// Fails if a log could not be read again as it was.
-fn unchanged(read: &edit::Source<'_>, source: &Source) -> Result<(), CloneError> {
+fn ensure_unchanged(read: &edit::SourceSession<'_>, source: &LogSource) -> Result<(), CloneError> {
     match read.failure() {
         Some(error) => Err(source.error(error).into()),
         None => Ok(()),
@@ -465,19 +469,23 @@ fn unchanged(read: &edit::Source<'_>, source: &Source) -> Result<(), CloneError>
 }
 
 /// A clone is something to resume.
-fn makable(session: &Session) -> Result<(), Unmakable> {
-    if session.facts.all_sidechain() {
+fn ensure_clonable(session: &Session) -> Result<(), Unmakable> {
+    if session.facts.is_all_sidechain() {
         return Err(Unmakable::Subagent);
     }
     let said = session.facts.nodes.iter().any(rethread_model::Node::is_conversation);
     if said { Ok(()) } else { Err(Unmakable::Empty) }
 }
 
-fn bytes_by(before: &rethread_model::Bytes, after: &rethread_model::Bytes) -> Vec<BytesBy> {
+fn bytes_by_kind(
+    before: &rethread_model::ByteCounts,
+    after: &rethread_model::ByteCounts,
+) -> Vec<BytesByKind> {
     let (before, after) = (before.by_kind(), after.by_kind());
     let both = before.into_iter().zip(after);
     let is_sent = |kind: &str| {
         matches!(kind, "text" | "thinking" | "tool_input" | "tool_result" | "media" | "attachments")
     };
-    both.map(|((kind, before), (_, after))| BytesBy { kind, before, after, sent: is_sent(kind) }).collect()
+    both.map(|((kind, before), (_, after))| BytesByKind { kind, before, after, sent: is_sent(kind) })
+        .collect()
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rethread_edit::Turn;
+use rethread_edit::CondensedTurn;
 
 /// A command that sums turns up.
 #[derive(Debug, Clone)]
@@ -18,19 +18,19 @@ pub struct Summariser {
     /// How long it may take for one turn.
     pub timeout: Duration,
     /// How many may run at once.
-    pub at_once: usize,
+    pub jobs: usize,
     /// Is told how many turns are summed up, and of how many.
-    pub told: fn(usize, usize),
+    pub on_progress: fn(usize, usize),
 }
 
 impl Summariser {
     /// How long a command may take for one turn, if nothing else is said.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
     /// How many run at once, if nothing else is said.
-    pub const AT_ONCE: usize = 4;
+    pub const DEFAULT_JOBS: usize = 4;
 
     /// Sums turns up; where the command fails there is nothing. Says also why it failed.
-    pub(super) fn sum_up(&self, turns: &[Turn]) -> (Vec<Option<String>>, Option<String>) {
+    pub(super) fn summarise(&self, turns: &[CondensedTurn]) -> (Vec<Option<String>>, Option<String>) {
         let next = AtomicUsize::new(0);
         let summaries: Vec<Mutex<Option<String>>> = turns.iter().map(|_| Mutex::new(None)).collect();
         let failures: Mutex<Vec<String>> = Mutex::default();
@@ -43,11 +43,11 @@ impl Summariser {
                     Ok(text) => *summaries[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(text),
                     Err(why) => failures.lock().unwrap_or_else(PoisonError::into_inner).push(why),
                 }
-                (self.told)(n_done.fetch_add(1, Ordering::Relaxed) + 1, wanted.len());
+                (self.on_progress)(n_done.fetch_add(1, Ordering::Relaxed) + 1, wanted.len());
             }
         };
         std::thread::scope(|scope| {
-            for _ in 0..self.at_once.clamp(1, 64).min(wanted.len()) {
+            for _ in 0..self.jobs.clamp(1, 64).min(wanted.len()) {
                 scope.spawn(work);
             }
         });
@@ -77,8 +77,10 @@ impl Summariser {
             }
         });
         // Who writes a summary without end is cut off; who talks without end is let talk.
-        let (text, said) =
-            (heard(stdout, drop), heard(stderr, |mut rest| drop(io::copy(&mut rest, &mut io::sink()))));
+        let (text, said) = (
+            read_in_background(stdout, drop),
+            read_in_background(stderr, |mut rest| drop(io::copy(&mut rest, &mut io::sink()))),
+        );
         let end = Instant::now().checked_add(self.timeout);
         let late = || format!("it took longer than {} seconds", self.timeout.as_secs());
         let status = wait(&mut child, end).ok_or_else(late)?;
@@ -92,14 +94,14 @@ impl Summariser {
             return Err("it wrote more than a megabyte".into());
         }
         if !status.success() {
-            let said = readable(&said.recv_timeout(Duration::from_millis(100)).unwrap_or_default());
+            let said = printable_text(&said.recv_timeout(Duration::from_millis(100)).unwrap_or_default());
             let why = said.trim().lines().next().map_or(String::new(), |line| {
                 let start: String = line.chars().take(200).collect();
                 format!(": {start}")
             });
             return Err(format!("it ended with {status}{why}"));
         }
-        let text = readable(&text).trim().to_owned();
+        let text = printable_text(&text).trim().to_owned();
         if text.is_empty() { Err("it wrote nothing".into()) } else { Ok(text) }
     }
 }
@@ -108,7 +110,7 @@ impl Summariser {
 const MAX_SUMMARY: u64 = 1 << 20;
 
 /// Reads what a command writes, on a thread of its own; what is more than a summary may have is left to `rest`.
-fn heard<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) -> Receiver<Vec<u8>> {
+fn read_in_background<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) -> Receiver<Vec<u8>> {
     let (give, text) = channel();
     std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -124,7 +126,7 @@ fn heard<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) -> Receiver<Vec
 }
 
 /// What a command wrote, as text: what no reader sees is left out.
-fn readable(bytes: &[u8]) -> String {
+fn printable_text(bytes: &[u8]) -> String {
     let shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     String::from_utf8_lossy(bytes).chars().filter(shown).collect()
 }

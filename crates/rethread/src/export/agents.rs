@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use rethread_model::Groups;
-use rethread_render::{Agent, Part, Side};
+use rethread_model::IndexGroups;
+use rethread_render::{CallSidecars, DocumentAgent, DocumentPart};
 use rustc_hash::FxHashMap;
 
 use super::log::ExportLog;
-use super::plan::Files;
+use super::plan::DocumentFiles;
 use super::survey::Surveys;
 use crate::library::Library;
-use crate::session::{Calls, Started, Subagent};
+use crate::session::{Subagent, SubagentCalls, SubagentMeta};
 
 /// The subagents of some sessions, read.
-pub(super) struct Cast {
+pub(super) struct SubagentSet {
     /// Logs of sessions and subagents.
     logs: Vec<ExportLog>,
     /// The steps of subagents inside each log.
-    steps: Vec<Groups>,
-    members: Vec<Member>,
+    steps: Vec<IndexGroups>,
+    members: Vec<ExportedSubagent>,
     /// The members, by session and index.
     places: FxHashMap<(usize, usize), usize>,
     /// What the calls of each member started, by call.
@@ -29,7 +29,7 @@ pub(super) struct Cast {
 }
 
 /// A subagent.
-struct Member {
+struct ExportedSubagent {
     session: usize,
     name: String,
     file: String,
@@ -38,16 +38,16 @@ struct Member {
     /// Its first entry, if it stands in a session's own log.
     root: Option<usize>,
     /// No call is known that started it.
-    lost: bool,
+    is_unlinked: bool,
 }
 
-impl Cast {
+impl SubagentSet {
     /// Reads the subagents of the session that is written, of those that it goes on from, and of those
     /// whose calls stand in one of these too.
     pub(super) fn new(
         library: &Library,
         surveys: &Surveys,
-        files: &Files,
+        files: &DocumentFiles,
         own: usize,
         earlier: impl Iterator<Item = usize>,
     ) -> Self {
@@ -59,8 +59,10 @@ impl Cast {
             nested: Vec::new(),
             by_call_id: FxHashMap::default(),
         };
-        let mut others: Vec<usize> = surveys.starters(own);
-        others.extend(earlier.flat_map(|before| surveys.starters(before).into_iter().chain([before])));
+        let mut others: Vec<usize> = surveys.sessions_with_calls(own);
+        others.extend(
+            earlier.flat_map(|before| surveys.sessions_with_calls(before).into_iter().chain([before])),
+        );
         others.sort_unstable();
         others.dedup();
         others.retain(|&other| other != own);
@@ -71,7 +73,14 @@ impl Cast {
         cast
     }
 
-    fn add(&mut self, library: &Library, surveys: &Surveys, files: &Files, session: usize, own: bool) {
+    fn add(
+        &mut self,
+        library: &Library,
+        surveys: &Surveys,
+        files: &DocumentFiles,
+        session: usize,
+        own: bool,
+    ) {
         let survey = &surveys.sessions[session];
         // The log of another session is read only if a subagent stands in it.
         let inline = survey.agents.iter().any(|agent| agent.root.is_some());
@@ -93,13 +102,13 @@ impl Cast {
             let n = self.members.len();
             self.places.insert((session, index), n);
             let call_id = survey.agent_calls[index].as_ref();
-            self.members.push(Member {
+            self.members.push(ExportedSubagent {
                 session,
                 name: name_of(agent, index),
                 file: file.clone(),
                 log,
                 root: agent.root,
-                lost: call_id.is_none(),
+                is_unlinked: call_id.is_none(),
             });
             if let Some(id) = call_id {
                 self.by_call_id.entry(id.clone()).or_default().push(n);
@@ -108,15 +117,15 @@ impl Cast {
     }
 
     fn add_log(&mut self, log: ExportLog) -> usize {
-        self.steps.push(log.session().steps_by_side_root());
+        self.steps.push(log.session().steps_by_sidechain_root());
         self.logs.push(log);
         self.logs.len() - 1
     }
 
     /// What no call of a session started was started by another subagent.
-    fn find_nested(&mut self, skips: &rethread_store::Skips) {
+    fn find_nested(&mut self, skips: &rethread_store::SkippedPaths) {
         self.nested.resize_with(self.members.len(), FxHashMap::default);
-        if !self.members.iter().any(|member| member.lost && member.root.is_none()) {
+        if !self.members.iter().any(|member| member.is_unlinked && member.root.is_none()) {
             return;
         }
         // The calls of all of them; of one id, the first and the second member that make it.
@@ -124,7 +133,7 @@ impl Cast {
         let mut by_id: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
         for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.root.is_none()) {
             let Some(log) = member.log else { continue };
-            let calls = Calls::new(self.logs[log].session());
+            let calls = SubagentCalls::new(self.logs[log].session());
             let note = |places: &mut Vec<(usize, usize)>, call: usize| {
                 if places.len() < 2 {
                     places.push((n, call));
@@ -134,9 +143,9 @@ impl Cast {
             calls.by_id.iter().for_each(|(id, call)| note(by_id.entry(id).or_default(), *call));
         }
         let mut found = Vec::new();
-        for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.lost) {
+        for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.is_unlinked) {
             let Some(log) = member.log.filter(|_| member.root.is_none()) else { continue };
-            let started = Started::new(&self.logs[log].loaded.source.file, skips);
+            let started = SubagentMeta::new(&self.logs[log].loaded.source.file, skips);
             let of_other =
                 |places: &Vec<(usize, usize)>| places.iter().copied().find(|&(other, _)| other != n);
             let named = by_agent.get(started.id.as_str()).and_then(of_other);
@@ -145,12 +154,12 @@ impl Cast {
         }
         for (n, (by, call)) in found {
             self.nested[by].entry(call).or_default().push(n);
-            self.members[n].lost = false;
+            self.members[n].is_unlinked = false;
         }
     }
 
     /// Returns the subagents that the calls of a session's log started, by call.
-    pub(super) fn started_in(&self, log: &ExportLog) -> Arc<FxHashMap<usize, Vec<usize>>> {
+    pub(super) fn agents_by_call(&self, log: &ExportLog) -> Arc<FxHashMap<usize, Vec<usize>>> {
         let facts = &log.session().facts;
         let mut agents: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         if !self.by_call_id.is_empty() {
@@ -165,28 +174,28 @@ impl Cast {
 
     /// Returns what a subagent said and did. `own` is the session whose documents are written, with the steps of
     /// the subagents inside it.
-    fn part<'p>(&'p self, own: &'p Own, n: usize, prefix: String) -> Part<'p> {
+    fn part<'p>(&'p self, own: &'p OwnSession, n: usize, prefix: String) -> DocumentPart<'p> {
         let member = &self.members[n];
         let (log, steps) = match member.log {
             Some(log) => (&self.logs[log], &self.steps[log]),
             None => (&own.log, &own.steps),
         };
-        Part {
+        DocumentPart {
             session: &log.loaded.source.file.id,
             prefix,
             items: log.agent_passage(member.root, steps),
-            side: side(log, &Arc::new(self.nested[n].clone())),
+            sidecars: call_sidecars(log, &Arc::new(self.nested[n].clone())),
         }
     }
 
     /// Returns all subagents as they are shown under their calls.
-    pub(super) fn agents<'p>(&'p self, own: &'p Own) -> Vec<Agent<'p>> {
-        let agent = |(n, member): (usize, &Member)| {
+    pub(super) fn agents<'p>(&'p self, own: &'p OwnSession) -> Vec<DocumentAgent<'p>> {
+        let agent = |(n, member): (usize, &ExportedSubagent)| {
             let part = self.part(own, n, format!("a{}-", n + 1));
-            Agent {
+            DocumentAgent {
                 name: member.name.clone(),
                 file: member.file.clone(),
-                messages: part.items.briefs().filter(|brief| brief.kind.is_some()).count(),
+                messages: part.items.item_headers().filter(|brief| brief.kind.is_some()).count(),
                 part,
             }
         };
@@ -194,47 +203,52 @@ impl Cast {
     }
 
     /// Returns a subagent of the session that is written, for a document of its own.
-    pub(super) fn alone<'p>(
+    pub(super) fn standalone_part<'p>(
         &'p self,
-        own: &'p Own,
+        own: &'p OwnSession,
         session: usize,
         index: usize,
-    ) -> Option<(usize, Part<'p>)> {
+    ) -> Option<(usize, DocumentPart<'p>)> {
         let n = *self.places.get(&(session, index))?;
         Some((n, self.part(own, n, String::new())))
     }
 
     /// Returns the subagents of the session that is written for which no call is known.
-    pub(super) fn lost(&self, session: usize) -> Vec<usize> {
-        let lost = |(n, member): (usize, &Member)| (member.lost && member.session == session).then_some(n);
+    pub(super) fn unlinked(&self, session: usize) -> Vec<usize> {
+        let lost = |(n, member): (usize, &ExportedSubagent)| {
+            (member.is_unlinked && member.session == session).then_some(n)
+        };
         self.members.iter().enumerate().filter_map(lost).collect()
     }
 }
 
 /// The session whose documents are written.
-pub(super) struct Own {
+pub(super) struct OwnSession {
     pub(super) log: ExportLog,
     /// The steps of the subagents inside it.
-    steps: Groups,
+    steps: IndexGroups,
 }
 
-impl Own {
+impl OwnSession {
     pub(super) fn new(log: ExportLog) -> Self {
-        Self { steps: log.session().steps_by_side_root(), log }
+        Self { steps: log.session().steps_by_sidechain_root(), log }
     }
 }
 
 /// Returns what belongs to the calls of a log.
-pub(super) fn side<'a>(log: &'a ExportLog, agents: &Arc<FxHashMap<usize, Vec<usize>>>) -> Side<'a> {
+pub(super) fn call_sidecars<'a>(
+    log: &'a ExportLog,
+    agents: &Arc<FxHashMap<usize, Vec<usize>>>,
+) -> CallSidecars<'a> {
     let read =
         |text: &str, wanted: &dyn Fn(&std::path::Path) -> bool| log.loaded.whole_result_if(text, wanted);
-    Side { agents: Arc::clone(agents), whole_result: Some(Box::new(read)) }
+    CallSidecars { agents: Arc::clone(agents), whole_result: Some(Box::new(read)) }
 }
 
 /// Names a subagent; the same name can lie in several directories of one session.
 pub(super) fn name_of(agent: &Subagent, index: usize) -> String {
     match agent.path.as_deref().and_then(std::path::Path::file_stem) {
-        Some(stem) => format!("{}_{}", index + 1, super::output::safe_name(&stem.to_string_lossy())),
+        Some(stem) => format!("{}_{}", index + 1, super::export_dir::safe_name(&stem.to_string_lossy())),
         None => format!("{}_inline", index + 1),
     }
 }

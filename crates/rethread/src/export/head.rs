@@ -1,16 +1,16 @@
 //! What a document says of its path above the conversation.
 
-use rethread_model::{Item, MessageKind, PathId, Time, Usage, heading, one_line};
-use rethread_render::{Agent, Head, Part, PathRow};
+use rethread_model::{MessageKind, PathId, Time, TranscriptItem, Usage, collapse_whitespace, heading};
+use rethread_render::{DocumentAgent, DocumentHead, DocumentPart, PathRow};
 use rustc_hash::FxHashSet;
 
-use super::output::Row;
-use super::plan::Planned;
-use super::survey::{Before, Survey, Surveys};
+use super::export_dir::IndexRecord;
+use super::plan::PlannedDocument;
+use super::survey::{Predecessor, Survey, Surveys};
 
 /// Sums over the items of a document, each message once.
 #[derive(Default)]
-struct Sums {
+struct DocumentTotals {
     messages: u32,
     turns: u32,
     compactions: u32,
@@ -19,11 +19,11 @@ struct Sums {
     usage: Usage,
 }
 
-impl Sums {
-    fn new(parts: &[Part<'_>]) -> Self {
+impl DocumentTotals {
+    fn new(parts: &[DocumentPart<'_>]) -> Self {
         let mut sums = Self::default();
         let mut known = FxHashSet::default();
-        for brief in parts.iter().flat_map(|part| part.items.briefs()) {
+        for brief in parts.iter().flat_map(|part| part.items.item_headers()) {
             sums.messages += u32::from(brief.kind.is_some());
             sums.turns += u32::from(brief.kind == Some(MessageKind::Prompt));
             sums.compactions += u32::from(brief.compaction);
@@ -47,15 +47,15 @@ impl Sums {
 pub(super) fn path_head(
     survey: &Survey,
     row: &PathRow,
-    parts: &[Part<'_>],
-    before: &[Before],
+    parts: &[DocumentPart<'_>],
+    before: &[Predecessor],
     cut: bool,
-) -> Head {
-    let sums = Sums::new(parts);
-    let sum = |of: fn(&Before) -> u32| before.iter().map(of).sum::<u32>();
-    Head {
+) -> DocumentHead {
+    let sums = DocumentTotals::new(parts);
+    let sum = |of: fn(&Predecessor) -> u32| before.iter().map(of).sum::<u32>();
+    DocumentHead {
         session: survey.name.clone(),
-        title: survey.titled.title.text.clone(),
+        title: survey.title_in_file.title.text.clone(),
         project: survey.project.clone(),
         path: (row.n, survey.paths.len()),
         active: row.path.active,
@@ -69,7 +69,7 @@ pub(super) fn path_head(
         git_branch: survey.git_branch.clone(),
         usage: sums.usage,
         defects: survey.defects.clone(),
-        ..Head::default()
+        ..DocumentHead::default()
     }
 }
 
@@ -77,17 +77,17 @@ pub(super) fn path_head(
 pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<usize> {
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
-    let holder = surveys.holder(PathId { session, path: active })?;
+    let holder = surveys.containing_path(PathId { session, path: active })?;
     (holder == PathId { session, path }).then_some(survey.paths[active].tip_message)?
 }
 
 /// Says in the index what a document is.
-pub(super) fn index_row(survey: &Survey, head: &Head) -> Row {
-    Row {
+pub(super) fn index_row(survey: &Survey, head: &DocumentHead) -> IndexRecord {
+    IndexRecord {
         session: head.session.clone(),
         title: head.title.clone(),
         project: head.project.clone(),
-        prompt: one_line(&survey.first_prompt).chars().take(200).collect(),
+        prompt: collapse_whitespace(&survey.first_prompt).chars().take(200).collect(),
         path: head.path,
         active: head.active,
         time: head.span.1.to_iso().or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
@@ -97,17 +97,22 @@ pub(super) fn index_row(survey: &Survey, head: &Head) -> Row {
 }
 
 /// Describes a subagent.
-pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, parent: Option<&Planned>, index: bool) -> Head {
-    let sums = Sums::new(std::slice::from_ref(&agent.part));
+pub(super) fn agent_head(
+    survey: &Survey,
+    agent: &DocumentAgent<'_>,
+    parent: Option<&PlannedDocument>,
+    index: bool,
+) -> DocumentHead {
+    let sums = DocumentTotals::new(std::slice::from_ref(&agent.part));
     let mut first = None;
     // What cannot be read is said when the document is written.
-    let _ = agent.part.items.each_prompt(|item| {
-        if let Item::Message(message) = item {
+    let _ = agent.part.items.for_each_prompt(|item| {
+        if let TranscriptItem::Message(message) = item {
             first = message.blocks.first().map(|block| heading(&block.readable()));
         }
         first.is_none()
     });
-    Head {
+    DocumentHead {
         session: survey.name.clone(),
         title: first.unwrap_or_else(|| agent.name.clone()),
         project: survey.project.clone(),
@@ -122,8 +127,8 @@ pub(super) fn agent_head(survey: &Survey, agent: &Agent<'_>, parent: Option<&Pla
         models: sums.models,
         versions: survey.versions.clone(),
         usage: sums.usage,
-        up: "../",
-        index,
-        ..Head::default()
+        root_prefix: "../",
+        has_index: index,
+        ..DocumentHead::default()
     }
 }

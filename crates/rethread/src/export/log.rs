@@ -4,21 +4,24 @@ use std::io;
 use std::sync::Arc;
 
 use rethread_log::{Defect, Entry, Line, Sink};
-use rethread_model::{Builder, Chunk, Client, Layout, LogText, Passage, Restamped, Said, Session};
+use rethread_model::{
+    Client, EntryChunk, FactsBuilder, RandomAccessLog, RestampedCopy, Session, StepContentKey, StepNodes,
+    StepStream,
+};
 use rethread_render::PathRow;
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::Error;
-use crate::library::{Library, Source, reject_other_files};
-use crate::session::{Loaded, RESULTS, directory_before, path_row};
+use crate::library::{Library, LogSource, reject_non_log};
+use crate::session::{LoadedSession, RESULTS, parent_dir_name, path_row};
 
 /// A log without its text.
 pub(crate) struct ExportLog {
     /// The session; its bytes are not held.
-    pub(crate) loaded: Loaded,
-    layout: Layout,
-    text: Text,
+    pub(crate) loaded: LoadedSession,
+    layout: StepNodes,
+    text: HashedLogText,
     /// How long the log is, and what it hashes to.
     pub(crate) bytes: u64,
     pub(crate) hash: u128,
@@ -27,12 +30,12 @@ pub(crate) struct ExportLog {
 }
 
 /// Where the bytes of a log are, and what its entries hash to: a log may be written to at any time.
-struct Text {
-    source: Source,
-    prints: Vec<u64>,
+struct HashedLogText {
+    source: LogSource,
+    entry_hashes: Vec<u64>,
 }
 
-impl LogText for Text {
+impl RandomAccessLog for HashedLogText {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         match &self.source.bytes {
             Some(log) => {
@@ -45,30 +48,30 @@ impl LogText for Text {
         }
     }
 
-    fn is_same(&self, number: u32, entry: &[u8]) -> bool {
-        let print = (number as usize).checked_sub(1).and_then(|at| self.prints.get(at));
+    fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool {
+        let print = (number as usize).checked_sub(1).and_then(|at| self.entry_hashes.get(at));
         print.is_none_or(|&print| print == xxh3_64(entry))
     }
 }
 
 /// Notes what entries hash to and which directories of results they name.
-struct Noting {
-    prints: Vec<u64>,
+struct EntryHasher {
+    entry_hashes: Vec<u64>,
     hash: Xxh3,
     results: memchr::memmem::Finder<'static>,
     dirs: FxHashSet<String>,
 }
 
-impl Sink for Noting {
+impl Sink for EntryHasher {
     fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
         let print = xxh3_64(entry.raw);
         if entry.number > 0 {
-            self.prints.push(print);
+            self.entry_hashes.push(print);
         }
         self.hash.update(&print.to_le_bytes());
         self.hash.update(&(entry.raw.len() as u64).to_le_bytes());
         for at in self.results.find_iter(entry.raw) {
-            if let Some(name) = directory_before(entry.raw, at) {
+            if let Some(name) = parent_dir_name(entry.raw, at) {
                 self.dirs.insert(name);
             }
         }
@@ -78,9 +81,9 @@ impl Sink for Noting {
 }
 
 /// Gives entries to both.
-struct Both<'s>(&'s mut Noting, &'s mut Builder);
+struct HashingBuilder<'s>(&'s mut EntryHasher, &'s mut FactsBuilder);
 
-impl Sink for Both<'_> {
+impl Sink for HashingBuilder<'_> {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         self.0.entry(entry, line);
         self.1.entry(entry, line);
@@ -93,16 +96,16 @@ impl Sink for Both<'_> {
 
 impl Library {
     /// Reads the facts of a log, `limit` bytes of it at most.
-    pub(crate) fn export_log(&self, source: &Source, limit: u64) -> Result<ExportLog, Error> {
+    pub(crate) fn export_log(&self, source: &LogSource, limit: u64) -> Result<ExportLog, Error> {
         let size = source.file.bytes.min(limit);
-        let mut builder = Builder::for_size(size);
-        let mut noting = Noting {
-            prints: Vec::with_capacity(usize::try_from(size / 2000).unwrap_or(0).min(1 << 20)),
+        let mut builder = FactsBuilder::for_size(size);
+        let mut noting = EntryHasher {
+            entry_hashes: Vec::with_capacity(usize::try_from(size / 2000).unwrap_or(0).min(1 << 20)),
             hash: Xxh3::new(),
             results: memchr::memmem::Finder::new(RESULTS),
             dirs: FxHashSet::default(),
         };
-        let mut both = Both(&mut noting, &mut builder);
+        let mut both = HashingBuilder(&mut noting, &mut builder);
         let (scanner, bytes) = match &source.bytes {
             Some(bytes) => {
                 let end = usize::try_from(limit).unwrap_or(usize::MAX).min(bytes.len());
@@ -114,15 +117,15 @@ impl Library {
                 .map_err(|error| source.error(error))?,
         };
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-        reject_other_files(source, &facts)?;
+        reject_non_log(source, &facts)?;
         let session = Session::new(facts);
-        let layout = Layout::new(&session);
+        let layout = StepNodes::new(&session);
         let mut result_dirs: Vec<String> = noting.dirs.into_iter().collect();
         result_dirs.sort();
         let (hash, agents) = (noting.hash.digest128(), Arc::clone(&self.agents));
-        let loaded = Loaded { source: source.clone(), session, bytes: Arc::default(), agents };
-        noting.prints.shrink_to_fit();
-        let text = Text { source: source.clone(), prints: noting.prints };
+        let loaded = LoadedSession { source: source.clone(), session, bytes: Arc::default(), agents };
+        noting.entry_hashes.shrink_to_fit();
+        let text = HashedLogText { source: source.clone(), entry_hashes: noting.entry_hashes };
         Ok(ExportLog { loaded, layout, text, bytes, hash, result_dirs })
     }
 }
@@ -138,23 +141,28 @@ impl ExportLog {
 
     /// Returns what is shown on the way to a step, after another; with `joins`, copied messages also show what they
     /// have only on other branches.
-    pub(crate) fn passage(&self, step: usize, after: Option<usize>, joins: bool) -> Passage<'_> {
-        Passage::to(self.session(), &self.layout, &self.text, (step, after), joins)
+    pub(crate) fn passage(&self, step: usize, after: Option<usize>, joins: bool) -> StepStream<'_> {
+        StepStream::to_step(self.session(), &self.layout, &self.text, (step, after), joins)
     }
 
     /// Returns what a subagent said and did.
-    pub(crate) fn agent_passage(&self, root: Option<usize>, steps: &rethread_model::Groups) -> Passage<'_> {
-        Passage::of_agent(self.session(), &self.layout, &self.text, root, steps)
+    pub(crate) fn agent_passage(
+        &self,
+        root: Option<usize>,
+        steps: &rethread_model::IndexGroups,
+    ) -> StepStream<'_> {
+        StepStream::of_subagent(self.session(), &self.layout, &self.text, root, steps)
     }
 
     /// Adds up the bytes that are shown on the way to each step, with those of other files by entry.
-    pub(crate) fn weights(&self, beside: impl Fn(usize) -> u64) -> Vec<u64> {
+    pub(crate) fn path_bytes_by_step(&self, beside: impl Fn(usize) -> u64) -> Vec<u64> {
         let facts = &self.session().facts;
-        self.layout.weights(self.session(), |node| u64::from(facts.place(node).len) + beside(node))
+        self.layout
+            .path_bytes_by_step(self.session(), |node| u64::from(facts.location(node).len) + beside(node))
     }
 
     /// Returns its paths, the active one by the rule of `client`.
-    pub(crate) fn tree(&self, client: Client) -> Result<Vec<PathRow>, Error> {
+    pub(crate) fn path_rows(&self, client: Client) -> Result<Vec<PathRow>, Error> {
         /// Paths whose prompts are read at a time.
         const AT_ONCE: usize = 256;
         let session = self.session();
@@ -163,18 +171,18 @@ impl ExportLog {
         for some in paths.chunks(AT_ONCE) {
             let nodes = some.iter().flat_map(|path| [Some(path.tip), path.fork_point, path.last_prompt]);
             let chunk =
-                Chunk::load(session, &self.text, nodes.flatten()).map_err(|error| self.error(error))?;
-            let reader = rethread_model::Reader::of_entries(session, &chunk);
+                EntryChunk::load(session, &self.text, nodes.flatten()).map_err(|error| self.error(error))?;
+            let reader = rethread_model::Reader::with_entries(session, &chunk);
             rows.extend(some.iter().map(|path| path_row(&reader, session, path.clone())));
         }
         Ok(rows)
     }
 
     /// Returns what was said on its paths, by step.
-    pub(crate) fn said(&self) -> Result<Vec<Said>, Error> {
+    pub(crate) fn content_keys(&self) -> Result<Vec<StepContentKey>, Error> {
         let mut said = Vec::new();
-        let read = Chunk::each_run(self.session(), &self.text, false, |reader, nodes| {
-            reader.said_by(nodes, &mut said);
+        let read = EntryChunk::for_each_chunk(self.session(), &self.text, false, |reader, nodes| {
+            reader.collect_content_keys(nodes, &mut said);
             true
         });
         read.map_err(|error| self.error(error))?;
@@ -182,11 +190,11 @@ impl ExportLog {
     }
 
     /// Returns the last message that a fork copied.
-    pub(crate) fn restamped(&self) -> Result<Option<Restamped>, Error> {
+    pub(crate) fn restamped(&self) -> Result<Option<RestampedCopy>, Error> {
         let mut found = None;
         if self.session().facts.forked_from.is_some() {
-            let read = Chunk::each_run(self.session(), &self.text, true, |reader, nodes| {
-                found = reader.restamped_in(nodes);
+            let read = EntryChunk::for_each_chunk(self.session(), &self.text, true, |reader, nodes| {
+                found = reader.restamped_copy_in(nodes);
                 found.is_none()
             });
             read.map_err(|error| self.error(error))?;
@@ -195,8 +203,9 @@ impl ExportLog {
     }
 
     /// Returns what an entry and its words are known by.
-    pub(crate) fn key_of_entry(&self, node: usize) -> Result<(u64, u64), Error> {
-        let chunk = Chunk::load(self.session(), &self.text, [node]).map_err(|error| self.error(error))?;
-        Ok(rethread_model::Reader::of_entries(self.session(), &chunk).key_of_entry(node))
+    pub(crate) fn entry_keys(&self, node: usize) -> Result<(u64, u64), Error> {
+        let chunk =
+            EntryChunk::load(self.session(), &self.text, [node]).map_err(|error| self.error(error))?;
+        Ok(rethread_model::Reader::with_entries(self.session(), &chunk).entry_keys(node))
     }
 }

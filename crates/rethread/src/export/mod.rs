@@ -5,10 +5,10 @@
 //! again what has changed and writes it, a session at a time on each core.
 
 mod agents;
+mod export_dir;
 mod head;
+mod images;
 mod log;
-mod output;
-mod pictures;
 mod plan;
 mod survey;
 
@@ -17,17 +17,19 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{Client, PathId};
-use rethread_render::{Document, Format, Part, Shown, SubagentRow, TranscriptRow, index, write_document};
+use rethread_render::{
+    Document, DocumentPart, Format, ShownSidecars, SubagentRow, TranscriptRow, write_document, write_index,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
-use self::agents::{Cast, Own, side};
+use self::agents::{OwnSession, SubagentSet, call_sidecars};
+use self::export_dir::{ExportDir, FileRecord};
+use self::images::ImageWriter;
 use self::log::ExportLog;
-use self::output::{Output, Record};
-use self::pictures::Pictures;
-use self::plan::{Files, Plan, Planned};
+use self::plan::{DocumentFiles, PlannedDocument, SessionPlan};
 use self::survey::Surveys;
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 
 /// Grows when documents are written differently, so that those of an older program are written again.
 const REVISION: u32 = 2;
@@ -44,7 +46,7 @@ pub struct ExportOptions {
     /// Write of an abandoned path only what follows the fork.
     pub from_fork: bool,
     /// Show pictures.
-    pub pictures: bool,
+    pub images: bool,
     /// Show thinking.
     pub thinking: bool,
     /// The client whose rule tells which path is active.
@@ -60,7 +62,7 @@ impl Default for ExportOptions {
             paths: PathChoice::All,
             all_copies: false,
             from_fork: false,
-            pictures: true,
+            images: true,
             thinking: true,
             client: Client::NEWEST,
             force: false,
@@ -98,7 +100,7 @@ pub struct Exported {
     /// The index, if there is one.
     pub index: Option<PathBuf>,
     /// Sessions without anything said.
-    pub silent: usize,
+    pub empty_sessions: usize,
     /// Sessions that could not be read and documents that could not be written.
     pub errors: Vec<ExportError>,
 }
@@ -132,7 +134,7 @@ pub enum ExportError {
     },
     /// The note of what was exported cannot be understood.
     #[error("{} does not say what was exported", .path.display())]
-    BrokenNote {
+    BrokenManifest {
         /// Which.
         path: PathBuf,
     },
@@ -174,27 +176,29 @@ impl Library {
     /// on; it fails if the directory is not ours to write to.
     pub fn export(
         &self,
-        sources: Vec<Source>,
+        sources: Vec<LogSource>,
         dir: &Path,
         options: &ExportOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Exported, ExportError> {
-        let mut output = Output::open(dir, options.force)?;
+        let mut output = ExportDir::open(dir, options.force)?;
         let mut surveys = Surveys::new(self, sources, options, progress);
         let mut exported = Exported { dir: output.dir().to_owned(), ..Exported::default() };
         exported.errors.extend(std::mem::take(&mut surveys.errors).into_iter().map(ExportError::from));
         let mut plans = plan::plan(&surveys, options, &output, &mut exported);
         let sources: FxHashSet<String> = plans.iter().map(|plan| plan.source.clone()).collect();
-        let files = Files::new(&plans, output.transcripts_of_others(&sources));
-        exported.errors.extend(plan::look_for_changes(&mut plans, &surveys, options, &files, &output));
+        let files = DocumentFiles::new(&plans, output.transcripts_of_others(&sources));
+        exported.errors.extend(plan::mark_unchanged(&mut plans, &surveys, options, &files, &output));
         output.claim(plans.iter().flat_map(|plan| {
-            plan.all().filter(|planned| planned.is_due()).map(|planned| (planned.file.clone(), plan.record()))
+            plan.all()
+                .filter(|planned| planned.needs_write())
+                .map(|planned| (planned.file.clone(), plan.record()))
         }))?;
-        let export = Export { library: self, options, surveys: &surveys, files: &files, output: &output };
+        let export = Exporter { library: self, options, surveys: &surveys, files: &files, output: &output };
         // The largest first, so that no core waits for another at the end.
-        let mut order: Vec<&Plan> = plans.iter().collect();
+        let mut order: Vec<&SessionPlan> = plans.iter().collect();
         order.sort_by_key(|plan| std::cmp::Reverse(surveys.sessions[plan.session].source.file.bytes));
-        let done: Vec<Done> = order
+        let done: Vec<SessionExport> = order
             .into_par_iter()
             .with_max_len(1)
             .map(|plan| {
@@ -208,44 +212,44 @@ impl Library {
             exported.written += done.written;
             exported.unchanged += done.unchanged;
             exported.errors.extend(done.errors);
-            output.written(done.records);
+            output.record_written(done.records);
         }
-        let possible = plan::all_possible(&plans, &surveys, options);
+        let possible = plan::all_possible_names(&plans, &surveys, options);
         let made: FxHashSet<&str> =
-            plans.iter().flat_map(Plan::all).map(|planned| planned.file.as_str()).collect();
+            plans.iter().flat_map(SessionPlan::all).map(|planned| planned.file.as_str()).collect();
         // Of paths that were not asked for now, what can still be made is kept.
         let keep = |file: &str| match options.paths {
             PathChoice::All => made.contains(file),
             _ => possible.contains(file),
         };
-        exported.removed = output.remove_others(&sources, options.format.ending(), keep);
+        exported.removed = output.remove_others(&sources, options.format.extension(), keep);
         let saved = output.save();
         exported.errors.extend(saved.err());
-        write_index(&mut output, &mut exported);
+        update_index(&mut output, &mut exported);
         Ok(exported)
     }
 }
 
 /// Writes the index if there is more than one document.
-fn write_index(output: &mut Output, exported: &mut Exported) {
+fn update_index(output: &mut ExportDir, exported: &mut Exported) {
     const INDEX: &str = "index.html";
-    let rows = output.rows();
+    let rows = output.index_rows();
     if rows.len() < 2 {
-        if output.knows(INDEX) && output.remove(INDEX) {
+        if output.is_own_file(INDEX) && output.remove(INDEX) {
             exported.errors.extend(output.save().err());
         }
         return;
     }
     let mut write = || -> Result<(), ExportError> {
         let mut text = Vec::new();
-        index(&mut text, &rows).map_err(|e| ExportError::write(&output.path(INDEX), e))?;
+        write_index(&mut text, &rows).map_err(|e| ExportError::write(&output.path(INDEX), e))?;
         let made_of = format!("{:032x}", xxh3_128(&text));
         if !output.is_current(INDEX, &made_of) {
-            output.check(INDEX)?;
-            output.claim([(INDEX.to_owned(), Record::default())])?;
+            output.ensure_writable(INDEX)?;
+            output.claim([(INDEX.to_owned(), FileRecord::default())])?;
             let hash = output.write(INDEX, |out| out.write_all(&text))?;
-            let record = Record { made_of: Some(made_of), hash: Some(hash), ..Record::default() };
-            output.written(vec![(INDEX.to_owned(), record)]);
+            let record = FileRecord { made_of: Some(made_of), hash: Some(hash), ..FileRecord::default() };
+            output.record_written(vec![(INDEX.to_owned(), record)]);
             output.save()?;
         }
         Ok(())
@@ -258,31 +262,31 @@ fn write_index(output: &mut Output, exported: &mut Exported) {
 
 /// What came of a session.
 #[derive(Default)]
-struct Done {
+struct SessionExport {
     written: usize,
     unchanged: usize,
-    records: Vec<(String, Record)>,
+    records: Vec<(String, FileRecord)>,
     errors: Vec<ExportError>,
 }
 
-struct Export<'e> {
+struct Exporter<'e> {
     library: &'e Library,
     options: &'e ExportOptions,
     surveys: &'e Surveys,
-    files: &'e Files,
-    output: &'e Output,
+    files: &'e DocumentFiles,
+    output: &'e ExportDir,
 }
 
-impl Export<'_> {
+impl Exporter<'_> {
     /// Writes what is not there yet of a session.
-    fn write(&self, plan: &Plan) -> Done {
-        let mut done = Done::default();
-        for planned in plan.all().filter(|planned| planned.current) {
+    fn write(&self, plan: &SessionPlan) -> SessionExport {
+        let mut done = SessionExport::default();
+        for planned in plan.all().filter(|planned| planned.is_current) {
             done.unchanged += 1;
             done.records.push((planned.file.clone(), self.output.record(&planned.file)));
         }
-        if plan.all().any(Planned::is_due) {
-            let _turn = self.surveys.sessions[plan.session].source.turn();
+        if plan.all().any(PlannedDocument::needs_write) {
+            let _turn = self.surveys.sessions[plan.session].source.lock_if_large();
             if let Err(error) = self.write_session(plan, &mut done) {
                 done.errors.push(error);
             }
@@ -300,129 +304,129 @@ impl Export<'_> {
         Ok(log)
     }
 
-    fn write_session(&self, plan: &Plan, done: &mut Done) -> Result<(), ExportError> {
+    fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
         let surveys = self.surveys;
         let survey = &surveys.sessions[plan.session];
-        let own = Own::new(self.load(plan.session)?);
-        let due = || plan.documents.iter().filter(|planned| planned.is_due());
+        let own = OwnSession::new(self.load(plan.session)?);
+        let due = || plan.documents.iter().filter(|planned| planned.needs_write());
         let mut earlier: FxHashMap<usize, ExportLog> = FxHashMap::default();
-        for before in due().flat_map(|planned| surveys.before(plan.session, planned.index)) {
+        for before in due().flat_map(|planned| surveys.predecessors_of(plan.session, planned.index)) {
             if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
                 place.insert(self.load(before.session)?);
             }
         }
-        let cast = Cast::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
+        let cast = SubagentSet::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
         let agents = cast.agents(&own);
-        let started = cast.started_in(&own.log);
+        let started = cast.agents_by_call(&own.log);
         let started_before: FxHashMap<usize, _> =
-            earlier.iter().map(|(&session, log)| (session, cast.started_in(log))).collect();
-        let lost = cast.lost(plan.session);
-        let pictures = Pictures::new(self.output);
+            earlier.iter().map(|(&session, log)| (session, cast.agents_by_call(log))).collect();
+        let lost = cast.unlinked(plan.session);
+        let pictures = ImageWriter::new(self.output);
         for planned in due() {
             let row = &survey.paths[planned.index];
-            let cut = plan::cut(surveys, self.options, plan, planned.index, self.files);
-            let before = surveys.before(plan.session, planned.index);
+            let cut = plan::document_start(surveys, self.options, plan, planned.index, self.files);
+            let before = surveys.predecessors_of(plan.session, planned.index);
             let before = if cut.is_some() { Vec::new() } else { before };
-            let mut parts: Vec<Part<'_>> = Vec::new();
+            let mut parts: Vec<DocumentPart<'_>> = Vec::new();
             for (i, before) in before.iter().enumerate() {
                 let log = &earlier[&before.session];
-                parts.push(Part {
+                parts.push(DocumentPart {
                     session: &log.loaded.source.file.id,
                     prefix: format!("e{}-", i + 1),
                     items: log.passage(before.step, None, true),
-                    side: side(log, &started_before[&before.session]),
+                    sidecars: call_sidecars(log, &started_before[&before.session]),
                 });
             }
             let after = cut.as_ref().map(|cut| cut.step);
             // Where all paths in full would be too much, the documents of other branches have what is there.
-            let joins = !plan.at_forks || row.path.is_current();
-            parts.push(Part {
+            let joins = !plan.starts_at_forks || row.path.is_current();
+            parts.push(DocumentPart {
                 session: &survey.name,
                 prefix: String::new(),
                 items: own.log.passage(row.path.step, after, joins),
-                side: side(&own.log, &started),
+                sidecars: call_sidecars(&own.log, &started),
             });
             let mut head = head::path_head(survey, row, &parts, &before, cut.is_some());
-            head.index = self.files.with_index;
+            head.has_index = self.files.with_index;
             head.branches = plan::branches(surveys, plan, planned.index, self.files);
             head.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
             // Among very many documents the whole ones list them.
-            let lists_lost = !(plan.at_forks && cut.is_some());
-            head.lost_agents = if lists_lost { lost.clone() } else { Vec::new() };
+            let lists_lost = !(plan.starts_at_forks && cut.is_some());
+            head.unlinked_agents = if lists_lost { lost.clone() } else { Vec::new() };
             head.begins_in = cut.map(|cut| cut.begins_in);
-            let record = Record { row: Some(head::index_row(survey, &head)), ..plan.record() };
+            let record = FileRecord { row: Some(head::index_row(survey, &head)), ..plan.record() };
             let document = self.document(&head, &parts, &agents);
             self.write_document(planned, &document, &pictures, record, done);
         }
-        let active = |planned: &&Planned| survey.paths[planned.index].path.active;
+        let active = |planned: &&PlannedDocument| survey.paths[planned.index].path.active;
         let parent = plan.documents.iter().find(active).or(plan.documents.last());
-        for planned in plan.agents.iter().filter(|planned| planned.is_due()) {
-            let Some((n, part)) = cast.alone(&own, plan.session, planned.index) else { continue };
+        for planned in plan.agents.iter().filter(|planned| planned.needs_write()) {
+            let Some((n, part)) = cast.standalone_part(&own, plan.session, planned.index) else { continue };
             let head = head::agent_head(survey, &agents[n], parent, self.files.with_index);
             let document = self.document(&head, std::slice::from_ref(&part), &agents);
             self.write_document(planned, &document, &pictures, plan.record(), done);
         }
-        done.records.extend(pictures.made());
+        done.records.extend(pictures.into_records());
         Ok(())
     }
 
     fn document<'d>(
         &self,
-        head: &'d rethread_render::Head,
-        parts: &'d [Part<'d>],
-        agents: &'d [rethread_render::Agent<'d>],
+        head: &'d rethread_render::DocumentHead,
+        parts: &'d [DocumentPart<'d>],
+        agents: &'d [rethread_render::DocumentAgent<'d>],
     ) -> Document<'d> {
-        let (pictures, thinking) = (self.options.pictures, self.options.thinking);
-        Document { head, parts, agents, pictures, thinking, shown: Shown::default() }
+        let (pictures, thinking) = (self.options.images, self.options.thinking);
+        Document { head, parts, agents, images: pictures, thinking, shown: ShownSidecars::default() }
     }
 
     fn write_document(
         &self,
-        planned: &Planned,
+        planned: &PlannedDocument,
         document: &Document<'_>,
-        pictures: &Pictures<'_>,
-        record: Record,
-        done: &mut Done,
+        pictures: &ImageWriter<'_>,
+        record: FileRecord,
+        done: &mut SessionExport,
     ) {
         let picture = |media: &str, bytes: &[u8]| pictures.write(media, bytes);
         let write = |out: &mut dyn io::Write| write_document(out, document, self.options.format, &picture);
         let written = self.output.write(&planned.file, write);
-        let pictures = pictures.shown();
+        let pictures = pictures.take_shown();
         match written {
             Ok(hash) => {
                 done.written += 1;
-                let (made_of, hash) = (Some(planned.made_of.clone()), Some(hash));
-                done.records.push((planned.file.clone(), Record { made_of, hash, pictures, ..record }));
+                let (made_of, hash) = (Some(planned.input_hash.clone()), Some(hash));
+                done.records.push((planned.file.clone(), FileRecord { made_of, hash, pictures, ..record }));
             }
             Err(error) => done.errors.push(error),
         }
     }
 
     /// Says what became of each path.
-    fn report(&self, plans: &[Plan], exported: &mut Exported) {
+    fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
         let show = |file: &str| self.output.path(file).to_string_lossy().into_owned();
         for plan in plans {
             let survey = &self.surveys.sessions[plan.session];
             for (i, row) in survey.paths.iter().enumerate() {
                 let planned = plan.documents.binary_search_by_key(&i, |planned| planned.index);
                 let planned = planned.ok().map(|at| &plan.documents[at]);
-                let holder = self.surveys.holder(PathId { session: plan.session, path: i });
+                let holder = self.surveys.containing_path(PathId { session: plan.session, path: i });
                 if planned.is_none() && holder.is_none() {
                     continue;
                 }
-                let before = self.surveys.before(plan.session, i);
+                let before = self.surveys.predecessors_of(plan.session, i);
                 exported.transcripts.push(TranscriptRow {
                     r#type: "transcript",
                     session: survey.name.clone(),
                     path_n: row.n,
                     paths: survey.paths.len(),
                     status: row.status,
-                    title: survey.titled.title.text.clone(),
+                    title: survey.title_in_file.title.text.clone(),
                     file: planned.map(|planned| show(&planned.file)),
                     messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
-                    unchanged: planned.is_some_and(|planned| planned.current),
+                    unchanged: planned.is_some_and(|planned| planned.is_current),
                     refused: planned.is_some_and(|planned| planned.refused),
-                    skipped_as: holder.and_then(|by| self.files.own(by)).map(|file| show(file)),
+                    skipped_as: holder.and_then(|by| self.files.own_file(by)).map(|file| show(file)),
                 });
             }
             for planned in &plan.agents {
@@ -431,7 +435,7 @@ impl Export<'_> {
                     session: survey.name.clone(),
                     agent: agents::name_of(&survey.agents[planned.index], planned.index),
                     file: show(&planned.file),
-                    unchanged: planned.current,
+                    unchanged: planned.is_current,
                 });
             }
         }

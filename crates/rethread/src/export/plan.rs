@@ -2,12 +2,12 @@
 
 use rayon::prelude::*;
 use rethread_model::PathId;
-use rethread_render::{Branch, fit};
+use rethread_render::{BranchLink, truncate};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::agents::name_of;
-use super::output::{Output, Record};
+use super::export_dir::{ExportDir, FileRecord};
 use super::survey::{Survey, Surveys};
 use super::{ExportError, ExportOptions, Exported, PathChoice, REVISION};
 
@@ -15,68 +15,68 @@ use super::{ExportError, ExportOptions, Exported, PathChoice, REVISION};
 const SUBAGENTS: &str = "subagents";
 /// How many paths before and after its own a document lists; fewer if paths begin at their forks, for then there
 /// are many.
-const AROUND: usize = 50;
-const AROUND_AT_FORKS: usize = 4;
+const LISTED_AROUND: usize = 50;
+const LISTED_AT_FORKS: usize = 4;
 /// The documents of a session are written in full if they show at most so many times the bytes that the session has,
 /// and a little more.
-const MAX_TIMES: u64 = 8;
-const ALWAYS: u64 = 4 << 20;
+const MAX_SIZE_FACTOR: u64 = 8;
+const MIN_SIZE_LIMIT: u64 = 4 << 20;
 
 /// The documents of a session that are to be made.
-pub(super) struct Plan {
+pub(super) struct SessionPlan {
     pub(super) session: usize,
     pub(super) source: String,
     pub(super) stem: String,
-    pub(super) documents: Vec<Planned>,
-    pub(super) agents: Vec<Planned>,
+    pub(super) documents: Vec<PlannedDocument>,
+    pub(super) agents: Vec<PlannedDocument>,
     /// Abandoned paths begin at their forks, for all of them in full would be too much.
-    pub(super) at_forks: bool,
+    pub(super) starts_at_forks: bool,
 }
 
 /// A document that is to be made.
-pub(super) struct Planned {
+pub(super) struct PlannedDocument {
     /// Which path, or which subagent.
     pub(super) index: usize,
     pub(super) file: String,
-    pub(super) made_of: String,
+    pub(super) input_hash: String,
     /// It is there already as it would be written.
-    pub(super) current: bool,
+    pub(super) is_current: bool,
     /// Somebody else has the name, or changed the document.
     pub(super) refused: bool,
 }
 
-impl Planned {
+impl PlannedDocument {
     fn new(index: usize, file: String) -> Self {
-        Self { index, file, made_of: String::new(), current: false, refused: false }
+        Self { index, file, input_hash: String::new(), is_current: false, refused: false }
     }
 
     /// Tells whether it is to be written.
-    pub(super) fn is_due(&self) -> bool {
-        !self.current && !self.refused
+    pub(super) fn needs_write(&self) -> bool {
+        !self.is_current && !self.refused
     }
 }
 
-impl Plan {
-    pub(super) fn record(&self) -> Record {
-        Record { source: self.source.clone(), stem: self.stem.clone(), ..Record::default() }
+impl SessionPlan {
+    pub(super) fn record(&self) -> FileRecord {
+        FileRecord { source: self.source.clone(), stem: self.stem.clone(), ..FileRecord::default() }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Planned> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &PlannedDocument> {
         self.documents.iter().chain(&self.agents)
     }
 }
 
 /// The names of all documents.
-pub(super) struct Files {
+pub(super) struct DocumentFiles {
     by_path: FxHashMap<PathId, String>,
     pub(super) agents: FxHashMap<(usize, usize), String>,
     /// There is an index of them.
     pub(super) with_index: bool,
 }
 
-impl Files {
+impl DocumentFiles {
     /// Names the documents; so many others are in the directory already.
-    pub(super) fn new(plans: &[Plan], others: usize) -> Self {
+    pub(super) fn new(plans: &[SessionPlan], others: usize) -> Self {
         let mut files =
             Self { by_path: FxHashMap::default(), agents: FxHashMap::default(), with_index: false };
         for plan in plans {
@@ -93,13 +93,13 @@ impl Files {
     }
 
     /// Returns the document of a path itself.
-    pub(super) fn own(&self, path: PathId) -> Option<&String> {
+    pub(super) fn own_file(&self, path: PathId) -> Option<&String> {
         self.by_path.get(&path)
     }
 
     /// Returns the document of a path: its own, or that of the path that holds it.
-    pub(super) fn of(&self, surveys: &Surveys, path: PathId) -> Option<&String> {
-        self.own(path).or_else(|| self.own(surveys.holder(path)?))
+    pub(super) fn file_of(&self, surveys: &Surveys, path: PathId) -> Option<&String> {
+        self.own_file(path).or_else(|| self.own_file(surveys.containing_path(path)?))
     }
 }
 
@@ -107,28 +107,30 @@ impl Files {
 pub(super) fn plan(
     surveys: &Surveys,
     options: &ExportOptions,
-    output: &Output,
+    output: &ExportDir,
     exported: &mut Exported,
-) -> Vec<Plan> {
+) -> Vec<SessionPlan> {
     let mut names = output.names();
     let mut plans = Vec::new();
     for (session, survey) in surveys.sessions.iter().enumerate().filter(|(_, s)| !s.auxiliary) {
-        exported.silent += usize::from(survey.paths.is_empty());
+        exported.empty_sessions += usize::from(survey.paths.is_empty());
         let source = source_of(survey);
         let stem = names.stem(&source, &survey.name, |stem| possible_names(survey, stem, options));
-        let ending = options.format.ending();
+        let ending = options.format.extension();
         let chosen = chosen(surveys, options, session, exported);
-        let held = (0..survey.paths.len()).any(|path| surveys.holder(PathId { session, path }).is_some());
+        let held =
+            (0..survey.paths.len()).any(|path| surveys.containing_path(PathId { session, path }).is_some());
         // What was started from a copy is found through the path that holds it; where nothing was said,
         // what subagents did is all there is.
         let with_agents = !chosen.is_empty() || held || survey.paths.is_empty();
-        let document = |index: usize| Planned::new(index, document_name(&stem, survey, index, ending));
-        let agent = |index: usize| Planned::new(index, agent_file(&stem, survey, index, ending));
+        let document =
+            |index: usize| PlannedDocument::new(index, document_name(&stem, survey, index, ending));
+        let agent = |index: usize| PlannedDocument::new(index, agent_file(&stem, survey, index, ending));
         let agents = if with_agents { 0..survey.agents.len() } else { 0..0 };
         let at_forks = is_too_much(survey, &chosen);
-        plans.push(Plan {
+        plans.push(SessionPlan {
             session,
-            at_forks,
+            starts_at_forks: at_forks,
             documents: chosen.into_iter().map(document).collect(),
             agents: agents.map(agent).collect(),
             source,
@@ -142,12 +144,12 @@ pub(super) fn plan(
 /// are. Up to eight paths never are: none shows more than the session has.
 fn is_too_much(survey: &Survey, chosen: &[usize]) -> bool {
     let (results, all) = survey.sizes;
-    let shown = chosen.iter().map(|&path| survey.weights[path].saturating_add(results));
-    shown.fold(0, u64::saturating_add) > MAX_TIMES.saturating_mul(all).saturating_add(ALWAYS)
+    let shown = chosen.iter().map(|&path| survey.path_bytes[path].saturating_add(results));
+    shown.fold(0, u64::saturating_add) > MAX_SIZE_FACTOR.saturating_mul(all).saturating_add(MIN_SIZE_LIMIT)
 }
 
 /// Where a document begins, if not at the beginning of its path.
-pub(super) struct Cut {
+pub(super) struct DocumentStart {
     /// The last step that is in the other document.
     pub(super) step: usize,
     /// The document that has the beginning, and the number of the last message there if it is of this session.
@@ -155,21 +157,21 @@ pub(super) struct Cut {
 }
 
 /// Finds where the document of a path begins. The beginning is left out only where another document has it.
-pub(super) fn cut(
+pub(super) fn document_start(
     surveys: &Surveys,
     options: &ExportOptions,
-    plan: &Plan,
+    plan: &SessionPlan,
     path: usize,
-    files: &Files,
-) -> Option<Cut> {
+    files: &DocumentFiles,
+) -> Option<DocumentStart> {
     let survey = &surveys.sessions[plan.session];
-    let wanted = options.from_fork || plan.at_forks;
+    let wanted = options.from_fork || plan.starts_at_forks;
     let branching = survey.branchings[path].filter(|_| wanted && !survey.paths[path].path.active)?;
-    let of = PathId { session: plan.session, path: branching.of };
-    let own = files.own(of).map(|file| (file.clone(), branching.message));
+    let of = PathId { session: plan.session, path: branching.other_path };
+    let own = files.own_file(of).map(|file| (file.clone(), branching.message));
     // The path that it leaves may be a copy that another session's document holds.
-    let other = || Some((files.of(surveys, of).filter(|_| plan.at_forks)?.clone(), None));
-    Some(Cut { step: branching.step, begins_in: own.or_else(other)? })
+    let other = || Some((files.file_of(surveys, of).filter(|_| plan.starts_at_forks)?.clone(), None));
+    Some(DocumentStart { step: branching.step, begins_in: own.or_else(other)? })
 }
 
 /// Tells sources apart by where they are; what is piped in, by what it says it is.
@@ -183,7 +185,7 @@ fn source_of(survey: &Survey) -> String {
 
 /// Returns all names that documents of a session can have in this format.
 pub(super) fn possible_names(survey: &Survey, stem: &str, options: &ExportOptions) -> Vec<String> {
-    let ending = options.format.ending();
+    let ending = options.format.extension();
     let documents = (0..survey.paths.len()).map(|i| document_name(stem, survey, i, ending));
     documents.chain((0..survey.agents.len()).map(|i| agent_file(stem, survey, i, ending))).collect()
 }
@@ -205,7 +207,7 @@ fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String
 /// Returns the paths of a session that are to be written.
 fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: &mut Exported) -> Vec<usize> {
     let survey = &surveys.sessions[session];
-    let kept = |&path: &usize| surveys.holder(PathId { session, path }).is_none();
+    let kept = |&path: &usize| surveys.containing_path(PathId { session, path }).is_none();
     let all = (0..survey.paths.len()).filter(kept);
     match options.paths {
         PathChoice::All => all.collect(),
@@ -221,23 +223,23 @@ fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: 
 }
 
 /// Finds out which documents are there already as they would be written, and which may not be.
-pub(super) fn look_for_changes(
-    plans: &mut [Plan],
+pub(super) fn mark_unchanged(
+    plans: &mut [SessionPlan],
     surveys: &Surveys,
     options: &ExportOptions,
-    files: &Files,
-    output: &Output,
+    files: &DocumentFiles,
+    output: &ExportDir,
 ) -> Vec<ExportError> {
     let refused: Vec<Vec<ExportError>> = plans
         .par_iter_mut()
         .map(|plan| {
-            let made_of = made_of(plan, surveys, options, files);
+            let made_of = input_hashes(plan, surveys, options, files);
             let mut refused = Vec::new();
             for (planned, made_of) in plan.documents.iter_mut().chain(&mut plan.agents).zip(made_of) {
-                planned.current = output.is_current(&planned.file, &made_of);
-                planned.made_of = made_of;
-                if !planned.current
-                    && let Err(error) = output.check(&planned.file)
+                planned.is_current = output.is_current(&planned.file, &made_of);
+                planned.input_hash = made_of;
+                if !planned.is_current
+                    && let Err(error) = output.ensure_writable(&planned.file)
                 {
                     planned.refused = true;
                     refused.push(error);
@@ -250,9 +252,14 @@ pub(super) fn look_for_changes(
 }
 
 /// Hashes everything that the documents of a session are made of.
-fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &Files) -> Vec<String> {
+fn input_hashes(
+    plan: &SessionPlan,
+    surveys: &Surveys,
+    options: &ExportOptions,
+    files: &DocumentFiles,
+) -> Vec<String> {
     let survey = &surveys.sessions[plan.session];
-    let ExportOptions { format, from_fork, pictures, thinking, .. } = options;
+    let ExportOptions { format, from_fork, images: pictures, thinking, .. } = options;
     let how = format!(
         "{REVISION} {} {format:?} {from_fork} {pictures} {thinking} {}",
         env!("CARGO_PKG_VERSION"),
@@ -261,13 +268,13 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
     let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
     // Subagents of another session are shown if they have documents.
     let of = |other: usize| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
-    let others: Vec<_> = surveys.starters(plan.session).into_iter().map(of).collect();
+    let others: Vec<_> = surveys.sessions_with_calls(plan.session).into_iter().map(of).collect();
     let documents = plan.documents.iter().map(|planned| {
-        let before = surveys.before(plan.session, planned.index);
+        let before = surveys.predecessors_of(plan.session, planned.index);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
         let branches = branches(surveys, plan, planned.index, files);
-        let begins = cut(surveys, options, plan, planned.index, files).map(|cut| cut.begins_in);
-        let (title, hash) = (&survey.titled.title.text, survey.hash);
+        let begins = document_start(surveys, options, plan, planned.index, files).map(|cut| cut.begins_in);
+        let (title, hash) = (&survey.title_in_file.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);
         spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {branches:?} {begins:?}"))
     });
@@ -279,8 +286,14 @@ fn made_of(plan: &Plan, surveys: &Surveys, options: &ExportOptions, files: &File
 }
 
 /// Lists the paths of a session with their documents: of thousands those around `path`.
-pub(super) fn branches(surveys: &Surveys, plan: &Plan, path: usize, files: &Files) -> Vec<Branch> {
-    let (session, around) = (plan.session, if plan.at_forks { AROUND_AT_FORKS } else { AROUND });
+pub(super) fn branches(
+    surveys: &Surveys,
+    plan: &SessionPlan,
+    path: usize,
+    files: &DocumentFiles,
+) -> Vec<BranchLink> {
+    let (session, around) =
+        (plan.session, if plan.starts_at_forks { LISTED_AT_FORKS } else { LISTED_AROUND });
     let survey = &surveys.sessions[session];
     if survey.paths.len() < 2 {
         return Vec::new();
@@ -288,14 +301,14 @@ pub(super) fn branches(surveys: &Surveys, plan: &Plan, path: usize, files: &File
     let branch = |i: usize| {
         let row = &survey.paths[i];
         let branching = survey.branchings[i];
-        Branch {
+        BranchLink {
             n: row.n,
             active: row.path.active,
-            file: files.of(surveys, PathId { session, path: i }).cloned(),
+            file: files.file_of(surveys, PathId { session, path: i }).cloned(),
             fork: branching.and_then(|b| b.message),
-            from: branching.map(|b| survey.paths[b.of].n),
+            parent_path: branching.map(|b| survey.paths[b.other_path].n),
             messages: (row.messages, branching.map_or(0, |b| b.messages_before)),
-            last_prompt: row.last_prompt.as_deref().map(|words| fit(words, 100)).unwrap_or_default(),
+            last_prompt: row.last_prompt.as_deref().map(|words| truncate(words, 100)).unwrap_or_default(),
         }
     };
     let end = survey.paths.len().min(path + around + 1);
@@ -303,7 +316,11 @@ pub(super) fn branches(surveys: &Surveys, plan: &Plan, path: usize, files: &File
 }
 
 /// Returns every name that documents of these sessions can have now.
-pub(super) fn all_possible(plans: &[Plan], surveys: &Surveys, options: &ExportOptions) -> FxHashSet<String> {
-    let of = |plan: &Plan| possible_names(&surveys.sessions[plan.session], &plan.stem, options);
+pub(super) fn all_possible_names(
+    plans: &[SessionPlan],
+    surveys: &Surveys,
+    options: &ExportOptions,
+) -> FxHashSet<String> {
+    let of = |plan: &SessionPlan| possible_names(&surveys.sessions[plan.session], &plan.stem, options);
     plans.iter().flat_map(of).collect()
 }

@@ -5,26 +5,27 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{
-    Branching, Client, Ending, Facts, Joint, PathId, Restamped, Session, Sketch, Time, Uid, holders,
+    BranchPoint, Client, Facts, PathEnd, PathId, RestampedCopy, Session, SessionContinuation,
+    SessionFingerprint, Time, Uid, containing_paths,
 };
 use rethread_render::PathRow;
-use rethread_store::{ConfinedPath, SessionFile, hash_of, uuids_in};
+use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::log::ExportLog;
 use super::{ExportOptions, PathChoice};
 use crate::Error;
-use crate::library::{Library, Source};
+use crate::library::{Library, LogSource};
 use crate::session::Subagent;
-use crate::titles::{self, Titled};
+use crate::titles::{self, TitleInFile};
 
 /// How many rounds of files before files are looked for.
 const MAX_ROUNDS: usize = 50;
 
 /// What is kept of a session while others are read.
 pub(crate) struct Survey {
-    pub(crate) source: Source,
+    pub(crate) source: LogSource,
     /// Its id; of a log that was piped in, the one that it says it has.
     pub(crate) name: String,
     /// How long its log is, and what that hashes to.
@@ -36,13 +37,13 @@ pub(crate) struct Survey {
     pub(crate) auxiliary: bool,
     pub(crate) paths: Vec<PathRow>,
     /// How many bytes of the log and of its subagents each path shows.
-    pub(crate) weights: Vec<u64>,
+    pub(crate) path_bytes: Vec<u64>,
     /// How many bytes the large results of the session have, and all files of the session.
     pub(crate) sizes: (u64, u64),
-    pub(crate) branchings: Vec<Option<Branching>>,
+    pub(crate) branchings: Vec<Option<BranchPoint>>,
     /// The root of each path.
     roots: Vec<usize>,
-    pub(crate) titled: Titled,
+    pub(crate) title_in_file: TitleInFile,
     pub(crate) project: String,
     pub(crate) first_prompt: String,
     pub(crate) versions: Vec<String>,
@@ -55,26 +56,26 @@ pub(crate) struct Survey {
     /// The calls that the log has itself, as hashes.
     calls: Vec<u64>,
     forked_from: Option<String>,
-    restamped: Option<Restamped>,
-    sketch: Sketch,
+    restamped: Option<RestampedCopy>,
+    sketch: SessionFingerprint,
     /// Roots whose parents are in other files.
-    wanted: Vec<(usize, Uid)>,
+    missing_parents: Vec<(usize, Uid)>,
 }
 
 /// All sessions of an export.
 pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
     /// For paths that are left out the ones that hold them.
-    held: FxHashMap<PathId, PathId>,
+    contained_in: FxHashMap<PathId, PathId>,
     /// The sessions that have subagents, by the hashes of the ids of the calls that started them.
-    started: FxHashMap<u64, Vec<usize>>,
-    joints: FxHashMap<(usize, usize), Before>,
+    sessions_by_call: FxHashMap<u64, Vec<usize>>,
+    predecessors: FxHashMap<(usize, usize), Predecessor>,
     pub(crate) errors: Vec<Error>,
 }
 
 /// What comes before a root: a session, a step of it, and what was said on the way there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
+pub(crate) struct Predecessor {
     pub(crate) session: usize,
     pub(crate) step: usize,
     pub(crate) counts: (u32, u32, u32),
@@ -85,7 +86,7 @@ impl Surveys {
     /// Reads all sessions. Subagents of sessions that are there too are left to these.
     pub(crate) fn new(
         library: &Library,
-        sources: Vec<Source>,
+        sources: Vec<LogSource>,
         options: &ExportOptions,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Self {
@@ -101,9 +102,9 @@ impl Surveys {
             .collect();
         let mut surveys = Self {
             sessions: Vec::new(),
-            held: FxHashMap::default(),
-            started: FxHashMap::default(),
-            joints: FxHashMap::default(),
+            contained_in: FxHashMap::default(),
+            sessions_by_call: FxHashMap::default(),
+            predecessors: FxHashMap::default(),
             errors: Vec::new(),
         };
         for survey in read {
@@ -112,29 +113,29 @@ impl Surveys {
                 Err(error) => surveys.errors.push(error),
             }
         }
-        titles::from_elsewhere(surveys.sessions.iter_mut().map(|survey| &mut survey.titled));
+        titles::apply_other_summaries(surveys.sessions.iter_mut().map(|survey| &mut survey.title_in_file));
         // What is no copy comes first, so that of equal paths the original is kept.
         surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
-        surveys.follow(library, client);
-        surveys.see_through_forks(library);
-        surveys.hold(options);
+        surveys.link_predecessors(library, client);
+        surveys.match_restamped_forks(library);
+        surveys.find_contained_paths(options);
         for (session, survey) in surveys.sessions.iter().enumerate() {
             for id in survey.agent_calls.iter().flatten() {
-                surveys.started.entry(hash_of_id(id)).or_default().push(session);
+                surveys.sessions_by_call.entry(hash_of_id(id)).or_default().push(session);
             }
         }
         surveys
     }
 
     /// Returns the path that holds a path which is left out.
-    pub(crate) fn holder(&self, path: PathId) -> Option<PathId> {
-        self.held.get(&path).copied()
+    pub(crate) fn containing_path(&self, path: PathId) -> Option<PathId> {
+        self.contained_in.get(&path).copied()
     }
 
     /// Returns the other sessions whose subagents a session shows under copies of their calls.
-    pub(crate) fn starters(&self, session: usize) -> Vec<usize> {
+    pub(crate) fn sessions_with_calls(&self, session: usize) -> Vec<usize> {
         let calls = self.sessions[session].calls.iter();
-        let started = calls.filter_map(|call| self.started.get(call)).flatten().copied();
+        let started = calls.filter_map(|call| self.sessions_by_call.get(call)).flatten().copied();
         let mut others: Vec<usize> = started.filter(|&other| other != session).collect();
         others.sort_unstable();
         others.dedup();
@@ -142,7 +143,7 @@ impl Surveys {
     }
 
     /// Finds in other files what roots go on from.
-    fn follow(&mut self, library: &Library, client: Client) {
+    fn link_predecessors(&mut self, library: &Library, client: Client) {
         let mut open = 0..self.sessions.len();
         for _ in 0..MAX_ROUNDS {
             // The ids that are wanted, by directory: every file is looked at once in a round.
@@ -150,7 +151,7 @@ impl Surveys {
             for session in open.clone() {
                 let survey = &self.sessions[session];
                 let Some(dir) = dir_of(&survey.source) else { continue };
-                for &(root, uid) in &survey.wanted {
+                for &(root, uid) in &survey.missing_parents {
                     by_dir.entry(dir.clone()).or_default().entry(uid).or_default().push((session, root));
                 }
             }
@@ -158,7 +159,7 @@ impl Surveys {
             let mut dirs: Vec<_> = by_dir.into_iter().collect();
             dirs.sort_by(|a, b| a.0.cmp(&b.0));
             for (dir, wanted) in dirs {
-                self.find_in(library, client, &dir, &wanted);
+                self.find_predecessors_in(library, client, &dir, &wanted);
             }
             open.end = self.sessions.len();
             if open.is_empty() {
@@ -167,14 +168,15 @@ impl Surveys {
         }
     }
 
-    fn find_in(
+    fn find_predecessors_in(
         &mut self,
         library: &Library,
         client: Client,
         dir: &Path,
         wanted: &FxHashMap<Uid, Vec<(usize, usize)>>,
     ) {
-        let holds = |file: &SessionFile| uuids_in(file, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
+        let holds =
+            |file: &SessionFile| find_uuids(file, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
         let found: Vec<(SessionFile, Vec<Uid>)> = library
             .store
             .sessions_in(dir, false)
@@ -192,7 +194,7 @@ impl Surveys {
             uids.retain(|uid| known.insert(*uid));
             let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
             let session = log.session();
-            let (roots, counts) = (session.roots(), session.counts());
+            let (roots, counts) = (session.roots_by_step(), session.counts_by_step());
             for uid in uids {
                 let step = session.facts.node_of(uid).and_then(|node| session.tree.step(node));
                 let Some(step) = step else { continue };
@@ -206,10 +208,10 @@ impl Surveys {
                         self.sessions.len() - 1
                     }
                 };
-                let before = Before { session: at, step, counts: counts[step], root: roots[step] };
+                let before = Predecessor { session: at, step, counts: counts[step], root: roots[step] };
                 for &(session, from) in &wanted[&uid] {
                     if session != at {
-                        self.joints.insert((session, from), before);
+                        self.predecessors.insert((session, from), before);
                     }
                 }
             }
@@ -217,12 +219,12 @@ impl Surveys {
     }
 
     /// The SDKs give the last message of a fork a new time. It is known by what it is a copy of.
-    fn see_through_forks(&mut self, library: &Library) {
+    fn match_restamped_forks(&mut self, library: &Library) {
         let by_id: FxHashMap<String, usize> =
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         // What each is known by instead; a fork of a fork leads on.
         let mut known_as: FxHashMap<u64, u64> = FxHashMap::default();
-        let mut by_origin: FxHashMap<usize, Vec<Restamped>> = FxHashMap::default();
+        let mut by_origin: FxHashMap<usize, Vec<RestampedCopy>> = FxHashMap::default();
         for fork in &self.sessions {
             let of = fork.forked_from.as_ref().and_then(|from| by_id.get(from));
             if let Some((restamped, &of)) = fork.restamped.zip(of) {
@@ -233,8 +235,8 @@ impl Surveys {
             let Ok(log) = library.export_log(&self.sessions[of].source, u64::MAX) else { continue };
             for restamped in forks {
                 let Some(node) = log.session().facts.node_of(restamped.origin) else { continue };
-                let Ok((key, words)) = log.key_of_entry(node) else { continue };
-                if words == restamped.words && key != restamped.key {
+                let Ok((key, words)) = log.entry_keys(node) else { continue };
+                if words == restamped.words_key && key != restamped.key {
                     known_as.insert(restamped.key, key);
                 }
             }
@@ -248,12 +250,13 @@ impl Surveys {
                     None => break,
                 }
             }
-            fork.sketch.rename(restamped.key, key);
+            fork.sketch.replace_key(restamped.key, key);
         }
     }
 
-    fn hold(&mut self, options: &ExportOptions) {
-        let sketches: Vec<Sketch> = self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
+    fn find_contained_paths(&mut self, options: &ExportOptions) {
+        let sketches: Vec<SessionFingerprint> =
+            self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
         // A path that is asked for by its number is meant, whatever holds it.
         if options.all_copies || matches!(options.paths, PathChoice::Number(_)) {
             return;
@@ -264,29 +267,33 @@ impl Surveys {
             all.filter(|&i| !only_active || survey.paths[i].path.is_current()).collect()
         };
         let asked: Vec<Vec<usize>> = self.sessions.iter().map(asked).collect();
-        let sketches: Vec<Sketch> =
-            sketches.into_iter().zip(&asked).map(|(sketch, asked)| sketch.with_endings(asked)).collect();
-        let joints: Vec<Joint> = self
-            .joints
+        let sketches: Vec<SessionFingerprint> =
+            sketches.into_iter().zip(&asked).map(|(sketch, asked)| sketch.retain_path_ends(asked)).collect();
+        let joints: Vec<SessionContinuation> = self
+            .predecessors
             .iter()
-            .map(|(&(session, root), before)| Joint { session, root, before: (before.session, before.step) })
+            .map(|(&(session, root), before)| SessionContinuation {
+                session,
+                root,
+                continues_from: (before.session, before.step),
+            })
             .collect();
         let real = |id: PathId| PathId { session: id.session, path: asked[id.session][id.path] };
-        for (session, held) in holders(&sketches, &joints).into_iter().enumerate() {
+        for (session, held) in containing_paths(&sketches, &joints).into_iter().enumerate() {
             for (path, by) in held.into_iter().enumerate() {
                 if let Some(by) = by {
-                    self.held.insert(real(PathId { session, path }), real(by));
+                    self.contained_in.insert(real(PathId { session, path }), real(by));
                 }
             }
         }
     }
 
     /// Returns what a path goes on from in other files, the oldest first.
-    pub(crate) fn before(&self, session: usize, path: usize) -> Vec<Before> {
+    pub(crate) fn predecessors_of(&self, session: usize, path: usize) -> Vec<Predecessor> {
         let mut found = Vec::new();
         let mut at = (session, self.sessions[session].roots[path]);
         let mut visited = vec![session];
-        while let Some(&before) = self.joints.get(&at) {
+        while let Some(&before) = self.predecessors.get(&at) {
             if visited.contains(&before.session) || found.len() >= MAX_ROUNDS {
                 break;
             }
@@ -299,14 +306,14 @@ impl Surveys {
     }
 }
 
-fn dir_of(source: &Source) -> Option<PathBuf> {
-    let dir = source.file.path.parent().filter(|_| source.bytes.is_none() && !source.file.agent)?;
+fn dir_of(source: &LogSource) -> Option<PathBuf> {
+    let dir = source.file.path.parent().filter(|_| source.bytes.is_none() && !source.file.is_subagent)?;
     Some(dir.to_owned())
 }
 
 /// Leaves out the logs of subagents whose sessions are there too, and what is named twice.
-fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Source> {
-    let real = |source: &Source| match &source.bytes {
+fn without_owned_agents(library: &Library, mut sources: Vec<LogSource>) -> Vec<LogSource> {
+    let real = |source: &LogSource| match &source.bytes {
         Some(_) => source.file.path.join(&source.file.id),
         None => source.file.path.canonicalize().unwrap_or_else(|_| source.file.path.clone()),
     };
@@ -318,28 +325,28 @@ fn without_owned_agents(library: &Library, mut sources: Vec<Source>) -> Vec<Sour
     sources
 }
 
-fn survey(library: &Library, source: &Source, client: Client) -> Result<Survey, Error> {
-    let _turn = source.turn();
+fn survey(library: &Library, source: &LogSource, client: Client) -> Result<Survey, Error> {
+    let _turn = source.lock_if_large();
     survey_of(library, &library.export_log(source, u64::MAX)?, client)
 }
 
 fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
     let loaded = &log.loaded;
-    let paths = log.tree(client)?;
+    let paths = log.path_rows(client)?;
     let session = log.session();
-    let roots = session.roots();
+    let roots = session.roots_by_step();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
-    let ending = |row: &PathRow| Ending { step: row.path.step, active: row.path.active };
+    let ending = |row: &PathRow| PathEnd { step: row.path.step, active: row.path.active };
     let of_paths_roots: Vec<usize> = paths.iter().map(|row| roots[row.path.step]).collect();
     let distinct: FxHashSet<usize> = of_paths_roots.iter().copied().collect();
-    let wanted = |root: usize| Some((root, loaded.root_elsewhere(root)?));
+    let wanted = |root: usize| Some((root, loaded.external_root_parent(root)?));
     let wanted: Vec<(usize, Uid)> = distinct.into_iter().filter_map(wanted).collect();
     let agents = loaded.subagents();
-    let titled = Titled::new(&session.facts, &loaded.source.file);
+    let titled = TitleInFile::new(&session.facts, &loaded.source.file);
     let facts = &session.facts;
     let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
     let calls = facts.calls.iter().map(|call| hash_of_id(facts.call_id(call))).collect();
-    let beside = Beside::look(library, log);
+    let beside = SidecarDigest::read(library, log);
     let started = |agent: &Subagent| {
         let bytes = *beside.agents.get(agent.path.as_ref()?)?;
         Some((facts.calls[agent.call?].node as usize, bytes))
@@ -348,23 +355,23 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     for (node, bytes) in agents.iter().filter_map(started) {
         *started_at.entry(node).or_default() += bytes;
     }
-    let weights = log.weights(|node| started_at.get(&node).copied().unwrap_or(0));
+    let weights = log.path_bytes_by_step(|node| started_at.get(&node).copied().unwrap_or(0));
     let agent_bytes: u64 = beside.agents.values().sum();
     Ok(Survey {
         name: name_of(log),
         bytes: log.bytes,
         log_hash: log.hash,
         hash: beside.hash,
-        weights: paths.iter().map(|row| weights[row.path.step]).collect(),
+        path_bytes: paths.iter().map(|row| weights[row.path.step]).collect(),
         sizes: (beside.results, log.bytes + agent_bytes + beside.results),
         agent_calls: agents.iter().map(call_id).collect(),
         calls,
         auxiliary: false,
-        branchings: session.branchings(&of_paths),
+        branchings: session.branch_points(&of_paths),
         roots: of_paths_roots,
-        sketch: Sketch::new(session, log.said()?, paths.iter().map(ending).collect()),
+        sketch: SessionFingerprint::new(session, log.content_keys()?, paths.iter().map(ending).collect()),
         restamped: log.restamped()?,
-        titled,
+        title_in_file: titled,
         project: project_of(&session.facts, &loaded.source.file),
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
         versions: session
@@ -375,12 +382,12 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
             .filter(|v| v != "None")
             .take(MAX_VERSIONS)
             .collect(),
-        git_branch: session.facts.branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
+        git_branch: session.facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
         defects: defects_of(session),
-        span: session.facts.span,
+        span: session.facts.time_span,
         forked_from: session.facts.forked_from.clone(),
         agents,
-        wanted,
+        missing_parents: wanted,
         paths,
         source: loaded.source.clone(),
     })
@@ -421,7 +428,7 @@ fn defects_of(session: &Session) -> Vec<String> {
 }
 
 /// What lies beside a session and is shown in its documents.
-struct Beside {
+struct SidecarDigest {
     /// What the log and everything beside it hash to.
     hash: u128,
     /// The size of each subagent's log.
@@ -430,16 +437,16 @@ struct Beside {
     results: u64,
 }
 
-impl Beside {
-    fn look(library: &Library, log: &ExportLog) -> Self {
+impl SidecarDigest {
+    fn read(library: &Library, log: &ExportLog) -> Self {
         let mut beside = Self { hash: 0, agents: FxHashMap::default(), results: 0 };
         let mut hashes: Vec<u8> = log.hash.to_le_bytes().to_vec();
         let name = |path: &ConfinedPath| {
-            xxh3_64(path.below().file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes()
+            xxh3_64(path.relative().file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes()
         };
         let mut look = |path: &ConfinedPath| {
             hashes.extend_from_slice(&name(path));
-            let Ok((size, modified)) = path.size() else { return 0 };
+            let Ok((size, modified)) = path.stat() else { return 0 };
             let time = modified.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
             hashes.extend_from_slice(&size.to_le_bytes());
             hashes.extend_from_slice(&time.map_or(0, |t| t.as_nanos()).to_le_bytes());
@@ -447,16 +454,16 @@ impl Beside {
         };
         let agents = library.agents_of(&log.loaded.source);
         for file in &agents {
-            look(&file.confined().with_extension("meta.json"));
+            look(&file.confined_path().with_extension("meta.json"));
         }
         for dir in log.loaded.result_dirs(&log.result_dirs) {
             beside.results += dir.files(library.skips()).iter().map(&mut look).sum::<u64>();
         }
         for file in agents {
-            let log = file.confined();
+            let log = file.confined_path();
             hashes.extend_from_slice(&name(&log));
             // A log that cannot be read is as one that is empty.
-            let (bytes, hash) = hash_of(&log).map_or((0, 0), |read| (read.bytes, read.hash));
+            let (bytes, hash) = hash_file(&log).map_or((0, 0), |read| (read.bytes, read.hash));
             hashes.extend_from_slice(&hash.to_le_bytes());
             beside.agents.insert(file.path, bytes);
         }

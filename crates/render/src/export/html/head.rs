@@ -4,22 +4,22 @@ use std::fmt::Write as _;
 use std::io;
 
 use rethread_log::BlockKind;
-use rethread_model::{BlockView, Item, MessageKind, one_line};
+use rethread_model::{BlockView, MessageKind, TranscriptItem, collapse_whitespace};
 
-use super::page::start;
-use super::{badge, beginning, text, time};
-use crate::export::safe::{clean, escaped, html};
-use crate::export::{Branch, Document, Head, moment, sent};
-use crate::text::{count, fit, plural};
+use super::page::page_start_parts;
+use super::{badge, byte_prefix, html_text, write_time};
+use crate::export::safe::{html_escaped, push_escaped, strip_control_codes};
+use crate::export::{BranchLink, Document, DocumentHead, format_time, input_tokens};
+use crate::text::{format_count, plural, truncate};
 
 /// Writes everything before the first message.
 pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let head = document.head;
     let title = if head.title.is_empty() { "Untitled session" } else { &head.title };
-    let title = clean(title);
-    let (before, after) = start();
+    let title = strip_control_codes(title);
+    let (before, after) = page_start_parts();
     out.push_str(before);
-    html(out, &title);
+    push_escaped(out, &title);
     out.push_str(after);
     let _ = write!(
         out,
@@ -30,25 +30,26 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
          aria-label=\"Search this transcript\" autocomplete=\"off\"><p id=\"found\" role=\"status\"></p></div>\n\
          <ol id=\"hits\" hidden></ol>\n<nav id=\"outline\" aria-label=\"Prompts\"><ol>",
         head.messages,
-        escaped(&title)
+        html_escaped(&title)
     );
-    outline(out, document)?;
+    write_outline(out, document)?;
     out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
-    if head.index || head.parent.is_some() {
+    if head.has_index || head.parent.is_some() {
         out.push_str("<p class=\"crumbs\">");
-        if head.index {
-            let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", head.up);
+        if head.has_index {
+            let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", head.root_prefix);
         }
         if let Some(parent) = &head.parent {
-            let dot = if head.index { " · " } else { "" };
-            let _ = write!(out, "{dot}<a href=\"{}{}\">Its session</a>", head.up, escaped(parent));
+            let dot = if head.has_index { " · " } else { "" };
+            let _ =
+                write!(out, "{dot}<a href=\"{}{}\">Its session</a>", head.root_prefix, html_escaped(parent));
         }
         out.push_str("</p>\n");
     }
-    let _ = writeln!(out, "<h1>{}</h1>", escaped(&title));
+    let _ = writeln!(out, "<h1>{}</h1>", html_escaped(&title));
     match &head.agent {
         Some(agent) => {
-            let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", text(agent));
+            let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", html_text(agent));
         }
         None => {
             let _ = write!(out, "<p class=\"status\">{}", badge(head.active));
@@ -58,9 +59,9 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
             out.push_str("</p>\n");
         }
     }
-    facts(out, head);
+    write_metadata(out, head);
     if head.branches.len() > 1 {
-        branches(out, head);
+        write_branches(out, head);
     }
     if !head.defects.is_empty() {
         let n = head.defects.len();
@@ -71,12 +72,12 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
             "<details class=\"defects\"><summary>{what}; what could be read is here</summary><ul>"
         );
         for defect in &head.defects {
-            let _ = write!(out, "<li>{}</li>", text(defect));
+            let _ = write!(out, "<li>{}</li>", html_text(defect));
         }
         out.push_str("</ul></details>\n");
     }
     if let Some((file, n)) = &head.begins_in {
-        let file = escaped(file);
+        let file = html_escaped(file);
         let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
             (format!("{file}#m{n}"), format!("message #{n} of another path"))
         });
@@ -93,25 +94,26 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
 }
 
 /// The prompts, with the compactions between them.
-fn outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
+fn write_outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let mut compactions = 0;
     for part in document.parts {
-        part.items.each_prompt(|item| {
+        part.items.for_each_prompt(|item| {
             match item {
-                Item::Message(message) if message.kind == MessageKind::Prompt => {
+                TranscriptItem::Message(message) if message.kind == MessageKind::Prompt => {
                     let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
                     let words = words.map(BlockView::text).unwrap_or_default();
-                    let words = fit(&one_line(&clean(beginning(&words, 600))), 90);
+                    let words =
+                        truncate(&collapse_whitespace(&strip_control_codes(byte_prefix(&words, 600))), 90);
                     let words = if words.is_empty() { "(no words)" } else { &words };
                     let _ = write!(
                         out,
                         "<li><a href=\"#{}m{n}\"><span>#{n}</span> {}</a></li>",
                         part.prefix,
-                        escaped(words),
+                        html_escaped(words),
                         n = message.n
                     );
                 }
-                Item::Note(note) if note.kind == "compaction" => {
+                TranscriptItem::Note(note) if note.kind == "compaction" => {
                     compactions += 1;
                     let _ = write!(out, "<li class=\"mark\"><a href=\"#c{compactions}\">compacted</a></li>");
                 }
@@ -123,20 +125,20 @@ fn outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn facts(out: &mut String, head: &Head) {
+fn write_metadata(out: &mut String, head: &DocumentHead) {
     out.push_str("<dl class=\"facts\">");
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
             let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
         }
     };
-    fact("Session", format!("<code>{}</code>", text(&head.session)));
-    fact("Project", text(&head.project));
+    fact("Session", format!("<code>{}</code>", html_text(&head.session)));
+    fact("Project", html_text(&head.project));
     let mut span = String::new();
-    time(&mut span, head.span.0);
-    if moment(head.span.0) != moment(head.span.1) {
+    write_time(&mut span, head.span.0);
+    if format_time(head.span.0) != format_time(head.span.1) {
         span.push_str(" to ");
-        time(&mut span, head.span.1);
+        write_time(&mut span, head.span.1);
     }
     fact("Time", span);
     let mut size = plural(u64::from(head.messages), "message").to_string();
@@ -147,14 +149,14 @@ fn facts(out: &mut String, head: &Head) {
         size = format!("{size}, {}", plural(u64::from(head.compactions), "compaction"));
     }
     fact("Length", size);
-    fact("Models", head.models.iter().map(|model| text(model)).collect::<Vec<_>>().join(", "));
-    fact("Client", head.versions.iter().map(|version| text(version)).collect::<Vec<_>>().join(", "));
-    fact("Git branch", head.git_branch.as_deref().map(text).unwrap_or_default());
+    fact("Models", head.models.iter().map(|model| html_text(model)).collect::<Vec<_>>().join(", "));
+    fact("Client", head.versions.iter().map(|version| html_text(version)).collect::<Vec<_>>().join(", "));
+    fact("Git branch", head.git_branch.as_deref().map(html_text).unwrap_or_default());
     if let Some(n) = head.resumes_at {
         fact("Resumes", format!("the client would go on after <a href=\"#m{n}\">#{n}</a>"));
     }
     if let Some((uuid, _)) = &head.fork {
-        fact("Fork point", format!("<code>{}</code>", text(uuid)));
+        fact("Fork point", format!("<code>{}</code>", html_text(uuid)));
     }
     out.push_str("</dl>\n");
     let usage = &head.usage;
@@ -162,8 +164,8 @@ fn facts(out: &mut String, head: &Head) {
         let _ = write!(
             out,
             "<details class=\"tokens\"><summary>Tokens: {} in · {} out</summary><table>",
-            count(sent(usage)),
-            count(usage.output)
+            format_count(input_tokens(usage)),
+            format_count(usage.output)
         );
         for (name, n) in [
             ("input, not cached", usage.input),
@@ -174,7 +176,7 @@ fn facts(out: &mut String, head: &Head) {
             ("web searches and fetches", usage.web),
         ] {
             if n > 0 {
-                let _ = write!(out, "<tr><td>{name}</td><td>{}</td></tr>", count(n));
+                let _ = write!(out, "<tr><td>{name}</td><td>{}</td></tr>", format_count(n));
             }
         }
         out.push_str("</table></details>\n");
@@ -191,10 +193,10 @@ const WIDTH: u32 = 640;
 const LANE: u32 = 22;
 
 /// Draws the paths as lanes, each leaving the one that it forks from, and lists them.
-fn branches(out: &mut String, head: &Head) {
+fn write_branches(out: &mut String, head: &DocumentHead) {
     out.push_str("<section class=\"branches\"><h2>Branches</h2>");
     if head.branches.len() <= MAX_LANES {
-        lanes(out, head);
+        draw_lanes(out, head);
     }
     out.push_str("<ol>");
     for branch in &head.branches {
@@ -203,7 +205,7 @@ fn branches(out: &mut String, head: &Head) {
         let name = format!("path {}", branch.n);
         match &branch.file {
             Some(file) if !is_here => {
-                let _ = write!(out, "<a href=\"{}\">{name}</a> ", escaped(file));
+                let _ = write!(out, "<a href=\"{}\">{name}</a> ", html_escaped(file));
             }
             _ => {
                 let _ = write!(out, "{name} ");
@@ -211,20 +213,24 @@ fn branches(out: &mut String, head: &Head) {
         }
         let fork = branch.fork.map(|n| format!("from #{n} · ")).unwrap_or_default();
         let messages = plural(u64::from(branch.messages.0), "message");
-        let prompt = fit(&branch.last_prompt, 80);
-        let _ =
-            write!(out, "{} <span>{fork}{messages} · {}</span></li>", badge(branch.active), text(&prompt));
+        let prompt = truncate(&branch.last_prompt, 80);
+        let _ = write!(
+            out,
+            "{} <span>{fork}{messages} · {}</span></li>",
+            badge(branch.active),
+            html_text(&prompt)
+        );
     }
     out.push_str("</ol>");
     // Of thousands only those around this one are at hand.
     let left_out = head.path.1.saturating_sub(head.branches.len());
     if left_out > 0 {
-        let _ = write!(out, "<p>and {} more</p>", count(left_out as u64));
+        let _ = write!(out, "<p>and {} more</p>", format_count(left_out as u64));
     }
     out.push_str("</section>\n");
 }
 
-fn lanes(out: &mut String, head: &Head) {
+fn draw_lanes(out: &mut String, head: &DocumentHead) {
     let longest = head.branches.iter().map(|branch| branch.messages.0).max().unwrap_or(1).max(1);
     let x = |messages: u32| 12 + u64::from(messages) * u64::from(WIDTH - 60) / u64::from(longest);
     let y = |lane: usize| (lane as u64) * u64::from(LANE) + u64::from(LANE) / 2;
@@ -237,7 +243,7 @@ fn lanes(out: &mut String, head: &Head) {
     let lane_of = |n: usize| head.branches.iter().position(|branch| branch.n == n);
     for (lane, branch) in head.branches.iter().enumerate() {
         let class = class_of(branch, head);
-        let parent = branch.from.and_then(lane_of);
+        let parent = branch.parent_path.and_then(lane_of);
         let start = if parent.is_some() { branch.messages.1 } else { 0 };
         let (x0, x1, y1) = (x(start), x(branch.messages.0).max(x(start) + 8), y(lane));
         let from = parent
@@ -255,7 +261,7 @@ fn lanes(out: &mut String, head: &Head) {
                 let _ = write!(
                     out,
                     "<a href=\"{}\" aria-label=\"path {}\"><g class=\"{class}\">{line}</g></a>",
-                    escaped(file),
+                    html_escaped(file),
                     branch.n
                 );
             }
@@ -267,7 +273,7 @@ fn lanes(out: &mut String, head: &Head) {
     out.push_str("</svg>");
 }
 
-fn class_of(branch: &Branch, head: &Head) -> &'static str {
+fn class_of(branch: &BranchLink, head: &DocumentHead) -> &'static str {
     match (branch.active, branch.n == head.path.0) {
         (true, true) => "lane active here",
         (true, false) => "lane active",

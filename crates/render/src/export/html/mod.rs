@@ -14,18 +14,21 @@ use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
 use rethread_model::{
-    BlockView, Item, MessageKind, MessageView, NoteView, ResultPart, Time, describe_media, one_line,
+    BlockView, MessageKind, MessageView, NoteView, ResultPart, Time, TranscriptItem, collapse_whitespace,
+    describe_media,
 };
 
-use self::page::Pages;
-use self::prose::markdown;
-use super::safe::{LONG, clean, clean_pieces, escaped, html};
-use super::tools::{Piece, State, other, result_language, tell, words};
-use super::{
-    Answers, Document, MAX_NESTING, MAX_PROSE, Part, extent, is_under_call, moment, picture_of, said_in,
-    sent, tokens, whole_parts,
+use self::page::Paginator;
+use self::prose::render_markdown;
+use super::safe::{LONG, clean_pieces, html_escaped, push_escaped, strip_control_codes};
+use super::tools::{
+    CallSection, TodoState, describe_call, describe_other_block, result_language, strip_client_markup,
 };
-use crate::text::{count, fit, plural};
+use super::{
+    CallResults, Document, DocumentPart, MAX_NESTING, MAX_PROSE, embedded_image, extent, format_time,
+    format_tokens, input_tokens, is_under_call, said_in, whole_parts,
+};
+use crate::text::{format_count, plural, truncate};
 
 pub(super) use self::page::page_start;
 
@@ -33,45 +36,48 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     let mut head = String::new();
     head::write_head(&mut head, document)?;
     out.write_all(head.as_bytes())?;
-    let pages = Pages::new(out);
-    let mut page = Page { document, pages, failed: None, text: head, answered: String::new() };
+    let pages = Paginator::new(out);
+    let mut page = HtmlWriter { document, pages, failed: None, text: head, markdown_buffer: String::new() };
     page.text.clear();
     let mut marks = 0;
     for (i, part) in document.parts.iter().enumerate() {
         if document.parts.len() > 1 {
             let told = if i > 0 { "Continued in session" } else { "From session" };
-            let _ =
-                write!(page.text, "<div class=\"joint\"><span>{told} {}</span></div>", text(part.session));
+            let _ = write!(
+                page.text,
+                "<div class=\"joint\"><span>{told} {}</span></div>",
+                html_text(part.session)
+            );
         }
-        part.items.each(|run, _| {
-            let answers = Answers::new(run);
+        part.items.for_each_step(|run, _| {
+            let answers = CallResults::new(run);
             for item in &run.items {
-                page.item(part, &answers, item, 0, &mut marks)?;
+                page.write_item(part, &answers, item, 0, &mut marks)?;
                 page.end_item()?;
             }
             Ok(())
         })?;
     }
-    page.lost_agents();
+    page.write_unlinked_agents();
     page.end_item()?;
-    page.pages.end()
+    page.pages.finish()
 }
 
-struct Page<'a> {
+struct HtmlWriter<'a> {
     document: &'a Document<'a>,
-    pages: Pages<'a>,
+    pages: Paginator<'a>,
     /// Why a part of a very long item could not be written.
     failed: Option<io::Error>,
     text: String,
     /// Used again for Markdown.
-    answered: String,
+    markdown_buffer: String,
 }
 
-impl Page<'_> {
+impl HtmlWriter<'_> {
     /// Puts an item on a page.
     fn end_item(&mut self) -> io::Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
-        self.pages.take(&mut self.text)
+        self.pages.push(&mut self.text)
     }
 
     /// Makes room in the midst of a very long item; what fails is told at its end.
@@ -85,44 +91,44 @@ impl Page<'_> {
     /// time.
     fn html(&mut self, text: &str) {
         for piece in clean_pieces(text) {
-            html(&mut self.text, &piece);
+            push_escaped(&mut self.text, &piece);
             self.spill();
         }
     }
 
-    fn pre(&mut self, class: &str, language: &str, code: &str) {
+    fn write_pre(&mut self, class: &str, language: &str, code: &str) {
         let _ = write!(self.text, "<pre class=\"{class}\"><code");
         if !language.is_empty() {
-            let _ = write!(self.text, " class=\"lang-{}\"", escaped(language));
+            let _ = write!(self.text, " class=\"lang-{}\"", html_escaped(language));
         }
         self.text.push('>');
         if code.len() <= LONG {
-            let code = clean(code);
-            html(&mut self.text, code.strip_suffix('\n').unwrap_or(&code));
+            let code = strip_control_codes(code);
+            push_escaped(&mut self.text, code.strip_suffix('\n').unwrap_or(&code));
         } else {
             self.html(code.strip_suffix('\n').unwrap_or(code));
         }
         self.text.push_str("</code></pre>");
     }
 
-    fn item(
+    fn write_item(
         &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
-        item: &Item<'_>,
+        part: &DocumentPart<'_>,
+        answers: &CallResults<'_, '_>,
+        item: &TranscriptItem<'_>,
         depth: usize,
         marks: &mut usize,
     ) -> io::Result<()> {
         match item {
-            Item::Message(message) => self.message(part, answers, message, depth),
-            Item::Note(note) => {
-                self.note(note, depth, marks);
+            TranscriptItem::Message(message) => self.write_message(part, answers, message, depth),
+            TranscriptItem::Note(note) => {
+                self.write_note(note, depth, marks);
                 Ok(())
             }
         }
     }
 
-    fn open(&mut self, part: &Part<'_>, message: &MessageView<'_>, class: &str, who: &str) {
+    fn open_article(&mut self, part: &DocumentPart<'_>, message: &MessageView<'_>, class: &str, who: &str) {
         let id = format!("{}m{}", part.prefix, message.n);
         let _ = write!(
             self.text,
@@ -130,55 +136,55 @@ impl Page<'_> {
             message.n
         );
         if let Some(model) = message.model.filter(|_| class == "answer") {
-            let _ = write!(self.text, "<span class=\"model\">{}</span> ", text(model));
+            let _ = write!(self.text, "<span class=\"model\">{}</span> ", html_text(model));
         }
-        time(&mut self.text, message.time);
+        write_time(&mut self.text, message.time);
         if let Some(usage) = &message.usage {
-            let (input, output) = (sent(usage), usage.output);
+            let (input, output) = (input_tokens(usage), usage.output);
             let _ = write!(
                 self.text,
                 " <span class=\"usage\" title=\"{} tokens in, {} of them from the cache; {} out\">{} in · {} out</span>",
-                count(input),
-                count(usage.cache_read),
-                count(output),
-                tokens(input),
-                tokens(output)
+                format_count(input),
+                format_count(usage.cache_read),
+                format_count(output),
+                format_tokens(input),
+                format_tokens(output)
             );
         }
         self.text.push_str("</header>");
     }
 
-    fn message(
+    fn write_message(
         &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
+        part: &DocumentPart<'_>,
+        answers: &CallResults<'_, '_>,
         message: &MessageView<'_>,
         depth: usize,
     ) -> io::Result<()> {
         match message.kind {
             MessageKind::Prompt => {
                 let somebody = depth == 0 && self.document.head.agent.is_none();
-                self.open(part, message, "prompt", if somebody { "You" } else { "Prompt" });
-                self.prompt(message);
+                self.open_article(part, message, "prompt", if somebody { "You" } else { "Prompt" });
+                self.write_prompt(message);
                 self.text.push_str("</article>\n");
             }
             MessageKind::Answer => {
-                if !message.blocks.iter().any(|block| self.document.shows(block)) {
+                if !message.blocks.iter().any(|block| self.document.is_visible(block)) {
                     return Ok(());
                 }
-                self.open(part, message, "answer", "Claude");
+                self.open_article(part, message, "answer", "Claude");
                 for block in &message.blocks {
-                    self.answer_block(part, answers, (message, block), depth)?;
+                    self.write_answer_block(part, answers, (message, block), depth)?;
                 }
                 self.text.push_str("</article>\n");
             }
-            MessageKind::Result => self.loose_results(part, message),
+            MessageKind::Result => self.write_orphan_results(part, message),
             MessageKind::Summary => {
-                self.open(part, message, "summary", "Summary");
+                self.open_article(part, message, "summary", "Summary");
                 self.text.push_str(
                     "<details><summary>Summary of what came before, written by the client</summary>",
                 );
-                self.words(message);
+                self.write_text(message);
                 self.text.push_str("</details></article>\n");
             }
             MessageKind::Command | MessageKind::Note if message.meta => {}
@@ -186,14 +192,14 @@ impl Page<'_> {
                 let said = said_in(message);
                 let id = format!("{}m{}", part.prefix, message.n);
                 let class = if message.kind == MessageKind::Command { "command" } else { "note" };
-                self.small(&said, class, Some(&id));
+                self.write_short_note(&said, class, Some(&id));
             }
         }
         Ok(())
     }
 
     /// Writes what a person typed, without what the client put around it.
-    fn prompt(&mut self, message: &MessageView<'_>) {
+    fn write_prompt(&mut self, message: &MessageView<'_>) {
         for block in &message.blocks {
             match block.kind {
                 Some(BlockKind::Text) => {
@@ -205,21 +211,21 @@ impl Page<'_> {
                         self.text.push_str("</div>");
                     }
                 }
-                _ => self.media(block.json()),
+                _ => self.write_media(block.json()),
             }
         }
     }
 
-    fn words(&mut self, message: &MessageView<'_>) {
+    fn write_text(&mut self, message: &MessageView<'_>) {
         for block in &message.blocks {
             match block.kind {
-                Some(BlockKind::Text) => self.markdown(&block.text()),
-                _ => self.media(block.json()),
+                Some(BlockKind::Text) => self.write_markdown(&block.text()),
+                _ => self.write_media(block.json()),
             }
         }
     }
 
-    fn markdown(&mut self, said: &str) {
+    fn write_markdown(&mut self, said: &str) {
         let said = said.trim_matches('\n');
         if said.len() > MAX_PROSE {
             self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
@@ -227,30 +233,30 @@ impl Page<'_> {
             self.text.push_str("</div>");
             return;
         }
-        let said = clean(said);
+        let said = strip_control_codes(said);
         self.text.push_str("<div class=\"text md\" dir=\"auto\">");
-        markdown(&mut self.text, &said, &mut self.answered);
+        render_markdown(&mut self.text, &said, &mut self.markdown_buffer);
         self.text.push_str("</div>");
     }
 
-    fn media(&mut self, block: Json<'_>) {
+    fn write_media(&mut self, block: Json<'_>) {
         let name = describe_media(block);
-        let name = text(name.trim_matches(['[', ']']));
-        match picture_of(block).filter(|_| self.document.pictures) {
+        let name = html_text(name.trim_matches(['[', ']']));
+        match embedded_image(block).filter(|_| self.document.images) {
             Some(picture) => {
                 let _ = write!(
                     self.text,
                     "<figure class=\"media\"><img alt=\"{name}\" loading=\"lazy\" src=\"data:{};base64,{}\"></figure>",
-                    picture.media, picture.base64
+                    picture.media_type, picture.base64
                 );
             }
-            None => match other(block) {
+            None => match describe_other_block(block) {
                 Some((language, said)) => {
                     let _ = write!(
                         self.text,
                         "<details class=\"tool\"><summary><b>{name}</b></summary><div class=\"body\">"
                     );
-                    self.pre("result", language, &said);
+                    self.write_pre("result", language, &said);
                     self.text.push_str("</div></details>");
                 }
                 None => {
@@ -260,46 +266,46 @@ impl Page<'_> {
         }
     }
 
-    fn answer_block(
+    fn write_answer_block(
         &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
+        part: &DocumentPart<'_>,
+        answers: &CallResults<'_, '_>,
         (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
-        if !self.document.shows(block) {
+        if !self.document.is_visible(block) {
             return Ok(());
         }
         match block.kind {
-            Some(BlockKind::Text) => self.markdown(&block.text()),
+            Some(BlockKind::Text) => self.write_markdown(&block.text()),
             Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                 self.text.push_str("<details class=\"thinking\"><summary>Thinking</summary>");
-                self.markdown(&block.text());
+                self.write_markdown(&block.text());
                 self.text.push_str("</details>");
             }
-            Some(BlockKind::ToolUse) => self.call(part, answers, (message, block), depth)?,
-            _ => self.media(block.json()),
+            Some(BlockKind::ToolUse) => self.write_call(part, answers, (message, block), depth)?,
+            _ => self.write_media(block.json()),
         }
         Ok(())
     }
 
-    fn call(
+    fn write_call(
         &mut self,
-        part: &Part<'_>,
-        answers: &Answers<'_, '_>,
+        part: &DocumentPart<'_>,
+        answers: &CallResults<'_, '_>,
         (message, block): (&MessageView<'_>, &BlockView<'_>),
         depth: usize,
     ) -> io::Result<()> {
         let tool = block.tool();
-        let name = text(&tool);
-        let results = answers.of(message, block.call);
-        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.copy);
-        let told = tell(&tool, block.input(), copy);
-        let open = if told.open { " open" } else { "" };
+        let name = html_text(&tool);
+        let results = answers.for_call(message, block.call);
+        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.tool_use_result);
+        let told = describe_call(&tool, block.input(), copy);
+        let open = if told.expanded { " open" } else { "" };
         let _ =
             write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
-        if !told.gist.is_empty() {
-            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", escaped(&told.gist));
+        if !told.summary.is_empty() {
+            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&told.summary));
         }
         if results.is_empty() {
             self.text.push_str("<span class=\"outcome none\">no result</span>");
@@ -307,11 +313,11 @@ impl Page<'_> {
         let wholes: Vec<Vec<ResultPart<'_>>> =
             results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
         for (answer, parts) in results.iter().zip(&wholes) {
-            outcome(&mut self.text, answer.block, parts);
+            write_outcome(&mut self.text, answer.block, parts);
         }
         self.text.push_str("</summary><div class=\"body\">");
-        for piece in &told.pieces {
-            self.piece(piece);
+        for piece in &told.sections {
+            self.write_section(piece);
         }
         let language = result_language(&tool, block.input());
         for (answer, parts) in results.iter().zip(&wholes) {
@@ -320,26 +326,26 @@ impl Page<'_> {
             } else {
                 self.text.push_str("<h4>Result</h4>");
             }
-            self.result(answer.block, parts, &language);
+            self.write_result(answer.block, parts, &language);
         }
-        for &agent in block.call.and_then(|call| part.side.agents.get(&call)).into_iter().flatten() {
-            self.agent(agent, depth)?;
+        for &agent in block.call.and_then(|call| part.sidecars.agents.get(&call)).into_iter().flatten() {
+            self.write_agent(agent, depth)?;
         }
         self.text.push_str("</div></details>");
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Piece) {
+    fn write_section(&mut self, piece: &CallSection) {
         match piece {
-            Piece::Code(label, language, code) => {
+            CallSection::Code(label, language, code) => {
                 let _ = write!(self.text, "<h4>{label}</h4>");
-                self.pre("code", language, code);
+                self.write_pre("code", language, code);
             }
-            Piece::Prose(label, prose) => {
+            CallSection::Prose(label, prose) => {
                 let _ = write!(self.text, "<h4>{label}</h4>");
-                self.markdown(prose);
+                self.write_markdown(prose);
             }
-            Piece::Diff(diff) => {
+            CallSection::Diff(diff) => {
                 self.text.push_str("<pre class=\"diff\"><code>");
                 for line in diff.lines() {
                     let class = match line.as_bytes().first() {
@@ -349,10 +355,10 @@ impl Page<'_> {
                         _ => "",
                     };
                     if class.is_empty() {
-                        html(&mut self.text, line);
+                        push_escaped(&mut self.text, line);
                     } else {
                         let _ = write!(self.text, "<span class=\"{class}\">");
-                        html(&mut self.text, line);
+                        push_escaped(&mut self.text, line);
                         self.text.push_str("</span>");
                     }
                     self.text.push('\n');
@@ -360,39 +366,39 @@ impl Page<'_> {
                 }
                 self.text.push_str("</code></pre>");
             }
-            Piece::Todos(list) => {
+            CallSection::Todos(list) => {
                 self.text.push_str("<ul class=\"todos\">");
                 for (state, todo) in list {
                     let class = match state {
-                        State::Done => "done",
-                        State::Doing => "doing",
-                        State::Open => "open",
+                        TodoState::Done => "done",
+                        TodoState::InProgress => "doing",
+                        TodoState::Open => "open",
                     };
-                    let _ = write!(self.text, "<li class=\"{class}\">{}</li>", escaped(todo));
+                    let _ = write!(self.text, "<li class=\"{class}\">{}</li>", html_escaped(todo));
                 }
                 self.text.push_str("</ul>");
             }
         }
     }
 
-    fn result(&mut self, block: &BlockView<'_>, parts: &[ResultPart<'_>], language: &str) {
+    fn write_result(&mut self, block: &BlockView<'_>, parts: &[ResultPart<'_>], language: &str) {
         for part in parts {
             match part {
                 ResultPart::Text(said) if !said.is_empty() => {
                     let class = if block.is_error() { "result error" } else { "result" };
-                    self.pre(class, language, said);
+                    self.write_pre(class, language, said);
                 }
                 ResultPart::Text(_) => {}
-                ResultPart::Other(item) => self.media(*item),
+                ResultPart::Other(item) => self.write_media(*item),
             }
         }
     }
 
-    fn agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
+    fn write_agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
         let agent = &self.document.agents[index];
-        let link = format!("{}{}", self.document.head.up, escaped(&agent.file));
+        let link = format!("{}{}", self.document.head.root_prefix, html_escaped(&agent.file));
         let messages = plural(agent.messages as u64, "message");
-        if depth >= MAX_NESTING || !self.document.shown.is_first_agent(index) {
+        if depth >= MAX_NESTING || !self.document.shown.mark_agent_shown(index) {
             let _ = write!(self.text, "<p><a href=\"{link}\">Subagent: {messages}</a></p>");
             return Ok(());
         }
@@ -401,11 +407,11 @@ impl Page<'_> {
             "<details class=\"subagent\"><summary>Subagent: {messages}</summary><div class=\"body\">\
              <p><a href=\"{link}\">On a page of its own</a></p>"
         );
-        agent.part.items.each(|run, _| {
-            let answers = Answers::new(run);
+        agent.part.items.for_each_step(|run, _| {
+            let answers = CallResults::new(run);
             for item in &run.items {
                 // Compactions inside a subagent are no marks of the outline.
-                self.item(&agent.part, &answers, item, depth + 1, &mut 0)?;
+                self.write_item(&agent.part, &answers, item, depth + 1, &mut 0)?;
             }
             Ok(())
         })?;
@@ -414,54 +420,54 @@ impl Page<'_> {
     }
 
     /// Subagents that nobody is known to have started.
-    fn lost_agents(&mut self) {
+    fn write_unlinked_agents(&mut self) {
         let head = self.document.head;
-        if head.lost_agents.is_empty() {
+        if head.unlinked_agents.is_empty() {
             return;
         }
         self.text.push_str("<section class=\"lost\"><h3>Subagents whose call is not known</h3><ul>");
-        for &index in &head.lost_agents {
+        for &index in &head.unlinked_agents {
             let agent = &self.document.agents[index];
             let _ = write!(
                 self.text,
                 "<li><a href=\"{}{}\">{}</a>, {}</li>",
-                head.up,
-                escaped(&agent.file),
-                text(&agent.name),
+                head.root_prefix,
+                html_escaped(&agent.file),
+                html_text(&agent.name),
                 plural(agent.messages as u64, "message")
             );
         }
         self.text.push_str("</ul></section>\n");
     }
 
-    fn loose_results(&mut self, part: &Part<'_>, message: &MessageView<'_>) {
+    fn write_orphan_results(&mut self, part: &DocumentPart<'_>, message: &MessageView<'_>) {
         let mut opened = false;
         for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
             match block.kind {
                 Some(BlockKind::Text) => {
                     let said = block.text();
-                    self.small(&words(&said), "note", None);
+                    self.write_short_note(&strip_client_markup(&said), "note", None);
                     continue;
                 }
                 Some(BlockKind::ToolResult) => {}
                 _ => {
-                    self.media(block.json());
+                    self.write_media(block.json());
                     continue;
                 }
             }
             if !opened {
-                self.open(part, message, "answer loose", "Result without a call");
+                self.open_article(part, message, "answer loose", "Result without a call");
                 opened = true;
             }
             let parts = whole_parts(&self.document.shown, part, block);
             let _ = write!(
                 self.text,
                 "<details class=\"tool\"><summary><code class=\"gist\">{}</code> ",
-                text(&block.id())
+                html_text(&block.id())
             );
-            outcome(&mut self.text, block, &parts);
+            write_outcome(&mut self.text, block, &parts);
             self.text.push_str("</summary><div class=\"body\">");
-            self.result(block, &parts, "");
+            self.write_result(block, &parts, "");
             self.text.push_str("</div></details>");
         }
         if opened {
@@ -469,7 +475,7 @@ impl Page<'_> {
         }
     }
 
-    fn small(&mut self, said: &str, class: &str, id: Option<&str>) {
+    fn write_short_note(&mut self, said: &str, class: &str, id: Option<&str>) {
         let said = said.trim();
         if said.is_empty() {
             return;
@@ -477,39 +483,45 @@ impl Page<'_> {
         let id = id.map(|id| format!(" id=\"{id}\"")).unwrap_or_default();
         let _ = write!(self.text, "<article class=\"msg {class}\"{id}>");
         if said.lines().count() <= 3 && said.len() <= 300 {
-            let _ = write!(self.text, "<p>{}</p>", escaped(&one_line(said)));
+            let _ = write!(self.text, "<p>{}</p>", html_escaped(&collapse_whitespace(said)));
         } else {
             let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            let first = escaped(&fit(&one_line(first), 100));
+            let first = html_escaped(&truncate(&collapse_whitespace(first), 100));
             let _ = write!(self.text, "<details><summary>{first}</summary>");
-            self.pre("result", "", said);
+            self.write_pre("result", "", said);
             self.text.push_str("</details>");
         }
         self.text.push_str("</article>\n");
     }
 
-    fn note(&mut self, note: &NoteView<'_>, depth: usize, marks: &mut usize) {
+    fn write_note(&mut self, note: &NoteView<'_>, depth: usize, marks: &mut usize) {
         match &*note.kind {
             "compaction" => {
                 *marks += 1;
                 let id = if depth == 0 { format!(" id=\"c{marks}\"") } else { String::new() };
-                let before =
-                    note.tokens.map(|n| format!(" · {} tokens before", count(n))).unwrap_or_default();
+                let before = note
+                    .tokens_before
+                    .map(|n| format!(" · {} tokens before", format_count(n)))
+                    .unwrap_or_default();
                 let _ = write!(self.text, "<div class=\"compaction\"{id}><span>Compacted here{before} · ");
-                time(&mut self.text, note.time);
+                write_time(&mut self.text, note.time);
                 self.text.push_str("</span></div>\n");
             }
             kind => {
-                let said = words(&note.text);
+                let said = strip_client_markup(&note.text);
                 if !said.trim().is_empty() {
-                    self.small(&format!("{}: {}", clean(kind), said.trim()), "note", None);
+                    self.write_short_note(
+                        &format!("{}: {}", strip_control_codes(kind), said.trim()),
+                        "note",
+                        None,
+                    );
                 }
             }
         }
     }
 }
 
-fn outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
+fn write_outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
     if block.is_error() {
         out.push_str("<span class=\"outcome error\">error</span>");
     } else {
@@ -518,7 +530,7 @@ fn outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
 }
 
 /// The beginning of a text that may be very long.
-fn beginning(text: &str, bytes: usize) -> &str {
+fn byte_prefix(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -526,12 +538,12 @@ fn beginning(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-fn text(said: &str) -> String {
-    escaped(&clean(said))
+fn html_text(said: &str) -> String {
+    html_escaped(&strip_control_codes(said))
 }
 
-fn time(out: &mut String, time: Time) {
-    if let Some((iso, shown)) = time.to_iso().zip(moment(time)) {
+fn write_time(out: &mut String, time: Time) {
+    if let Some((iso, shown)) = time.to_iso().zip(format_time(time)) {
         let _ = write!(out, "<time datetime=\"{iso}\">{shown}</time>");
     }
 }

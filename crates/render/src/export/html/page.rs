@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use base64::Engine;
 use sha2::Digest;
 
-use super::text;
+use super::html_text;
 
 const BASE_CSS: &str = include_str!("../assets/base.css");
 
@@ -22,9 +22,9 @@ const PAGE_BYTES: usize = 800_000;
 const PAGE_MESSAGES: usize = 200;
 
 /// Lays items out on pages.
-pub(super) struct Pages<'w> {
+pub(super) struct Paginator<'w> {
     out: &'w mut dyn Write,
-    held: String,
+    pending: String,
     /// How much the page has.
     bytes: usize,
     n: usize,
@@ -33,30 +33,30 @@ pub(super) struct Pages<'w> {
     begun: bool,
 }
 
-impl<'w> Pages<'w> {
+impl<'w> Paginator<'w> {
     /// Begins behind the head.
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, held: String::new(), bytes: 0, n: 1, messages: 0, begun: false }
+        Self { out, pending: String::new(), bytes: 0, n: 1, messages: 0, begun: false }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(self.held.as_bytes())?;
-        self.held.clear();
+        self.out.write_all(self.pending.as_bytes())?;
+        self.pending.clear();
         Ok(())
     }
 
     /// Writes the beginning of an item that is too long to be held; [`Self::take`] has its end.
     pub(super) fn begin(&mut self, start: &mut String) -> io::Result<()> {
-        self.take(start)?;
+        self.push(start)?;
         self.begun = true;
         self.flush()
     }
 
     /// Puts an item on the page, or on the next.
-    pub(super) fn take(&mut self, item: &mut String) -> io::Result<()> {
+    pub(super) fn push(&mut self, item: &mut String) -> io::Result<()> {
         if std::mem::take(&mut self.begun) {
             self.bytes += item.len();
-            self.held.push_str(item);
+            self.pending.push_str(item);
             item.clear();
             return Ok(());
         }
@@ -77,13 +77,13 @@ impl<'w> Pages<'w> {
             self.out.write_all(item.as_bytes())?;
             *item = String::new();
         }
-        self.held.push_str(item);
+        self.pending.push_str(item);
         item.clear();
         Ok(())
     }
 
     /// Ends the last page.
-    pub(super) fn end(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
         write!(self.out, "<script>{PAGE_JS}</script>\n</body></html>\n")
@@ -96,7 +96,7 @@ const FIRST_END: &str =
 /// The beginning of every page: nothing is loaded, and no script runs but the one with this hash.
 pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(js));
-    let title = text(title);
+    let title = html_text(title);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -108,12 +108,12 @@ pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String 
 }
 
 /// Hashing the script for every document would cost more than most documents.
-static START: LazyLock<String> = LazyLock::new(|| page_start(TITLE, PAGE_CSS, PAGE_JS));
+static PAGE_START: LazyLock<String> = LazyLock::new(|| page_start(TITLE_PLACEHOLDER, PAGE_CSS, PAGE_JS));
 
 /// Stands where the title goes.
-const TITLE: &str = "\u{2400}";
+const TITLE_PLACEHOLDER: &str = "\u{2400}";
 
 /// Returns what stands before and behind the title at the beginning of a page.
-pub(super) fn start() -> (&'static str, &'static str) {
-    START.split_once(TITLE).unwrap_or((&START, ""))
+pub(super) fn page_start_parts() -> (&'static str, &'static str) {
+    PAGE_START.split_once(TITLE_PLACEHOLDER).unwrap_or((&PAGE_START, ""))
 }

@@ -2,14 +2,14 @@
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Parser, Tag, TagEnd};
 
-use super::beginning;
-use crate::export::markdown::{markdown_options, undefined};
-use crate::export::safe::{escaped, safe_link};
+use super::byte_prefix;
+use crate::export::markdown::{escape_definitions, markdown_options};
+use crate::export::safe::{html_escaped, is_safe_link};
 
 /// Writes Markdown as HTML: elements of Markdown only, text for everything else.
-pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
+pub(super) fn render_markdown(out: &mut String, said: &str, scratch: &mut String) {
     scratch.clear();
-    let said = undefined(said);
+    let said = escape_definitions(said);
     let mut image = None;
     let mut unsafe_link: Option<CowStr<'_>> = None;
     let raw = |text: String| Event::Html(CowStr::from(text));
@@ -26,7 +26,7 @@ pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
                 };
                 let named = !language.is_empty() && language.len() <= 30;
                 let class = if named {
-                    format!(" class=\"lang-{}\"", escaped(&language.to_lowercase()))
+                    format!(" class=\"lang-{}\"", html_escaped(&language.to_lowercase()))
                 } else {
                     String::new()
                 };
@@ -36,8 +36,8 @@ pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let dest: CowStr<'_> =
                     if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
-                if safe_link(&dest) {
-                    raw(format!("<a href=\"{}\" rel=\"noopener noreferrer\">", escaped(&dest)))
+                if is_safe_link(&dest) {
+                    raw(format!("<a href=\"{}\" rel=\"noopener noreferrer\">", html_escaped(&dest)))
                 } else {
                     unsafe_link = Some(dest);
                     raw("<span class=\"image\">".into())
@@ -45,7 +45,7 @@ pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
             }
             // Where it would lead is shown and not followed.
             Event::End(TagEnd::Link) => match unsafe_link.take() {
-                Some(dest) => raw(format!(" ({})</span>", escaped(beginning(&dest, 200)))),
+                Some(dest) => raw(format!(" ({})</span>", html_escaped(byte_prefix(&dest, 200)))),
                 None => raw("</a>".into()),
             },
             // A picture would be fetched; its address is shown instead.
@@ -54,8 +54,8 @@ pub(super) fn markdown(out: &mut String, said: &str, scratch: &mut String) {
                 raw("<span class=\"image\">".into())
             }
             Event::End(TagEnd::Image) => {
-                let from = image.take().map(|url| beginning(&url, 200).to_owned()).unwrap_or_default();
-                raw(format!(" ({})</span>", escaped(&from)))
+                let from = image.take().map(|url| byte_prefix(&url, 200).to_owned()).unwrap_or_default();
+                raw(format!(" ({})</span>", html_escaped(&from)))
             }
             other => other,
         })

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use rethread_model::one_line;
+use rethread_model::collapse_whitespace;
 
-use crate::export::safe::clean;
+use crate::export::safe::strip_control_codes;
 
 /// Returns whether a `<` could begin HTML or an autolink in any renderer.
 pub(super) fn opens_tag(text: &[u8], at: usize) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn is_escaped(text: &[u8], at: usize) -> bool {
 
 /// Returns whether what follows `](` may stay the address of a link. The first bytes decide; a renderer
 /// has nothing to decode or skip before them.
-pub(super) fn may_lead(address: &[u8]) -> bool {
+pub(super) fn is_allowed_address(address: &[u8]) -> bool {
     let begins = |scheme: &str| {
         address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
     };
@@ -64,7 +64,7 @@ pub(super) fn may_lead(address: &[u8]) -> bool {
 
 /// Returns what is put before a byte so that no renderer makes a link of a bare address with another
 /// scheme than those of [`may_lead`].
-pub(super) fn unlink(text: &[u8], at: usize) -> Option<&'static str> {
+pub(super) fn autolink_breaker(text: &[u8], at: usize) -> Option<&'static str> {
     let before = |word: &str| {
         let start = at.checked_sub(word.len());
         start.and_then(|start| text.get(start..at)).is_some_and(|b| b.eq_ignore_ascii_case(word.as_bytes()))
@@ -84,11 +84,11 @@ pub(super) fn unlink(text: &[u8], at: usize) -> Option<&'static str> {
 }
 
 /// Escapes what Markdown would take for markup in a line of text.
-pub(super) fn inline(text: &str) -> String {
-    let text = one_line(&clean(text));
+pub(super) fn escape_inline(text: &str) -> String {
+    let text = collapse_whitespace(&strip_control_codes(text));
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
-        if let Some(mark) = unlink(text.as_bytes(), at) {
+        if let Some(mark) = autolink_breaker(text.as_bytes(), at) {
             out.push_str(mark);
         }
         match c {
@@ -107,12 +107,12 @@ pub(super) fn inline(text: &str) -> String {
 }
 
 /// Spells a line of text so that it is the same in HTML and in Markdown, whichever reads it.
-pub(super) fn html_line(text: &str) -> String {
+pub(super) fn escape_html_line(text: &str) -> String {
     let mut out = String::new();
-    let text = one_line(text);
+    let text = collapse_whitespace(text);
     let mut last = ' ';
     for (at, c) in text.char_indices() {
-        match unlink(text.as_bytes(), at) {
+        match autolink_breaker(text.as_bytes(), at) {
             Some(" ") => out.push(' '),
             Some(_) => {
                 entity(&mut out, c);
@@ -141,7 +141,7 @@ fn entity(out: &mut String, c: char) {
 pub(super) fn code_element(text: &str) -> String {
     let mut out = String::from("<code>");
     for (at, c) in text.char_indices() {
-        if unlink(text.as_bytes(), at) == Some(" ") {
+        if autolink_breaker(text.as_bytes(), at) == Some(" ") {
             out.push(' ');
         }
         match c {
@@ -159,14 +159,14 @@ pub(super) fn code_element(text: &str) -> String {
 }
 
 /// Spells an id. Those that clients make stay as they are.
-pub(super) fn header(text: &str) -> String {
+pub(super) fn escape_id(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
-    if text.bytes().all(plain) { text.to_owned() } else { inline(text) }
+    if text.bytes().all(plain) { text.to_owned() } else { escape_inline(text) }
 }
 
 /// Shows a line of text as code, whatever it holds.
 pub(super) fn code(text: &str) -> String {
-    let text = one_line(&clean(text));
+    let text = collapse_whitespace(&strip_control_codes(text));
     match text.as_str() {
         "" => text,
         t if t.contains('`') || is_active(t) => code_element(t),
@@ -175,7 +175,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Spells the path of a file of ours as the address of a link.
-pub(super) fn address(path: &str) -> Cow<'_, str> {
+pub(super) fn link_address(path: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
     if path.bytes().all(plain) {
         return path.into();
@@ -197,24 +197,30 @@ mod tests {
 
     #[test]
     fn a_line_of_text_stays_text() {
-        assert_eq!(inline("a *b* [c](d) <e> {f} $g ![h]"), "a \\*b\\* \\[c\\](d) &lt;e> {f} \\$g !\\[h\\]");
-        assert_eq!(inline("ftp://a //b.c xmpp:d@e https://f"), "ftp:\\//a /\\/b.c xmpp: d@e https://f");
-        assert_eq!(html_line("<b> [c] `d` \"e\""), "&lt;b&gt; &#91;c] &#96;d&#96; &#34;e&#34;");
-        assert_eq!(html_line("ftp://a //b"), "ftp:&#47;/a /&#47;b");
+        assert_eq!(
+            escape_inline("a *b* [c](d) <e> {f} $g ![h]"),
+            "a \\*b\\* \\[c\\](d) &lt;e> {f} \\$g !\\[h\\]"
+        );
+        assert_eq!(
+            escape_inline("ftp://a //b.c xmpp:d@e https://f"),
+            "ftp:\\//a /\\/b.c xmpp: d@e https://f"
+        );
+        assert_eq!(escape_html_line("<b> [c] `d` \"e\""), "&lt;b&gt; &#91;c] &#96;d&#96; &#34;e&#34;");
+        assert_eq!(escape_html_line("ftp://a //b"), "ftp:&#47;/a /&#47;b");
         assert_eq!(code("/a/b"), "`/a/b`");
         assert_eq!(code("<b> `c`"), "<code>&lt;b&gt; &#96;c&#96;</code>");
-        assert_eq!(address("subagents/a b)(:.md"), "subagents/a%20b%29%28%3A.md");
+        assert_eq!(link_address("subagents/a b)(:.md"), "subagents/a%20b%29%28%3A.md");
     }
 
     #[test]
     fn only_harmless_addresses_lead() {
         for good in ["https://a", "HTTP://b", "mailto:a@b", "#m1"] {
-            assert!(may_lead(good.as_bytes()), "{good}");
+            assert!(is_allowed_address(good.as_bytes()), "{good}");
         }
         for bad in
             ["javascript:x", " https://x", "<https://x>", "data:,x", "//x", "a.md", "&#104;ttps://x", ""]
         {
-            assert!(!may_lead(bad.as_bytes()), "{bad}");
+            assert!(!is_allowed_address(bad.as_bytes()), "{bad}");
         }
     }
 

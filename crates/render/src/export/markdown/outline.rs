@@ -10,12 +10,12 @@ use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::escape::{is_active, may_lead, opens_tag};
+use super::escape::{is_active, is_allowed_address, opens_tag};
 
 /// Covers a `<`.
-const TAG: u8 = 1;
+const TAG_MASK: u8 = 1;
 /// Covers the colon of a definition.
-const COLON: u8 = 2;
+const COLON_MASK: u8 = 2;
 /// How often code is brought out of a list or quote before the whole text becomes code.
 const MAX_UNNESTED: usize = 8;
 
@@ -23,7 +23,7 @@ const MAX_UNNESTED: usize = 8;
 #[derive(Default)]
 pub(super) struct Outline {
     pub(super) code: Vec<CodeBlock>,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<CodeSpan>,
     pub(super) headings: Vec<(Range<usize>, HeadingLevel)>,
     /// Where images begin whose address may lead somewhere.
     pub(super) images: Vec<usize>,
@@ -47,27 +47,27 @@ pub(super) struct Container {
     is_item: bool,
 }
 
-pub(super) struct Span {
+pub(super) struct CodeSpan {
     pub(super) range: Range<usize>,
     pub(super) text: String,
 }
 
 /// Covers what will be escaped.
-fn covered(text: &str) -> Cow<'_, str> {
+fn mask_markup(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut found: Option<Vec<u8>> = None;
     for at in memchr::memchr2_iter(b'<', b']', bytes) {
         if opens_tag(bytes, at) {
-            found.get_or_insert_with(|| bytes.to_vec())[at] = TAG;
+            found.get_or_insert_with(|| bytes.to_vec())[at] = TAG_MASK;
         } else if bytes[at..].starts_with(b"]:") {
-            found.get_or_insert_with(|| bytes.to_vec())[at + 1] = COLON;
+            found.get_or_insert_with(|| bytes.to_vec())[at + 1] = COLON_MASK;
         }
     }
     found.map_or(text.into(), |found| String::from_utf8(found).expect("ASCII replaced by ASCII").into())
 }
 
 /// Gives a piece of a covered text back as it was.
-fn uncovered(text: &str) -> String {
+fn unmask_markup(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\u{1}' => '<',
@@ -77,8 +77,8 @@ fn uncovered(text: &str) -> String {
         .collect()
 }
 
-fn outline(text: &str) -> Outline {
-    let text = covered(text);
+fn parse_outline(text: &str) -> Outline {
+    let text = mask_markup(text);
     let mut outline = Outline::default();
     let mut containers: Vec<Container> = Vec::new();
     let mut in_code = false;
@@ -92,7 +92,7 @@ fn outline(text: &str) -> Outline {
             Event::Start(Tag::CodeBlock(kind)) => {
                 in_code = true;
                 let (fenced, info) = match &kind {
-                    CodeBlockKind::Fenced(info) => (true, uncovered(info)),
+                    CodeBlockKind::Fenced(info) => (true, unmask_markup(info)),
                     CodeBlockKind::Indented => (false, String::new()),
                 };
                 let outer = containers.first().cloned();
@@ -101,13 +101,13 @@ fn outline(text: &str) -> Outline {
             Event::End(TagEnd::CodeBlock) => in_code = false,
             Event::Text(said) if in_code => {
                 if let Some(block) = outline.code.last_mut() {
-                    block.text.push_str(&uncovered(&said));
+                    block.text.push_str(&unmask_markup(&said));
                 }
             }
-            Event::Code(said) => outline.spans.push(Span { range, text: uncovered(&said) }),
+            Event::Code(said) => outline.spans.push(CodeSpan { range, text: unmask_markup(&said) }),
             Event::Start(Tag::Heading { level, .. }) => outline.headings.push((range, level)),
             Event::Start(Tag::Image { dest_url, .. })
-                if may_lead(dest_url.as_bytes()) && !dest_url.starts_with('#') =>
+                if is_allowed_address(dest_url.as_bytes()) && !dest_url.starts_with('#') =>
             {
                 outline.images.push(range.start);
             }
@@ -120,17 +120,17 @@ fn outline(text: &str) -> Outline {
 
 /// Brings code that could act out of the lists and quotes it stands in. Gives up on a text that is made
 /// to resist.
-pub(super) fn unnested(text: &str) -> Option<(Cow<'_, str>, Outline)> {
+pub(super) fn unnest_code(text: &str) -> Option<(Cow<'_, str>, Outline)> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..MAX_UNNESTED {
-        let outline = outline(&text);
+        let outline = parse_outline(&text);
         let mut cuts: Vec<(usize, &Container)> = Vec::new();
         for block in &outline.code {
             let Some(outer) = &block.outer else { continue };
             let first = cuts.last().is_none_or(|(_, last)| last.range.end <= block.range.start);
             // Whether something is indented enough to be code depends on where the text is put.
             let moves =
-                !block.fenced || is_active(&block.text) || is_active(&block.info) || !closed(&text, block);
+                !block.fenced || is_active(&block.text) || is_active(&block.info) || !is_closed(&text, block);
             if first && moves {
                 cuts.push((block.range.start, outer));
             }
@@ -138,13 +138,13 @@ pub(super) fn unnested(text: &str) -> Option<(Cow<'_, str>, Outline)> {
         if cuts.is_empty() {
             return Some((text, outline));
         }
-        text = Cow::Owned(without_containers(&text, &cuts));
+        text = Cow::Owned(unwrap_containers(&text, &cuts));
     }
     None
 }
 
 /// Returns whether a code block has an end of its own.
-pub(super) fn closed(text: &str, block: &CodeBlock) -> bool {
+pub(super) fn is_closed(text: &str, block: &CodeBlock) -> bool {
     if !block.fenced {
         return true;
     }
@@ -155,15 +155,15 @@ pub(super) fn closed(text: &str, block: &CodeBlock) -> bool {
 
 /// Writes a text in which list items and quotes end where code begins: lines from there to the end of
 /// the container lose its indent or mark.
-fn without_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
+fn unwrap_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
     let mut out = String::with_capacity(text.len() + cuts.len() * 4);
     let mut at = 0;
     for &(code, container) in cuts {
         let line = line_start(text, code);
         let begins_here = container.range.start >= line;
         let strip = match begins_here && container.is_item {
-            true => Strip::Columns(code - line),
-            false => Strip::of(text, container),
+            true => ContainerPrefix::Columns(code - line),
+            false => ContainerPrefix::of(text, container),
         };
         out.push_str(&text[at..line]);
         at = line;
@@ -180,7 +180,7 @@ fn without_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
         let end = container.range.end.max(at);
         let mut first = begins_here;
         for line in text[at..end].split_inclusive('\n') {
-            out.push_str(if first { line } else { strip.from(line) });
+            out.push_str(if first { line } else { strip.strip_from(line) });
             first = false;
         }
         if !out.ends_with('\n') {
@@ -194,12 +194,12 @@ fn without_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
 }
 
 /// What the lines of a container begin with.
-enum Strip {
+enum ContainerPrefix {
     Columns(usize),
     QuoteMark,
 }
 
-impl Strip {
+impl ContainerPrefix {
     fn of(text: &str, container: &Container) -> Self {
         if !container.is_item {
             return Self::QuoteMark;
@@ -216,7 +216,7 @@ impl Strip {
         Self::Columns(container.range.start - line + (marker.len() - bare.len()) + blanks)
     }
 
-    fn from<'l>(&self, line: &'l str) -> &'l str {
+    fn strip_from<'l>(&self, line: &'l str) -> &'l str {
         match self {
             Self::QuoteMark => {
                 let bare = line.trim_start_matches(' ');
@@ -249,11 +249,11 @@ pub(in crate::export) fn markdown_options() -> Options {
 
 /// Shows definitions of links and footnotes as the text that they are, for a page: they would be in
 /// force where nobody sees them.
-pub(in crate::export) fn undefined(text: &str) -> Cow<'_, str> {
+pub(in crate::export) fn escape_definitions(text: &str) -> Cow<'_, str> {
     if !text.contains("]:") {
         return text.into();
     }
-    let outline = outline(text);
+    let outline = parse_outline(text);
     let mut code = outline
         .code
         .iter()

@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::Log;
+use crate::LogBuilder;
 
 /// Characters that do not repeat.
 fn noise(seed: &mut u64, n: usize, of: &[u8]) -> String {
@@ -23,10 +23,10 @@ fn file(seed: &mut u64, lines: usize) -> String {
 }
 
 /// Makes such a session of so many turns, some 450 kB each.
-pub fn hoard(number: u32, turns: u32) -> Log {
+pub fn bulky_session(number: u32, turns: u32) -> LogBuilder {
     const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut seed = u64::from(number) + 1;
-    let mut log = Log::new(number);
+    let mut log = LogBuilder::new(number);
     for turn in 0..turns {
         let picture = noise(&mut seed, 85_000, BASE64);
         log.entry(

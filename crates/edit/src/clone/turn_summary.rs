@@ -6,107 +6,107 @@
 
 use rayon::prelude::*;
 use rethread_log::{BlockKind, Json, Line, parse_entry};
-use rethread_model::{Facts, Reader, Role, describe_media, telling};
+use rethread_model::{Facts, Reader, Role, describe_media, main_argument};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::compress::{Compress, OverBudget, Turn};
-use crate::plan::{BlockEdit, Edit, Edits};
+use super::compress::{CompressOptions, CondensedTurn, OverBudget};
+use crate::plan::{BlockEdit, EntryEdit, EntryEdits};
 
 /// Turns that are to be condensed.
-pub(super) struct Old {
-    turns: Vec<Said>,
+pub(super) struct OlderTurns {
+    turns: Vec<TurnContent>,
     /// The summary of an earlier compaction, and how many turns it speaks of.
-    earlier: Option<(String, usize)>,
+    earlier_summary: Option<(String, usize)>,
 }
 
 /// What was said and done in one turn.
 #[derive(Default)]
-struct Said {
+struct TurnContent {
     /// Its number; 0 is what stands before the first prompt.
     n: usize,
     messages: Option<(usize, usize)>,
-    events: Vec<Event>,
+    events: Vec<TurnEvent>,
 }
 
-enum Event {
+enum TurnEvent {
     User(String),
     Text(String),
-    Call(Call),
+    Call(SummarisedCall),
 }
 
-struct Call {
+struct SummarisedCall {
     tool: String,
     /// The file, the command, what was looked for.
     about: String,
     /// How it ended, if it did.
-    ended: Option<Ended>,
+    result: Option<SummarisedResult>,
 }
 
-impl Call {
+impl SummarisedCall {
     fn failed(&self) -> bool {
-        self.ended.as_ref().is_some_and(|ended| ended.failed)
+        self.result.as_ref().is_some_and(|ended| ended.failed)
     }
 }
 
 /// The least and the most tokens that the summary of a turn gets.
-const SHARE: (usize, usize) = (30, 400);
+const TURN_TOKENS: (usize, usize) = (30, 400);
 /// How much of a result somebody else gets to read who sums a turn up, in characters.
 const RESULT: usize = 2000;
 /// The length of one line about a tool, in characters.
 const LINE: usize = 160;
 
 /// What an entry says, before it is known to which turn and call that belongs.
-enum Heard {
-    Event(Event),
+enum TurnPart {
+    Event(TurnEvent),
     /// A call, with its id.
-    Call(String, Call),
+    Call(String, SummarisedCall),
     /// What a call with this id resulted in.
-    Result(String, Ended),
+    Result(String, SummarisedResult),
     /// The summary of an earlier compaction.
-    Earlier(String),
+    EarlierSummary(String),
 }
 
-struct Ended {
+struct SummarisedResult {
     /// The beginning of the result.
-    result: String,
+    text: String,
     /// What of it tells how the call ended, if anything does.
     outcome: String,
     failed: bool,
 }
 
-impl Old {
+impl OlderTurns {
     pub(super) fn new(
         facts: &Facts,
         reader: Reader<'_>,
-        edits: &Edits,
+        edits: &EntryEdits,
         nodes: &[usize],
-        compress: &Compress,
+        compress: &CompressOptions,
     ) -> Self {
         let transcripts = compress.transcripts;
-        let listen = Listen { facts, reader, results: if transcripts { RESULT } else { 0 } };
+        let listen = TurnReader { facts, reader, max_result_chars: if transcripts { RESULT } else { 0 } };
         // Of turns that are too old for a summary only the user's words are needed.
         let asks = |node: &usize| facts.nodes[*node].flags.is_human();
         let prompts: Vec<usize> = (0..nodes.len()).filter(|&at| asks(&nodes[at])).collect();
-        let n_told = if transcripts { usize::MAX } else { compress.budget / SHARE.0 };
+        let n_told = if transcripts { usize::MAX } else { compress.budget / TURN_TOKENS.0 };
         let first = prompts.first().copied().unwrap_or(nodes.len());
         let from = prompts.len().checked_sub(n_told.saturating_add(1)).map_or(0, |n| prompts[n]);
-        let heard: Vec<Vec<Heard>> = (0..nodes.len())
+        let heard: Vec<Vec<TurnPart>> = (0..nodes.len())
             .into_par_iter()
             .map(|at| {
-                if (first..from).contains(&at) && !listen.is_of_user(nodes[at]) {
+                if (first..from).contains(&at) && !listen.may_hold_user_text(nodes[at]) {
                     return Vec::new();
                 }
-                listen.heard(edits.get(nodes[at]), nodes[at])
+                listen.read_entry(edits.get(nodes[at]), nodes[at])
             })
             .collect();
-        let mut old = Self { turns: vec![Said::default()], earlier: None };
+        let mut old = Self { turns: vec![TurnContent::default()], earlier_summary: None };
         let mut open: FxHashMap<String, (usize, usize)> = FxHashMap::default();
         let mut n = 0;
         for (&node, heard) in nodes.iter().zip(heard) {
             let fact = &facts.nodes[node];
             if fact.flags.is_human() {
                 n += 1;
-                old.turns.push(Said { n, ..Said::default() });
+                old.turns.push(TurnContent { n, ..TurnContent::default() });
             }
             let at = old.turns.len() - 1;
             if let Some(message) = fact.message() {
@@ -115,39 +115,39 @@ impl Old {
             }
             for heard in heard {
                 match heard {
-                    Heard::Event(event) => old.turns[at].events.push(event),
-                    Heard::Call(id, call) => {
+                    TurnPart::Event(event) => old.turns[at].events.push(event),
+                    TurnPart::Call(id, call) => {
                         open.insert(id, (at, old.turns[at].events.len()));
-                        old.turns[at].events.push(Event::Call(call));
+                        old.turns[at].events.push(TurnEvent::Call(call));
                     }
-                    Heard::Result(id, ended) => {
+                    TurnPart::Result(id, ended) => {
                         let Some((turn, at)) = open.remove(&id) else { continue };
-                        if let Some(Event::Call(call)) = old.turns[turn].events.get_mut(at) {
-                            call.ended = Some(ended);
+                        if let Some(TurnEvent::Call(call)) = old.turns[turn].events.get_mut(at) {
+                            call.result = Some(ended);
                         }
                     }
-                    Heard::Earlier(text) => old.earlier = Some((text, old.turns.len())),
+                    TurnPart::EarlierSummary(text) => old.earlier_summary = Some((text, old.turns.len())),
                 }
             }
         }
         if old.turns[0].events.is_empty() {
             old.turns.remove(0);
-            old.earlier = old.earlier.map(|(text, covered)| (text, covered - 1));
+            old.earlier_summary = old.earlier_summary.map(|(text, covered)| (text, covered - 1));
         }
         old
     }
 
     /// The turns with their summaries, and what the budget had no room for.
-    pub(super) fn turns(&self, compress: &Compress) -> (Vec<Turn>, OverBudget) {
-        let covered = self.earlier.as_ref().map_or(0, |&(_, covered)| covered);
+    pub(super) fn turns(&self, compress: &CompressOptions) -> (Vec<CondensedTurn>, OverBudget) {
+        let covered = self.earlier_summary.as_ref().map_or(0, |&(_, covered)| covered);
         let own = self.turns.len() - covered.min(self.turns.len());
-        let share = (compress.budget / own.max(1)).clamp(SHARE.0, SHARE.1);
+        let share = (compress.budget / own.max(1)).clamp(TURN_TOKENS.0, TURN_TOKENS.1);
         // If there are more turns than the budget allows, the oldest have no summary.
         let told = compress.budget / share;
         let lens = compress.summaries.iter().flatten().map(|text| text.chars().count()).collect();
-        let most = most_of_each(lens, compress.budget.saturating_mul(4));
+        let most = fair_limit(lens, compress.budget.saturating_mul(4));
         let late = |at: usize| at + told >= self.turns.len();
-        let turn = |(at, said): (usize, &Said)| {
+        let turn = |(at, said): (usize, &TurnContent)| {
             let given =
                 compress.summaries.get(at).and_then(Option::as_deref).map(|text| start_of(text, most));
             let late = late(at);
@@ -155,31 +155,31 @@ impl Old {
                 || (at >= covered && late).then(|| said.summary(share)).filter(|text| !text.is_empty());
             let (first, last) = said.messages.unwrap_or_default();
             let text = if compress.transcripts { said.transcript() } else { String::new() };
-            Turn { n: said.n, messages: (first, last), text, summary: given.or_else(made) }
+            CondensedTurn { n: said.n, messages: (first, last), text, summary: given.or_else(made) }
         };
-        let turns: Vec<Turn> = self.turns.par_iter().enumerate().map(turn).collect();
-        let wants = |&(at, turn): &(usize, &Turn)| turn.n > 0 && at >= covered && !late(at);
+        let turns: Vec<CondensedTurn> = self.turns.par_iter().enumerate().map(turn).collect();
+        let wants = |&(at, turn): &(usize, &CondensedTurn)| turn.n > 0 && at >= covered && !late(at);
         let untold =
             turns.iter().enumerate().filter(wants).filter(|(_, turn)| turn.summary.is_none()).count();
         let cut = compress.summaries.iter().flatten().filter(|text| text.chars().count() > most).count();
-        (turns, OverBudget { untold, cut })
+        (turns, OverBudget { without_summary: untold, cut })
     }
 
     /// The text that stands in for the turns.
-    pub(super) fn summary(&self, turns: &[Turn], compress: &Compress) -> String {
+    pub(super) fn summary(&self, turns: &[CondensedTurn], compress: &CompressOptions) -> String {
         let n = self.turns.iter().filter(|said| said.n > 0).count();
         let first = if n == 1 { "turn is".to_owned() } else { format!("{n} turns are") };
         let mut text = format!(
             "This session goes on from an earlier conversation. Its first {first} condensed below: \
              what the user wrote stands in full, what was said and done in answer is summed up."
         );
-        if let Some(command) = &compress.removed {
+        if let Some(command) = &compress.show_command {
             text.push_str(&format!(
                 " The numbers are those of the messages; `{command} --at N` shows one in full."
             ));
         }
         for (at, (said, turn)) in self.turns.iter().zip(turns).enumerate() {
-            if let Some((earlier, covered)) = &self.earlier
+            if let Some((earlier, covered)) = &self.earlier_summary
                 && *covered == at
             {
                 text.push_str(&format!("\n\n## Summary of everything up to here\n\n{}", earlier.trim()));
@@ -190,7 +190,7 @@ impl Old {
                 if said.n == 0 { "Before the first prompt".to_owned() } else { format!("Turn {}", said.n) };
             text.push_str(&format!("\n\n## {head} ({numbers})"));
             for event in &said.events {
-                if let Event::User(words) = event {
+                if let TurnEvent::User(words) = event {
                     text.push_str("\n\nUser:\n");
                     text.push_str(words);
                 }
@@ -199,7 +199,7 @@ impl Old {
                 text.push_str(&format!("\n\nAssistant:\n{}", summary.trim()));
             }
         }
-        if let Some((earlier, covered)) = &self.earlier
+        if let Some((earlier, covered)) = &self.earlier_summary
             && *covered >= self.turns.len()
         {
             text.push_str(&format!("\n\n## Summary of everything up to here\n\n{}", earlier.trim()));
@@ -208,16 +208,16 @@ impl Old {
     }
 }
 
-impl Said {
+impl TurnContent {
     /// Everything in it, for somebody who is to sum it up.
     fn transcript(&self) -> String {
         let mut text = String::new();
         for event in &self.events {
             match event {
-                Event::User(words) => text.push_str(&format!("## User\n\n{words}\n\n")),
-                Event::Text(words) => text.push_str(&format!("## Assistant\n\n{words}\n\n")),
-                Event::Call(call) => {
-                    let result = call.ended.as_ref().map_or("", |ended| &ended.result);
+                TurnEvent::User(words) => text.push_str(&format!("## User\n\n{words}\n\n")),
+                TurnEvent::Text(words) => text.push_str(&format!("## Assistant\n\n{words}\n\n")),
+                TurnEvent::Call(call) => {
+                    let result = call.result.as_ref().map_or("", |ended| &ended.text);
                     let failed = if call.failed() { " (failed)" } else { "" };
                     text.push_str(&format!(
                         "## Tool: {}{failed}\n\n{}\n\n{result}\n\n",
@@ -248,7 +248,7 @@ impl Said {
         let texts: Vec<&String> = self
             .events
             .iter()
-            .filter_map(|e| if let Event::Text(text) = e { Some(text) } else { None })
+            .filter_map(|e| if let TurnEvent::Text(text) = e { Some(text) } else { None })
             .collect();
         let mut found: Vec<(usize, i32, String)> = Vec::new();
         let mut known: FxHashSet<String> = FxHashSet::default();
@@ -262,7 +262,7 @@ impl Said {
                     _ => 0,
                 };
                 weight += if nth + 1 == texts.len() { 4 } else { 0 };
-                weight += if tells_much(&sentence) { 3 } else { 0 };
+                weight += if is_informative(&sentence) { 3 } else { 0 };
                 if known.insert(sentence.clone()) {
                     found.push((found.len(), weight, sentence));
                 }
@@ -292,7 +292,7 @@ impl Said {
         let mut lines: Vec<(bool, String)> = Vec::new();
         let mut seen: FxHashSet<(&str, &str)> = FxHashSet::default();
         let calls =
-            self.events.iter().filter_map(|e| if let Event::Call(call) = e { Some(call) } else { None });
+            self.events.iter().filter_map(|e| if let TurnEvent::Call(call) = e { Some(call) } else { None });
         for call in calls {
             let files = match call.tool.as_str() {
                 "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "Update" if !call.failed() => {
@@ -310,7 +310,7 @@ impl Said {
                     }
                 }
                 None => {
-                    let end = call.ended.as_ref().map_or("", |ended| &ended.outcome);
+                    let end = call.result.as_ref().map_or("", |ended| &ended.outcome);
                     let end = if end.is_empty() { String::new() } else { format!(" → {end}") };
                     let about =
                         if call.about.is_empty() { String::new() } else { format!(": {}", call.about) };
@@ -364,32 +364,32 @@ impl Said {
 }
 
 /// Where entries are read from.
-struct Listen<'a> {
+struct TurnReader<'a> {
     facts: &'a Facts,
     reader: Reader<'a>,
     /// How much of a result is kept, in characters.
-    results: usize,
+    max_result_chars: usize,
 }
 
-impl Listen<'_> {
+impl TurnReader<'_> {
     /// Tells whether an entry may hold words of the user, or a summary that does.
-    fn is_of_user(&self, node: usize) -> bool {
+    fn may_hold_user_text(&self, node: usize) -> bool {
         let fact = &self.facts.nodes[node];
         fact.role != Role::Assistant && (fact.flags.is_human() || !fact.flags.has_result())
     }
 
     /// What is said and done in an entry.
-    fn heard(&self, edit: Option<&Edit>, node: usize) -> Vec<Heard> {
+    fn read_entry(&self, edit: Option<&EntryEdit>, node: usize) -> Vec<TurnPart> {
         let fact = &self.facts.nodes[node];
-        let raw = self.reader.entry(fact.entry);
+        let raw = self.reader.entry_bytes(fact.entry);
         let mut line = Line::default();
         parse_entry(raw, &mut line);
-        let user = |text: String| vec![Heard::Event(Event::User(text))];
+        let user = |text: String| vec![TurnPart::Event(TurnEvent::User(text))];
         if fact.flags.is_summary() {
-            return vec![Heard::Earlier(texts(&line, raw).join("\n\n"))];
+            return vec![TurnPart::EarlierSummary(texts(&line, raw).join("\n\n"))];
         }
         if fact.flags.is_queued_prompt() {
-            let prompt = Json::new(line.field(rethread_log::Key::Attachment).of(raw)).get("prompt");
+            let prompt = Json::new(line.field(rethread_log::Key::Attachment).bytes_in(raw)).get("prompt");
             let text = |block: Json<'_>| match block.get("text").and_then(Json::as_str) {
                 Some(text) => text.into_owned(),
                 None => describe_media(block),
@@ -404,9 +404,9 @@ impl Listen<'_> {
             Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
                 typed_command(&texts(&line, raw).join("\n")).map(user).unwrap_or_default()
             }
-            Role::User if fact.flags.has_result() => results(&line, raw, self.results),
+            Role::User if fact.flags.has_result() => result_parts(&line, raw, self.max_result_chars),
             Role::Assistant if !fact.flags.is_synthetic() && !fact.flags.is_failure_report() => {
-                answer(&line, raw, edit, self.results > 0)
+                assistant_parts(&line, raw, edit, self.max_result_chars > 0)
             }
             _ => Vec::new(),
         }
@@ -414,19 +414,22 @@ impl Listen<'_> {
 }
 
 /// What the model says and calls in an entry.
-fn answer(line: &Line, raw: &[u8], edit: Option<&Edit>, whole: bool) -> Vec<Heard> {
+fn assistant_parts(line: &Line, raw: &[u8], edit: Option<&EntryEdit>, whole: bool) -> Vec<TurnPart> {
     let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
     let removed = |at: usize| edit.is_some_and(|e| matches!(e.blocks.get(&at), Some(BlockEdit::Remove)));
     let kept = line.blocks.iter().enumerate().filter(|&(at, _)| !removed(at));
     kept.filter_map(|(_, block)| match block.kind? {
         BlockKind::Text => {
-            let said = text(Json::new(block.text.of(raw)));
-            Some(Heard::Event(Event::Text(if whole { said } else { ends_of(said) })))
+            let said = text(Json::new(block.text.bytes_in(raw)));
+            Some(TurnPart::Event(TurnEvent::Text(if whole { said } else { ends_of(said) })))
         }
         BlockKind::ToolUse => {
-            let tool = text(Json::new(block.name.of(raw)));
-            let about = subject(Json::new(block.input.of(raw)));
-            Some(Heard::Call(text(Json::new(block.id.of(raw))), Call { tool, about, ended: None }))
+            let tool = text(Json::new(block.name.bytes_in(raw)));
+            let about = subject(Json::new(block.input.bytes_in(raw)));
+            Some(TurnPart::Call(
+                text(Json::new(block.id.bytes_in(raw))),
+                SummarisedCall { tool, about, result: None },
+            ))
         }
         _ => None,
     })
@@ -452,21 +455,25 @@ fn joined(mut texts: Vec<String>) -> String {
 }
 
 /// What calls resulted in.
-fn results(line: &Line, raw: &[u8], most: usize) -> Vec<Heard> {
+fn result_parts(line: &Line, raw: &[u8], most: usize) -> Vec<TurnPart> {
     let blocks = line.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult));
     let ended = |block: &rethread_log::BlockSpans| {
-        let content = Json::new(block.content.of(raw));
+        let content = Json::new(block.content.bytes_in(raw));
         let text = |item: Json<'_>| item.get("text").and_then(Json::as_str).map(|t| t.into_owned());
         let result = match content.as_str() {
             Some(text) => text,
             None => content.items().filter_map(text).collect::<Vec<_>>().join("\n").into(),
         };
-        let failed = block.is_error.of(raw) == b"true";
+        let failed = block.is_error.bytes_in(raw) == b"true";
         let outcome = outcome(&result, failed);
-        let id = Json::new(block.id.of(raw)).as_str().unwrap_or_default().into_owned();
-        Heard::Result(
+        let id = Json::new(block.id.bytes_in(raw)).as_str().unwrap_or_default().into_owned();
+        TurnPart::Result(
             id,
-            Ended { result: if most > 0 { start_of(&result, most) } else { String::new() }, outcome, failed },
+            SummarisedResult {
+                text: if most > 0 { start_of(&result, most) } else { String::new() },
+                outcome,
+                failed,
+            },
         )
     };
     blocks.map(ended).collect()
@@ -475,12 +482,14 @@ fn results(line: &Line, raw: &[u8], most: usize) -> Vec<Heard> {
 /// The words of an entry; pictures and documents are named.
 fn texts(line: &Line, raw: &[u8]) -> Vec<String> {
     let Some(message) = line.message else { return Vec::new() };
-    if let Some(text) = Json::new(message.content.of(raw)).as_str() {
+    if let Some(text) = Json::new(message.content.bytes_in(raw)).as_str() {
         return vec![text.into_owned()];
     }
     let text = |block: &rethread_log::BlockSpans| match block.kind {
-        Some(BlockKind::Text) => Json::new(block.text.of(raw)).as_str().map(|text| text.into_owned()),
-        Some(BlockKind::Image | BlockKind::Document) => Some(describe_media(Json::new(block.whole.of(raw)))),
+        Some(BlockKind::Text) => Json::new(block.text.bytes_in(raw)).as_str().map(|text| text.into_owned()),
+        Some(BlockKind::Image | BlockKind::Document) => {
+            Some(describe_media(Json::new(block.whole.bytes_in(raw))))
+        }
         _ => None,
     };
     line.blocks.iter().filter_map(text).collect()
@@ -501,11 +510,11 @@ fn typed_command(text: &str) -> Option<String> {
 
 /// What a call is about, in a line.
 fn subject(input: Json<'_>) -> String {
-    if let Some(text) = telling(input) {
+    if let Some(text) = main_argument(input) {
         return one_line(&text, 100);
     }
     let mut first = None;
-    input.each(|_, value| {
+    input.for_each_member(|_, value| {
         if first.is_none() {
             first = value.as_str().map(|text| one_line(&text, 100));
         }
@@ -572,7 +581,7 @@ fn sentences_of(text: &str) -> Vec<String> {
 }
 
 /// Tells whether a sentence says what was decided, found or done.
-fn tells_much(sentence: &str) -> bool {
+fn is_informative(sentence: &str) -> bool {
     const CUES: &[&str] = &[
         "because",
         "instead",
@@ -616,7 +625,7 @@ fn one_line(text: &str, most: usize) -> String {
 }
 
 /// How long each text may be at most, so that all together have this room: short ones leave theirs to the others.
-fn most_of_each(mut lens: Vec<usize>, mut room: usize) -> usize {
+fn fair_limit(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     let n = lens.len();
     for (at, len) in lens.into_iter().enumerate() {
@@ -643,10 +652,10 @@ mod tests {
 
     #[test]
     fn short_texts_leave_their_room_to_long_ones() {
-        assert_eq!(most_of_each(vec![10, 20, 30], 60), usize::MAX);
-        assert_eq!(most_of_each(vec![100, 10, 100], 60), 25);
-        assert_eq!(most_of_each(vec![100; 4], 2), 0);
-        assert_eq!(most_of_each(Vec::new(), 0), usize::MAX);
+        assert_eq!(fair_limit(vec![10, 20, 30], 60), usize::MAX);
+        assert_eq!(fair_limit(vec![100, 10, 100], 60), 25);
+        assert_eq!(fair_limit(vec![100; 4], 2), 0);
+        assert_eq!(fair_limit(Vec::new(), 0), usize::MAX);
     }
 
     #[test]
@@ -654,7 +663,7 @@ mod tests {
         let text =
             "I looked at it. The root cause is v1.2 of `x`.\n```\ncode. More.\n```\n- done!\n| a | b |";
         assert_eq!(sentences_of(text), ["I looked at it.", "The root cause is v1.2 of `x`.", "done!"]);
-        assert!(tells_much("The root cause is v1.2 of `x`."));
+        assert!(is_informative("The root cause is v1.2 of `x`."));
     }
 
     #[test]

@@ -5,28 +5,28 @@
 
 use std::cell::RefCell;
 
-use rethread_log::{Json, Kind, Line, parse_entry};
-use rethread_model::{Block, Bytes, Client, Finding, Role, Session, Straight, Time, Usage};
+use rethread_log::{EntryKind, Json, Line, parse_entry};
+use rethread_model::{Block, ByteCounts, Client, Finding, LinearConversation, Role, Session, Time, Usage};
 use rustc_hash::FxHashMap;
 
-use super::context::{context, is_measured, measured, recorded, tokens_with};
-use super::{Cloned, Context, Out};
+use super::context::{context_size, is_api_answer, measure_context, recorded, total_tokens};
+use super::{CloneLine, ContextSize, PreparedClone};
 use crate::ids::is_uuid;
-use crate::plan::{Edit, Item, Plan};
+use crate::plan::{EntryEdit, PathItem, Plan};
 use crate::shorten::PartCut;
 
 /// What is said of a session when it is listed, or after it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Gist {
+pub struct CloneSummary {
     /// Distinct prompts.
     pub turns: usize,
     /// Messages of both sides.
     pub messages: usize,
     /// Bytes by what they hold.
-    pub bytes: Bytes,
+    pub bytes: ByteCounts,
     /// What a client sends of it.
-    pub context: Context,
+    pub context: ContextSize,
     /// The first prompt that somebody typed.
     pub first_prompt: Option<String>,
     /// The earliest and the latest time of any entry.
@@ -37,57 +37,58 @@ pub struct Gist {
     pub branches: Vec<String>,
 }
 
-impl Gist {
+impl CloneSummary {
     /// Sums a session up.
     pub fn of(session: &Session) -> Self {
         let facts = &session.facts;
-        let names = |names: &rethread_model::Names| names.iter().map(|(name, _)| name.to_owned()).collect();
+        let names =
+            |names: &rethread_model::NameCounts| names.iter().map(|(name, _)| name.to_owned()).collect();
         Self {
             turns: session.turns(),
             messages: facts.messages.len(),
             bytes: facts.bytes,
-            context: context(session),
+            context: context_size(session),
             first_prompt: facts.first_prompt.clone(),
-            span: facts.span,
+            span: facts.time_span,
             cwds: names(&facts.cwds),
-            branches: names(&facts.branches),
+            branches: names(&facts.git_branches),
         }
     }
 }
 
-impl Cloned<'_> {
+impl PreparedClone<'_> {
     /// Sums the clone up before it is written, but for what its lines weigh, with what clients would be
     /// refused of it; nothing if it is not one line.
-    pub(super) fn foreseen(&self) -> Option<(Gist, Vec<Finding>)> {
+    pub(super) fn predicted_summary(&self) -> Option<(CloneSummary, Vec<Finding>)> {
         let plan = self.plan.as_ref()?;
         let facts = plan.facts;
-        if !plan.new.is_empty() || !facts.defects.is_empty() {
+        if !plan.added.is_empty() || !facts.defects.is_empty() {
             return None;
         }
-        let rows = rows_of(plan)?;
+        let rows = rows_if_only_removed(plan)?;
         let hangs = |node: usize, on: Option<usize>| match plan.new_parent(node) {
-            Some(parent) => parent == on.map(Item::Old),
+            Some(parent) => parent == on.map(PathItem::Source),
             None => facts.nodes[node].parent == on.map_or_else(Default::default, |on| facts.nodes[on].uid),
         };
-        let blocks = |node: usize| left(plan, node);
-        let line = Straight::of(facts, rows.iter().copied(), hangs, blocks)?;
-        let harm = line.harm(&Client::ALL)?;
-        if !self.ends_are_plain(&rows, line.start) {
+        let blocks = |node: usize| remaining_blocks(plan, node);
+        let line = LinearConversation::detect(facts, rows.iter().copied(), hangs, blocks)?;
+        let harm = line.harmful_findings(&Client::ALL)?;
+        if !self.has_plain_checkpoints(&rows, line.start) {
             return None;
         }
-        let usages = Usages::new(plan, &rows);
+        let usages = RecordedUsage::new(plan, &rows);
         let recorded = |node: usize| usages.recorded(node);
         let human = |node: &&usize| facts.nodes[**node].flags.is_human();
         let times = || rows.iter().map(|&node| facts.nodes[node].time);
-        let gist = Gist {
+        let gist = CloneSummary {
             turns: rows.iter().filter(human).count(),
             messages: line.messages,
-            bytes: Bytes::default(),
-            context: measured(facts, &rows[line.start..], blocks, recorded),
+            bytes: ByteCounts::default(),
+            context: measure_context(facts, &rows[line.start..], blocks, recorded),
             first_prompt: self.first_prompt(rows.iter().copied().filter(|node| human(&node)))?,
             span: times().min().zip(times().max()),
-            cwds: self.named(|note| note.cwd, &facts.cwds)?,
-            branches: self.named(|note| note.branch, &facts.branches)?,
+            cwds: self.names_in_order(|note| note.cwd, &facts.cwds)?,
+            branches: self.names_in_order(|note| note.branch, &facts.git_branches)?,
         };
         Some((gist, harm))
     }
@@ -95,24 +96,24 @@ impl Cloned<'_> {
     /// The first prompt in the clone; nothing if it is spelled in another way there.
     fn first_prompt(&self, prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
         let reader = self.source.reader();
-        let mut said = prompts.map(|node| (node, reader.words(node)));
+        let mut said = prompts.map(|node| (node, reader.prompt_words(node)));
         let Some((node, words)) = said.find(|(_, words)| !words.is_empty()) else { return Some(None) };
-        let raw = reader.entry(self.source.session.facts.nodes[node].entry);
-        self.names.results(raw).is_empty().then_some(Some(words))
+        let raw = reader.entry_bytes(self.source.session.facts.nodes[node].entry);
+        self.id_map.result_path_changes(raw).is_empty().then_some(Some(words))
     }
 
     /// Names of the source that stand in the clone, each where it is first named; nothing if one might be
     /// another there.
-    fn named(
+    fn names_in_order(
         &self,
-        name_in: impl Fn(&crate::source::Note) -> u16,
-        names: &rethread_model::Names,
+        name_in: impl Fn(&crate::source::EntryDigest) -> u16,
+        names: &rethread_model::NameCounts,
     ) -> Option<Vec<String>> {
         let mut seen = vec![false; names.n_names()];
         let mut found = Vec::new();
         for out in &self.order {
-            let Out::Entry(number, _) = *out else { continue };
-            let name = name_in(&self.source.notes[number as usize - 1]);
+            let CloneLine::Entry(number, _) = *out else { continue };
+            let name = name_in(&self.source.digests[number as usize - 1]);
             if seen.get(usize::from(name)) == Some(&false) {
                 seen[usize::from(name)] = true;
                 let name = names.name(name);
@@ -128,30 +129,31 @@ impl Cloned<'_> {
 
     /// Tells whether all that the clone says of where the conversation stands is what every client finds
     /// itself.
-    fn ends_are_plain(&self, rows: &[usize], start: usize) -> bool {
+    fn has_plain_checkpoints(&self, rows: &[usize], start: usize) -> bool {
         let facts = &self.source.session.facts;
-        let ends = |number: u32| self.source.notes[number as usize - 1].kind == Some(Kind::LastPrompt);
+        let ends = |number: u32| self.source.digests[number as usize - 1].kind == Some(EntryKind::LastPrompt);
         let mut kept = self.order.iter().filter_map(|out| match *out {
-            Out::Entry(number, None) if ends(number) => Some(number),
+            CloneLine::Entry(number, None) if ends(number) => Some(number),
             _ => None,
         });
         let mut next = kept.next();
         if next.is_none() {
             return true;
         }
-        let all = (1..).zip(&self.source.notes).filter(|&(number, _)| ends(number)).map(|(number, _)| number);
+        let all =
+            (1..).zip(&self.source.digests).filter(|&(number, _)| ends(number)).map(|(number, _)| number);
         for (number, end) in all.zip(&facts.checkpoints) {
             if next != Some(number) {
                 continue;
             }
             next = kept.next();
             let place = |leaf| {
-                let leaf = facts.node_of(self.names.moved_to(leaf))?;
+                let leaf = facts.node_of(self.id_map.replacement_of(leaf))?;
                 rows.binary_search(&leaf).ok()
             };
             let on_line = end.leaf.is_none_or(|leaf| place(leaf).is_some_and(|place| place >= start));
-            let over = start > 0 && end.after as usize <= rows[start];
-            if !end.is_plain() || !(on_line || over) {
+            let over = start > 0 && end.nodes_before as usize <= rows[start];
+            if !end.is_implicit() || !(on_line || over) {
                 return false;
             }
         }
@@ -161,10 +163,10 @@ impl Cloned<'_> {
 
 /// The entries of a clone in their order, if they stand as they stood, and nothing happens to any but that
 /// parts of it go.
-fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
+fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<usize>> {
     let mut last = None;
-    for item in &plan.way {
-        let Item::Old(node) = *item else { return None };
+    for item in &plan.path {
+        let PathItem::Source(node) = *item else { return None };
         if !plan.is_dropped(node) {
             last = Some(node).filter(|_| last.is_none_or(|last| last < node));
             last?;
@@ -172,7 +174,7 @@ fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
     }
     let stands = |&node: &usize| {
         let edit = plan.edits.get(node);
-        let less = edit.is_none_or(|edit| edit.only_takes_away() && stays_what_it_is(plan, node, edit));
+        let less = edit.is_none_or(|edit| edit.only_removes() && keeps_meaning(plan, node, edit));
         less && !is_picture_cut(plan, node)
     };
     let rows: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
@@ -181,20 +183,20 @@ fn rows_of(plan: &Plan<'_>) -> Option<Vec<usize>> {
 
 /// Tells whether an entry without some of its blocks is to a reader what it was: whose words a user's entry
 /// is depends on what else is in it, and two entries that differ in a call may be one without it.
-fn stays_what_it_is(plan: &Plan<'_>, node: usize, edit: &Edit) -> bool {
+fn keeps_meaning(plan: &Plan<'_>, node: usize, edit: &EntryEdit) -> bool {
     let fact = plan.node(node);
     let blocks = plan.facts.blocks_of(node);
-    let thinking = |at: &usize| blocks.get(*at).is_some_and(|block| block.sort.is_thinking());
+    let thinking = |at: &usize| blocks.get(*at).is_some_and(|block| block.class.is_thinking());
     let alone = || {
         let next = plan.facts.nodes.get(node + 1).is_some_and(|next| next.message() == fact.message());
         let first = plan.facts.messages.get(fact.message().unwrap_or(usize::MAX));
-        !next && first.is_some_and(|message| message.first as usize == node)
+        !next && first.is_some_and(|message| message.first_node as usize == node)
     };
     edit.blocks.is_empty() || fact.role == Role::Assistant && (edit.blocks.keys().all(thinking) || alone())
 }
 
 /// How large the context was with the answers of a clone.
-struct Usages<'p> {
+struct RecordedUsage<'p> {
     plan: &'p Plan<'p>,
     rows: &'p [usize],
     /// For each message whether any of its entries goes or says something else of what it cost.
@@ -203,7 +205,7 @@ struct Usages<'p> {
     found: RefCell<FxHashMap<usize, Option<u64>>>,
 }
 
-impl<'p> Usages<'p> {
+impl<'p> RecordedUsage<'p> {
     fn new(plan: &'p Plan<'p>, rows: &'p [usize]) -> Self {
         let mut changed = vec![false; plan.facts.messages.len()];
         for (node, fact) in plan.facts.nodes.iter().enumerate() {
@@ -222,7 +224,7 @@ impl<'p> Usages<'p> {
         if !self.changed[message] {
             return recorded(facts, node);
         }
-        let answers = is_measured(&facts.nodes[node]);
+        let answers = is_api_answer(&facts.nodes[node]);
         let known = || *self.found.borrow_mut().entry(message).or_insert_with(|| self.last_of(message, node));
         answers.then(known).flatten()
     }
@@ -234,7 +236,7 @@ impl<'p> Usages<'p> {
         let at = self.rows.binary_search(&node).ok()?;
         let behind = self.rows[at..].iter().take_while(of_message).count();
         let entries = self.rows[..at + behind].iter().rev().take_while(of_message);
-        entries.filter_map(|&node| self.usage_of(node)).next().and_then(tokens_with)
+        entries.filter_map(|&node| self.usage_of(node)).next().and_then(total_tokens)
     }
 
     /// What an entry says itself.
@@ -242,21 +244,21 @@ impl<'p> Usages<'p> {
         if let Some(usage) = self.plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
             return Usage::parse(Json::new(usage));
         }
-        let (raw, mut line) = (self.plan.reader.entry(self.plan.node(node).entry), Line::default());
+        let (raw, mut line) = (self.plan.reader.entry_bytes(self.plan.node(node).entry), Line::default());
         parse_entry(raw, &mut line);
-        Usage::parse(Json::new(line.message?.usage.of(raw)))
+        Usage::parse(Json::new(line.message?.usage.bytes_in(raw)))
     }
 }
 
 /// Tells whether anything is cut out of a block with a picture: how much of what is left is one is not known.
 fn is_picture_cut(plan: &Plan<'_>, node: usize) -> bool {
     let blocks = plan.facts.blocks_of(node);
-    let pictured = |cut: &PartCut| blocks.get(cut.part as usize).is_some_and(|block| block.media > 0);
-    plan.shorts.of(node).iter().any(pictured)
+    let pictured = |cut: &PartCut| blocks.get(cut.part as usize).is_some_and(|block| block.media_bytes > 0);
+    plan.cuts.of_node(node).iter().any(pictured)
 }
 
 /// The blocks that an entry will have.
-fn left<'p>(plan: &'p Plan<'_>, node: usize) -> impl Iterator<Item = Block> + 'p {
+fn remaining_blocks<'p>(plan: &'p Plan<'_>, node: usize) -> impl Iterator<Item = Block> + 'p {
     let edit = plan.edits.get(node);
     plan.facts.blocks_of(node).iter().enumerate().filter_map(move |(at, block)| {
         let mut block = *block;

@@ -4,35 +4,35 @@ use serde_json::value::RawValue;
 
 /// The members of an entry, in their order.
 pub(crate) fn members_of(line: &[u8]) -> Vec<(String, &str)> {
-    let members: Members<'_> = serde_json::from_slice(line).unwrap_or_default();
+    let members: RawMembers<'_> = serde_json::from_slice(line).unwrap_or_default();
     members.0.into_iter().map(|(key, value)| (key, value.get())).collect()
 }
 
 /// The blocks of a message as they are spelled.
 pub(crate) fn blocks_of(line: &[u8]) -> Vec<&str> {
     #[derive(serde::Deserialize)]
-    struct Row<'l> {
+    struct RawEntry<'l> {
         #[serde(borrow)]
-        message: Message<'l>,
+        message: RawMessage<'l>,
     }
     #[derive(serde::Deserialize)]
-    struct Message<'l> {
+    struct RawMessage<'l> {
         #[serde(borrow)]
         content: Vec<&'l RawValue>,
     }
-    let row = serde_json::from_slice::<Row<'_>>(line);
+    let row = serde_json::from_slice::<RawEntry<'_>>(line);
     row.map_or_else(|_| Vec::new(), |row| row.message.content.into_iter().map(RawValue::get).collect())
 }
 
 /// The members of an object, in their order, each as it is spelled.
 #[derive(Default)]
-struct Members<'l>(Vec<(String, &'l RawValue)>);
+struct RawMembers<'l>(Vec<(String, &'l RawValue)>);
 
-impl<'l> serde::Deserialize<'l> for Members<'l> {
+impl<'l> serde::Deserialize<'l> for RawMembers<'l> {
     fn deserialize<D: serde::Deserializer<'l>>(from: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'l> serde::de::Visitor<'l> for Visitor {
-            type Value = Members<'l>;
+            type Value = RawMembers<'l>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "an object")
@@ -43,7 +43,7 @@ impl<'l> serde::Deserialize<'l> for Members<'l> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(RawMembers(members))
             }
         }
         from.deserialize_map(Visitor)

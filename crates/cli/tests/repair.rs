@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use common::{demo, rethread, run, run_with};
 use insta::assert_snapshot;
-use rethread_testkit::{Home, Log};
+use rethread_testkit::{Home, LogBuilder};
 use serde_json::{Value, json};
 
 /// A conversation with one call.
-fn conversation() -> Log {
-    let mut log = Log::new(7);
+fn conversation() -> LogBuilder {
+    let mut log = LogBuilder::new(7);
     log.prompt("How warm is the kettle?");
     let call = log.call("Bash", &json!({ "command": "sensor read" }));
     log.result(&call, "81 degrees");

@@ -3,22 +3,22 @@
 use rethread_log::{Json, Key, Line, Span};
 use rustc_hash::FxHashMap;
 
-use super::{Changes, Rule};
+use super::{EntryChanges, Rule};
 
 /// Fields that most entries repeat.
 const REPEATED: [Key; 4] = [Key::Cwd, Key::Version, Key::GitBranch, Key::Entrypoint];
 
 /// Takes out what readers do not use, and what says the same as before.
-pub(super) fn envelope(
+pub(super) fn clean_envelope(
     raw: &[u8],
     line: &Line,
     repeated: &mut FxHashMap<Key, Vec<u8>>,
-    changes: &mut Changes,
+    changes: &mut EntryChanges,
 ) {
     let mut gone: Vec<Span> = Vec::new();
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     let entry = Json::new(raw[start..].trim_ascii_end());
-    entry.each(|name, value| {
+    entry.for_each_member(|name, value| {
         let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
         let span = Span::at(place, value.raw().len());
         let known = Key::ALL.iter().copied().find(|key| key.name().as_bytes() == name);
@@ -36,7 +36,7 @@ pub(super) fn envelope(
         }
     });
     if let Some(message) = &line.message {
-        Json::new(message.whole.of(raw)).each(|name, value| {
+        Json::new(message.whole.bytes_in(raw)).for_each_member(|name, value| {
             if !matches!(name, b"role" | b"id" | b"model" | b"content") {
                 let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
                 gone.push(Span::at(place, value.raw().len()));

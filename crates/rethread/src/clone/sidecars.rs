@@ -5,25 +5,25 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rethread_edit::{self as edit, Names};
+use rethread_edit::{self as edit, IdMap};
 use rethread_model::{Session, Uid};
-use rethread_store::{ConfinedPath, NewSession, SessionFile, Skips};
+use rethread_store::{ConfinedPath, NewSession, SessionFile, SkippedPaths};
 use rustc_hash::FxHashSet;
 
 use super::CloneOptions;
-use crate::library::{Library, Source, root_of};
-use crate::session::{Calls, REMOVED, RESULTS, Started};
+use crate::library::{Library, LogSource, config_root};
+use crate::session::{REMOVED, RESULTS, SubagentCalls, SubagentMeta};
 
 /// The directory with the backups of files that belong to a session.
-pub(super) fn history_of(log: &Path) -> Option<ConfinedPath> {
-    Some(ConfinedPath::new(root_of(log)?, Path::new("file-history").join(log.file_stem()?)))
+pub(super) fn file_history_dir(log: &Path) -> Option<ConfinedPath> {
+    Some(ConfinedPath::new(config_root(log)?, Path::new("file-history").join(log.file_stem()?)))
 }
 
 /// Takes the ids of entries.
 #[derive(Default)]
-struct Uuids(FxHashSet<Uid>);
+struct EntryIdCollector(FxHashSet<Uid>);
 
-impl rethread_log::Sink for Uuids {
+impl rethread_log::Sink for EntryIdCollector {
     fn entry(&mut self, entry: &rethread_log::Entry<'_>, line: &rethread_log::Line) {
         self.0.extend(line.string(rethread_log::Key::Uuid, entry.raw).map(Uid::new));
     }
@@ -32,17 +32,17 @@ impl rethread_log::Sink for Uuids {
 }
 
 /// A clone, as far as what lies beside it needs to know.
-pub(super) struct Made<'m> {
+pub(super) struct ClonedSession<'m> {
     /// The source.
     pub(super) session: &'m Session,
-    pub(super) names: &'m Names<'m>,
+    pub(super) names: &'m IdMap<'m>,
     /// What became of its entries; nothing if only ids changed.
-    pub(super) cloned: Option<&'m edit::Cloned<'m>>,
+    pub(super) cloned: Option<&'m edit::PreparedClone<'m>>,
 }
 
 /// What was found to belong to a clone, and what became of it.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct ClonedSidecars {
     /// The names of large results that the clone refers to; nothing if there are none to refer to.
     results: Option<BTreeSet<String>>,
     pub(super) subagents: u64,
@@ -51,15 +51,15 @@ pub(super) struct Beside {
     pub(super) warnings: Vec<String>,
 }
 
-impl Beside {
+impl ClonedSidecars {
     /// Begins with nothing found.
-    pub(super) fn of(source: &Source) -> Self {
-        let any = source.bytes.is_none() && source.file.side().join(RESULTS).is_dir();
+    pub(super) fn for_source(source: &LogSource) -> Self {
+        let any = source.bytes.is_none() && source.file.confined_side_dir().join(RESULTS).is_dir();
         Self { results: any.then(BTreeSet::new), ..Self::default() }
     }
 
     /// Notes which large results a piece of the clone refers to.
-    pub(super) fn note(&mut self, piece: &[u8]) {
+    pub(super) fn record_results(&mut self, piece: &[u8]) {
         let Some(results) = &mut self.results else { return };
         for at in memchr::memmem::find_iter(piece, RESULTS) {
             let rest = &piece[at + RESULTS.len()..];
@@ -85,26 +85,26 @@ impl Beside {
 
 impl Library {
     /// Writes what lies beside a clone.
-    pub(super) fn write_beside(
+    pub(super) fn write_sidecars(
         &self,
-        source: &Source,
-        made: &Made<'_>,
+        source: &LogSource,
+        made: &ClonedSession<'_>,
         path: &Path,
         options: &CloneOptions,
-        beside: &mut Beside,
+        beside: &mut ClonedSidecars,
     ) -> io::Result<()> {
         let side = ConfinedPath::of_file(path).with_extension("");
         if options.keep_removed {
             let file = side.join(REMOVED);
-            let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed()).peekable();
+            let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed_entries()).peekable();
             if removed.peek().is_some() {
                 let mut part = NewSession::begin(&file)?;
                 for removed in removed {
                     let line = removed.to_line();
-                    beside.note(&line);
+                    beside.record_results(&line);
                     part.write(&line)?;
                 }
-                if let Some(error) = made.cloned.and_then(edit::Cloned::failure) {
+                if let Some(error) = made.cloned.and_then(edit::PreparedClone::failure) {
                     return Err(error);
                 }
                 part.finish()?;
@@ -117,7 +117,7 @@ impl Library {
             return Ok(());
         }
         self.write_subagents(source, made, &side, options, beside)?;
-        let from = source.file.side();
+        let from = source.file.confined_side_dir();
         let skips = self.skips();
         let all = made.cloned.is_none();
         let wanted = |below: &Path| all || beside.refers_to(below);
@@ -132,7 +132,7 @@ impl Library {
             rethread_store::copy_private(&from.join(TITLE), &side.join(TITLE), skips)?;
         }
         if (all || options.recipe.file_history)
-            && let (Some(from), Some(to)) = (history_of(&source.file.path), history_of(path))
+            && let (Some(from), Some(to)) = (file_history_dir(&source.file.path), file_history_dir(path))
         {
             rethread_store::copy_files(&from, &to, &|_| true, skips)?;
         }
@@ -140,8 +140,8 @@ impl Library {
     }
 
     /// The ids of all entries of a session's subagents: its own log may name them.
-    pub(super) fn entries_of_agents(&self, source: &Source) -> FxHashSet<Uid> {
-        let mut found = Uuids::default();
+    pub(super) fn agent_entry_ids(&self, source: &LogSource) -> FxHashSet<Uid> {
+        let mut found = EntryIdCollector::default();
         for file in self.agents_of(source) {
             // What cannot be read now cannot be carried either, and that is told then.
             let _ = rethread_store::scan_file(&file, file.bytes, &mut found);
@@ -152,30 +152,32 @@ impl Library {
     /// Clones the logs of subagents whose calls are in the clone.
     fn write_subagents(
         &self,
-        source: &Source,
-        made: &Made<'_>,
+        source: &LogSource,
+        made: &ClonedSession<'_>,
         side: &ConfinedPath,
         options: &CloneOptions,
-        beside: &mut Beside,
+        beside: &mut ClonedSidecars,
     ) -> io::Result<()> {
         let files = self.agents_of(source);
         if files.is_empty() {
             return Ok(());
         }
-        let calls = Calls::new(made.session);
+        let calls = SubagentCalls::new(made.session);
         let own = source.file.side_dir();
         let mut carried: FxHashSet<String> = FxHashSet::default();
         // Subagents of subagents follow those that started them, which are listed in no order.
-        let started = |file: SessionFile| (Started::new(&file, self.skips()), file);
+        let started = |file: SessionFile| (SubagentMeta::new(&file, self.skips()), file);
         let mut waiting: Vec<_> = files.into_iter().map(started).collect();
         loop {
             let n_waiting = waiting.len();
             let mut later = Vec::new();
             for (started, file) in waiting {
-                let call = calls.that_started(&started);
+                let call = calls.starting_call(&started);
                 let (keep, whole) = match (made.cloned, call, &started.parent) {
                     (None, ..) => (true, true),
-                    (Some(cloned), Some(call), _) => (cloned.keeps_call(call), cloned.spares_call(call)),
+                    (Some(cloned), Some(call), _) => {
+                        (cloned.keeps_call(call), cloned.keeps_call_unchanged(call))
+                    }
                     (_, None, Some(parent)) if !carried.contains(parent) => {
                         later.push((started, file));
                         continue;
@@ -208,14 +210,14 @@ impl Library {
 fn write_subagent(
     from: &SessionFile,
     to: &ConfinedPath,
-    made: &Made<'_>,
+    made: &ClonedSession<'_>,
     options: &CloneOptions,
     whole: bool,
-    beside: &mut Beside,
-    skips: &Skips,
+    beside: &mut ClonedSidecars,
+    skips: &SkippedPaths,
 ) -> io::Result<()> {
     let log = rethread_store::read_whole(from)?;
-    let agent = edit::Source::read(&log);
+    let agent = edit::SourceSession::read(&log);
     let asked = options.recipe.for_subagents();
     let plain = edit::Recipe::default();
     let recipe = match made.cloned {
@@ -224,17 +226,18 @@ fn write_subagent(
         Some(_) if whole => edit::Recipe { strip_thinking: asked.strip_thinking, ..plain.clone() },
         Some(_) => asked,
     };
-    let names = made.names.for_another().knowing(&made.session.facts);
-    let cloned = edit::clone(&agent, &recipe, names.clone()).or_else(|_| edit::clone(&agent, &plain, names));
+    let names = made.names.for_other_log().with_log(&made.session.facts);
+    let cloned =
+        edit::plan_clone(&agent, &recipe, names.clone()).or_else(|_| edit::plan_clone(&agent, &plain, names));
     let Ok(cloned) = cloned else { return Ok(()) };
     let mut part = NewSession::begin(to)?;
     cloned.write(&mut |piece| {
-        beside.note(&piece);
+        beside.record_results(&piece);
         part.write(&piece)?;
         Ok(piece)
     })?;
     part.finish()?;
-    let meta = from.confined().with_extension("meta.json");
+    let meta = from.confined_path().with_extension("meta.json");
     rethread_store::copy_private(&meta, &to.with_extension("meta.json"), skips)?;
     Ok(())
 }

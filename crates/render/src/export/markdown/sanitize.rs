@@ -15,10 +15,11 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::escape::{
-    code_element, is_active, is_escaped, is_reference, may_lead, opens_attributes, opens_tag, unlink,
+    autolink_breaker, code_element, is_active, is_allowed_address, is_escaped, is_reference,
+    opens_attributes, opens_tag,
 };
-use super::outline::{Outline, closed, line_start, unnested};
-use crate::export::safe::clean;
+use super::outline::{Outline, is_closed, line_start, unnest_code};
+use crate::export::safe::strip_control_codes;
 
 /// Fences code by more backticks than it holds.
 pub(super) fn fence(out: &mut String, language: &str, text: &str) {
@@ -64,16 +65,16 @@ pub(super) fn language_name(info: &str) -> &str {
 
 /// The place where a text will stand.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct TextContext {
     /// How many levels its headings are lowered.
-    pub(super) lower: usize,
+    pub(super) demote_by: usize,
     /// It is inside of an HTML element, where some renderers read no Markdown.
     pub(super) in_html: bool,
 }
 
 /// Makes Markdown from a log safe to stand among other Markdown.
-pub(super) fn contain(text: &str, place: Place) -> String {
-    let mut safe = inert(text, place).text;
+pub(super) fn sanitize(text: &str, place: TextContext) -> String {
+    let mut safe = make_inert(text, place).text;
     if !safe.ends_with('\n') {
         safe.push('\n');
     }
@@ -83,7 +84,7 @@ pub(super) fn contain(text: &str, place: Place) -> String {
 /// Quotes a text line by line, keeping its line ends. Code that has to stand at the margin interrupts
 /// the quote.
 pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
-    let inert = inert(text, Place { lower: 0, in_html });
+    let inert = make_inert(text, TextContext { demote_by: 0, in_html });
     let mut blocks = inert.blocks.iter().peekable();
     let text = inert.text.trim_end_matches('\n');
     let mut lines = text.split('\n').peekable();
@@ -120,44 +121,44 @@ pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
 }
 
 /// A text that does nothing but be laid out, and the places of its code blocks.
-struct Inert {
+struct InertMarkdown {
     text: String,
-    blocks: Vec<Block>,
+    blocks: Vec<CodeBlockRange>,
 }
 
-struct Block {
+struct CodeBlockRange {
     range: Range<usize>,
     at_margin: bool,
 }
 
 /// Makes a text inert.
-fn inert(text: &str, place: Place) -> Inert {
-    let text = clean(text);
-    match unnested(&text) {
-        Some((text, outline)) => escaped(&text, &outline, place),
+fn make_inert(text: &str, place: TextContext) -> InertMarkdown {
+    let text = strip_control_codes(text);
+    match unnest_code(&text) {
+        Some((text, outline)) => escape_active(&text, &outline, place),
         None => {
             let mut fenced = String::new();
             fence(&mut fenced, "", &text);
             let range = 0..fenced.trim_end().len() + 1;
-            Inert { text: fenced, blocks: vec![Block { range, at_margin: true }] }
+            InertMarkdown { text: fenced, blocks: vec![CodeBlockRange { range, at_margin: true }] }
         }
     }
 }
 
 /// A replacement of some bytes of a text.
-type Edit<'e> = (Range<usize>, Cow<'e, str>);
+type TextEdit<'e> = (Range<usize>, Cow<'e, str>);
 
 /// Writes a text with everything in it escaped that could act. Its code blocks are harmless or stand in
 /// nothing else.
-fn escaped(text: &str, outline: &Outline, place: Place) -> Inert {
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+fn escape_active(text: &str, outline: &Outline, place: TextContext) -> InertMarkdown {
+    let mut edits: Vec<TextEdit<'_>> = Vec::new();
     // Ranges that are code, in order: nothing in them is escaped.
     let mut code: Vec<(Range<usize>, bool)> = Vec::new();
     for block in &outline.code {
         let range = line_start(text, block.range.start)..block.range.end;
         if block.outer.is_none() {
             let mut fenced = String::new();
-            let open = block.fenced && !closed(text, block);
+            let open = block.fenced && !is_closed(text, block);
             let code = if open { block.text.trim_end_matches('\n') } else { &block.text };
             fence(&mut fenced, &block.info, code);
             fenced.truncate(fenced.trim_end_matches('\n').len());
@@ -168,37 +169,38 @@ fn escaped(text: &str, outline: &Outline, place: Place) -> Inert {
         }
         code.push((range, block.outer.is_none()));
     }
-    spans(text, outline, place, &mut edits);
+    normalise_code_spans(text, outline, place, &mut edits);
     code.extend(outline.spans.iter().map(|span| (span.range.clone(), false)));
     code.sort_unstable_by_key(|(range, _)| range.start);
     // Of edits at one place the first pushed comes first: blank lines before marks of headings.
     for (range, nested) in &outline.rules {
-        rule(text, range.clone(), *nested || place.lower == 0, &mut edits);
+        separate_rule(text, range.clone(), *nested || place.demote_by == 0, &mut edits);
     }
     for (range, level) in &outline.headings {
-        lower(text, range.clone(), *level as usize, place.lower, &mut edits);
+        demote_heading(text, range.clone(), *level as usize, place.demote_by, &mut edits);
     }
-    let mut scan = Scan { text, outline, words: words_start(text.as_bytes(), 0), at: 0 };
+    let mut scan =
+        EscapeScanner { text, outline, content_start: line_content_start(text.as_bytes(), 0), at: 0 };
     for (range, _) in &code {
-        scan.to(range.start, &mut edits);
-        scan.skip(range.end);
+        scan.escape_to(range.start, &mut edits);
+        scan.skip_to(range.end);
     }
-    scan.to(text.len(), &mut edits);
+    scan.escape_to(text.len(), &mut edits);
     edits.sort_by_key(|(range, _)| (range.start, range.end));
     apply(text, &edits, outline)
 }
 
-fn apply(text: &str, edits: &[Edit<'_>], outline: &Outline) -> Inert {
+fn apply(text: &str, edits: &[TextEdit<'_>], outline: &Outline) -> InertMarkdown {
     let mut out = String::with_capacity(text.len() + edits.len() * 4);
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<CodeBlockRange> = Vec::new();
     let mut nested = outline.code.iter().filter(|block| block.outer.is_some()).peekable();
     let mut at = 0;
-    let mut copy = |out: &mut String, range: Range<usize>, blocks: &mut Vec<Block>| {
+    let mut copy = |out: &mut String, range: Range<usize>, blocks: &mut Vec<CodeBlockRange>| {
         // Nothing inside of a nested block is edited, so it is copied in one piece.
         while let Some(block) = nested.next_if(|block| block.range.start < range.end) {
             let place = |at: usize| out.len() + (at.max(range.start) - range.start);
             let lines = place(line_start(text, block.range.start))..place(block.range.end);
-            blocks.push(Block { range: lines, at_margin: false });
+            blocks.push(CodeBlockRange { range: lines, at_margin: false });
         }
         out.push_str(&text[range]);
     };
@@ -211,12 +213,12 @@ fn apply(text: &str, edits: &[Edit<'_>], outline: &Outline) -> Inert {
         out.push_str(instead);
         if instead.starts_with("```") {
             let end = out.len() + usize::from(!instead.ends_with('\n'));
-            blocks.push(Block { range: start..end, at_margin: is_active(fenced_text(instead)) });
+            blocks.push(CodeBlockRange { range: start..end, at_margin: is_active(fenced_text(instead)) });
         }
         at = range.end;
     }
     copy(&mut out, at..text.len(), &mut blocks);
-    Inert { text: out, blocks }
+    InertMarkdown { text: out, blocks }
 }
 
 /// Returns the code between two fences.
@@ -227,7 +229,7 @@ fn fenced_text(block: &str) -> &str {
 }
 
 /// Makes every code span one that begins and ends with one backtick on one line, or an element.
-fn spans(text: &str, outline: &Outline, place: Place, edits: &mut Vec<Edit<'_>>) {
+fn normalise_code_spans(text: &str, outline: &Outline, place: TextContext, edits: &mut Vec<TextEdit<'_>>) {
     let bytes = text.as_bytes();
     let (mut line_end, mut has_pipe) = (0, false);
     for span in &outline.spans {
@@ -243,7 +245,7 @@ fn spans(text: &str, outline: &Outline, place: Place, edits: &mut Vec<Edit<'_>>)
         let behind_escape = span.range.start > 0 && bytes[span.range.start - 1] == b'\\';
         if span.text.contains('`')
             || behind_escape
-            || is_active(&span.text) && (place.in_html || has_pipe || is_unfinished(&span.text))
+            || is_active(&span.text) && (place.in_html || has_pipe || has_unclosed_html(&span.text))
         {
             edits.push((span.range.clone(), code_element(&span.text).into()));
         } else if !simple {
@@ -253,13 +255,13 @@ fn spans(text: &str, outline: &Outline, place: Place, edits: &mut Vec<Edit<'_>>)
 }
 
 /// Returns whether a parser of HTML that reads through code would look for an end outside of it.
-fn is_unfinished(code: &str) -> bool {
+fn has_unclosed_html(code: &str) -> bool {
     let open = code.rfind('<').is_some_and(|at| !code[at..].contains('>'));
     open || ["<!", "<?", "&#"].iter().any(|mark| code.contains(mark))
 }
 
 /// Lowers a heading, and brings it into the form that has no underline.
-fn lower(text: &str, range: Range<usize>, level: usize, by: usize, edits: &mut Vec<Edit<'_>>) {
+fn demote_heading(text: &str, range: Range<usize>, level: usize, by: usize, edits: &mut Vec<TextEdit<'_>>) {
     let source = &text[range.clone()];
     let start = range.start + (source.len() - source.trim_start_matches([' ', '\t']).len());
     let more = "#".repeat((level + by).min(6) - level);
@@ -282,7 +284,7 @@ fn lower(text: &str, range: Range<usize>, level: usize, by: usize, edits: &mut V
 
 /// Keeps a rule from being the underline of a heading or the beginning of the metadata of a document:
 /// blank lines around it do, or asterisks where lines have marks before them.
-fn rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<Edit<'_>>) {
+fn separate_rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<TextEdit<'_>>) {
     let bytes = text.as_bytes();
     let source = text[range.clone()].trim_end();
     if nested {
@@ -304,32 +306,32 @@ fn rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<Edit<'_>>
 }
 
 /// Goes through the text that is not code and escapes what could act in it.
-struct Scan<'t> {
+struct EscapeScanner<'t> {
     text: &'t str,
     outline: &'t Outline,
     /// Where the words of the line begin, behind its marks.
-    words: usize,
+    content_start: usize,
     at: usize,
 }
 
-impl Scan<'_> {
+impl EscapeScanner<'_> {
     /// Steps over code.
-    fn skip(&mut self, end: usize) {
+    fn skip_to(&mut self, end: usize) {
         let end = end.max(self.at);
         let bytes = self.text.as_bytes();
         if let Some(newline) = memchr::memrchr(b'\n', &bytes[self.at..end]) {
-            self.words = words_start(bytes, self.at + newline + 1);
+            self.content_start = line_content_start(bytes, self.at + newline + 1);
         }
         self.at = end;
     }
 
     /// Escapes what could act in the text up to a place.
-    fn to(&mut self, end: usize, edits: &mut Vec<Edit<'_>>) {
+    fn escape_to(&mut self, end: usize, edits: &mut Vec<TextEdit<'_>>) {
         for at in self.at..end {
-            self.byte(at, edits);
+            self.escape_byte(at, edits);
             if self.text.as_bytes()[at] == b'\n' {
-                self.words = words_start(self.text.as_bytes(), at + 1);
-                self.dashes(at + 1, edits);
+                self.content_start = line_content_start(self.text.as_bytes(), at + 1);
+                self.separate_dashes(at + 1, edits);
             }
         }
         self.at = self.at.max(end);
@@ -337,7 +339,7 @@ impl Scan<'_> {
 
     /// Parts a line of dashes from the line of text above, unless it is a rule: with another idea of the
     /// block above, a renderer takes it for the underline of a heading.
-    fn dashes(&self, line: usize, edits: &mut Vec<Edit<'_>>) {
+    fn separate_dashes(&self, line: usize, edits: &mut Vec<TextEdit<'_>>) {
         let bytes = self.text.as_bytes();
         let first = line + bytes[line..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
         let dashes = bytes[first..].iter().take_while(|&&b| b == b'-').count();
@@ -352,32 +354,32 @@ impl Scan<'_> {
         let rules = &self.outline.rules;
         let after = rules.partition_point(|(range, _)| range.start <= first);
         if after == 0 || !rules[after - 1].0.contains(&first) {
-            put(edits, line, "\n");
+            insert_mark(edits, line, "\n");
         }
     }
 
-    fn byte(&self, at: usize, edits: &mut Vec<Edit<'_>>) {
-        let (bytes, outline, words) = (self.text.as_bytes(), self.outline, self.words);
+    fn escape_byte(&self, at: usize, edits: &mut Vec<TextEdit<'_>>) {
+        let (bytes, outline, words) = (self.text.as_bytes(), self.outline, self.content_start);
         let next = bytes.get(at + 1).copied().unwrap_or(b'\n');
         match bytes[at] {
-            b']' if next == b'(' && !may_lead(&bytes[at + 2..]) => put(edits, at + 1, "\\"),
-            b']' if next == b':' => put(edits, at + 1, "\\"),
+            b']' if next == b'(' && !is_allowed_address(&bytes[at + 2..]) => insert_mark(edits, at + 1, "\\"),
+            b']' if next == b':' => insert_mark(edits, at + 1, "\\"),
             b'`' | b'$' if is_escaped(bytes, at) => {}
-            b'`' => put(edits, at, "\\"),
+            b'`' => insert_mark(edits, at, "\\"),
             // A backslash does not keep every parser from it.
             b'{' if opens_attributes(bytes, at) => {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&#123;".into()));
             }
-            b'$' if next == b'$' || at > 0 && bytes[at - 1] == b'$' => put(edits, at, "\\"),
-            b'%' if next == b'%' => put(edits, at + 1, "\\"),
-            b'#' if at == words && !is_heading(bytes, outline, at) => put(edits, at, "\\"),
-            b'+' if at == words && bytes[at..].starts_with(b"+++") => put(edits, at, "\\"),
+            b'$' if next == b'$' || at > 0 && bytes[at - 1] == b'$' => insert_mark(edits, at, "\\"),
+            b'%' if next == b'%' => insert_mark(edits, at + 1, "\\"),
+            b'#' if at == words && !is_heading(bytes, outline, at) => insert_mark(edits, at, "\\"),
+            b'+' if at == words && bytes[at..].starts_with(b"+++") => insert_mark(edits, at, "\\"),
             // Some take it for a link, with whatever scheme.
-            b'[' if next == b'[' => put(edits, at + 1, "\\"),
-            b'~' if at == words && bytes[at..].starts_with(b"~~~") => put(edits, at, "\\"),
-            b':' if at == words && next == b':' => put(edits, at, "\\"),
-            b'=' if at == words && is_underline(bytes, at) => put(edits, at, "\\"),
+            b'[' if next == b'[' => insert_mark(edits, at + 1, "\\"),
+            b'~' if at == words && bytes[at..].starts_with(b"~~~") => insert_mark(edits, at, "\\"),
+            b':' if at == words && next == b':' => insert_mark(edits, at, "\\"),
+            b'=' if at == words && is_underline(bytes, at) => insert_mark(edits, at, "\\"),
             b'<' if opens_tag(bytes, at) => {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&lt;".into()));
@@ -395,8 +397,8 @@ impl Scan<'_> {
                 }
             }
             b if b == b'/' || at > 0 && bytes[at - 1] == b':' => {
-                if let Some(mark) = unlink(bytes, at) {
-                    put(edits, at, mark);
+                if let Some(mark) = autolink_breaker(bytes, at) {
+                    insert_mark(edits, at, mark);
                 }
             }
             _ => {}
@@ -405,12 +407,12 @@ impl Scan<'_> {
 }
 
 /// Inserts a mark before a place.
-fn put(edits: &mut Vec<Edit<'_>>, at: usize, mark: &'static str) {
+fn insert_mark(edits: &mut Vec<TextEdit<'_>>, at: usize, mark: &'static str) {
     edits.push((at..at, mark.into()));
 }
 
 /// Finds the first byte of a line that is no blank and no mark of a list or quote.
-fn words_start(bytes: &[u8], line: usize) -> usize {
+fn line_content_start(bytes: &[u8], line: usize) -> usize {
     let mut at = line;
     let get = |at: usize| bytes.get(at).copied().unwrap_or(b'\n');
     loop {
@@ -456,7 +458,7 @@ fn is_atx(line: &[u8]) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::escape::{code, inline};
+    use super::super::escape::{code, escape_inline};
     use super::*;
 
     fn quoted(text: &str) -> String {
@@ -466,7 +468,7 @@ mod tests {
     }
 
     fn contained(text: &str) -> String {
-        contain(text, Place { lower: 3, in_html: false })
+        sanitize(text, TextContext { demote_by: 3, in_html: false })
     }
 
     #[test]
@@ -537,7 +539,10 @@ mod tests {
     fn code_spans_pair_on_their_line() {
         assert_eq!(contained("`a\nb` ``c`` `d"), "`a b` `c` \\`d\n");
         assert_eq!(contained("`` ` `` | `<b>`"), "<code>&#96;</code> | <code>&lt;b&gt;</code>\n");
-        assert_eq!(contain("`<b>`", Place { lower: 0, in_html: true }), "<code>&lt;b&gt;</code>\n");
+        assert_eq!(
+            sanitize("`<b>`", TextContext { demote_by: 0, in_html: true }),
+            "<code>&lt;b&gt;</code>\n"
+        );
     }
 
     /// Pieces of Markdown and HTML that attacks are made of, and what stands between them.
@@ -636,8 +641,8 @@ mod tests {
         "\u{200b}",
     ];
 
-    fn free(text: &str) -> (Vec<String>, Vec<String>) {
-        let seen = rethread_testkit::markdown::look_at(text);
+    fn parsed_document(text: &str) -> (Vec<String>, Vec<String>) {
+        let seen = rethread_testkit::markdown::parse_markdown(text);
         let ours = seen.headings.into_iter().filter(|heading| heading.level <= 3);
         (seen.unexpected, ours.map(|heading| heading.text).collect())
     }
@@ -650,16 +655,16 @@ mod tests {
             in_html: bool,
         ) {
             let (text, before) = (pieces.concat(), before.concat());
-            let place = Place { lower: 3, in_html };
+            let place = TextContext { demote_by: 3, in_html };
             // A message of two texts: what the first leaves open would hold the second.
-            let whole = format!("### One\n\n{}\n{}\n### Two\n", contain(&before, place), contain(&text, place));
-            prop_assert_eq!(free(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
+            let whole = format!("### One\n\n{}\n{}\n### Two\n", sanitize(&before, place), sanitize(&text, place));
+            prop_assert_eq!(parsed_document(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
             let mut whole = "### One\n\n".to_owned();
             quote(&mut whole, &text, in_html);
             whole.push_str("\n### Two\n");
-            prop_assert_eq!(free(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
-            let line = format!("### {}\n\n- **A:** {}\n- {}\n\n### Two\n", inline(&text), code(&text), inline(&text));
-            prop_assert_eq!(free(&line).0, Vec::<String>::new(), "{}", line);
+            prop_assert_eq!(parsed_document(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
+            let line = format!("### {}\n\n- **A:** {}\n- {}\n\n### Two\n", escape_inline(&text), code(&text), escape_inline(&text));
+            prop_assert_eq!(parsed_document(&line).0, Vec::<String>::new(), "{}", line);
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// A credential and the words around it.
 #[derive(Debug, Clone)]
-pub struct Planted {
+pub struct PlantedCredential {
     /// What kind it is.
     pub kind: &'static str,
     /// How it stands in a text.
@@ -15,7 +15,7 @@ pub struct Planted {
 }
 
 /// Makes the same characters again and again.
-struct Dice(u64);
+struct CredentialRng(u64);
 
 const DIGITS: &str = "0123456789";
 const HEX: &str = "0123456789abcdef";
@@ -27,7 +27,7 @@ const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const SIGNS: &str = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789!#$%&()*+-.=?@^_~";
 
-impl Dice {
+impl CredentialRng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
@@ -519,7 +519,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("proxmox", "Authorization: PVEAPIToken=root@pam!ci={}", "<uuid>"),
 ];
 
-impl Dice {
+impl CredentialRng {
     /// Makes what a form describes.
     fn form(&mut self, form: &str) -> String {
         let mut out = String::new();
@@ -567,12 +567,12 @@ impl Dice {
 }
 
 /// One credential of each kind.
-pub fn planted(seed: u64) -> Vec<Planted> {
-    let mut dice = Dice(seed.wrapping_mul(2).wrapping_add(1));
+pub fn planted_credentials(seed: u64) -> Vec<PlantedCredential> {
+    let mut dice = CredentialRng(seed.wrapping_mul(2).wrapping_add(1));
     let d = &mut dice;
     let mut all = Vec::new();
     let mut add = |kind: &'static str, text: &str, secret: String| {
-        all.push(Planted { kind, text: text.replace("{}", &secret), secret });
+        all.push(PlantedCredential { kind, text: text.replace("{}", &secret), secret });
     };
     add("token with a blank behind it", "API_TOKEN='{} x'", format!("a7B{}", d.some(MIXED, 27)));
     add("password with a blank before it", "DB_PASSWORD=\" {}\"", format!("Zk8{}", d.some(MIXED, 12)));

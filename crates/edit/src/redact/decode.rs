@@ -8,20 +8,20 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// A text with something resolved.
-pub(super) struct View {
+pub(super) struct DecodedText {
     pub(super) text: String,
     /// Where each byte comes from, and where all of it ends.
-    from: Vec<u32>,
+    offsets: Vec<u32>,
 }
 
-impl View {
+impl DecodedText {
     fn with_capacity(n: usize) -> Self {
-        Self { text: String::with_capacity(n), from: Vec::with_capacity(n + 1) }
+        Self { text: String::with_capacity(n), offsets: Vec::with_capacity(n + 1) }
     }
 
     /// Where a part of it comes from.
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
-        let at = |n: usize| self.from.get(n).map_or(0, |&from| from as usize);
+        let at = |n: usize| self.offsets.get(n).map_or(0, |&from| from as usize);
         at(range.start)..at(range.end)
     }
 
@@ -34,16 +34,16 @@ impl View {
 
     fn copy(&mut self, text: &str, range: Range<usize>) {
         self.text.push_str(&text[range.clone()]);
-        self.from.extend(range.map(|at| u32::try_from(at).unwrap_or(u32::MAX)));
+        self.offsets.extend(range.map(|at| u32::try_from(at).unwrap_or(u32::MAX)));
     }
 
     fn push(&mut self, c: char, at: usize) {
         self.text.push(c);
-        self.from.resize(self.text.len(), u32::try_from(at).unwrap_or(u32::MAX));
+        self.offsets.resize(self.text.len(), u32::try_from(at).unwrap_or(u32::MAX));
     }
 
     fn end(mut self, at: usize) -> Self {
-        self.from.push(u32::try_from(at).unwrap_or(u32::MAX));
+        self.offsets.push(u32::try_from(at).unwrap_or(u32::MAX));
         self
     }
 }
@@ -65,11 +65,11 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
 }
 
 /// Resolves escapes as strings of programs have them; nothing if there are none.
-pub(super) fn unescaped(text: &str) -> Option<View> {
+pub(super) fn unescaped(text: &str) -> Option<DecodedText> {
     let bytes = text.as_bytes();
     let is_escape = |&at: &usize| bytes.get(at + 1).is_some_and(|b| b"\"'nrtbfu/\\x".contains(b));
     memchr::memchr_iter(b'\\', bytes).find(is_escape)?;
-    let mut view = View::with_capacity(text.len());
+    let mut view = DecodedText::with_capacity(text.len());
     let mut done = 0;
     while let Some(slash) = memchr::memchr(b'\\', &bytes[done..]).map(|at| done + at) {
         view.copy(text, done..slash);
@@ -89,7 +89,7 @@ fn escape(bytes: &[u8]) -> (char, usize) {
         Some(b'r') => '\r',
         Some(b'b' | b'f') => ' ',
         Some(&b @ (b'"' | b'\'' | b'/' | b'\\')) => b as char,
-        Some(b'u') => return unit(bytes).unwrap_or(('\\', 1)),
+        Some(b'u') => return parse_unicode_escape(bytes).unwrap_or(('\\', 1)),
         Some(b'x') => {
             let c = hex(bytes.get(2..4)).and_then(char::from_u32).filter(char::is_ascii);
             return c.map_or(('\\', 1), |c| (c, 4));
@@ -100,7 +100,7 @@ fn escape(bytes: &[u8]) -> (char, usize) {
 }
 
 /// Reads `\uXXXX`, or two of them that are one character.
-fn unit(bytes: &[u8]) -> Option<(char, usize)> {
+fn parse_unicode_escape(bytes: &[u8]) -> Option<(char, usize)> {
     let first = hex(bytes.get(2..6))?;
     if let Some(c) = char::from_u32(first) {
         return Some((c, 6));
@@ -117,7 +117,7 @@ fn hex(digits: Option<&[u8]>) -> Option<u32> {
 }
 
 /// Resolves what stands behind percent signs, on the lines that have some. Gives each with its place.
-pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, View)) {
+pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, DecodedText)) {
     let bytes = text.as_bytes();
     let mut done = 0;
     while let Some(sign) = memchr::memchr(b'%', &bytes[done..]).map(|at| done + at) {
@@ -134,9 +134,9 @@ pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, View)
     }
 }
 
-fn percent(line: &str) -> View {
+fn percent(line: &str) -> DecodedText {
     let bytes = line.as_bytes();
-    let mut view = View::with_capacity(line.len());
+    let mut view = DecodedText::with_capacity(line.len());
     let mut done = 0;
     for sign in memchr::memchr_iter(b'%', bytes) {
         if sign < done {
@@ -175,7 +175,7 @@ fn percent_char(bytes: &[u8]) -> Option<(char, usize)> {
 
 /// Takes away the numbers before the lines of a file that was read; nothing if there are none, or if no secret stands
 /// on several lines.
-pub(super) fn unnumbered(text: &str) -> Option<View> {
+pub(super) fn unnumbered(text: &str) -> Option<DecodedText> {
     const SPANS: [&str; 10] = [
         "kind: Secret",
         "value:",
@@ -188,21 +188,21 @@ pub(super) fn unnumbered(text: &str) -> Option<View> {
         "variable \"",
         "assword:",
     ];
-    number(text)?;
+    line_number_len(text)?;
     if !SPANS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some()) {
         return None;
     }
-    let mut view = View::with_capacity(text.len());
+    let mut view = DecodedText::with_capacity(text.len());
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        view.copy(text, at + number(line).unwrap_or(0)..at + line.len());
+        view.copy(text, at + line_number_len(line).unwrap_or(0)..at + line.len());
         at += line.len();
     }
     Some(view.end(text.len()))
 }
 
 /// How long the number before a line is, with what divides it from the line.
-fn number(line: &str) -> Option<usize> {
+fn line_number_len(line: &str) -> Option<usize> {
     let digits = line.trim_start_matches(' ');
     let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
     let sign = ["→", "\t"].iter().find(|sign| behind.starts_with(**sign))?;
@@ -215,14 +215,14 @@ pub(super) fn may_resolve(text: &str) -> bool {
 }
 
 /// Takes away the colours of terminals and what else moves their cursors; nothing if there are none.
-pub(super) fn uncoloured(text: &str) -> Option<View> {
+pub(super) fn uncoloured(text: &str) -> Option<DecodedText> {
     let bytes = text.as_bytes();
-    let mut view: Option<View> = None;
+    let mut view: Option<DecodedText> = None;
     let mut done = 0;
     for sign in memchr::memchr3_iter(0x1b, b'\\', b'^', bytes) {
         let n = if sign < done { 0 } else { control(&bytes[sign..]) };
         if n > 0 {
-            view.get_or_insert_with(|| View::with_capacity(text.len())).copy(text, done..sign);
+            view.get_or_insert_with(|| DecodedText::with_capacity(text.len())).copy(text, done..sign);
             done = sign + n;
         }
     }
@@ -248,11 +248,11 @@ fn control(bytes: &[u8]) -> usize {
 }
 
 /// The shortest base64 that is looked into, in characters.
-const LEAST: usize = 24;
+const MIN_BASE64: usize = 24;
 /// How far apart the blocks are that are looked at; each is as long as what is left of the shortest base64.
 const STEP: usize = 16;
 /// So much of it is decoded.
-const DECODED: usize = 64 * 1024 / 3 * 4;
+const MAX_BASE64: usize = 64 * 1024 / 3 * 4;
 /// What is no digit.
 const NONE: u8 = 0xff;
 
@@ -292,27 +292,27 @@ pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str))
         }
         let start = at - bytes[..at].iter().rev().take_while(|b| is_digit(**b)).count();
         let mut end = run_end(bytes, at + block.len());
-        if end - start < LEAST {
+        if end - start < MIN_BASE64 {
             at = end.next_multiple_of(STEP);
             continue;
         }
-        let mut digits = Cow::Borrowed(&bytes[start..end.min(start + DECODED)]);
+        let mut digits = Cow::Borrowed(&bytes[start..end.min(start + MAX_BASE64)]);
         // Long base64 is broken into lines.
         while let Some(line) = next_line(bytes, start, end) {
-            if digits.len() < DECODED {
+            if digits.len() < MAX_BASE64 {
                 digits.to_mut().extend_from_slice(&bytes[line.clone()]);
             }
             end = line.end;
         }
         let padding = bytes[end..].iter().take(2).take_while(|b| **b == b'=').count();
-        readable(&digits, |decoded| visit(start..end + padding, decoded));
+        each_decoded_text(&digits, |decoded| visit(start..end + padding, decoded));
         at = (end + padding).next_multiple_of(STEP);
     }
 }
 
 /// Tells whether one of eight bytes is a space or another of the signs before the digits of base64: in most texts one
 /// is, and that is told without a look at each.
-fn has_space(block: [u8; LEAST - STEP]) -> bool {
+fn has_space(block: [u8; MIN_BASE64 - STEP]) -> bool {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     let block = u64::from_le_bytes(block);
     block.wrapping_sub(EACH * b'+' as u64) & !block & (EACH << 7) != 0
@@ -339,7 +339,7 @@ fn next_line(bytes: &[u8], start: usize, end: usize) -> Option<Range<usize>> {
 }
 
 /// Decodes what may begin at any of four places, and gives what is a text.
-fn readable(digits: &[u8], mut visit: impl FnMut(&str)) {
+fn each_decoded_text(digits: &[u8], mut visit: impl FnMut(&str)) {
     for shift in 0..4.min(digits.len()) {
         let digits = &digits[shift..];
         let head = digits.chunks_exact(4).take(4);
@@ -427,11 +427,11 @@ mod tests {
     #[test]
     fn base64_of_the_least_length_is_found_at_every_place() {
         let encoded = "VGhlIHNlY3JldCBvZiBpdCBh";
-        assert_eq!(encoded.len(), LEAST);
+        assert_eq!(encoded.len(), MIN_BASE64);
         for n in 0..2 * STEP {
             let (text, mut found) = (format!("{}{encoded}{}", ".".repeat(n), " ".repeat(n % 3)), Vec::new());
             each_base64(&text, |place, decoded| found.push((place, decoded.to_owned())));
-            assert!(found.contains(&(n..n + LEAST, "The secret of it a".to_owned())), "{text}");
+            assert!(found.contains(&(n..n + MIN_BASE64, "The secret of it a".to_owned())), "{text}");
         }
         for b in 0..=u8::MAX {
             let block = [b'z', b'0', b, b'/', b'A', b'_', b'-', b'+'];

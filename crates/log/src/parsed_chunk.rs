@@ -1,17 +1,17 @@
 //! What was found in a piece of a log, to be taken by somebody else later.
 //!
 //! Taking lines apart needs nothing but the lines, so pieces can be taken apart on several threads at
-//! once; what is made of the entries then depends on their order. [`Finds`] carries what was found from
+//! once; what is made of the entries then depends on their order. [`ParsedChunk`] carries what was found from
 //! one to the other, in a fraction of the room that a [`Line`] for each entry would take.
 
 use crate::line::{BlockSpans, Line, MessageSpans, Span};
-use crate::names::{Key, Kind};
-use crate::read::{Content, Defect, Entry, Scanner, Sink};
+use crate::names::{EntryKind, Key};
+use crate::read::{Defect, Entry, EntryContent, Scanner, Sink};
 
 /// The entries of a piece and their parts.
 #[derive(Debug, Default)]
-pub struct Finds {
-    entries: Vec<Find>,
+pub struct ParsedChunk {
+    entries: Vec<ParsedEntry>,
     fields: Vec<(Key, Span)>,
     blocks: Vec<BlockSpans>,
     unknown: Vec<Span>,
@@ -23,43 +23,43 @@ pub struct Finds {
 }
 
 #[derive(Debug, Clone)]
-struct Find {
+struct ParsedEntry {
     number: u32,
     line: u32,
     len: usize,
-    content: Content,
-    behind: bool,
-    before: bool,
-    kind: Option<Kind>,
+    content: EntryContent,
+    preceded: bool,
+    followed: bool,
+    kind: Option<EntryKind>,
     message: Option<MessageSpans>,
     /// Where its parts end in the tables.
-    fields: u32,
-    blocks: u32,
-    unknown: u32,
+    fields_end: u32,
+    blocks_end: u32,
+    unknown_end: u32,
 }
 
 /// A place in a table.
-fn place(len: usize) -> u32 {
+fn saturating_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-impl Finds {
+impl ParsedChunk {
     /// Takes a piece of whole lines apart; `first` says that a log begins with it.
-    pub fn of(piece: &[u8], first: bool) -> Self {
+    pub fn parse(piece: &[u8], first: bool) -> Self {
         let mut finds = Self::default();
-        finds.look_at(piece, first);
+        finds.reparse(piece, first);
         finds
     }
 
     /// The same, in place of what was found before.
-    pub fn look_at(&mut self, piece: &[u8], first: bool) {
+    pub fn reparse(&mut self, piece: &[u8], first: bool) {
         let finds = self;
         finds.entries.clear();
         finds.fields.clear();
         finds.blocks.clear();
         finds.unknown.clear();
         finds.defects.clear();
-        let mut scanner = if first { Scanner::default() } else { Scanner::inside() };
+        let mut scanner = if first { Scanner::default() } else { Scanner::after_first_line() };
         let before = scanner.lines();
         scanner.scan_all(piece, finds);
         finds.lines = scanner.lines() - before;
@@ -72,23 +72,23 @@ impl Finds {
     }
 
     /// Gives everything to a sink, with the numbers that follow what `from` has read.
-    pub(crate) fn give(&self, piece: &[u8], from: &mut Giving<'_>, sink: &mut impl Sink) {
+    pub(crate) fn emit_to(&self, piece: &[u8], from: &mut EmitContext<'_>, sink: &mut impl Sink) {
         let mut defects = self.defects.iter().peekable();
         let mut at = 0;
         for (n, find) in self.entries.iter().enumerate() {
             while let Some((_, defect)) = defects.next_if(|(after, _)| *after <= n) {
                 sink.defect(Defect { line: from.line + defect.line, ..defect.clone() });
             }
-            let line = &mut *from.parts;
-            self.parts(n, line);
+            let line = &mut *from.line_buffer;
+            self.fill_line(n, line);
             let entry = Entry {
                 number: if find.number > 0 { from.number + find.number } else { 0 },
                 line: from.line + find.line,
                 offset: from.offset + at as u64,
                 raw: &piece[at..at + find.len],
                 content: find.content,
-                behind: find.behind,
-                before: find.before,
+                preceded: find.preceded,
+                followed: find.followed,
             };
             sink.entry(&entry, line);
             at += find.len;
@@ -99,52 +99,53 @@ impl Finds {
     }
 }
 
-impl Finds {
+impl ParsedChunk {
     /// Returns the parts of an entry, by its place among all.
-    fn parts(&self, n: usize, line: &mut Line) {
+    fn fill_line(&self, n: usize, line: &mut Line) {
         let find = &self.entries[n];
-        let [fields, blocks, unknown] = self.starts(n);
+        let [fields, blocks, unknown] = self.part_starts(n);
         line.fill(
             find.kind,
             find.message,
-            &self.fields[fields..find.fields as usize],
-            &self.blocks[blocks..find.blocks as usize],
-            &self.unknown[unknown..find.unknown as usize],
+            &self.fields[fields..find.fields_end as usize],
+            &self.blocks[blocks..find.blocks_end as usize],
+            &self.unknown[unknown..find.unknown_end as usize],
         );
     }
 
     /// Where the parts of an entry begin in the tables.
-    fn starts(&self, n: usize) -> [usize; 3] {
+    fn part_starts(&self, n: usize) -> [usize; 3] {
         let before = n.checked_sub(1).map(|before| &self.entries[before]);
-        before.map_or([0; 3], |find| [find.fields, find.blocks, find.unknown].map(|at| at as usize))
+        before
+            .map_or([0; 3], |find| [find.fields_end, find.blocks_end, find.unknown_end].map(|at| at as usize))
     }
 }
 
 /// What was read before a piece, and room for the parts of its entries.
-pub(crate) struct Giving<'p> {
+pub(crate) struct EmitContext<'p> {
     pub(crate) number: u32,
     pub(crate) line: u32,
     pub(crate) offset: u64,
-    pub(crate) parts: &'p mut Line,
+    pub(crate) line_buffer: &'p mut Line,
 }
 
-impl Sink for Finds {
+impl Sink for ParsedChunk {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         self.fields.extend(line.fields());
         self.blocks.extend_from_slice(&line.blocks);
         self.unknown.extend_from_slice(&line.unknown);
-        self.entries.push(Find {
+        self.entries.push(ParsedEntry {
             number: entry.number,
             line: entry.line,
             len: entry.raw.len(),
             content: entry.content,
-            behind: entry.behind,
-            before: entry.before,
+            preceded: entry.preceded,
+            followed: entry.followed,
             kind: line.kind,
             message: line.message,
-            fields: place(self.fields.len()),
-            blocks: place(self.blocks.len()),
-            unknown: place(self.unknown.len()),
+            fields_end: saturating_u32(self.fields.len()),
+            blocks_end: saturating_u32(self.blocks.len()),
+            unknown_end: saturating_u32(self.unknown.len()),
         });
     }
 
@@ -161,9 +162,9 @@ mod tests {
 
     /// Everything that a sink is told.
     #[derive(Default)]
-    struct Told(String);
+    struct SinkRecorder(String);
 
-    impl Sink for Told {
+    impl Sink for SinkRecorder {
         fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
             self.0 += &format!("{entry:?} {line:?}\n");
         }
@@ -186,7 +187,7 @@ mod tests {
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(lines.len())).collect();
             cuts.sort_unstable();
             cuts.push(lines.len());
-            let (mut read, mut given) = (Told::default(), Told::default());
+            let (mut read, mut given) = (SinkRecorder::default(), SinkRecorder::default());
             let (mut reads, mut gives) = (Scanner::default(), Scanner::default());
             let mut start = 0;
             for cut in cuts {
@@ -196,7 +197,7 @@ mod tests {
                 }
                 start = cut;
                 reads.scan(piece.as_bytes(), &mut read);
-                gives.take(piece.as_bytes(), &Finds::of(piece.as_bytes(), gives.lines() == 0), &mut given);
+                gives.scan_parsed(piece.as_bytes(), &ParsedChunk::parse(piece.as_bytes(), gives.lines() == 0), &mut given);
             }
             prop_assert_eq!(read.0, given.0);
             prop_assert_eq!((reads.lines(), reads.bad_lines), (gives.lines(), gives.bad_lines));

@@ -3,33 +3,40 @@
 use rustc_hash::FxHashSet;
 
 use super::merge::join_users;
-use super::newest;
-use super::request::{MessageId, Part, Row, RowKind, words};
+use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
+use super::v2_1_325;
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Sort};
-use crate::flags::Flags;
+use crate::facts::{BlockClass, Facts, NONE};
+use crate::flags::EntryFlags;
 use crate::id::Uid;
 
 /// Makes the rows that are sent before the next prompt out of those of the chain.
 ///
 /// `rewound` is the entry that a rewind went back to, if nothing was said since.
-pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32], rewound: Option<Uid>) -> Vec<Row> {
-    let mut rows: Vec<Row> =
-        chain.iter().map(|&node| Row::of(facts, node, &facts.nodes[node as usize])).collect();
+pub(super) fn resumed_rows(
+    facts: &Facts,
+    client: Client,
+    chain: &[u32],
+    rewound: Option<Uid>,
+) -> Vec<RequestRow> {
+    let mut rows: Vec<RequestRow> =
+        chain.iter().map(|&node| RequestRow::from_node(facts, node, &facts.nodes[node as usize])).collect();
     if client >= Client::V2_1_200 {
         drop_retracted(facts, client, &mut rows);
     }
     if client >= Client::V2_1_325 {
-        rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_odd_attachment());
+        rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_malformed_attachment());
         give_own_ids(&mut rows);
         for row in &mut rows {
-            row.parts.retain(|part| !matches!(part.sort, Sort::Odd | Sort::Bare | Sort::Null));
+            row.parts.retain(|part| {
+                !matches!(part.class, BlockClass::Untyped | BlockClass::BareString | BlockClass::Null)
+            });
         }
     }
     if client >= Client::V2_1_200 {
         rows.retain_mut(|row| {
             let before = row.parts.len();
-            row.parts.retain(|part| part.sort != Sort::NoText);
+            row.parts.retain(|part| part.class != BlockClass::NoText);
             row.parts.len() == before || !row.parts.is_empty()
         });
     }
@@ -38,42 +45,47 @@ pub(super) fn resumed(facts: &Facts, client: Client, chain: &[u32], rewound: Opt
     } else if client <= Client::V2_1_200 {
         resumed_by_rows(facts, client, rows, rewound)
     } else {
-        newest::resumed(facts, rows, rewound)
+        v2_1_325::resumed_rows(facts, rows, rewound)
     }
 }
 
 /// From 2.1.76 to 2.1.200 whole rows are judged, and a turn that was cut is to be continued.
-fn resumed_by_rows(facts: &Facts, client: Client, mut rows: Vec<Row>, rewound: Option<Uid>) -> Vec<Row> {
+fn resumed_by_rows(
+    facts: &Facts,
+    client: Client,
+    mut rows: Vec<RequestRow>,
+    rewound: Option<Uid>,
+) -> Vec<RequestRow> {
     drop_open_rows(&mut rows);
     drop_lone_thinking(&mut rows);
-    let mut rows = drop_blank(client, rows);
-    let went_back = rewound.is_some() && rewound == last_talk(facts, &rows);
+    let mut rows = drop_blank_and_join(client, rows);
+    let went_back = rewound.is_some() && rewound == last_conversation_uid(facts, &rows);
     if is_interrupted(facts, client, &rows) && !went_back {
-        let mut row = Row::put_in(RowKind::User, vec![Part::words(words::CONTINUE)]);
-        row.flags.set(Flags::META);
+        let mut row = RequestRow::inserted(RowKind::User, vec![SentPart::client_text(words::CONTINUE)]);
+        row.flags.set(EntryFlags::META);
         rows.push(row);
     }
-    if let Some(last) = last_said(&rows)
+    if let Some(last) = last_non_system_row(&rows)
         && rows[last].is_user()
     {
-        rows.insert(last + 1, Row::answer(words::NO_REPLY));
+        rows.insert(last + 1, RequestRow::inserted_answer(words::NO_REPLY));
     }
     rows
 }
 
 /// The id of the last entry in which anything was said.
-pub(super) fn last_talk(facts: &Facts, rows: &[Row]) -> Option<Uid> {
+pub(super) fn last_conversation_uid(facts: &Facts, rows: &[RequestRow]) -> Option<Uid> {
     let last = rows.iter().rev().find(|row| row.is_user() || row.is_assistant())?;
     facts.nodes.get(last.node as usize).map(|node| node.uid)
 }
 
 /// The last row that is no note of the system.
-pub(super) fn last_said(rows: &[Row]) -> Option<usize> {
+pub(super) fn last_non_system_row(rows: &[RequestRow]) -> Option<usize> {
     rows.iter().rposition(|row| row.kind != RowKind::System)
 }
 
 /// Up to 2.1.20 every block is judged alone.
-fn resumed_by_blocks(client: Client, rows: Vec<Row>) -> Vec<Row> {
+fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut single = Vec::with_capacity(rows.len());
     for mut row in rows {
         if !(row.is_user() || row.is_assistant()) {
@@ -81,40 +93,44 @@ fn resumed_by_blocks(client: Client, rows: Vec<Row>) -> Vec<Row> {
             continue;
         }
         for part in std::mem::take(&mut row.parts) {
-            let mut one = Row { parts: vec![part], ..row.clone() };
+            let mut one = RequestRow { parts: vec![part], ..row.clone() };
             if client <= Client::V2_0_36 && one.is_assistant() {
-                one.flags.clear(Flags::API_ERROR);
+                one.flags.clear(EntryFlags::API_ERROR);
             }
             single.push(one);
         }
     }
-    let answered: FxHashSet<u32> = called(single.iter().filter(|row| row.is_user()), Sort::Result);
+    let answered: FxHashSet<u32> =
+        calls_in_rows(single.iter().filter(|row| row.is_user()), BlockClass::ToolResult);
     single.retain(|row| {
         let part = row.parts.first();
-        let open = part.is_some_and(|p| p.sort == Sort::Call && !answered.contains(&p.call));
+        let open = part.is_some_and(|p| p.class == BlockClass::ToolCall && !answered.contains(&p.call));
         !(row.is_assistant() && open)
     });
     if client >= Client::V2_1_20 {
         drop_lone_thinking(&mut single);
     }
-    if single.last().is_some_and(Row::is_user) {
-        single.push(Row::answer(words::NO_REPLY));
+    if single.last().is_some_and(RequestRow::is_user) {
+        single.push(RequestRow::inserted_answer(words::NO_REPLY));
     }
     single
 }
 
 /// The calls that rows make or answer.
-pub(super) fn called<'r>(rows: impl Iterator<Item = &'r Row>, sort: Sort) -> FxHashSet<u32> {
-    let parts = rows.flat_map(|row| &row.parts).filter(|part| part.sort == sort);
-    parts.map(|part| part.call).filter(|&call| call != NONE || sort == Sort::Call).collect()
+pub(super) fn calls_in_rows<'r>(
+    rows: impl Iterator<Item = &'r RequestRow>,
+    sort: BlockClass,
+) -> FxHashSet<u32> {
+    let parts = rows.flat_map(|row| &row.parts).filter(|part| part.class == sort);
+    parts.map(|part| part.call).filter(|&call| call != NONE || sort == BlockClass::ToolCall).collect()
 }
 
 /// Drops what a refused answer took back.
-fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<Row>) {
+fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>) {
     if facts.retracted.is_empty() {
         return;
     }
-    let retracts = |row: &Row| {
+    let retracts = |row: &RequestRow| {
         row.flags.is_refusal_fallback() || client >= Client::V2_1_325 && row.kind != RowKind::Attachment
     };
     let lists = rows.iter().filter(|row| retracts(row)).filter_map(|row| facts.retracted.get(&row.node));
@@ -125,63 +141,64 @@ fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<Row>) {
 }
 
 /// 2.1.325 takes answers without an id for messages of their own.
-fn give_own_ids(rows: &mut [Row]) {
+fn give_own_ids(rows: &mut [RequestRow]) {
     for row in rows.iter_mut().filter(|row| row.is_assistant()) {
         if row.id == MessageId::None && row.flags.lacks_request_id() {
-            row.id = MessageId::Own(row.node);
+            row.id = MessageId::PerRow(row.node);
         }
     }
 }
 
 /// Drops answers all of whose calls have no result.
-fn drop_open_rows(rows: &mut Vec<Row>) {
+fn drop_open_rows(rows: &mut Vec<RequestRow>) {
     let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = called(said, Sort::Result);
+    let answered = calls_in_rows(said, BlockClass::ToolResult);
     rows.retain(|row| {
-        let mut calls = row.parts.iter().filter(|part| part.sort == Sort::Call).peekable();
+        let mut calls = row.parts.iter().filter(|part| part.class == BlockClass::ToolCall).peekable();
         !row.is_assistant() || calls.peek().is_none() || !calls.all(|part| !answered.contains(&part.call))
     });
 }
 
 /// Messages that hold something for which `counts` says so.
-fn full_messages(rows: &[Row], counts: impl Fn(&Part) -> bool) -> FxHashSet<MessageId> {
+fn messages_with_content(rows: &[RequestRow], counts: impl Fn(&SentPart) -> bool) -> FxHashSet<MessageId> {
     let full = rows.iter().filter(|row| row.is_assistant() && row.parts.iter().any(&counts));
     full.map(|row| row.id).filter(|&id| id != MessageId::None).collect()
 }
 
 /// Drops answers of nothing but thinking, unless their message holds more elsewhere.
-pub(super) fn drop_lone_thinking(rows: &mut Vec<Row>) {
+pub(super) fn drop_lone_thinking(rows: &mut Vec<RequestRow>) {
     if !rows.iter().any(|row| row.is_assistant() && row.is_only_thinking()) {
         return;
     }
-    let full = full_messages(rows, |part| !part.sort.is_thinking());
+    let full = messages_with_content(rows, |part| !part.class.is_thinking());
     rows.retain(|row| !row.is_assistant() || !row.is_only_thinking() || full.contains(&row.id));
 }
 
 /// Drops answers of nothing but blank text; tells whether there were any.
-fn drop_blank_rows(client: Client, rows: &mut Vec<Row>) -> bool {
+fn drop_blank_rows(client: Client, rows: &mut Vec<RequestRow>) -> bool {
     if !rows.iter().any(|row| row.is_assistant() && row.is_blank(client)) {
         return false;
     }
-    let counts = |part: &Part| !part.sort.is_thinking() && !part.is_blank(client);
-    let full = if client >= Client::V2_1_112 { full_messages(rows, counts) } else { FxHashSet::default() };
+    let counts = |part: &SentPart| !part.class.is_thinking() && !part.is_blank(client);
+    let full =
+        if client >= Client::V2_1_112 { messages_with_content(rows, counts) } else { FxHashSet::default() };
     rows.retain(|row| !row.is_assistant() || full.contains(&row.id) || !row.is_blank(client));
     true
 }
 
 /// The same, and joins the user rows that come to stand side by side.
-pub(super) fn drop_blank(client: Client, mut rows: Vec<Row>) -> Vec<Row> {
+pub(super) fn drop_blank_and_join(client: Client, mut rows: Vec<RequestRow>) -> Vec<RequestRow> {
     if !drop_blank_rows(client, &mut rows) {
         return rows;
     }
-    let mut joined: Vec<Row> = Vec::with_capacity(rows.len());
+    let mut joined: Vec<RequestRow> = Vec::with_capacity(rows.len());
     for row in rows {
         match joined.last_mut() {
             Some(last)
                 if row.is_user()
                     && last.is_user()
                     && !(client >= Client::V2_1_325
-                        && (row.flags.is_shutdown() || last.flags.is_shutdown())) =>
+                        && (row.flags.is_cut_by_shutdown() || last.flags.is_cut_by_shutdown())) =>
             {
                 join_users(client, last, row);
             }
@@ -192,7 +209,7 @@ pub(super) fn drop_blank(client: Client, mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// 2.1.325 goes on until nothing more is dropped.
-pub(super) fn settle(client: Client, rows: &mut Vec<Row>) {
+pub(super) fn drop_until_stable(client: Client, rows: &mut Vec<RequestRow>) {
     loop {
         let before = rows.len();
         drop_lone_thinking(rows);
@@ -204,7 +221,7 @@ pub(super) fn settle(client: Client, rows: &mut Vec<Row>) {
 }
 
 /// A failure after which the turn is still open.
-fn is_passed_over(client: Client, row: &Row) -> bool {
+fn is_skipped_at_end(client: Client, row: &RequestRow) -> bool {
     row.kind == RowKind::System
         || client >= Client::V2_1_112
             && row.is_assistant()
@@ -213,10 +230,10 @@ fn is_passed_over(client: Client, row: &Row) -> bool {
 }
 
 /// Tells whether the turn was cut after a result or an attachment: 2.1.76 to 2.1.200.
-fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
-    let Some(last) = rows.iter().rposition(|row| !is_passed_over(client, row)) else { return false };
+fn is_interrupted(facts: &Facts, client: Client, rows: &[RequestRow]) -> bool {
+    let Some(last) = rows.iter().rposition(|row| !is_skipped_at_end(client, row)) else { return false };
     let row = &rows[last];
-    let stopped = |row: &Row| client >= Client::V2_1_200 && row.flags.is_stopped();
+    let stopped = |row: &RequestRow| client >= Client::V2_1_200 && row.flags.is_interrupt_only();
     match row.kind {
         RowKind::User => {
             !row.flags.is_meta()
@@ -229,7 +246,7 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
             let before = rows[..last]
                 .iter()
                 .rev()
-                .find(|row| row.kind != RowKind::Attachment && !is_passed_over(client, row));
+                .find(|row| row.kind != RowKind::Attachment && !is_skipped_at_end(client, row));
             before.is_none_or(|row| {
                 let last_word = row.is_result() && ends_with_message_tool(facts, row);
                 row.is_user() && !row.flags.is_summary() && !stopped(row) && !last_word
@@ -241,9 +258,9 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[Row]) -> bool {
 }
 
 /// Some tools are the last word of a turn: they speak to the user.
-pub(super) fn ends_with_message_tool(facts: &Facts, row: &Row) -> bool {
-    let first = row.parts.first().filter(|part| part.sort == Sort::Result);
-    let call = first.and_then(Part::call).map(|call| &facts.calls[call]);
+pub(super) fn ends_with_message_tool(facts: &Facts, row: &RequestRow) -> bool {
+    let first = row.parts.first().filter(|part| part.class == BlockClass::ToolResult);
+    let call = first.and_then(SentPart::call).map(|call| &facts.calls[call]);
     call.is_some_and(|call| {
         matches!(facts.tools.name(call.tool), "SendUserMessage" | "Brief" | "SendUserFile")
     })

@@ -2,24 +2,24 @@
 //! expectation was recorded with the real client of that version.
 
 use rethread_model::{Client, Reader, Session, resume};
-use rethread_testkit::Log;
+use rethread_testkit::LogBuilder;
 use serde_json::{Value, json};
 
 const PROMPT: &str = "Next";
 
 /// The blocks that a client sends, message by message.
-fn sent(log: &Log, client: Client) -> Vec<Vec<Value>> {
+fn sent_blocks(log: &LogBuilder, client: Client) -> Vec<Vec<Value>> {
     let bytes = log.bytes();
     let session = Session::read(&bytes);
     let resumed = resume(&session.facts, client);
     let block = |block: &rethread_model::WireBlock<'_>| serde_json::from_slice(block.json().raw());
-    let wire = Reader::new(&session, &bytes).wire(&resumed, client, PROMPT);
+    let wire = Reader::new(&session, &bytes).wire_messages(&resumed, client, PROMPT);
     wire.iter().map(|message| message.blocks.iter().map(|b| block(b).expect("JSON")).collect()).collect()
 }
 
 /// The content of the result in a session with a call, its result, attachments behind it and an answer.
-fn result(client: Client, content: &Value, attachments: &[Value]) -> Value {
-    let mut log = Log::new(1);
+fn sent_result_content(client: Client, content: &Value, attachments: &[Value]) -> Value {
+    let mut log = LogBuilder::new(1);
     // Newer models take reminders between two turns.
     "claude-opus-4-6".clone_into(&mut log.model);
     log.prompt("Go");
@@ -29,7 +29,7 @@ fn result(client: Client, content: &Value, attachments: &[Value]) -> Value {
         log.entry("attachment", json!({ "attachment": attachment }));
     }
     log.answer("Done");
-    sent(&log, client)[2][0]["content"].clone()
+    sent_blocks(&log, client)[2][0]["content"].clone()
 }
 
 fn reminder(text: &str) -> String {
@@ -40,7 +40,7 @@ fn text(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-const GONE: &str = "[Tool references removed - tools no longer available]";
+const TOOLS_UNAVAILABLE: &str = "[Tool references removed - tools no longer available]";
 
 #[test]
 fn newest_client_drops_old_fields_of_send_message() {
@@ -50,12 +50,12 @@ fn newest_client_drops_old_fields_of_send_message() {
         for (key, value) in more.as_object().expect("an object") {
             input[key] = value.clone();
         }
-        let mut log = Log::new(1);
+        let mut log = LogBuilder::new(1);
         log.prompt("Go");
         let call = log.call("SendMessage", &input);
         log.result(&call, "sent");
         log.answer("Done");
-        sent(&log, client)[1][0]["input"].clone()
+        sent_blocks(&log, client)[1][0]["input"].clone()
     };
     let both = json!({ "to": null, "message": "m" });
     assert_eq!(input(Client::V2_1_325, both.clone()), both);
@@ -69,12 +69,12 @@ fn reminder_is_folded_into_a_result_whose_tool_references_are_gone() {
     let note = json!({ "type": "critical_system_reminder", "content": "Mind" });
     let reference = |name: &str| json!({ "type": "tool_reference", "tool_name": name });
     let gone = json!([reference("mcp__a__b")]);
-    let folded = json!([text(&format!("{GONE}\n")), text(&reminder("Mind"))]);
-    assert_eq!(result(Client::V2_1_325, &gone, std::slice::from_ref(&note)), folded);
-    assert_eq!(result(Client::V2_1_325, &gone, &[]), json!([text(GONE)]));
+    let folded = json!([text(&format!("{TOOLS_UNAVAILABLE}\n")), text(&reminder("Mind"))]);
+    assert_eq!(sent_result_content(Client::V2_1_325, &gone, std::slice::from_ref(&note)), folded);
+    assert_eq!(sent_result_content(Client::V2_1_325, &gone, &[]), json!([text(TOOLS_UNAVAILABLE)]));
     let there = json!([reference("WebFetch"), reference("mcp__a__b")]);
     let left = json!([reference("WebFetch")]);
-    assert_eq!(result(Client::V2_1_325, &there, &[note]), left);
+    assert_eq!(sent_result_content(Client::V2_1_325, &there, &[note]), left);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn only_2_1_112_tells_of_a_change_of_tools_that_is_none() {
     let none =
         json!({ "type": "deferred_tools_delta", "addedNames": [], "addedLines": [], "removedNames": [] });
     let told = format!("R\n\n{}", reminder("(no content)"));
-    let of = |client| result(client, &json!("R"), std::slice::from_ref(&none));
+    let of = |client| sent_result_content(client, &json!("R"), std::slice::from_ref(&none));
     assert_eq!(of(Client::V2_1_112), told);
     assert_eq!(of(Client::V2_1_200), "R");
     assert_eq!(of(Client::V2_1_325), "R");
@@ -91,7 +91,7 @@ fn only_2_1_112_tells_of_a_change_of_tools_that_is_none() {
 #[test]
 fn modes_are_told_behind_a_result() {
     let of = |client, attachment: Value| {
-        let told = result(client, &json!("R"), &[attachment]);
+        let told = sent_result_content(client, &json!("R"), &[attachment]);
         told.as_str().expect("a string").to_owned()
     };
     let plan = |reminder: &str, subagent: bool, exists: bool| {
@@ -124,7 +124,7 @@ fn modes_are_told_behind_a_result() {
 #[test]
 fn reminders_of_the_new_prompt_break_the_line_of_a_list_result() {
     let failed = |content: &Value, model: &str| {
-        let mut log = Log::new(1);
+        let mut log = LogBuilder::new(1);
         model.clone_into(&mut log.model);
         log.prompt("Go");
         let call = log.call("Bash", &json!({ "command": "x" }));
@@ -134,7 +134,7 @@ fn reminders_of_the_new_prompt_break_the_line_of_a_list_result() {
             json!({ "isApiErrorMessage": true, "message": { "id": "error", "model": "<synthetic>",
                 "role": "assistant", "type": "message", "content": [text("API Error: 529")] } }),
         );
-        sent(&log, Client::V2_1_325)[2].clone()
+        sent_blocks(&log, Client::V2_1_325)[2].clone()
     };
     let list = json!([text("R")]);
     let blocks = failed(&list, "claude-opus-4-6");

@@ -1,27 +1,27 @@
 //! What the bytes of a log hold.
 
-use rethread_log::{BlockKind, Key, Kind, Line};
+use rethread_log::{BlockKind, EntryKind, Key, Line};
 
 macro_rules! kinds {
     ($($field:ident $shown:literal,)*) => {
         /// Bytes of a file by what they hold; the sum is the file.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
         #[expect(missing_docs, reason = "each field is what it is called")]
-        pub struct Bytes {
+        pub struct ByteCounts {
             $(pub $field: u64,)*
         }
 
-        impl Bytes {
+        impl ByteCounts {
             /// How many kinds there are.
-            pub const KINDS: usize = [$($shown),*].len();
+            pub const N_KINDS: usize = [$($shown),*].len();
 
             /// Returns the kinds by name, in their order.
-            pub fn by_kind(&self) -> [(&'static str, u64); Self::KINDS] {
+            pub fn by_kind(&self) -> [(&'static str, u64); Self::N_KINDS] {
                 [$((stringify!($field), self.$field),)*]
             }
 
             /// Returns the kinds by what they are called to a reader, in their order.
-            pub fn parts(&self) -> [(&'static str, u64); Self::KINDS] {
+            pub fn by_label(&self) -> [(&'static str, u64); Self::N_KINDS] {
                 [$(($shown, self.$field),)*]
             }
 
@@ -64,19 +64,19 @@ kinds! {
     junk "junk",
 }
 
-impl Bytes {
+impl ByteCounts {
     /// Tells what the bytes of an entry hold.
-    pub fn of(line: &Line, raw: &[u8]) -> Self {
+    pub fn of_entry(line: &Line, raw: &[u8]) -> Self {
         let mut bytes = Self::default();
         let total = raw.len() as u64;
         let whole = match line.kind {
-            Some(Kind::User | Kind::Assistant | Kind::System) => None,
-            Some(Kind::Progress) => Some(&mut bytes.progress),
-            Some(Kind::Attachment) => Some(&mut bytes.attachments),
-            Some(Kind::FileHistorySnapshot | Kind::FileHistoryDelta | Kind::AttributionSnapshot) => {
-                Some(&mut bytes.snapshots)
-            }
-            Some(Kind::ApiRequest | Kind::ApiRequestBlob | Kind::ApiRequestShape) => {
+            Some(EntryKind::User | EntryKind::Assistant | EntryKind::System) => None,
+            Some(EntryKind::Progress) => Some(&mut bytes.progress),
+            Some(EntryKind::Attachment) => Some(&mut bytes.attachments),
+            Some(
+                EntryKind::FileHistorySnapshot | EntryKind::FileHistoryDelta | EntryKind::AttributionSnapshot,
+            ) => Some(&mut bytes.snapshots),
+            Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => {
                 Some(&mut bytes.requests)
             }
             _ => Some(&mut bytes.metadata),
@@ -96,7 +96,7 @@ impl Bytes {
         for block in &line.blocks {
             let len = block.whole.len() as u64;
             let signature = block.signature.len() as u64;
-            let media = u64::from(block.media) + block.source.len() as u64;
+            let media = u64::from(block.media_bytes) + block.source.len() as u64;
             bytes.signatures += signature;
             bytes.media += media;
             let rest = len - (signature + media).min(len);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rethread_render::IndexRow;
 use rethread_store::{
-    ConfinedPath, NotRegular, Written, hash_of, holds_files, remove_stale_parts, write_whole,
+    ConfinedPath, FileDigest, PathRejection, first_visible_file, hash_file, remove_stale_parts, write_atomic,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 use super::ExportError;
 
 /// The name of the note.
-const NOTE: &str = ".rethread-export.json";
+const MANIFEST: &str = ".rethread-export.json";
 /// Its version.
-const VERSION: u32 = 1;
+const MANIFEST_VERSION: u32 = 1;
 
 /// A file that we wrote or are about to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct FileRecord {
     /// The source that it comes from.
     pub(crate) source: String,
     /// The beginning of the names of all files of that source.
@@ -42,12 +42,12 @@ pub(crate) struct Record {
     pub(crate) pictures: Vec<String>,
     /// Its row in the index, if it is a transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) row: Option<Row>,
+    pub(crate) row: Option<IndexRecord>,
 }
 
 /// What the index says of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct IndexRecord {
     pub(crate) session: String,
     pub(crate) title: String,
     pub(crate) project: String,
@@ -60,43 +60,43 @@ pub(crate) struct Row {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Note {
+struct ExportManifest {
     r#type: String,
     version: u32,
-    files: BTreeMap<String, Record>,
+    files: BTreeMap<String, FileRecord>,
 }
 
 /// A directory of documents.
-pub(crate) struct Output {
+pub(crate) struct ExportDir {
     dir: PathBuf,
-    files: BTreeMap<String, Record>,
+    files: BTreeMap<String, FileRecord>,
     force: bool,
 }
 
-impl Output {
+impl ExportDir {
     /// Opens a directory that is empty, not there yet, or ours.
     pub(crate) fn open(dir: &Path, force: bool) -> Result<Self, ExportError> {
         let dir = std::path::absolute(dir).map_err(|e| ExportError::write(dir, e))?;
         if dir.exists() && !dir.is_dir() {
             return Err(ExportError::write(&dir, io::ErrorKind::NotADirectory.into()));
         }
-        let files = match ConfinedPath::new(&dir, NOTE).read() {
-            Ok(bytes) => match serde_json::from_slice::<Note>(&bytes) {
-                Ok(note) if note.r#type == "export" && note.version == VERSION => note.files,
-                _ => return Err(ExportError::BrokenNote { path: dir.join(NOTE) }),
+        let files = match ConfinedPath::new(&dir, MANIFEST).read() {
+            Ok(bytes) => match serde_json::from_slice::<ExportManifest>(&bytes) {
+                Ok(note) if note.r#type == "export" && note.version == MANIFEST_VERSION => note.files,
+                _ => return Err(ExportError::BrokenManifest { path: dir.join(MANIFEST) }),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let found = holds_files(&dir).map_err(|e| ExportError::write(&dir, e))?;
+                let found = first_visible_file(&dir).map_err(|e| ExportError::write(&dir, e))?;
                 if let Some(found) = found.filter(|_| !force) {
                     return Err(ExportError::ForeignDirectory { dir, found });
                 }
                 BTreeMap::new()
             }
-            Err(error) => return Err(ExportError::write(&dir.join(NOTE), error)),
+            Err(error) => return Err(ExportError::write(&dir.join(MANIFEST), error)),
         };
         // Names in the note lead to files that are replaced and removed; none may lead out.
-        if let Some(name) = files.keys().find(|name| !is_plain(name)) {
-            return Err(ExportError::BrokenNote { path: dir.join(name) });
+        if let Some(name) = files.keys().find(|name| !is_inside_dir(name)) {
+            return Err(ExportError::BrokenManifest { path: dir.join(name) });
         }
         Ok(Self { dir, files, force })
     }
@@ -112,17 +112,17 @@ impl Output {
     }
 
     /// Returns a file to be opened: no link is followed below the directory.
-    fn place(&self, file: &str) -> ConfinedPath {
+    fn confined(&self, file: &str) -> ConfinedPath {
         ConfinedPath::new(&self.dir, file)
     }
 
     /// Returns the names that are taken.
-    pub(crate) fn names(&self) -> Names {
-        let mut names = Names::default();
+    pub(crate) fn names(&self) -> DocumentNames {
+        let mut names = DocumentNames::default();
         for (file, record) in &self.files {
             names.owner.insert(file.to_lowercase(), record.source.clone());
             if !record.stem.is_empty() {
-                names.known.insert(record.source.clone(), record.stem.clone());
+                names.previous_stems.insert(record.source.clone(), record.stem.clone());
             }
         }
         names
@@ -131,20 +131,20 @@ impl Output {
     /// Tells whether a document is there as it would be written.
     pub(crate) fn is_current(&self, file: &str, made_of: &str) -> bool {
         let Some(record) = self.files.get(file) else { return false };
-        let is_there = |picture: &String| self.place(picture).is_file();
+        let is_there = |picture: &String| self.confined(picture).is_file();
         record.made_of.as_deref() == Some(made_of)
             && record.pictures.iter().all(is_there)
-            && hash_of(&self.place(file)).is_ok_and(|found| record.hash == Some(spell(found)))
+            && hash_file(&self.confined(file)).is_ok_and(|found| record.hash == Some(hash_text(found)))
     }
 
     /// Returns what is known of a document.
-    pub(crate) fn record(&self, file: &str) -> Record {
+    pub(crate) fn record(&self, file: &str) -> FileRecord {
         self.files.get(file).cloned().unwrap_or_default()
     }
 
     /// Tells whether a picture is there already. Fails if its name is taken by something else.
-    pub(crate) fn is_picture(&self, file: &str, bytes: &[u8]) -> io::Result<bool> {
-        match self.place(file).read() {
+    pub(crate) fn has_image(&self, file: &str, bytes: &[u8]) -> io::Result<bool> {
+        match self.confined(file).read() {
             Ok(found) if found == bytes => Ok(true),
             Ok(_) if self.files.contains_key(file) => Ok(false),
             Ok(_) => Err(io::Error::other(format!("{} is not ours", self.path(file).display()))),
@@ -156,29 +156,29 @@ impl Output {
     /// Claims the names that are to be written.
     pub(crate) fn claim(
         &mut self,
-        files: impl IntoIterator<Item = (String, Record)>,
+        files: impl IntoIterator<Item = (String, FileRecord)>,
     ) -> Result<(), ExportError> {
         fs::create_dir_all(&self.dir).map_err(|e| ExportError::write(&self.dir, e))?;
         remove_stale_parts(&self.dir);
         for (file, record) in files {
-            self.files.insert(file, Record { made_of: None, hash: None, ..record });
+            self.files.insert(file, FileRecord { made_of: None, hash: None, ..record });
         }
         self.save()
     }
 
     /// Tells whether a file is one of ours.
-    pub(crate) fn knows(&self, file: &str) -> bool {
+    pub(crate) fn is_own_file(&self, file: &str) -> bool {
         self.files.contains_key(file)
     }
 
     /// Fails if a foreign file has this name, or somebody changed ours.
-    pub(crate) fn check(&self, file: &str) -> Result<(), ExportError> {
+    pub(crate) fn ensure_writable(&self, file: &str) -> Result<(), ExportError> {
         let path = self.path(file);
-        let hash = match hash_of(&self.place(file)) {
+        let hash = match hash_file(&self.confined(file)) {
             Ok(hash) => hash,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             // Neither a link nor anything else that is not a regular file was made by us.
-            Err(error) if NotRegular::of(&error).is_some() => {
+            Err(error) if PathRejection::from_io_error(&error).is_some() => {
                 return Err(ExportError::ForeignFile { path });
             }
             Err(error) => return Err(ExportError::write(&path, error)),
@@ -187,7 +187,7 @@ impl Output {
             return Err(ExportError::ForeignFile { path });
         };
         match &record.hash {
-            Some(known) if *known != spell(hash) && !self.force => Err(ExportError::Changed { path }),
+            Some(known) if *known != hash_text(hash) && !self.force => Err(ExportError::Changed { path }),
             _ => Ok(()),
         }
     }
@@ -199,15 +199,17 @@ impl Output {
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> Result<String, ExportError> {
         let path = self.path(file);
-        write_whole(&self.place(file), write).map(spell).map_err(|error| match NotRegular::of(&error) {
-            // A link would lead out of the directory.
-            Some(_) => ExportError::ForeignFile { path },
-            None => ExportError::write(&path, error),
+        write_atomic(&self.confined(file), write).map(hash_text).map_err(|error| {
+            match PathRejection::from_io_error(&error) {
+                // A link would lead out of the directory.
+                Some(_) => ExportError::ForeignFile { path },
+                None => ExportError::write(&path, error),
+            }
         })
     }
 
     /// Notes that documents were written.
-    pub(crate) fn written(&mut self, files: Vec<(String, Record)>) {
+    pub(crate) fn record_written(&mut self, files: Vec<(String, FileRecord)>) {
         self.files.extend(files);
     }
 
@@ -220,7 +222,7 @@ impl Output {
         keep: impl Fn(&str) -> bool,
     ) -> usize {
         let ending = format!(".{ending}");
-        let gone = |(file, record): (&String, &Record)| {
+        let gone = |(file, record): (&String, &FileRecord)| {
             let ours = sources.contains(&record.source) && file.ends_with(&ending);
             (ours && !keep(file)).then(|| file.clone())
         };
@@ -238,10 +240,10 @@ impl Output {
 
     /// Removes a file of ours; one that somebody changed stays, and is still known as ours.
     pub(crate) fn remove(&mut self, file: &str) -> bool {
-        let place = self.place(file);
+        let place = self.confined(file);
         let Some(record) = self.files.get_mut(file) else { return false };
-        match hash_of(&place) {
-            Ok(found) if record.hash.as_ref().is_some_and(|hash| *hash != spell(found)) => {
+        match hash_file(&place) {
+            Ok(found) if record.hash.as_ref().is_some_and(|hash| *hash != hash_text(found)) => {
                 record.row = None;
                 record.made_of = None;
                 false
@@ -255,12 +257,12 @@ impl Output {
 
     /// Counts the transcripts of other sources.
     pub(crate) fn transcripts_of_others(&self, sources: &FxHashSet<String>) -> usize {
-        let other = |record: &&Record| record.row.is_some() && !sources.contains(&record.source);
+        let other = |record: &&FileRecord| record.row.is_some() && !sources.contains(&record.source);
         self.files.values().filter(other).count()
     }
 
     /// Returns what the index lists: a path once, in whatever formats it is there.
-    pub(crate) fn rows(&self) -> Vec<IndexRow> {
+    pub(crate) fn index_rows(&self) -> Vec<IndexRow> {
         let mut rows: BTreeMap<(&str, usize), IndexRow> = BTreeMap::new();
         for (file, record) in &self.files {
             let Some(row) = record.row.clone() else { continue };
@@ -283,36 +285,37 @@ impl Output {
 
     /// Writes the note.
     pub(crate) fn save(&self) -> Result<(), ExportError> {
-        let note = Note { r#type: "export".into(), version: VERSION, files: self.files.clone() };
+        let note =
+            ExportManifest { r#type: "export".into(), version: MANIFEST_VERSION, files: self.files.clone() };
         let write = |out: &mut dyn io::Write| serde_json::to_writer(out, &note).map_err(io::Error::other);
-        self.write(NOTE, write).map(|_| ())
+        self.write(MANIFEST, write).map(|_| ())
     }
 }
 
-fn spell(written: Written) -> String {
+fn hash_text(written: FileDigest) -> String {
     format!("{:016x}", written.hash)
 }
 
 /// Tells whether a name leads to a file in the directory or in one of its own directories.
-fn is_plain(name: &str) -> bool {
+fn is_inside_dir(name: &str) -> bool {
     name.matches('/').count() <= 1 && name.split('/').all(|part| safe_name(part) == part)
 }
 
 /// The names in a directory, and the sources that they belong to.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct DocumentNames {
     /// The source of each file, by its name in small letters.
     owner: FxHashMap<String, String>,
     /// The stems that sources had before.
-    known: FxHashMap<String, String>,
+    previous_stems: FxHashMap<String, String>,
 }
 
-impl Names {
+impl DocumentNames {
     /// Gives a source the beginning of its files' names: the one that it had before, or one with which
     /// no file of it (`files_of` lists them) has the name of another's.
     pub(crate) fn stem(&mut self, source: &str, id: &str, files_of: impl Fn(&str) -> Vec<String>) -> String {
         let base = safe_name(id);
-        let known = self.known.get(source).filter(|stem| is_stem_of(stem, id)).cloned();
+        let known = self.previous_stems.get(source).filter(|stem| is_stem_of(stem, id)).cloned();
         let numbered = (2..).map(|n| format!("{base}_copy{n}"));
         for stem in known.into_iter().chain([base.clone()]).chain(numbered) {
             let files: Vec<String> = files_of(&stem).iter().map(|file| file.to_lowercase()).collect();
@@ -358,13 +361,18 @@ mod tests {
         assert!(safe_name("ä".repeat(300).as_str()).is_ascii());
         assert!(!safe_name("..").contains(".."));
         assert!(!safe_name("").is_empty());
-        assert!(is_plain("subagents/a.md") && !is_plain("../a") && !is_plain("a/b/c") && !is_plain("/etc/x"));
+        assert!(
+            is_inside_dir("subagents/a.md")
+                && !is_inside_dir("../a")
+                && !is_inside_dir("a/b/c")
+                && !is_inside_dir("/etc/x")
+        );
     }
 
     #[test]
     fn sources_keep_their_names_and_never_share_them() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut output = Output::open(dir.path(), false).expect("opened");
+        let mut output = ExportDir::open(dir.path(), false).expect("opened");
         let mut names = output.names();
         let one = |stem: &str| vec![format!("transcript_{stem}.md")];
         let two =
@@ -373,9 +381,9 @@ mod tests {
         assert_eq!(names.stem("2", "X", one), "X_copy2");
         assert_eq!(names.stem("3", "y", two), "y");
         assert_eq!(names.stem("4", "y_path2", one), "y_path2_copy2");
-        let record = Record { source: "2".into(), stem: "X_copy2".into(), ..Record::default() };
+        let record = FileRecord { source: "2".into(), stem: "X_copy2".into(), ..FileRecord::default() };
         output.claim([("transcript_X_copy2.md".to_owned(), record)]).expect("claimed");
-        let again = Output::open(dir.path(), false).expect("opened again");
+        let again = ExportDir::open(dir.path(), false).expect("opened again");
         assert_eq!(again.names().stem("2", "X", one), "X_copy2");
         assert_eq!(again.names().stem("5", "x_copy2", one), "x_copy2_copy2");
     }

@@ -6,54 +6,55 @@ use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::Uid;
 use rustc_hash::FxHashSet;
 
-use super::Making;
-use crate::plan::Item;
+use super::CloneBuilder;
+use crate::plan::PathItem;
 
-impl Making<'_, '_> {
+impl CloneBuilder<'_, '_> {
     /// Takes entries that are gone out of the lists of compactions.
-    pub(super) fn settle_kept(&mut self) {
+    pub(super) fn prune_preserved_lists(&mut self) {
         let facts = self.plan.facts;
         let boundaries: Vec<usize> = (0..facts.nodes.len())
             .filter(|&node| facts.nodes[node].flags.is_boundary() && !self.plan.is_dropped(node))
             .collect();
-        let way: Vec<Item> = self.plan.kept_way();
-        let last = way.iter().rposition(|item| matches!(item, Item::Old(node) if boundaries.contains(node)));
-        let behind: FxHashSet<Item> =
+        let way: Vec<PathItem> = self.plan.kept_path();
+        let last =
+            way.iter().rposition(|item| matches!(item, PathItem::Source(node) if boundaries.contains(node)));
+        let behind: FxHashSet<PathItem> =
             last.map_or_else(FxHashSet::default, |at| way[at..].iter().copied().collect());
         for node in boundaries {
-            let raw = self.plan.reader.entry(facts.nodes[node].entry);
+            let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             let mut line = Line::default();
             parse_entry(raw, &mut line);
-            let metadata = Json::new(line.field(Key::CompactMetadata).of(raw));
+            let metadata = Json::new(line.field(Key::CompactMetadata).bytes_in(raw));
             // What the last one kept is sent, so it must stand behind it.
-            let sent = last.is_some_and(|at| way[at] == Item::Old(node)).then_some(&behind);
-            if let Some(settled) = self.settled(metadata, sent) {
-                self.plan.asked(node).compaction = Some(settled);
+            let sent = last.is_some_and(|at| way[at] == PathItem::Source(node)).then_some(&behind);
+            if let Some(settled) = self.pruned_metadata(metadata, sent) {
+                self.plan.requested_edit(node).compact_metadata = Some(settled);
             }
         }
     }
 
-    fn is_gone(&self, id: Json<'_>, sent: Option<&FxHashSet<Item>>) -> bool {
+    fn is_removed(&self, id: Json<'_>, sent: Option<&FxHashSet<PathItem>>) -> bool {
         let node = id.as_str().and_then(|id| self.plan.facts.node_of(Uid::new(id.as_bytes())));
         node.is_some_and(|node| {
-            self.plan.is_dropped(node) || sent.is_some_and(|sent| !sent.contains(&Item::Old(node)))
+            self.plan.is_dropped(node) || sent.is_some_and(|sent| !sent.contains(&PathItem::Source(node)))
         })
     }
 
     /// What a compaction says of itself without what is gone; nothing if all is there.
-    fn settled(&self, metadata: Json<'_>, sent: Option<&FxHashSet<Item>>) -> Option<Vec<u8>> {
+    fn pruned_metadata(&self, metadata: Json<'_>, sent: Option<&FxHashSet<PathItem>>) -> Option<Vec<u8>> {
         let lists = metadata.get("preservedMessages");
         let segment = metadata.get("preservedSegment");
         let listed = lists.and_then(|lists| lists.get("uuids")).into_iter().flat_map(Json::items);
-        let mut kept: Vec<Json<'_>> = listed.filter(|id| !self.is_gone(*id, sent)).collect();
+        let mut kept: Vec<Json<'_>> = listed.filter(|id| !self.is_removed(*id, sent)).collect();
         let ends = ["headUuid", "tailUuid"].map(|end| segment.and_then(|segment| segment.get(end)));
         if kept.is_empty() && lists.is_none() {
-            kept = ends.into_iter().flatten().filter(|id| !self.is_gone(*id, sent)).collect();
+            kept = ends.into_iter().flatten().filter(|id| !self.is_removed(*id, sent)).collect();
         }
-        let all_gone = |list: Json<'_>| list.items().any(|id| self.is_gone(id, sent));
+        let all_gone = |list: Json<'_>| list.items().any(|id| self.is_removed(id, sent));
         let names = ["uuids", "allUuids"];
         let harmed = names.iter().any(|key| lists.and_then(|lists| lists.get(key)).is_some_and(all_gone))
-            || ends.into_iter().flatten().any(|id| self.is_gone(id, sent));
+            || ends.into_iter().flatten().any(|id| self.is_removed(id, sent));
         if !harmed {
             return None;
         }
@@ -61,21 +62,21 @@ impl Making<'_, '_> {
             let id = id.as_str().unwrap_or_default();
             let known = self.plan.facts.node_of(Uid::new(id.as_bytes())).is_some();
             if known {
-                crate::splice::string(&self.cloned.names.entry(&id))
+                crate::splice::json_string(&self.cloned.id_map.new_entry_id(&id))
             } else {
-                crate::splice::string(&id)
+                crate::splice::json_string(&id)
             }
         };
         let list = |ids: Json<'_>| -> Vec<u8> {
-            let left: Vec<Vec<u8>> = ids.items().filter(|id| !self.is_gone(*id, sent)).map(id).collect();
+            let left: Vec<Vec<u8>> = ids.items().filter(|id| !self.is_removed(*id, sent)).map(id).collect();
             [b"[", left.join(&b","[..]).as_slice(), b"]"].concat()
         };
-        let whole = object(metadata, |key, value| match key {
+        let whole = map_object(metadata, |key, value| match key {
             b"preservedMessages" | b"preservedSegment" if kept.is_empty() => None,
-            b"preservedMessages" => {
-                Some(object(value, |_, value| Some(if value.is_array() { list(value) } else { id(value) })))
-            }
-            b"preservedSegment" => Some(object(value, |key, value| match key {
+            b"preservedMessages" => Some(map_object(value, |_, value| {
+                Some(if value.is_array() { list(value) } else { id(value) })
+            })),
+            b"preservedSegment" => Some(map_object(value, |key, value| match key {
                 b"headUuid" => Some(id(kept[0])),
                 b"tailUuid" => Some(id(kept[kept.len() - 1])),
                 b"anchorUuid" => Some(id(value)),
@@ -88,14 +89,14 @@ impl Making<'_, '_> {
 }
 
 /// An object with other values, or without some of its members.
-fn object(json: Json<'_>, mut value_of: impl FnMut(&[u8], Json<'_>) -> Option<Vec<u8>>) -> Vec<u8> {
+fn map_object(json: Json<'_>, mut value_of: impl FnMut(&[u8], Json<'_>) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = vec![b'{'];
-    json.each(|key, value| {
+    json.for_each_member(|key, value| {
         if let Some(with) = value_of(key, value) {
             if out.len() > 1 {
                 out.push(b',');
             }
-            out.extend(crate::splice::string(&String::from_utf8_lossy(key)));
+            out.extend(crate::splice::json_string(&String::from_utf8_lossy(key)));
             out.push(b':');
             out.extend(with);
         }

@@ -2,117 +2,128 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_edit::{Cloned, Gist, Names, Noting, Reading, Recipe, Source};
+use rethread_edit::{CloneReading, CloneSummary, IdMap, PreparedClone, Recipe, SourceIndexer, SourceSession};
 use rethread_log::{BlockKind, Scanner};
 use rethread_model::{
-    Builder, Client, Finding, Item, MessageKind, MessageView, Path, Session, Sort, What, check, resume,
+    BlockClass, Client, FactsBuilder, Finding, MessageKind, MessageView, PartOrigin, Path, Session,
+    TranscriptItem, check, resume,
 };
 use serde_json::Value;
 
-use crate::spelled::{blocks_of, members_of};
+use crate::raw_json::{blocks_of, members_of};
 
 /// The id of the source in these checks, where its file has none.
-pub const FROM: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
+pub const SOURCE_ID: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
 /// The id of the clone.
-pub const TO: &str = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb";
+pub const CLONE_ID: &str = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb";
 
 /// Makes a clone of a log.
 pub fn clone_of(log: &[u8], id: &str, recipe: &Recipe, keep_ids: bool) -> Result<Vec<u8>, String> {
-    let source = Source::read(log);
-    match rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())? {
-        Some((log, recipe)) => made(&Source::read(&log), id, &recipe, keep_ids)?.bytes(),
-        None => made(&source, id, recipe, keep_ids)?.bytes(),
+    let source = SourceSession::read(log);
+    match rethread_edit::normalise_source(&source, recipe).map_err(|error| error.to_string())? {
+        Some((log, recipe)) => make_clone(&SourceSession::read(&log), id, &recipe, keep_ids)?.bytes(),
+        None => make_clone(&source, id, recipe, keep_ids)?.bytes(),
     }
     .map_err(|error| error.to_string())
 }
 
-fn made<'a>(source: &'a Source<'a>, id: &str, recipe: &Recipe, keep: bool) -> Result<Cloned<'a>, String> {
-    rethread_edit::clone(source, recipe, Names::new(id, TO, keep)).map_err(|error| error.to_string())
+fn make_clone<'a>(
+    source: &'a SourceSession<'a>,
+    id: &str,
+    recipe: &Recipe,
+    keep: bool,
+) -> Result<PreparedClone<'a>, String> {
+    rethread_edit::plan_clone(source, recipe, IdMap::new(id, CLONE_ID, keep))
+        .map_err(|error| error.to_string())
 }
 
 /// A clone of a log by a recipe, with new ids and with the old ones.
-pub struct Made<'l> {
+pub struct CloneCase<'l> {
     log: &'l [u8],
     id: &'l str,
     recipe: &'l Recipe,
-    fresh: Vec<u8>,
-    kept: Vec<u8>,
+    with_new_ids: Vec<u8>,
+    with_old_ids: Vec<u8>,
 }
 
-impl<'l> Made<'l> {
+impl<'l> CloneCase<'l> {
     /// Makes it.
     pub fn new(log: &'l [u8], id: &'l str, recipe: &'l Recipe) -> Result<Self, String> {
         let fresh = clone_of(log, id, recipe, false)?;
         let kept = clone_of(log, id, recipe, true)?;
-        Ok(Self { log, id, recipe, fresh, kept })
+        Ok(Self { log, id, recipe, with_new_ids: fresh, with_old_ids: kept })
     }
 }
 
 /// Something that must hold of every clone.
-pub type Law = fn(&Made<'_>) -> Result<(), String>;
+pub type CloneLaw = fn(&CloneCase<'_>) -> Result<(), String>;
 
 macro_rules! named {
-    ($($law:ident),* $(,)?) => { [$((stringify!($law), $law as Law)),*] };
+    ($($law:ident),* $(,)?) => { [$((stringify!($law), $law as CloneLaw)),*] };
 }
 
 /// All that must hold of every clone, by name.
-pub const LAWS: [(&str, Law); 9] = named![
-    it_is_as_foreseen,
-    no_id_of_the_source_remains,
-    it_is_the_source_but_for_ids,
-    every_client_resumes_it,
-    what_is_kept_is_kept_byte_for_byte,
-    nothing_removed_remains,
-    people_are_heard,
+pub const CLONE_LAWS: [(&str, CloneLaw); 9] = named![
+    written_as_predicted,
+    no_source_id_remains,
+    only_ids_differ,
+    all_clients_resume_clone,
+    kept_entries_unchanged,
+    no_removed_text_remains,
+    dialogue_is_kept,
     every_prompt_is_sent,
-    twice_is_once,
+    cloning_is_idempotent,
 ];
 
 /// Says what does not hold of the clone of a log by a recipe.
 pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
-    let made = Made::new(log, id, recipe)?;
-    LAWS.iter().try_for_each(|(_, law)| law(&made))
+    let made = CloneCase::new(log, id, recipe)?;
+    CLONE_LAWS.iter().try_for_each(|(_, law)| law(&made))
 }
 
 /// A clone is the same if its log is not in memory, and what is known of it before it is written is what a
 /// reader makes of it.
-pub fn it_is_as_foreseen(made: &Made<'_>) -> Result<(), String> {
-    is_as_foreseen(made.log, made.id, made.recipe, false, &made.fresh)?;
-    is_as_foreseen(made.log, made.id, made.recipe, true, &made.kept)
+pub fn written_as_predicted(made: &CloneCase<'_>) -> Result<(), String> {
+    check_prediction(made.log, made.id, made.recipe, false, &made.with_new_ids)?;
+    check_prediction(made.log, made.id, made.recipe, true, &made.with_old_ids)
 }
 
 /// New ids are new everywhere, and they are all that new ids change. A plain clone is its source otherwise, link
 /// for link.
-pub fn it_is_the_source_but_for_ids(made: &Made<'_>) -> Result<(), String> {
-    let ids = &uuids(made.log) | &uuids(&made.kept);
-    same_but_for_ids(&made.kept, &made.fresh, made.id, &ids)?;
+pub fn only_ids_differ(made: &CloneCase<'_>) -> Result<(), String> {
+    let ids = &uuids(made.log) | &uuids(&made.with_old_ids);
+    same_but_for_ids(&made.with_old_ids, &made.with_new_ids, made.id, &ids)?;
     if made.recipe.is_plain() {
-        same_but_for_ids(without_torn_end(made.log), &made.fresh, made.id, &ids)?;
+        same_but_for_ids(without_torn_end(made.log), &made.with_new_ids, made.id, &ids)?;
     }
     Ok(())
 }
 
 /// No client loses or is refused anything of an edited clone, and all are told the same. Of a plain one they are
 /// told what they were of its source.
-pub fn every_client_resumes_it(made: &Made<'_>) -> Result<(), String> {
+pub fn all_clients_resume_clone(made: &CloneCase<'_>) -> Result<(), String> {
     if made.recipe.is_plain() {
-        same_findings(made.log, &made.fresh)?;
-        return same_previews(made.log, &made.fresh);
+        same_findings(made.log, &made.with_new_ids)?;
+        return same_previews(made.log, &made.with_new_ids);
     }
     // The log of a subagent is nothing to resume.
-    if Session::read(made.log).facts.all_sidechain() { Ok(()) } else { resumes_everywhere(&made.fresh) }
+    if Session::read(made.log).facts.is_all_sidechain() {
+        Ok(())
+    } else {
+        resumes_everywhere(&made.with_new_ids)
+    }
 }
 
 /// Makes a clone of a log that is not in memory, and has become `later` when it is read again; nothing if it
 /// must be put in order first.
-pub fn clone_from_afar(
+pub fn clone_by_reading_again(
     log: &[u8],
     later: &[u8],
     id: &str,
     recipe: &Recipe,
     keep_ids: bool,
-) -> Result<Option<(Vec<u8>, Reading)>, String> {
-    let (mut noting, mut builder) = (Noting::to_read_again(recipe, 0), Builder::for_size(0));
+) -> Result<Option<(Vec<u8>, CloneReading)>, String> {
+    let (mut noting, mut builder) = (SourceIndexer::for_lazy_source(recipe, 0), FactsBuilder::for_size(0));
     Scanner::default().scan(log, &mut noting);
     let mut scanner = Scanner::default();
     scanner.scan(log, &mut builder);
@@ -123,12 +134,12 @@ pub fn clone_from_afar(
         bytes.copy_from_slice(there.ok_or(std::io::ErrorKind::UnexpectedEof)?);
         Ok(())
     };
-    let source = Source::to_read_again(&again, log.len() as u64, noting, facts);
-    if rethread_edit::ready(&source, recipe).map_err(|error| error.to_string())?.is_some() {
+    let source = SourceSession::lazy(&again, log.len() as u64, noting, facts);
+    if rethread_edit::normalise_source(&source, recipe).map_err(|error| error.to_string())?.is_some() {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    let outcome = made(&source, id, recipe, keep_ids)?.write(&mut |mut piece| {
+    let outcome = make_clone(&source, id, recipe, keep_ids)?.write(&mut |mut piece| {
         bytes.append(&mut piece);
         Ok(piece)
     });
@@ -137,20 +148,22 @@ pub fn clone_from_afar(
 
 /// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
 /// a reader makes of it.
-pub fn is_as_foreseen(
+pub fn check_prediction(
     log: &[u8],
     id: &str,
     recipe: &Recipe,
     keep_ids: bool,
     clone: &[u8],
 ) -> Result<(), String> {
-    let Some((bytes, reading)) = clone_from_afar(log, log, id, recipe, keep_ids)? else { return Ok(()) };
+    let Some((bytes, reading)) = clone_by_reading_again(log, log, id, recipe, keep_ids)? else {
+        return Ok(());
+    };
     if bytes != clone {
         return Err("it is another if the log is not in memory".to_owned());
     }
-    let Reading::Foreseen(gist, findings) = reading else { return Ok(()) };
+    let CloneReading::Predicted(gist, findings) = reading else { return Ok(()) };
     let session = Session::read(clone);
-    let (read, harm) = (Gist::of(&session), crate::harm_of(&session));
+    let (read, harm) = (CloneSummary::of(&session), crate::harmful_findings_of(&session));
     if *gist != read {
         return Err(format!("{gist:?} was foreseen, but it is {read:?}"));
     }
@@ -180,8 +193,8 @@ fn uuids(log: &[u8]) -> BTreeSet<String> {
 }
 
 /// No uuid of the source is left, nor its own id where an entry says whose it is.
-pub fn no_id_of_the_source_remains(made: &Made<'_>) -> Result<(), String> {
-    let (clone, id) = (&made.fresh, made.id);
+pub fn no_source_id_remains(made: &CloneCase<'_>) -> Result<(), String> {
+    let (clone, id) = (&made.with_new_ids, made.id);
     let text = String::from_utf8_lossy(clone);
     let named = rows(made.log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
     for uuid in named.filter(|uuid| uuid.len() == 36) {
@@ -191,7 +204,7 @@ pub fn no_id_of_the_source_remains(made: &Made<'_>) -> Result<(), String> {
     }
     for row in rows(clone) {
         let own = row["sessionId"].as_str();
-        if own.is_some_and(|own| own != TO) {
+        if own.is_some_and(|own| own != CLONE_ID) {
             return Err(format!("the session {} is left (source {id})", row["sessionId"]));
         }
     }
@@ -228,7 +241,7 @@ fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) ->
             let back = from.entry(b.clone()).or_insert_with(|| a.clone());
             let text = String::from_utf8_lossy(&a);
             // All sessions that a file speaks of become one.
-            let session = b == TO.as_bytes();
+            let session = b == CLONE_ID.as_bytes();
             if !session && (*renamed != b || *back != a) || !(session || ids.contains(&*text) || *text == *id)
             {
                 let b = String::from_utf8_lossy(&b);
@@ -255,8 +268,8 @@ fn pieces(line: &[u8]) -> Vec<Vec<u8>> {
     line.split(|&b| matches!(b, b'"' | b'/' | b'\\')).map(<[u8]>::to_vec).collect()
 }
 
-fn harm(log: &[u8]) -> Vec<Finding> {
-    crate::harm_of(&Session::read(log))
+fn harmful_findings(log: &[u8]) -> Vec<Finding> {
+    crate::harmful_findings_of(&Session::read(log))
 }
 
 fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
@@ -264,9 +277,14 @@ fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
         let all = check(&Session::read(log), &Client::ALL);
         // A line that does not end gets an end, or goes if it was cut off.
         all.into_iter()
-            .filter(|f| !matches!(f.kind, rethread_model::Kind::NoLineBreak | rethread_model::Kind::CutShort))
+            .filter(|f| {
+                !matches!(
+                    f.kind,
+                    rethread_model::FindingKind::NoLineBreak | rethread_model::FindingKind::CutShort
+                )
+            })
             // All sessions that it speaks of are one now.
-            .filter(|f| f.kind != rethread_model::Kind::SeveralSessions)
+            .filter(|f| f.kind != rethread_model::FindingKind::SeveralSessions)
             .map(|f| (f.line, f.kind, f.severity, f.clients))
             .collect()
     };
@@ -278,7 +296,7 @@ fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
 fn wire(log: &[u8], client: Client) -> Vec<(bool, String)> {
     let session = Session::read(log);
     let resumed = resume(&session.facts, client);
-    let wire = rethread_model::Reader::new(&session, log).wire(&resumed, client, "");
+    let wire = rethread_model::Reader::new(&session, log).wire_messages(&resumed, client, "");
     let blocks = wire.iter().flat_map(|m| m.blocks.iter().map(move |block| (m.assistant, block)));
     blocks
         .map(|(assistant, block)| (assistant, String::from_utf8_lossy(block.json().raw()).into_owned()))
@@ -289,7 +307,7 @@ fn same_previews(log: &[u8], clone: &[u8]) -> Result<(), String> {
     for client in Client::ALL {
         let (before, after) = (wire(log, client), wire(clone, client));
         let same = |(a, b): (&(bool, String), &(bool, String))| {
-            a == b || a.0 == b.0 && (a.1.contains("tool-results") || b.1.contains(TO))
+            a == b || a.0 == b.0 && (a.1.contains("tool-results") || b.1.contains(CLONE_ID))
         };
         if before.len() != after.len() || !before.iter().zip(&after).all(same) {
             return Err(format!("{client:?} would be told something else"));
@@ -300,32 +318,34 @@ fn same_previews(log: &[u8], clone: &[u8]) -> Result<(), String> {
 
 /// What is said, in its order: by people and the model, by calls and results. What clients add, or
 /// only some of them send, is left out: thinking, marks, notes, the records of commands, notices.
-fn said(log: &[u8], client: Client) -> Vec<(bool, What)> {
+fn sent_content(log: &[u8], client: Client) -> Vec<(bool, PartOrigin)> {
     let session = Session::read(log);
     let mut told = Vec::new();
     for mut message in resume(&session.facts, client).messages {
         message.parts.retain(|part| {
-            let of_client = part.what.node().is_none_or(|node| {
+            let of_client = part.origin.node().is_none_or(|node| {
                 let fact = &session.facts.nodes[node];
                 let flags = fact.flags;
                 let told = flags.is_human() || flags.has_result() || flags.is_summary();
                 fact.role != rethread_model::Role::Assistant && !told
             });
-            !part.sort.is_thinking() && part.sort != Sort::Fallback && !of_client
+            !part.class.is_thinking() && part.class != BlockClass::Fallback && !of_client
         });
-        message.parts.sort_by_key(|part| (part.sort != Sort::Result, part.sort == Sort::Call));
-        told.extend(message.parts.iter().map(|part| (message.assistant, part.what)));
+        message
+            .parts
+            .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
+        told.extend(message.parts.iter().map(|part| (message.assistant, part.origin)));
     }
     told
 }
 
 fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
-    if let Some(finding) = harm(clone).first() {
+    if let Some(finding) = harmful_findings(clone).first() {
         return Err(format!("check finds {:?} for {:?}: {}", finding.kind, finding.clients, finding.detail));
     }
-    let newest = said(clone, Client::NEWEST);
+    let newest = sent_content(clone, Client::NEWEST);
     for client in Client::ALL {
-        if said(clone, client) != newest {
+        if sent_content(clone, client) != newest {
             return Err(format!("{client:?} and the newest client do not send the same"));
         }
     }
@@ -333,7 +353,7 @@ fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
 }
 
 /// An entry without what a clone may change: ids of other entries.
-fn unlinked(row: &Value) -> Value {
+fn without_links(row: &Value) -> Value {
     let mut row = row.clone();
     if let Some(row) = row.as_object_mut() {
         row.retain(|key, _| !LINKS.contains(&key.as_str()));
@@ -353,14 +373,14 @@ const LINKS: [&str; 7] = [
 ];
 
 /// The members of an entry as they are spelled, but for links.
-fn spelled(line: &[u8]) -> Vec<(String, &str)> {
+fn raw_members(line: &[u8]) -> Vec<(String, &str)> {
     members_of(line).into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
 }
 
 /// Entries that are kept are spelled as they were, but for links; those that were changed keep all but what was
 /// asked for, and what no client would take.
-pub fn what_is_kept_is_kept_byte_for_byte(made: &Made<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.kept, made.recipe);
+pub fn kept_entries_unchanged(made: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.with_old_ids, made.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -372,12 +392,12 @@ pub fn what_is_kept_is_kept_byte_for_byte(made: &Made<'_>) -> Result<(), String>
     }
     for (line, row) in lines_and_rows(clone) {
         let Some(was) = row["uuid"].as_str().and_then(|uuid| before.get(uuid)) else { continue };
-        let now = spelled(line);
-        if was.iter().any(|(was, _)| spelled(was) == now) {
+        let now = raw_members(line);
+        if was.iter().any(|(was, _)| raw_members(was) == now) {
             continue;
         }
         let (old_line, was) = &was[was.len() - 1];
-        let (mut a, mut b) = (unlinked(was), unlinked(&row));
+        let (mut a, mut b) = (without_links(was), without_links(&row));
         for row in [&mut a, &mut b] {
             for key in ["toolUseResult", "wireToolInputs"] {
                 row.as_object_mut().map(|row| row.remove(key));
@@ -454,8 +474,8 @@ fn leaves(value: &Value, take: &mut impl FnMut(&str)) {
 
 /// Of blocks that are gone no text is left anywhere, but where it was said otherwise too. What was condensed is
 /// told again in fewer words: of that, no thought is left, and no long text as a whole.
-pub fn nothing_removed_remains(made: &Made<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.kept, made.recipe);
+pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.with_old_ids, made.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -549,8 +569,8 @@ fn key_of(block: &Value) -> String {
 
 /// What people wrote and the model answered is in the clone, each path of it on one path: of all paths, or of
 /// the one that was chosen, to its end. What is condensed is told where it is condensed.
-pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.fresh, made.recipe);
+pub fn dialogue_is_kept(made: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (made.log, &made.with_new_ids, made.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -565,7 +585,7 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
         MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
         _ => false,
     };
-    let mut before = words(log, chosen, said, recipe.until);
+    let mut before = message_texts(log, chosen, said, recipe.until);
     if recipe.compress.is_some() {
         let (mut now, mut whole) = (String::new(), BTreeSet::new());
         for row in rows(clone) {
@@ -582,7 +602,7 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
             None => Ok(()),
         };
     }
-    let mut after = words(clone, |path| !single || path.active, |_| true, None);
+    let mut after = message_texts(clone, |path| !single || path.active, |_| true, None);
     if Session::read(log).facts.has_duplicates() {
         // What is written twice under one id has no certain place.
         before.iter_mut().chain(&mut after).for_each(|words| words.sort_unstable());
@@ -606,8 +626,8 @@ pub fn people_are_heard(made: &Made<'_>) -> Result<(), String> {
 /// Every prompt, queued ones included, that the newest client sends of the source, each current client sends of
 /// the clone: the prompts that are left out on purpose are those of other paths and of turns that are condensed.
 /// Of a plain clone each client sends the prompts that it sends of the source.
-pub fn every_prompt_is_sent(made: &Made<'_>) -> Result<(), String> {
-    let Made { log, recipe, fresh, .. } = made;
+pub fn every_prompt_is_sent(made: &CloneCase<'_>) -> Result<(), String> {
+    let CloneCase { log, recipe, with_new_ids: fresh, .. } = made;
     if recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some() {
         return Ok(());
     }
@@ -626,22 +646,22 @@ fn prompts(log: &[u8], client: Client) -> BTreeSet<String> {
     let session = Session::read(log);
     let reader = rethread_model::Reader::new(&session, log);
     let resumed = resume(&session.facts, client);
-    let typed = resumed.messages.iter().flat_map(|message| &message.parts).filter_map(|p| p.what.node());
+    let typed = resumed.messages.iter().flat_map(|message| &message.parts).filter_map(|p| p.origin.node());
     let typed = typed.filter(|&node| session.facts.nodes[node].flags.is_human());
-    let mut found: BTreeSet<String> = typed.map(|node| reader.words(node).trim().to_owned()).collect();
+    let mut found: BTreeSet<String> = typed.map(|node| reader.prompt_words(node).trim().to_owned()).collect();
     let boundary = |node: &usize| session.facts.nodes[*node].flags.is_boundary();
     let start = resumed.chain.iter().rposition(boundary).unwrap_or(0);
     let chain = if resumed.refusal.is_none() { &resumed.chain[start..] } else { &[] };
     for &node in chain.iter().filter(|&&node| session.facts.nodes[node].flags.is_queued_prompt()) {
         let entry: Value =
-            serde_json::from_slice(reader.entry(session.facts.nodes[node].entry)).unwrap_or_default();
+            serde_json::from_slice(reader.entry_bytes(session.facts.nodes[node].entry)).unwrap_or_default();
         found.insert(format!("(queued) {}", entry["attachment"]["prompt"]));
     }
     found
 }
 
 /// The texts of messages on each of these paths, to its end or to a message.
-fn words(
+fn message_texts(
     log: &[u8],
     chosen: impl Fn(&Path) -> bool,
     said: impl Fn(&MessageView<'_>) -> bool,
@@ -654,7 +674,7 @@ fn words(
         let mut words = Vec::new();
         let chain = chain_of(&session, path.tip);
         for item in reader.items(path.step) {
-            let Item::Message(message) = item else { continue };
+            let TranscriptItem::Message(message) = item else { continue };
             // A queued prompt beside the chain is shown, and no client finds it: `check` says so.
             let found =
                 message.entries.iter().any(|entry| chain.contains(entry)) || !is_queued(&session, &message);
@@ -685,20 +705,20 @@ fn chain_of(session: &Session, tip: usize) -> BTreeSet<u32> {
 }
 
 fn is_queued(session: &Session, message: &MessageView<'_>) -> bool {
-    let first = session.facts.messages[message.n - 1].first as usize;
+    let first = session.facts.messages[message.n - 1].first_node as usize;
     session.facts.nodes[first].flags.is_queued_prompt()
 }
 
 /// A clone of a clone by the same recipe is the clone.
-pub fn twice_is_once(made: &Made<'_>) -> Result<(), String> {
-    let (kept, recipe) = (&made.kept, made.recipe);
+pub fn cloning_is_idempotent(made: &CloneCase<'_>) -> Result<(), String> {
+    let (kept, recipe) = (&made.with_old_ids, made.recipe);
     let mut again = recipe.clone();
     // The path is the one that clients go on with now, and it ends where it was cut.
     let active = Session::read(kept).paths(Client::NEWEST).iter().find(|path| path.active).map(|path| path.n);
     if again.until.take().is_some() || again.path.is_some() {
         again.path = active;
     }
-    let twice = clone_of(kept, TO, &again, true)?;
+    let twice = clone_of(kept, CLONE_ID, &again, true)?;
     if twice == *kept {
         return Ok(());
     }
@@ -713,7 +733,7 @@ pub fn twice_is_once(made: &Made<'_>) -> Result<(), String> {
 /// The recipes that are tried on a log, with their names: all that change something in a way of their
 /// own, every path, and some together.
 pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
-    use rethread_edit::{Compress, Preset, Tools};
+    use rethread_edit::{CompressOptions, Preset, ToolRecipe};
     let session = Session::read(log);
     let mut all: Vec<(String, Recipe)> = vec![("plain".into(), Recipe::default())];
     let mut add = |name: &str, change: &dyn Fn(&mut Recipe)| {
@@ -721,11 +741,11 @@ pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
         change(&mut recipe);
         all.push((name.to_owned(), recipe));
     };
-    let strip = |names: &[&str]| Tools {
+    let strip = |names: &[&str]| ToolRecipe {
         strip: Some(names.iter().map(|&name| name.to_owned()).collect()),
-        ..Tools::default()
+        ..ToolRecipe::default()
     };
-    let compress = |keep| Some(Compress { keep, ..Compress::default() });
+    let compress = |keep| Some(CompressOptions { keep, ..CompressOptions::default() });
     for preset in Preset::ALL {
         add(preset.name(), &|recipe| preset.add_to(recipe));
     }
@@ -762,7 +782,9 @@ pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
         let numbers: Vec<usize> = reader
             .items(path.step)
             .iter()
-            .filter_map(|item| if let Item::Message(message) = item { Some(message.n) } else { None })
+            .filter_map(
+                |item| if let TranscriptItem::Message(message) = item { Some(message.n) } else { None },
+            )
             .collect();
         for part in [1, 2, 3] {
             if let Some(&n) = numbers.get(numbers.len() * part / 4) {

@@ -6,25 +6,25 @@ use std::sync::Mutex;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::output::{Output, Record};
+use super::export_dir::{ExportDir, FileRecord};
 
 /// The directory of pictures.
 const IMAGES: &str = "images";
 
-pub(super) struct Pictures<'o> {
-    output: &'o Output,
-    state: Mutex<State>,
+pub(super) struct ImageWriter<'o> {
+    output: &'o ExportDir,
+    state: Mutex<ImageState>,
 }
 
 #[derive(Default)]
-struct State {
-    made: BTreeMap<String, Record>,
+struct ImageState {
+    written: BTreeMap<String, FileRecord>,
     /// Those that the document shows that is being written.
     shown: BTreeSet<String>,
 }
 
-impl<'o> Pictures<'o> {
-    pub(super) fn new(output: &'o Output) -> Self {
+impl<'o> ImageWriter<'o> {
+    pub(super) fn new(output: &'o ExportDir) -> Self {
         Self { output, state: Mutex::default() }
     }
 
@@ -41,26 +41,28 @@ impl<'o> Pictures<'o> {
         let file = format!("{IMAGES}/{}.{ending}", &made_of[..20]);
         let mut state = self.state.lock().map_err(|_| io::Error::other("a writer failed"))?;
         state.shown.insert(file.clone());
-        if state.made.contains_key(&file) {
+        if state.written.contains_key(&file) {
             return Ok(file);
         }
-        let hash = if self.output.is_picture(&file, bytes)? {
+        let hash = if self.output.has_image(&file, bytes)? {
             self.output.record(&file).hash
         } else {
             Some(self.output.write(&file, |out| out.write_all(bytes)).map_err(io::Error::other)?)
         };
-        state.made.insert(file.clone(), Record { made_of: Some(made_of), hash, ..Record::default() });
+        state
+            .written
+            .insert(file.clone(), FileRecord { made_of: Some(made_of), hash, ..FileRecord::default() });
         Ok(file)
     }
 
     /// Returns what the document shows that was just written.
-    pub(super) fn shown(&self) -> Vec<String> {
+    pub(super) fn take_shown(&self) -> Vec<String> {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         std::mem::take(&mut state.shown).into_iter().collect()
     }
 
     /// Returns all that were written.
-    pub(super) fn made(self) -> impl Iterator<Item = (String, Record)> {
-        self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).made.into_iter()
+    pub(super) fn into_records(self) -> impl Iterator<Item = (String, FileRecord)> {
+        self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).written.into_iter()
     }
 }

@@ -4,7 +4,11 @@ use rethread_edit::{self as edit, Recipe};
 use rethread_model::Finding;
 
 /// Says what the user should know of what was done.
-pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Vec<String>) {
+pub(super) fn push_clone_warnings(
+    cloned: &edit::PreparedClone<'_>,
+    recipe: &Recipe,
+    warnings: &mut Vec<String>,
+) {
     let counts = &cloned.counts;
     let some =
         |n: u64, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
@@ -29,7 +33,7 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
         let has = if tools.is_empty() { "calls no tool".to_owned() } else { format!("calls {tools}") };
         warnings.push(format!("no tool named {names} is called: the session {has}"));
     }
-    if cloned.thinking_followed {
+    if cloned.thinking_invalidated {
         warnings.push(
             "thinking after removed or shortened calls was removed too: it is not valid any more".into(),
         );
@@ -45,13 +49,16 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
         );
     }
     if counts.calls + counts.shortened + counts.thinking + counts.turns > 0 {
-        let but =
-            if cloned.usage_settled { ", but for the size of the context with the last answer" } else { "" };
+        let but = if cloned.usage_corrected {
+            ", but for the size of the context with the last answer"
+        } else {
+            ""
+        };
         warnings.push(format!("the usage that is recorded in the clone is that of the source{but}"));
     }
-    let edit::OverBudget { untold, cut } = cloned.over_budget;
-    if untold > 0 {
-        let turns = some(untold as u64, "turn has", "turns have");
+    let edit::OverBudget { without_summary, cut } = cloned.over_budget;
+    if without_summary > 0 {
+        let turns = some(without_summary as u64, "turn has", "turns have");
         warnings.push(format!(
             "the oldest {turns} no summary, only the user's words (a larger --budget gives them one)"
         ));
@@ -65,9 +72,9 @@ pub(super) fn warn(cloned: &edit::Cloned<'_>, recipe: &Recipe, warnings: &mut Ve
     }
 }
 
-pub(super) fn warn_of_harm(harm: &[Finding], warnings: &mut Vec<String>) {
+pub(super) fn push_finding_warning(harm: &[Finding], warnings: &mut Vec<String>) {
     if let Some(first) = harm.first() {
-        let mends = if first.kind.is_mended() { " (`rethread repair` mends it)" } else { "" };
+        let mends = if first.kind.is_repairable() { " (`rethread repair` mends it)" } else { "" };
         warnings.push(format!("`rethread check` finds something in the clone: {}{mends}", first.detail));
     }
 }

@@ -5,43 +5,49 @@ use rethread_log::{Json, Key, Line, Span};
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Changes, Rule, Rules, media};
+use super::{EntryChanges, Rule, RuleSet, media};
 use crate::shorten::strings;
-use crate::splice::escaped;
+use crate::splice::is_escaped;
 
 /// Strings that are shorter may be alike by chance.
-const TEXT: usize = 64;
+const MIN_MATCH_LEN: usize = 64;
 /// Fields of a copy that are shorter stay.
-const SHORT: usize = 200;
+const SHORT_FIELD_LEN: usize = 200;
 /// What stands in for a text that is elsewhere.
-const ELSEWHERE: &[u8] = b"\"[see the result]\"";
+const SEE_RESULT: &[u8] = b"\"[see the result]\"";
 
 /// What stands in for one that may not be.
-const GONE: &[u8] = b"\"[removed]\"";
+const REMOVED: &[u8] = b"\"[removed]\"";
 
 /// Remembers the texts that a call was given.
 pub(super) fn note_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
     let texts = strings(input).map(|(start, end)| &input[start + 1..end - 1]);
-    inputs.extend(texts.filter(|text| text.len() >= TEXT).map(xxh3_64));
+    inputs.extend(texts.filter(|text| text.len() >= MIN_MATCH_LEN).map(xxh3_64));
 }
 
 /// Cleans the copy of a result in an entry.
-pub(super) fn clean(raw: &[u8], line: &Line, rules: Rules, inputs: &FxHashSet<u64>, changes: &mut Changes) {
+pub(super) fn clean(
+    raw: &[u8],
+    line: &Line,
+    rules: RuleSet,
+    inputs: &FxHashSet<u64>,
+    changes: &mut EntryChanges,
+) {
     let span = line.field(Key::ToolUseResult);
-    let contents: Vec<&[u8]> = line.blocks.iter().map(|block| block.content.of(raw)).collect();
-    let copy = Copy { contents, rules, inputs };
-    let mut waiting = vec![(Json::new(span.of(raw)), &b""[..])];
+    let contents: Vec<&[u8]> = line.blocks.iter().map(|block| block.content.bytes_in(raw)).collect();
+    let copy = ResultCopyCleaner { contents, rules, inputs };
+    let mut waiting = vec![(Json::new(span.bytes_in(raw)), &b""[..])];
     while let Some((value, name)) = waiting.pop() {
-        match copy.fate(value, name) {
-            Fate::Replace(with, rule) => {
+        match copy.action(value, name) {
+            CopyAction::Replace(with, rule) => {
                 if rule == Rule::ResultCopy {
-                    changes.note_data(value.raw(), rule);
+                    changes.count_media(value.raw(), rule);
                 }
                 changes.replace(span_of(raw, value), with, rule);
             }
-            Fate::Keep => {}
-            Fate::Look => {
-                value.each(|name, value| waiting.push((value, part_of(raw, name))));
+            CopyAction::Keep => {}
+            CopyAction::Descend => {
+                value.for_each_member(|name, value| waiting.push((value, reborrow_from(raw, name))));
                 waiting.extend(value.items().map(|item| (item, name)));
             }
         }
@@ -49,7 +55,7 @@ pub(super) fn clean(raw: &[u8], line: &Line, rules: Rules, inputs: &FxHashSet<u6
 }
 
 /// The same bytes, as a part of the entry.
-fn part_of<'r>(raw: &'r [u8], part: &[u8]) -> &'r [u8] {
+fn reborrow_from<'r>(raw: &'r [u8], part: &[u8]) -> &'r [u8] {
     let start = part.as_ptr().addr().wrapping_sub(raw.as_ptr().addr());
     raw.get(start..start.saturating_add(part.len())).unwrap_or_default()
 }
@@ -59,67 +65,74 @@ fn span_of(raw: &[u8], value: Json<'_>) -> Span {
     Span::at(start, value.raw().len())
 }
 
-enum Fate {
+enum CopyAction {
     Keep,
     /// What is inside decides.
-    Look,
+    Descend,
     Replace(Vec<u8>, Rule),
 }
 
-struct Copy<'c> {
+struct ResultCopyCleaner<'c> {
     /// The results in the entry.
     contents: Vec<&'c [u8]>,
-    rules: Rules,
+    rules: RuleSet,
     inputs: &'c FxHashSet<u64>,
 }
 
-impl Copy<'_> {
-    fn fate(&self, value: Json<'_>, name: &[u8]) -> Fate {
+impl ResultCopyCleaner<'_> {
+    fn action(&self, value: Json<'_>, name: &[u8]) -> CopyAction {
         let len = value.raw().len();
-        if name == b"structuredPatch" || len < TEXT {
-            return Fate::Keep;
+        if name == b"structuredPatch" || len < MIN_MATCH_LEN {
+            return CopyAction::Keep;
         }
         let original = matches!(name, b"originalFile" | b"originalFileContents");
         if original && self.rules.has(Rule::OriginalFile) {
-            return Fate::Replace(b"null".to_vec(), Rule::OriginalFile);
+            return CopyAction::Replace(b"null".to_vec(), Rule::OriginalFile);
         }
-        let Some(inner) = value.inner() else {
+        let Some(inner) = value.raw_string() else {
             // A list of what the result says.
-            let list = value.is_array() && len > 2 * SHORT && self.rules.has(Rule::ResultCopy);
-            return if list { Fate::Replace(b"[]".to_vec(), Rule::ResultCopy) } else { Fate::Look };
+            let list = value.is_array() && len > 2 * SHORT_FIELD_LEN && self.rules.has(Rule::ResultCopy);
+            return if list {
+                CopyAction::Replace(b"[]".to_vec(), Rule::ResultCopy)
+            } else {
+                CopyAction::Descend
+            };
         };
         if self.rules.has(Rule::Media)
-            && len >= media::WORTH
+            && len >= media::MIN_DATA_LEN
             && let Some(text) = media::without_data(inner)
         {
-            return Fate::Replace(crate::splice::string(&text), Rule::Media);
+            return CopyAction::Replace(crate::splice::json_string(&text), Rule::Media);
         }
-        if self.rules.has(Rule::StoredTwice) && self.repeats(inner) {
-            return Fate::Replace(ELSEWHERE.to_vec(), Rule::StoredTwice);
+        if self.rules.has(Rule::StoredTwice) && self.is_stored_elsewhere(inner) {
+            return CopyAction::Replace(SEE_RESULT.to_vec(), Rule::StoredTwice);
         }
-        if self.rules.has(Rule::ResultCopy) && len > SHORT {
-            return Fate::Replace(GONE.to_vec(), Rule::ResultCopy);
+        if self.rules.has(Rule::ResultCopy) && len > SHORT_FIELD_LEN {
+            return CopyAction::Replace(REMOVED.to_vec(), Rule::ResultCopy);
         }
-        Fate::Keep
+        CopyAction::Keep
     }
 
     /// Tells whether a text stands in the call or in the result.
-    fn repeats(&self, inner: &[u8]) -> bool {
+    fn is_stored_elsewhere(&self, inner: &[u8]) -> bool {
         let mut text = inner;
         while let Some(rest) = text.strip_suffix(br"\n").or_else(|| text.strip_suffix(b" ")) {
             text = rest;
         }
-        text.len() >= TEXT
+        text.len() >= MIN_MATCH_LEN
             && (self.inputs.contains(&xxh3_64(inner))
-                || self.contents.iter().any(|content| holds(content, text) || is_numbered(text, content)))
+                || self
+                    .contents
+                    .iter()
+                    .any(|content| contains_text(content, text) || is_numbered(text, content)))
     }
 }
 
 /// Tells whether a content holds a text. Its beginning is looked for, for a long text is dear to look
 /// for as a whole.
-fn holds(content: &[u8], text: &[u8]) -> bool {
+fn contains_text(content: &[u8], text: &[u8]) -> bool {
     content.len() >= text.len()
-        && memmem::find_iter(content, &text[..TEXT.min(text.len())])
+        && memmem::find_iter(content, &text[..MIN_MATCH_LEN.min(text.len())])
             .take(8)
             .any(|at| content[at..].starts_with(text))
 }
@@ -147,7 +160,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         let text = rest?;
         let end = memmem::find_iter(text, br"\n").find(|&at| {
             // A backslash of its own may stand before an `n`.
-            !escaped(text, at)
+            !is_escaped(text, at)
         });
         let (line, behind) = match end {
             Some(at) => (&text[..at], Some(&text[at + 2..])),

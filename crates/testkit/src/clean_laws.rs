@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_edit::{Cleaned, Cleaner, Level, Redact, Redaction, Rules};
+use rethread_edit::{CleanReport, Cleaner, Level, RedactOptions, Redaction, RuleSet};
 use rethread_log::Scanner;
 use rethread_model::{Block, Client, Path, Session, StepKind};
 use serde_json::Value;
 
 /// Cleans a log.
-pub fn clean(log: &[u8], rules: Rules, redact: &Redact) -> (Vec<u8>, Cleaned) {
-    let redaction = redact.any().then(|| {
+pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, CleanReport) {
+    let redaction = redact.is_enabled().then(|| {
         let mut redaction = Redaction::new(redact.clone());
         for line in log.split_inclusive(|&b| b == b'\n') {
             match serde_json::from_slice::<Value>(line) {
-                Ok(_) => redaction.note_entry(line),
-                Err(_) => redaction.note_text(&String::from_utf8_lossy(line)),
+                Ok(_) => redaction.scan_entry(line),
+                Err(_) => redaction.scan_text(&String::from_utf8_lossy(line)),
             }
         }
-        redaction.settle();
+        redaction.finish_scan();
         redaction
     });
     let mut bridges = None;
@@ -30,7 +30,7 @@ pub fn clean(log: &[u8], rules: Rules, redact: &Redact) -> (Vec<u8>, Cleaned) {
         let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);
         Scanner::default().scan_all(log, &mut cleaner);
         let mut cleaned = cleaner.finish().expect("memory can be written");
-        bridges = cleaned.again.take();
+        bridges = cleaned.rerun_with.take();
         if bridges.is_none() {
             return (out, cleaned);
         }
@@ -39,20 +39,23 @@ pub fn clean(log: &[u8], rules: Rules, redact: &Redact) -> (Vec<u8>, Cleaned) {
 
 /// Says what does not hold of a log that is cleaned at a level.
 pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
-    let rules = Rules::of(level);
-    let (out, cleaned) = clean(log, rules, &Redact::default());
-    if cleaned.raw != log.len() as u64 || cleaned.cleaned != out.len() as u64 {
+    let rules = RuleSet::of(level);
+    let (out, cleaned) = clean(log, rules, &RedactOptions::default());
+    if cleaned.bytes_before != log.len() as u64 || cleaned.bytes_after != out.len() as u64 {
         return Err("the sizes are not those of the files".to_owned());
     }
     let taken: u64 = cleaned.by_rule.values().sum();
     // An id takes the place of another, or of `null`.
-    let off = (cleaned.raw - cleaned.cleaned.min(cleaned.raw)).abs_diff(taken);
+    let off = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(taken);
     if off > 40 * (1 + cleaned.dropped) * 4 {
-        return Err(format!("the rules took {taken} of {} bytes", cleaned.raw - cleaned.cleaned));
+        return Err(format!(
+            "the rules took {taken} of {} bytes",
+            cleaned.bytes_before - cleaned.bytes_after
+        ));
     }
-    edges_are_kept(log, &out)?;
-    words_are_kept(log, &out)?;
-    let (twice, _) = clean(&out, rules, &Redact::default());
+    check_parents_kept(log, &out)?;
+    check_texts_kept(log, &out)?;
+    let (twice, _) = clean(&out, rules, &RedactOptions::default());
     if twice != out {
         return Err("to clean it twice changes more".to_owned());
     }
@@ -62,7 +65,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     }
     // A branch of nothing but thinking goes with it.
     let says = |session: &Session, node: usize| {
-        let says = |block: &Block| !block.sort.is_thinking() && !block.sort.is_blank();
+        let says = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
         session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
     };
     // The last words of a path are above the notes behind them.
@@ -71,7 +74,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         let mut up = std::iter::successors(Some(path.step), |&step| before.tree.parent_of(step));
         let last =
             up.find(|&step| matches!(before.tree.steps[step].kind, StepKind::Prompt | StepKind::Answer));
-        let nodes = by_step.of(last.unwrap_or(path.step));
+        let nodes = by_step.members_of(last.unwrap_or(path.step));
         nodes
             .iter()
             .any(|&node| before.facts.nodes[node as usize].is_conversation() && says(&before, node as usize))
@@ -82,7 +85,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     if level <= Level::Strong && !(least..=paths.len()).contains(&left) {
         return Err(format!("{} paths became {left}", paths.len()));
     }
-    if level.is_resumable() { no_new_findings(&before, &after) } else { Ok(()) }
+    if level.is_resumable() { check_no_new_findings(&before, &after) } else { Ok(()) }
 }
 
 fn rows(log: &[u8]) -> Vec<Value> {
@@ -92,7 +95,7 @@ fn rows(log: &[u8]) -> Vec<Value> {
 }
 
 /// Every entry hangs on the nearest of those that it hung on, or on another part of the message that it hung on.
-fn edges_are_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
+fn check_parents_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
     let mut parents: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut messages: BTreeMap<String, String> = BTreeMap::new();
     for row in rows(log) {
@@ -132,7 +135,7 @@ fn edges_are_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
 }
 
 /// What people and the model wrote is still there, but for data in it.
-fn words_are_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
+fn check_texts_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
     let words = |log: &[u8]| {
         let mut said: BTreeMap<String, String> = BTreeMap::new();
         for row in rows(log).iter().filter(|row| row["isMeta"] != true) {
@@ -174,9 +177,9 @@ fn pieces_in(text: &str, left: &str) -> bool {
 }
 
 /// A client finds nothing wrong that was right before.
-fn no_new_findings(before: &Session, after: &Session) -> Result<(), String> {
+fn check_no_new_findings(before: &Session, after: &Session) -> Result<(), String> {
     let harm = |session: &Session| -> BTreeSet<(&'static str, Client)> {
-        let found = crate::harm_of(session);
+        let found = crate::harmful_findings_of(session);
         found.iter().flat_map(|f| f.clients.iter().map(|&client| (f.kind.name(), client))).collect()
     };
     let (was, is) = (harm(before), harm(after));

@@ -7,13 +7,13 @@ use rustc_hash::FxHashMap;
 
 /// Names that recur, with how often each was seen.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct NameCounts {
     names: Vec<(Box<str>, u32)>,
     index: FxHashMap<Box<str>, u16>,
     last: u16,
 }
 
-impl Names {
+impl NameCounts {
     /// Counts a name spelled by a string's inner bytes and returns its index.
     pub fn count(&mut self, inner: &[u8]) -> u16 {
         let index = self.find_or_add(inner);

@@ -1,6 +1,6 @@
 //! A part of a conversation whose text is read while it is shown.
 //!
-//! A [`Passage`] knows which steps are shown and which result belongs to which call, from the facts alone. The
+//! A [`StepStream`] knows which steps are shown and which result belongs to which call, from the facts alone. The
 //! bytes are read from the log in chunks of about a megabyte, made into items, shown and forgotten, so that a
 //! log of any size is shown in memory for its facts and its largest step.
 
@@ -9,22 +9,24 @@ use std::io;
 use rethread_log::Line;
 use rustc_hash::FxHashMap;
 
-use crate::facts::{NONE, Place};
-use crate::flags::Flags;
+use crate::facts::{EntryLocation, NONE};
+use crate::flags::EntryFlags;
 use crate::id::Time;
-use crate::resume::places_of;
+use crate::resume::calls_of_node;
 use crate::session::Session;
-use crate::tree::Groups;
+use crate::tree::IndexGroups;
 use crate::usage::Usage;
-use crate::view::{Elsewhere, Entries, Item, MessageKind, Reader, ShownBlocks, is_note, message_kind};
+use crate::view::{
+    EntrySource, MessageKind, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note, message_kind,
+};
 
 /// The bytes of a log, wherever they are.
-pub trait LogText: Sync {
+pub trait RandomAccessLog: Sync {
     /// Fills a buffer with the bytes from an offset on.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Returns whether an entry still has the bytes that it had when the facts were read.
-    fn is_same(&self, number: u32, entry: &[u8]) -> bool;
+    fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool;
 }
 
 /// How many bytes are read at a time, unless one step has more.
@@ -33,28 +35,28 @@ const CHUNK: usize = 1 << 20;
 const MAX_GAP: u64 = 16 << 10;
 /// An entry that answers more calls of other steps than this shows its results where it stands: it would be read
 /// again for each of those steps.
-const MAX_APART: u32 = 64;
+const MAX_SEPARATE_RESULTS: u32 = 64;
 
 /// Some entries of a log.
 #[derive(Debug, Default)]
-pub struct Chunk {
+pub struct EntryChunk {
     bytes: Vec<u8>,
     /// The number of each entry and where it stands in `bytes`, in the order of the log.
     entries: Vec<(u32, usize, usize)>,
 }
 
-impl Entries for Chunk {
-    fn entry(&self, number: u32, _: Place) -> &[u8] {
+impl EntrySource for EntryChunk {
+    fn entry_bytes(&self, number: u32, _: EntryLocation) -> &[u8] {
         let found = self.entries.binary_search_by_key(&number, |&(number, ..)| number);
         found.map_or(&[], |at| &self.bytes[self.entries[at].1..self.entries[at].2])
     }
 }
 
-impl Chunk {
+impl EntryChunk {
     /// Reads the entries of some nodes.
     pub fn load(
         session: &Session,
-        text: &dyn LogText,
+        text: &dyn RandomAccessLog,
         nodes: impl IntoIterator<Item = usize>,
     ) -> io::Result<Self> {
         let mut chunk = Self::default();
@@ -65,7 +67,7 @@ impl Chunk {
     fn reload(
         &mut self,
         session: &Session,
-        text: &dyn LogText,
+        text: &dyn RandomAccessLog,
         nodes: impl IntoIterator<Item = usize>,
     ) -> io::Result<()> {
         let facts = &session.facts;
@@ -77,8 +79,8 @@ impl Chunk {
         if self.bytes.capacity() > 8 * CHUNK {
             self.bytes = Vec::new();
         }
-        let place = |number: u32| facts.places[number as usize - 1];
-        let end = |place: Place| place.offset + u64::from(place.len);
+        let place = |number: u32| facts.locations[number as usize - 1];
+        let end = |place: EntryLocation| place.offset + u64::from(place.len);
         let near = |a: &u32, b: &u32| place(*b).offset.saturating_sub(end(place(*a))) <= MAX_GAP;
         let total = numbers.chunk_by(near).map(|run| end(place(run[run.len() - 1])) - place(run[0]).offset);
         let total = usize::try_from(total.sum::<u64>()).map_err(io::Error::other)?;
@@ -91,7 +93,7 @@ impl Chunk {
             for &number in run {
                 let from = at + (place(number).offset - start) as usize;
                 let to = from + place(number).len as usize;
-                if !text.is_same(number, &self.bytes[from..to]) {
+                if !text.is_unchanged(number, &self.bytes[from..to]) {
                     return Err(io::Error::new(
                         io::ErrorKind::ResourceBusy,
                         "the session was changed while it was read",
@@ -106,14 +108,14 @@ impl Chunk {
 
     /// Gives runs of nodes in the order of the log, each with the bytes of its entries, from the first to the last
     /// or the other way round, until `take` returns false.
-    pub fn each_run(
+    pub fn for_each_chunk(
         session: &Session,
-        text: &dyn LogText,
+        text: &dyn RandomAccessLog,
         backwards: bool,
         mut take: impl FnMut(Reader<'_>, std::ops::Range<usize>) -> bool,
     ) -> io::Result<()> {
         let n = session.facts.nodes.len();
-        let len = |node: usize| session.facts.place(node).len as usize;
+        let len = |node: usize| session.facts.location(node).len as usize;
         let mut chunk = Self::default();
         let mut done = 0;
         while done < n {
@@ -125,7 +127,7 @@ impl Chunk {
             }
             let range = if backwards { n - end..n - done } else { done..end };
             chunk.reload(session, text, range.clone())?;
-            if !take(Reader::of_entries(session, &chunk), range) {
+            if !take(Reader::with_entries(session, &chunk), range) {
                 break;
             }
             done = end;
@@ -136,12 +138,12 @@ impl Chunk {
 
 /// What all passages of a session share.
 #[derive(Debug)]
-pub struct Layout {
+pub struct StepNodes {
     /// The entries of each step.
-    nodes: Groups,
+    nodes: IndexGroups,
 }
 
-impl Layout {
+impl StepNodes {
     /// Lays out a session.
     pub fn new(session: &Session) -> Self {
         Self { nodes: session.tree.nodes_by_step() }
@@ -149,21 +151,22 @@ impl Layout {
 
     /// Adds up the bytes of the entries that are shown on the way to each step, with what its messages have on other
     /// branches.
-    pub fn weights(&self, session: &Session, own: impl Fn(usize) -> u64) -> Vec<u64> {
+    pub fn path_bytes_by_step(&self, session: &Session, own: impl Fn(usize) -> u64) -> Vec<u64> {
         let tree = &session.tree;
-        let sum =
-            |step| self.nodes.of(step).iter().map(|&node| own(node as usize)).fold(0, u64::saturating_add);
+        let sum = |step| {
+            self.nodes.members_of(step).iter().map(|&node| own(node as usize)).fold(0, u64::saturating_add)
+        };
         let steps: Vec<u64> = (0..tree.steps.len()).map(sum).collect();
         let all = steps.iter().copied().fold(0, u64::saturating_add);
         let mut weights = steps.clone();
-        for parts in tree.spread.chunk_by(|a, b| a.message == b.message) {
+        for parts in tree.split_messages.chunk_by(|a, b| a.message == b.message) {
             let whole = parts.iter().map(|part| steps[part.step as usize]).fold(0, u64::saturating_add);
             for part in parts.iter().filter(|part| !part.continued) {
                 let weight = &mut weights[part.step as usize];
                 *weight = weight.saturating_add(whole - steps[part.step as usize]);
             }
         }
-        for step in tree.in_order() {
+        for step in tree.parents_first() {
             let before = tree.parent_of(step).map_or(0, |parent| weights[parent]);
             weights[step] = weights[step].saturating_add(before);
         }
@@ -174,7 +177,7 @@ impl Layout {
 
 /// A message or a note of a passage, without its text.
 #[derive(Debug, Clone, Copy)]
-pub struct Brief<'a> {
+pub struct ItemHeader<'a> {
     /// What a message is; nothing for a note.
     pub kind: Option<MessageKind>,
     /// It is a compaction.
@@ -188,37 +191,37 @@ pub struct Brief<'a> {
 }
 
 /// A part of a conversation.
-pub struct Passage<'a> {
+pub struct StepStream<'a> {
     session: &'a Session,
-    layout: &'a Layout,
-    text: &'a dyn LogText,
+    step_nodes: &'a StepNodes,
+    text: &'a dyn RandomAccessLog,
     /// The steps that are shown, in the order of reading.
     steps: Vec<u32>,
     /// The entries of steps that also show what their messages have on other branches, by place.
-    joined: FxHashMap<u32, Vec<u32>>,
+    merged_nodes: FxHashMap<u32, Vec<u32>>,
     /// The calls that are made, each with the place of its step in `steps` and its message; in order.
-    uses: Vec<(u32, u32, u32)>,
+    call_sites: Vec<(u32, u32, u32)>,
     /// Steps that answer calls of other steps, by the place of the step that calls.
-    apart: FxHashMap<u32, Vec<u32>>,
+    separate_results: FxHashMap<u32, Vec<u32>>,
     /// Messages that answer too many calls of other steps.
-    in_place: Vec<u32>,
+    results_in_place: Vec<u32>,
 }
 
 /// One step of a passage, with its text.
-pub struct Run<'r> {
+pub struct StepItems<'r> {
     /// What is shown.
-    pub items: Vec<Item<'r>>,
+    pub items: Vec<TranscriptItem<'r>>,
     /// What is shown elsewhere and holds results of calls of this step.
-    pub apart: Vec<Item<'r>>,
+    pub separate_results: Vec<TranscriptItem<'r>>,
 }
 
-impl<'a> Passage<'a> {
+impl<'a> StepStream<'a> {
     /// Returns what is shown on the way to `step` after the step `after`. With `joins`, copied messages also show what
     /// they have only on other branches.
-    pub fn to(
+    pub fn to_step(
         session: &'a Session,
-        layout: &'a Layout,
-        text: &'a dyn LogText,
+        layout: &'a StepNodes,
+        text: &'a dyn RandomAccessLog,
         (step, after): (usize, Option<usize>),
         joins: bool,
     ) -> Self {
@@ -229,92 +232,92 @@ impl<'a> Passage<'a> {
             at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
         }
         path.reverse();
-        Self::of_steps(session, layout, text, path, joins)
+        Self::from_steps(session, layout, text, path, joins)
     }
 
     /// Returns everything that a subagent said and did, in the order of its log: the subagent in this file whose
     /// first entry is `root`, or without one all that stands in a log of its own.
-    pub fn of_agent(
+    pub fn of_subagent(
         session: &'a Session,
-        layout: &'a Layout,
-        text: &'a dyn LogText,
+        layout: &'a StepNodes,
+        text: &'a dyn RandomAccessLog,
         root: Option<usize>,
-        steps_by_root: &Groups,
+        steps_by_root: &IndexGroups,
     ) -> Self {
         let root = root.and_then(|node| session.tree.step(node));
         let steps = match root {
-            Some(root) => steps_by_root.of(root).to_vec(),
+            Some(root) => steps_by_root.members_of(root).to_vec(),
             None => (0..session.tree.steps.len()).filter_map(|step| u32::try_from(step).ok()).collect(),
         };
-        Self::of_steps(session, layout, text, steps, true)
+        Self::from_steps(session, layout, text, steps, true)
     }
 
-    fn of_steps(
+    fn from_steps(
         session: &'a Session,
-        layout: &'a Layout,
-        text: &'a dyn LogText,
+        layout: &'a StepNodes,
+        text: &'a dyn RandomAccessLog,
         steps: Vec<u32>,
         joins: bool,
     ) -> Self {
         let mut passage = Self {
             session,
-            layout,
+            step_nodes: layout,
             text,
             steps,
-            joined: FxHashMap::default(),
-            uses: Vec::new(),
-            apart: FxHashMap::default(),
-            in_place: Vec::new(),
+            merged_nodes: FxHashMap::default(),
+            call_sites: Vec::new(),
+            separate_results: FxHashMap::default(),
+            results_in_place: Vec::new(),
         };
         if joins {
-            passage.join_copies();
+            passage.merge_copies();
         }
-        passage.pair();
+        passage.pair_results();
         passage
     }
 
     /// Joins what copied messages lack here and have on other branches to their entries.
-    fn join_copies(&mut self) {
+    fn merge_copies(&mut self) {
         let steps: Vec<usize> = self.steps.iter().map(|&step| step as usize).collect();
-        let mut elsewhere = Elsewhere::new(self.session, &self.layout.nodes, &steps);
+        let mut elsewhere = OffPathParts::new(self.session, &self.step_nodes.nodes, &steps);
         for (place, step) in steps.into_iter().enumerate() {
             if let Some(more) = elsewhere.take(step) {
-                let nodes = [self.layout.nodes.of(step), &more].concat();
-                self.joined.insert(u32::try_from(place).unwrap_or(NONE), nodes);
+                let nodes = [self.step_nodes.nodes.members_of(step), &more].concat();
+                self.merged_nodes.insert(u32::try_from(place).unwrap_or(NONE), nodes);
             }
         }
     }
 
     fn nodes_at(&self, place: u32) -> &[u32] {
-        let own = || self.layout.nodes.of(self.steps[place as usize] as usize);
-        self.joined.get(&place).map_or_else(own, Vec::as_slice)
+        let own = || self.step_nodes.nodes.members_of(self.steps[place as usize] as usize);
+        self.merged_nodes.get(&place).map_or_else(own, Vec::as_slice)
     }
 
     /// Finds the calls, and which of them are answered in other steps.
-    fn pair(&mut self) {
+    fn pair_results(&mut self) {
         let facts = &self.session.facts;
         let places = 0..u32::try_from(self.steps.len()).unwrap_or(NONE);
-        let mut uses = std::mem::take(&mut self.uses);
+        let mut uses = std::mem::take(&mut self.call_sites);
         for place in places.clone() {
             for &node in self.nodes_at(place) {
                 let Some(message) = facts.nodes[node as usize].message() else { continue };
                 let message = u32::try_from(message).unwrap_or(NONE);
-                uses.extend(places_of(&facts.uses, node).map(|call| (call, place, message)));
+                uses.extend(calls_of_node(&facts.call_sites, node).map(|call| (call, place, message)));
             }
         }
-        self.uses = uses;
-        self.uses.sort_unstable();
-        self.uses.dedup();
+        self.call_sites = uses;
+        self.call_sites.sort_unstable();
+        self.call_sites.dedup();
         let mut apart: Vec<(u32, u32)> = Vec::new();
         let mut in_place = Vec::new();
         for place in places {
             for &node in self.nodes_at(place) {
                 let start = apart.len();
-                for call in places_of(&facts.answers, node) {
-                    let used = self.use_of(call, place).map(|(_, used, _)| used);
+                for call in calls_of_node(&facts.result_sites, node) {
+                    let used = self.call_site_for(call, place).map(|(_, used, _)| used);
                     apart.extend(used.filter(|&used| used != place).map(|used| (used, place)));
                 }
-                if apart.len() - start > MAX_APART as usize {
+                if apart.len() - start > MAX_SEPARATE_RESULTS as usize {
                     apart.truncate(start);
                     let message = facts.nodes[node as usize].message();
                     in_place.extend(message.and_then(|message| u32::try_from(message).ok()));
@@ -322,9 +325,9 @@ impl<'a> Passage<'a> {
             }
         }
         in_place.sort_unstable();
-        self.in_place = in_place;
+        self.results_in_place = in_place;
         for (used, place) in apart {
-            let places = self.apart.entry(used).or_default();
+            let places = self.separate_results.entry(used).or_default();
             if places.last() != Some(&place) {
                 places.push(place);
             }
@@ -332,17 +335,17 @@ impl<'a> Passage<'a> {
     }
 
     /// Finds the use of a call that a result at a place belongs to: the last before it, else the first.
-    fn use_of(&self, call: u32, place: u32) -> Option<(u32, u32, u32)> {
-        let before = self.uses.partition_point(|&(used, at, _)| (used, at) <= (call, place));
+    fn call_site_for(&self, call: u32, place: u32) -> Option<(u32, u32, u32)> {
+        let before = self.call_sites.partition_point(|&(used, at, _)| (used, at) <= (call, place));
         let of_call = |used: &&(u32, u32, u32)| used.0 == call;
-        let last = before.checked_sub(1).and_then(|at| self.uses.get(at)).filter(of_call);
-        last.or_else(|| self.uses.get(before).filter(of_call)).copied()
+        let last = before.checked_sub(1).and_then(|at| self.call_sites.get(at)).filter(of_call);
+        last.or_else(|| self.call_sites.get(before).filter(of_call)).copied()
     }
 
     /// Returns whether a call is made here.
-    pub fn makes(&self, call: usize) -> bool {
-        let at = self.uses.partition_point(|&(used, ..)| (used as usize) < call);
-        self.uses.get(at).is_some_and(|&(used, ..)| used as usize == call)
+    pub fn makes_call(&self, call: usize) -> bool {
+        let at = self.call_sites.partition_point(|&(used, ..)| (used as usize) < call);
+        self.call_sites.get(at).is_some_and(|&(used, ..)| used as usize == call)
     }
 
     /// Returns the id of a call.
@@ -351,13 +354,13 @@ impl<'a> Passage<'a> {
     }
 
     /// Returns what is shown, without the texts.
-    pub fn briefs(&self) -> impl Iterator<Item = Brief<'a>> + '_ {
+    pub fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
         let facts = &self.session.facts;
         (0..self.steps.len()).flat_map(move |place| {
-            let laid = Laid::new(self.session, self.nodes_at(u32::try_from(place).unwrap_or(NONE)));
+            let laid = StepContents::new(self.session, self.nodes_at(u32::try_from(place).unwrap_or(NONE)));
             let messages = laid.messages.into_iter().map(move |(message, nodes)| {
                 let (fact, first) = (&facts.messages[message], &facts.nodes[nodes[0]]);
-                Brief {
+                ItemHeader {
                     kind: Some(message_kind(first)),
                     compaction: false,
                     time: first.time,
@@ -367,21 +370,24 @@ impl<'a> Passage<'a> {
             });
             let notes = laid.notes.into_iter().map(move |node| &facts.nodes[node]);
             let notes = notes.filter(|fact| is_note(fact)).map(|fact| {
-                let compaction = fact.flags.is_boundary() && !fact.flags.has(Flags::QUEUED);
-                Brief { kind: None, compaction, time: fact.time, model: None, usage: None }
+                let compaction = fact.flags.is_boundary() && !fact.flags.has(EntryFlags::QUEUED);
+                ItemHeader { kind: None, compaction, time: fact.time, model: None, usage: None }
             });
             messages.chain(notes).collect::<Vec<_>>()
         })
     }
 
     /// Gives what is shown step by step, with the texts.
-    pub fn each(&self, mut take: impl FnMut(&Run<'_>, &Self) -> io::Result<()>) -> io::Result<()> {
+    pub fn for_each_step(
+        &self,
+        mut take: impl FnMut(&StepItems<'_>, &Self) -> io::Result<()>,
+    ) -> io::Result<()> {
         let all = (0..self.steps.len()).filter_map(|place| u32::try_from(place).ok()).collect::<Vec<_>>();
-        self.each_at(&all, |nodes| nodes.to_vec(), |run| take(run, self).map(|()| true))
+        self.for_each_step_at(&all, |nodes| nodes.to_vec(), |run| take(run, self).map(|()| true))
     }
 
     /// Gives the prompts and the compactions one by one, until `take` returns false.
-    pub fn each_prompt(&self, mut take: impl FnMut(&Item<'_>) -> bool) -> io::Result<()> {
+    pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
         let facts = &self.session.facts;
         let wanted = |node: &u32| {
             let fact = &facts.nodes[*node as usize];
@@ -391,26 +397,27 @@ impl<'a> Passage<'a> {
         let asks = |place: &u32| self.nodes_at(*place).iter().any(wanted);
         let all = (0..self.steps.len()).filter_map(|place| u32::try_from(place).ok());
         let places: Vec<u32> = all.filter(asks).collect();
-        self.each_at(
+        self.for_each_step_at(
             &places,
             |nodes| nodes.iter().copied().filter(wanted).collect(),
             |run| Ok(run.items.iter().all(&mut take)),
         )
     }
 
-    fn each_at(
+    fn for_each_step_at(
         &self,
         places: &[u32],
         nodes_of: impl Fn(&[u32]) -> Vec<u32>,
-        mut take: impl FnMut(&Run<'_>) -> io::Result<bool>,
+        mut take: impl FnMut(&StepItems<'_>) -> io::Result<bool>,
     ) -> io::Result<()> {
         let bytes = |place: u32| {
-            let len = |&node: &u32| self.session.facts.place(node as usize).len as usize;
+            let len = |&node: &u32| self.session.facts.location(node as usize).len as usize;
             self.nodes_at(place).iter().map(len).sum::<usize>()
         };
-        let apart = |place: u32| self.apart.get(&place).map_or(&[][..], Vec::as_slice).iter().copied();
+        let apart =
+            |place: u32| self.separate_results.get(&place).map_or(&[][..], Vec::as_slice).iter().copied();
         let (mut line, mut shown) = (Line::default(), ShownBlocks::default());
-        let mut chunk = Chunk::default();
+        let mut chunk = EntryChunk::default();
         let mut rest = places;
         while !rest.is_empty() {
             let (mut n, mut size) = (0, 0);
@@ -425,15 +432,25 @@ impl<'a> Passage<'a> {
                     .chain(apart(place).flat_map(|p| self.nodes_at(p).to_vec()))
             });
             chunk.reload(self.session, self.text, nodes.map(|node| node as usize))?;
-            let reader = Reader::of_entries(self.session, &chunk);
+            let reader = Reader::with_entries(self.session, &chunk);
             for &place in now {
-                let mut run = Run { items: Vec::new(), apart: Vec::new() };
-                reader.step_items(&nodes_of(self.nodes_at(place)), &mut line, &mut shown, &mut run.items);
+                let mut run = StepItems { items: Vec::new(), separate_results: Vec::new() };
+                reader.push_step_items(
+                    &nodes_of(self.nodes_at(place)),
+                    &mut line,
+                    &mut shown,
+                    &mut run.items,
+                );
                 for other in apart(place) {
                     let mut all = ShownBlocks::default();
-                    reader.step_items(self.nodes_at(other), &mut line, &mut all, &mut run.apart);
+                    reader.push_step_items(
+                        self.nodes_at(other),
+                        &mut line,
+                        &mut all,
+                        &mut run.separate_results,
+                    );
                 }
-                self.own(place, &mut run);
+                self.assign_owners(place, &mut run);
                 if !take(&run)? {
                     return Ok(());
                 }
@@ -444,16 +461,16 @@ impl<'a> Passage<'a> {
     }
 
     /// Notes at the results of a run which message makes the call that each belongs to.
-    fn own(&self, place: u32, run: &mut Run<'_>) {
-        let note = |items: &mut [Item<'_>], at: &dyn Fn(usize) -> u32| {
+    fn assign_owners(&self, place: u32, run: &mut StepItems<'_>) {
+        let note = |items: &mut [TranscriptItem<'_>], at: &dyn Fn(usize) -> u32| {
             for (n, item) in items.iter_mut().enumerate() {
-                let Item::Message(message) = item else { continue };
+                let TranscriptItem::Message(message) = item else { continue };
                 let number = u32::try_from(message.n - 1).unwrap_or(NONE);
-                let in_place = self.in_place.binary_search(&number).is_ok();
+                let in_place = self.results_in_place.binary_search(&number).is_ok();
                 let place_of_result = at(n);
                 for block in message.blocks.iter_mut().filter(|block| block.is_result()) {
                     let call = block.call.and_then(|call| u32::try_from(call).ok());
-                    let used = call.and_then(|call| self.use_of(call, place_of_result));
+                    let used = call.and_then(|call| self.call_site_for(call, place_of_result));
                     let shown_here = |used: &(u32, u32, u32)| !in_place || used.1 == place_of_result;
                     block.owner = used.filter(shown_here).map(|(_, _, message)| message as usize + 1);
                 }
@@ -462,22 +479,22 @@ impl<'a> Passage<'a> {
         note(&mut run.items, &|_| place);
         // The place of a result in another step decides whose it is.
         let mut places = Vec::new();
-        for &other in self.apart.get(&place).into_iter().flatten() {
-            let n = Laid::new(self.session, self.nodes_at(other)).messages.len();
+        for &other in self.separate_results.get(&place).into_iter().flatten() {
+            let n = StepContents::new(self.session, self.nodes_at(other)).messages.len();
             places.extend(std::iter::repeat_n(other, n));
         }
-        run.apart.retain(|item| matches!(item, Item::Message(_)));
-        note(&mut run.apart, &|n| places.get(n).copied().unwrap_or(NONE));
+        run.separate_results.retain(|item| matches!(item, TranscriptItem::Message(_)));
+        note(&mut run.separate_results, &|n| places.get(n).copied().unwrap_or(NONE));
     }
 }
 
 /// The entries of a step: by message, results in the order of their calls, and notes.
-pub(crate) struct Laid {
+pub(crate) struct StepContents {
     pub(crate) messages: Vec<(usize, Vec<usize>)>,
     pub(crate) notes: Vec<usize>,
 }
 
-impl Laid {
+impl StepContents {
     pub(crate) fn new(session: &Session, nodes: &[u32]) -> Self {
         let facts = &session.facts;
         // Entries by message, in the order of their first sight.
@@ -502,8 +519,8 @@ impl Laid {
             }
         }
         let call_order = |(message, _): &(usize, Vec<usize>)| {
-            let first = facts.messages[*message].first;
-            let place = places_of(&facts.answers, first).next();
+            let first = facts.messages[*message].first_node;
+            let place = calls_of_node(&facts.result_sites, first).next();
             if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
         };
         // Results that were written one behind the other stay in that order.

@@ -3,78 +3,87 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::request::{MessageId, Part, Row, RowKind, words};
-use super::settle::{called, ends_with_message_tool, last_said, last_talk, settle};
+use super::cleanup::{
+    calls_in_rows, drop_until_stable, ends_with_message_tool, last_conversation_uid, last_non_system_row,
+};
+use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
-use crate::facts::{Facts, Sort};
+use crate::facts::{BlockClass, Facts};
 use crate::id::{Time, Uid};
 
 const CLIENT: Client = Client::V2_1_325;
 
-pub(super) fn resumed(facts: &Facts, rows: Vec<Row>, rewound: Option<Uid>) -> Vec<Row> {
-    let is_there = |rows: &[Row]| rewound.is_some() && rewound == last_talk(facts, rows);
+pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option<Uid>) -> Vec<RequestRow> {
+    let is_there = |rows: &[RequestRow]| rewound.is_some() && rewound == last_conversation_uid(facts, rows);
     let mut went_back = is_there(&rows);
     let rows = regroup(rows);
-    let open = open_at_the_end(&rows);
+    let open = open_calls_of_last_turn(&rows);
     let (mut out, rows) = if open.is_empty() { (rows, Vec::new()) } else { (rows.clone(), rows) };
-    let failed_before = has_failed(if open.is_empty() { &out } else { &rows });
+    let failed_before = ends_with_failure(if open.is_empty() { &out } else { &rows });
     drop_open(&mut out, &FxHashSet::default());
-    settle(CLIENT, &mut out);
+    drop_until_stable(CLIENT, &mut out);
     went_back |= is_there(&out);
-    let cut = is_cut(facts, &out);
+    let cut = is_turn_cut_off(facts, &out);
     // A turn that an API failure ended some hours ago is left alone.
-    let stale = cut && (has_failed(&out) || failed_before);
+    let stale = cut && (ends_with_failure(&out) || failed_before);
     let mut asks_behind_notes = cut;
     let mut kept = None;
     if went_back || stale {
-        asks_behind_notes &= out.iter().any(Row::is_assistant);
+        asks_behind_notes &= out.iter().any(RequestRow::is_assistant);
     } else if cut && !open.is_empty() {
-        kept = Some((open.clone(), calls_of_newest(&rows, &open, false)));
+        kept = Some((open.clone(), calls_of_newest_message(&rows, &open, false)));
     }
     if kept.is_none() && !open.is_empty() && !went_back {
-        let own = calls_of_newest(&rows, &open, true);
+        let own = calls_of_newest_message(&rows, &open, true);
         kept = (!own.is_empty()).then(|| (own.clone(), own));
     }
     if let Some((kept, answered)) = kept {
         out = answer_calls(rows, &kept, &answered);
     }
-    if let Some(last) = last_said(&out) {
+    if let Some(last) = last_non_system_row(&out) {
         let row = &out[last];
         let asks = row.is_user() || asks_behind_notes && row.kind == RowKind::Attachment;
         let over = is_finished_command(facts, &out, last) || !cut && row.flags.is_record_only();
         if asks && !over {
-            out.insert(last + 1, Row::answer(words::NO_REPLY));
+            out.insert(last + 1, RequestRow::inserted_answer(words::NO_REPLY));
         }
     }
     out
 }
 
 /// Each call that was cut off gets a result that says so.
-fn answer_calls(mut rows: Vec<Row>, kept: &FxHashSet<u32>, answered: &FxHashSet<u32>) -> Vec<Row> {
+fn answer_calls(
+    mut rows: Vec<RequestRow>,
+    kept: &FxHashSet<u32>,
+    answered: &FxHashSet<u32>,
+) -> Vec<RequestRow> {
     drop_open(&mut rows, kept);
-    settle(CLIENT, &mut rows);
+    drop_until_stable(CLIENT, &mut rows);
     let calls = rows.iter().filter(|row| row.is_assistant()).flat_map(|row| &row.parts);
-    let calls = calls.filter(|part| part.sort == Sort::Call && answered.contains(&part.call));
-    let result = |part: &Part| {
-        let mut row = Row::put_in(RowKind::User, vec![Part::no_result(part.call, words::CALL_CUT_OFF)]);
-        row.flags.set(crate::flags::Flags::RESULT_COPY);
+    let calls = calls.filter(|part| part.class == BlockClass::ToolCall && answered.contains(&part.call));
+    let result = |part: &SentPart| {
+        let mut row = RequestRow::inserted(
+            RowKind::User,
+            vec![SentPart::missing_result(part.call, words::CALL_CUT_OFF)],
+        );
+        row.flags.set(crate::flags::EntryFlags::RESULT_COPY);
         row
     };
-    let mut results: Vec<Row> = calls.map(result).collect();
+    let mut results: Vec<RequestRow> = calls.map(result).collect();
     rows.append(&mut results);
     rows
 }
 
 /// The place behind the last row above `end` that opened a turn.
-fn turn_start(rows: &[Row], end: usize) -> usize {
+fn turn_start(rows: &[RequestRow], end: usize) -> usize {
     let mut answer_seen = false;
     for at in (0..end).rev() {
         let row = &rows[at];
         if row.is_assistant() {
             answer_seen = true;
         } else if row.is_user()
-            && !row.has(Sort::Result)
-            && !row.flags.is_shutdown()
+            && !row.has_block(BlockClass::ToolResult)
+            && !row.flags.is_cut_by_shutdown()
             && (answer_seen || !row.flags.is_companion())
         {
             return at + 1;
@@ -84,32 +93,37 @@ fn turn_start(rows: &[Row], end: usize) -> usize {
 }
 
 /// Open calls of the last turn.
-fn open_at_the_end(rows: &[Row]) -> FxHashSet<u32> {
+fn open_calls_of_last_turn(rows: &[RequestRow]) -> FxHashSet<u32> {
     let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = called(said, Sort::Result);
+    let answered = calls_in_rows(said, BlockClass::ToolResult);
     let start = turn_start(rows, rows.len());
-    let made = called(rows[start..].iter().filter(|row| row.is_assistant()), Sort::Call);
+    let made = calls_in_rows(rows[start..].iter().filter(|row| row.is_assistant()), BlockClass::ToolCall);
     made.difference(&answered).copied().collect()
 }
 
 /// Drops answers all of whose calls have no result. Where the client asked to go on after such a
 /// turn, the other rows of the answer go too, and results that a shutdown made up.
-fn drop_open(rows: &mut Vec<Row>, kept: &FxHashSet<u32>) {
+fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
     let mut rescued = vec![false; rows.len()];
-    for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_rescue()) {
+    for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_continue_request())
+    {
         rescued[turn_start(rows, at)..at].fill(true);
     }
-    let made_up = |at: usize, row: &Row| {
-        rescued[at] && row.is_user() && row.flags.is_shutdown() && row.has(Sort::Result)
+    let made_up = |at: usize, row: &RequestRow| {
+        rescued[at]
+            && row.is_user()
+            && row.flags.is_cut_by_shutdown()
+            && row.has_block(BlockClass::ToolResult)
     };
     let said = rows.iter().enumerate().filter(|(at, row)| !made_up(*at, row)).map(|(_, row)| row);
-    let answered = called(said.filter(|row| row.is_user() || row.is_assistant()), Sort::Result);
+    let answered =
+        calls_in_rows(said.filter(|row| row.is_user() || row.is_assistant()), BlockClass::ToolResult);
     let (mut broken, mut whole) = (FxHashSet::default(), FxHashSet::default());
     let mut keeps = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
-        let mut calls = row.parts.iter().filter(|part| part.sort == Sort::Call).peekable();
+        let mut calls = row.parts.iter().filter(|part| part.class == BlockClass::ToolCall).peekable();
         let has_calls = row.is_assistant() && calls.peek().is_some();
-        let open = |part: &Part| !answered.contains(&part.call) && !kept.contains(&part.call);
+        let open = |part: &SentPart| !answered.contains(&part.call) && !kept.contains(&part.call);
         let all_open = has_calls && calls.all(open);
         let id = Some(row.id).filter(|id| *id != MessageId::None);
         if all_open && rescued[at] {
@@ -123,12 +137,14 @@ fn drop_open(rows: &mut Vec<Row>, kept: &FxHashSet<u32>) {
     rows.retain(|_| keeps.next().unwrap_or(true));
     broken.retain(|id| !whole.contains(id));
     if !broken.is_empty() {
-        rows.retain(|row| !(row.is_assistant() && broken.contains(&row.id) && !row.has(Sort::Call)));
+        rows.retain(|row| {
+            !(row.is_assistant() && broken.contains(&row.id) && !row.has_block(BlockClass::ToolCall))
+        });
     }
 }
 
 /// Of these open calls, those of the newest message. If `strict`, a failure after it ends it.
-fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>, strict: bool) -> FxHashSet<u32> {
+fn calls_of_newest_message(rows: &[RequestRow], open: &FxHashSet<u32>, strict: bool) -> FxHashSet<u32> {
     #[derive(PartialEq)]
     enum Gap {
         None,
@@ -136,14 +152,15 @@ fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>, strict: bool) -> FxHashS
         Judged,
     }
     let mut settled = rows.to_vec();
-    settle(CLIENT, &mut settled);
+    drop_until_stable(CLIENT, &mut settled);
     let mut known: FxHashSet<MessageId> = FxHashSet::default();
     let mut current: Option<MessageId> = None;
     let mut calls: FxHashSet<u32> = FxHashSet::default();
     let (mut gap, mut gap_has_result) = (Gap::Open, false);
     for row in &settled {
         let made = || {
-            let calls = row.parts.iter().filter(|p| p.sort == Sort::Call && open.contains(&p.call));
+            let calls =
+                row.parts.iter().filter(|p| p.class == BlockClass::ToolCall && open.contains(&p.call));
             calls.map(|part| part.call)
         };
         let ends = row.is_api_error() || row.kind == RowKind::System && row.flags.is_refusal_fallback();
@@ -169,7 +186,7 @@ fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>, strict: bool) -> FxHashS
             if gap == Gap::None {
                 (gap, gap_has_result) = (Gap::Open, false);
             }
-            gap_has_result |= row.is_user() && row.has(Sort::Result);
+            gap_has_result |= row.is_user() && row.has_block(BlockClass::ToolResult);
         } else if strict && ends {
             current = None;
             calls.clear();
@@ -180,35 +197,35 @@ fn calls_of_newest(rows: &[Row], open: &FxHashSet<u32>, strict: bool) -> FxHashS
 
 /// What a row is to a reply that may be split.
 #[derive(PartialEq)]
-enum Beside {
-    Row,
+enum ReplyNeighbour {
+    SameReply,
     Result,
     Note,
     /// Nothing moves over it.
     Fence,
 }
 
-fn reply_id(row: &Row) -> Option<Uid> {
+fn reply_id(row: &RequestRow) -> Option<Uid> {
     match row.id {
-        MessageId::Of(id) if row.is_assistant() && !row.flags.is_virtual() => Some(id),
+        MessageId::Known(id) if row.is_assistant() && !row.flags.is_virtual() => Some(id),
         _ => None,
     }
 }
 
-fn beside(row: &Row, id: Uid) -> Beside {
+fn neighbour_kind(row: &RequestRow, id: Uid) -> ReplyNeighbour {
     match row.kind {
-        RowKind::Assistant if reply_id(row) == Some(id) => Beside::Row,
-        RowKind::Assistant => Beside::Fence,
-        RowKind::User if row.has(Sort::Result) => Beside::Result,
-        RowKind::User if row.flags.is_companion() => Beside::Note,
-        RowKind::User => Beside::Fence,
-        RowKind::System if row.flags.is_boundary() || row.flags.is_local_command() => Beside::Fence,
-        _ => Beside::Note,
+        RowKind::Assistant if reply_id(row) == Some(id) => ReplyNeighbour::SameReply,
+        RowKind::Assistant => ReplyNeighbour::Fence,
+        RowKind::User if row.has_block(BlockClass::ToolResult) => ReplyNeighbour::Result,
+        RowKind::User if row.flags.is_companion() => ReplyNeighbour::Note,
+        RowKind::User => ReplyNeighbour::Fence,
+        RowKind::System if row.flags.is_boundary() || row.flags.is_local_command() => ReplyNeighbour::Fence,
+        _ => ReplyNeighbour::Note,
     }
 }
 
 #[derive(Default)]
-struct Span {
+struct ReplySpan {
     first: usize,
     last: usize,
     n_rows: usize,
@@ -219,23 +236,23 @@ struct Span {
 }
 
 /// How far before its call a result is looked for.
-const MAX_SPAN: usize = 4096;
+const MAX_RESULT_DISTANCE: usize = 4096;
 
 /// Rows of one reply that notes have split move together, and results that stand before their call
 /// move behind it.
-fn regroup(rows: Vec<Row>) -> Vec<Row> {
-    let mut spans: FxHashMap<Uid, Span> = FxHashMap::default();
+fn regroup(rows: Vec<RequestRow>) -> Vec<RequestRow> {
+    let mut spans: FxHashMap<Uid, ReplySpan> = FxHashMap::default();
     let mut owners: FxHashMap<u32, Option<Uid>> = FxHashMap::default();
     let mut order: Vec<Uid> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(id) = reply_id(row) else { continue };
         let span = spans.entry(id).or_insert_with(|| {
             order.push(id);
-            Span { first: at, ..Span::default() }
+            ReplySpan { first: at, ..ReplySpan::default() }
         });
         span.last = at;
         span.n_rows += 1;
-        for part in row.parts.iter().filter(|part| part.sort == Sort::Call) {
+        for part in row.parts.iter().filter(|part| part.class == BlockClass::ToolCall) {
             owners
                 .entry(part.call)
                 .and_modify(|owner| *owner = owner.filter(|o| *o == id))
@@ -247,33 +264,39 @@ fn regroup(rows: Vec<Row>) -> Vec<Row> {
             continue;
         }
         for row in &rows[span.first + 1..span.last] {
-            match beside(row, id) {
-                Beside::Fence => {
+            match neighbour_kind(row, id) {
+                ReplyNeighbour::Fence => {
                     span.fenced = true;
                     break;
                 }
-                Beside::Note => span.split = true,
-                Beside::Row | Beside::Result => {}
+                ReplyNeighbour::Note => span.split = true,
+                ReplyNeighbour::SameReply | ReplyNeighbour::Result => {}
             }
         }
         span.split &= !span.fenced;
     }
     let mut early: FxHashSet<usize> = FxHashSet::default();
-    for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.has(Sort::Result)) {
-        let mut calls = row.parts.iter().filter(|p| p.sort == Sort::Result).map(|p| owners.get(&p.call));
+    for (at, row) in
+        rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.has_block(BlockClass::ToolResult))
+    {
+        let mut calls =
+            row.parts.iter().filter(|p| p.class == BlockClass::ToolResult).map(|p| owners.get(&p.call));
         let Some(Some(Some(id))) = calls.next().map(Option::<&Option<Uid>>::copied) else { continue };
         if calls.any(|other| other != Some(&Some(id))) {
             continue;
         }
         let Some(span) = spans.get_mut(&id).filter(|span| !span.fenced && at < span.first) else { continue };
         let between = &rows[at + 1..span.first];
-        let fence = |row: &Row| !row.is_assistant() && beside(row, id) == Beside::Fence;
-        if between.len() > MAX_SPAN || between.iter().any(fence) {
+        let fence =
+            |row: &RequestRow| !row.is_assistant() && neighbour_kind(row, id) == ReplyNeighbour::Fence;
+        if between.len() > MAX_RESULT_DISTANCE || between.iter().any(fence) {
             continue;
         }
         span.early.push(at);
         early.insert(at);
-        for (behind, _) in between.iter().enumerate().take_while(|(_, row)| beside(row, id) == Beside::Note) {
+        for (behind, _) in
+            between.iter().enumerate().take_while(|(_, row)| neighbour_kind(row, id) == ReplyNeighbour::Note)
+        {
             span.early.push(at + 1 + behind);
             early.insert(at + 1 + behind);
         }
@@ -284,7 +307,11 @@ fn regroup(rows: Vec<Row>) -> Vec<Row> {
     reorder(rows, &spans, &early)
 }
 
-fn reorder(rows: Vec<Row>, spans: &FxHashMap<Uid, Span>, early: &FxHashSet<usize>) -> Vec<Row> {
+fn reorder(
+    rows: Vec<RequestRow>,
+    spans: &FxHashMap<Uid, ReplySpan>,
+    early: &FxHashSet<usize>,
+) -> Vec<RequestRow> {
     let mut order: Vec<usize> = Vec::with_capacity(rows.len());
     let mut done = vec![false; rows.len()];
     let mut waiting: Vec<usize> = (0..rows.len()).rev().filter(|at| !early.contains(at)).collect();
@@ -317,21 +344,21 @@ fn reorder(rows: Vec<Row>, spans: &FxHashMap<Uid, Span>, early: &FxHashSet<usize
     if order.len() != rows.len() {
         return rows;
     }
-    let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
+    let mut rows: Vec<Option<RequestRow>> = rows.into_iter().map(Some).collect();
     order.into_iter().filter_map(|at| rows[at].take()).collect()
 }
 
 /// A failure that only interrupted its turn.
-fn is_failure(row: &Row) -> bool {
+fn is_failure(row: &RequestRow) -> bool {
     row.is_assistant() && row.flags.is_api_error() && !row.flags.is_final_error()
 }
 
-fn is_note(row: &Row) -> bool {
+fn is_note(row: &RequestRow) -> bool {
     row.kind == RowKind::System || row.is_user() && row.flags.is_record_only()
 }
 
 /// Tells whether a failure stands at the end.
-fn has_failed(rows: &[Row]) -> bool {
+fn ends_with_failure(rows: &[RequestRow]) -> bool {
     for row in rows.iter().rev() {
         if is_failure(row) {
             return true;
@@ -348,8 +375,8 @@ fn has_failed(rows: &[Row]) -> bool {
 }
 
 /// Tells whether the last turn stopped in its middle: not answered, and not ended on purpose.
-fn is_cut(facts: &Facts, rows: &[Row]) -> bool {
-    let passed_over = |row: &Row| is_note(row) || is_failure(row);
+fn is_turn_cut_off(facts: &Facts, rows: &[RequestRow]) -> bool {
+    let passed_over = |row: &RequestRow| is_note(row) || is_failure(row);
     let Some(last) = rows.iter().rposition(|row| !passed_over(row)) else { return false };
     let row = &rows[last];
     if row.is_assistant() {
@@ -359,11 +386,11 @@ fn is_cut(facts: &Facts, rows: &[Row]) -> bool {
         if is_finished_command(facts, rows, last) || row.flags.is_meta() || row.flags.is_summary() {
             return false;
         }
-        if row.flags.is_stopped() {
-            return row.flags.is_shutdown();
+        if row.flags.is_interrupt_only() {
+            return row.flags.is_cut_by_shutdown();
         }
         if row.is_result() {
-            return !is_last_word(facts, rows, last, last);
+            return !result_ends_turn(facts, rows, last, last);
         }
         if row.flags.is_task_report() {
             return true;
@@ -382,26 +409,26 @@ fn is_cut(facts: &Facts, rows: &[Row]) -> bool {
     if row.is_assistant() || row.flags.is_summary() {
         return false;
     }
-    if row.flags.is_stopped() {
-        return row.flags.is_shutdown();
+    if row.flags.is_interrupt_only() {
+        return row.flags.is_cut_by_shutdown();
     }
     if is_finished_command(facts, rows, before) {
         return false;
     }
-    if row.is_result() && is_last_word(facts, rows, before, last) {
+    if row.is_result() && result_ends_turn(facts, rows, before, last) {
         return false;
     }
     !stopped_by_hook(rows, last)
 }
 
-fn follows_bash_input(rows: &[Row], output: usize) -> bool {
+fn follows_bash_input(rows: &[RequestRow], output: usize) -> bool {
     let mut before = rows[..output].iter().rev().filter(|row| row.is_user() || row.is_assistant());
     let typed = before.next().is_some_and(|row| row.is_user() && row.flags.is_bash_input());
     typed && before.next().is_some_and(|row| row.is_user() && row.flags.is_caveat())
 }
 
 /// Tells whether the client does not go on by itself after a result.
-fn is_last_word(facts: &Facts, rows: &[Row], at: usize, last: usize) -> bool {
+fn result_ends_turn(facts: &Facts, rows: &[RequestRow], at: usize, last: usize) -> bool {
     let row = &rows[at];
     if ends_with_message_tool(facts, row) || row.flags.ends_turn() {
         return true;
@@ -413,7 +440,7 @@ fn is_last_word(facts: &Facts, rows: &[Row], at: usize, last: usize) -> bool {
     stopped_by_hook(rows, last)
 }
 
-fn stopped_by_hook(rows: &[Row], last: usize) -> bool {
+fn stopped_by_hook(rows: &[RequestRow], last: usize) -> bool {
     let mut stopped = false;
     for row in rows[..=last].iter().rev() {
         if row.is_result() {
@@ -431,7 +458,7 @@ fn stopped_by_hook(rows: &[Row], last: usize) -> bool {
     false
 }
 
-fn is_of_command(row: &Row) -> bool {
+fn is_command_row(row: &RequestRow) -> bool {
     let flags = row.flags;
     row.is_user()
         && (flags.is_caveat()
@@ -441,8 +468,8 @@ fn is_of_command(row: &Row) -> bool {
 }
 
 /// Tells whether a local command that is over ends at a row.
-fn is_finished_command(facts: &Facts, rows: &[Row], last: usize) -> bool {
-    if !is_of_command(&rows[last]) {
+fn is_finished_command(facts: &Facts, rows: &[RequestRow], last: usize) -> bool {
+    if !is_command_row(&rows[last]) {
         return false;
     }
     let mut recorded = false;
@@ -454,7 +481,7 @@ fn is_finished_command(facts: &Facts, rows: &[Row], last: usize) -> bool {
         if row.is_user() && row.flags.is_caveat() {
             return since.is_none() || time >= since;
         }
-        if !is_of_command(row) || recorded {
+        if !is_command_row(row) || recorded {
             break;
         }
         recorded = row.flags.is_command_record() || row.flags.begins_with_slash();
