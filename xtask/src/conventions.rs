@@ -96,7 +96,8 @@ fn missing_tests(sources: &Sources) -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace().join("ARCHITECTURE.md"))?;
     let mut missing = Vec::new();
     let mut named = 0;
-    for row in text.lines().filter(|line| line.starts_with("| ")) {
+    let section = text.split("\n## ").find(|section| section.starts_with("Invariants")).unwrap_or_default();
+    for row in section.lines().filter(|line| line.starts_with("| ")) {
         let Some(cell) = row.trim_end_matches(['|', ' ']).rsplit(" | ").next() else { continue };
         for (names, file) in tests_in(cell) {
             let path = Path::new("crates").join(&file);
@@ -104,7 +105,8 @@ fn missing_tests(sources: &Sources) -> Result<Vec<String>> {
             for name in names {
                 named += 1;
                 let found = code.is_some_and(|code| {
-                    code.contains(&format!("fn {name}(")) || code.contains(&format!("{name},"))
+                    // Tests that a macro makes are listed by name.
+                    code.contains(&format!("fn {name}(")) || code.lines().any(|line| line.trim() == name)
                 });
                 if !found {
                     missing.push(format!("ARCHITECTURE.md: no test `{name}` in crates/{file}"));

@@ -9,13 +9,13 @@ pub(crate) struct Splice<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) line: Line,
     /// What replaces which bytes, in no order.
-    changes: Vec<Change<'a>>,
+    changes: Vec<SplicedValue<'a>>,
     /// Members that go, in no order.
     removed: Vec<(usize, usize)>,
 }
 
 /// What stands in place of some bytes. A value may be very long, so it is not copied where that can be avoided.
-struct Change<'a> {
+struct SplicedValue<'a> {
     start: usize,
     end: usize,
     with: Cow<'a, [u8]>,
@@ -39,12 +39,12 @@ impl<'a> Splice<'a> {
     /// Replaces bytes by pieces, one behind the other.
     pub(crate) fn replace_by_pieces(&mut self, span: Span, pieces: Vec<Cow<'a, [u8]>>) {
         let (start, end) = (span.start(), span.start() + span.len());
-        self.changes.push(Change { start, end, with: Cow::default(), more: pieces });
+        self.changes.push(SplicedValue { start, end, with: Cow::default(), more: pieces });
     }
 
     /// Replaces bytes from one place to another.
     pub(crate) fn replace_bytes(&mut self, start: usize, end: usize, with: impl Into<Cow<'a, [u8]>>) {
-        self.changes.push(Change { start, end, with: with.into(), more: Vec::new() });
+        self.changes.push(SplicedValue { start, end, with: with.into(), more: Vec::new() });
     }
 
     fn insert(&mut self, at: usize, key: &str, value: &[u8]) {
@@ -154,7 +154,7 @@ pub(crate) fn include_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize,
     out
 }
 
-fn apply(raw: &[u8], mut changes: Vec<Change<'_>>, out: &mut Vec<u8>) {
+fn apply(raw: &[u8], mut changes: Vec<SplicedValue<'_>>, out: &mut Vec<u8>) {
     // Of two changes of the same bytes the first one counts.
     changes.sort_by_key(|change| (change.start, change.end));
     out.reserve(raw.len() + 64);

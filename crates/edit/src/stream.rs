@@ -11,8 +11,8 @@ use rustc_hash::FxHashSet;
 
 use crate::ids::{IdMap, IdSpan, find_id_spans, find_junk_id_spans};
 
-/// What takes the bytes of a clone.
-type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
+/// A function that receives the bytes of an edited log, and may keep their buffer.
+pub(crate) type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Renames the ids of a log while it is read.
 pub struct IdRenamer<'n> {

@@ -82,6 +82,8 @@ pub enum DefectKind {
     NotJson,
     /// A line is JSON, but no object.
     NotObject,
+    /// A line is `null`, which some clients cannot read.
+    NullLine,
     /// A line holds NUL bytes outside any object, as a crash leaves them.
     NulBytes,
     /// A line holds more than one object.
@@ -106,7 +108,7 @@ impl DefectKind {
         match self {
             Self::CutShort => "cut_short",
             Self::NotJson => "not_json",
-            Self::NotObject => "not_object",
+            Self::NotObject | Self::NullLine => "not_object",
             Self::NulBytes => "nul_bytes",
             Self::SeveralObjects => "several_objects",
             Self::InvalidUtf8 => "invalid_utf8",
@@ -304,7 +306,8 @@ impl Scanner {
         if serde_json::from_slice::<IgnoredAny>(trimmed).is_ok() {
             self.emit(piece, EntryContent::Value, (false, false), sink);
             let shown = String::from_utf8_lossy(&trimmed[..trimmed.len().min(20)]).into_owned();
-            self.report_defect(sink, DefectKind::NotObject, &format!("line is `{shown}`, not an object"));
+            let kind = if trimmed == b"null" { DefectKind::NullLine } else { DefectKind::NotObject };
+            self.report_defect(sink, kind, &format!("line is `{shown}`, not an object"));
             return;
         }
         self.emit(piece, EntryContent::Junk, (false, false), sink);

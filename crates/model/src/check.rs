@@ -165,7 +165,7 @@ impl Findings {
             let kind = match defect.kind {
                 DefectKind::CutShort => FindingKind::CutShort,
                 DefectKind::NotJson => FindingKind::NotJson,
-                DefectKind::NotObject if defect.detail.contains("`null`") => FindingKind::NullLine,
+                DefectKind::NullLine => FindingKind::NullLine,
                 DefectKind::NotObject => FindingKind::NotObject,
                 DefectKind::NulBytes => FindingKind::NulBytes,
                 DefectKind::SeveralObjects => FindingKind::SeveralObjects,

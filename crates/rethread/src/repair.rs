@@ -85,7 +85,7 @@ impl Library {
                 rethread_store::copy_side_dir(&source.file.confined_side_dir(), &beside, self.skips())
                     .map_err(|e| failed(&output, e))?;
                 rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
-                    let _ = std::fs::remove_dir_all(output.with_extension(""));
+                    rethread_store::remove_tree(&beside);
                     failed(&output, e)
                 })?;
                 row.output = Some(output.to_string_lossy().into_owned());

@@ -30,6 +30,7 @@ pub use read::{
 };
 pub use skip::{SkippedPath, SkippedPaths};
 pub use write::{
-    FileDigest, NewSession, ReplaceError, copy_files, copy_private, copy_side_dir, first_visible_file,
-    hash_file, remove_file, remove_stale_parts, replace_session, write_atomic, write_session,
+    FileDigest, NewSession, ReplaceError, copy_files, copy_private, copy_side_dir, create_dir,
+    first_visible_file, hash_file, remove_file, remove_stale_parts, remove_tree, replace_session,
+    write_atomic, write_session,
 };

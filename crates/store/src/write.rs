@@ -337,6 +337,19 @@ pub fn copy_files(
     Ok(n_files)
 }
 
+/// Creates a directory and its parents, with the permissions that the user's umask gives.
+pub fn create_dir(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)
+}
+
+/// Removes a directory with everything in it, after a failed write. Links in it are removed, not followed; an error
+/// leaves the rest in place.
+pub fn remove_tree(dir: &ConfinedPath) {
+    if dir.is_dir() {
+        let _ = std::fs::remove_dir_all(dir.path());
+    }
+}
+
 /// Copies what lies beside a session to what lies beside another: subagents and large results. If that
 /// fails, nothing of it stays.
 pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<u64> {
@@ -345,7 +358,7 @@ pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPath
     let copied: io::Result<u64> =
         own.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
     copied.inspect_err(|_| {
-        let _ = std::fs::remove_dir_all(to.path());
+        remove_tree(to);
     })
 }
 

@@ -30,6 +30,7 @@ use crate::ids::{IdRole, find_id_spans};
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
+use crate::stream::WritePiece;
 
 /// Entries that are gone, each with what stands in for it.
 #[derive(Debug, Clone, Default)]
@@ -129,9 +130,6 @@ impl CleanReport {
 
 /// Results and inputs with more characters are shortened to so many.
 const MAX_CHARS: usize = 2000;
-
-/// What takes the bytes of a cleaned log, and may keep the buffer that they are in.
-type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<()> + Send);
 
 /// Cleans a log while it is read.
 pub struct Cleaner<'c> {

@@ -233,9 +233,9 @@ impl Library {
         // What lies beside it comes first: a session is there when its log is.
         let written = self.write_sidecars(source, made, path, options, beside).and_then(|()| part.finish());
         written.map_err(|source| {
-            let _ = std::fs::remove_dir_all(path.with_extension(""));
+            rethread_store::remove_tree(&ConfinedPath::of_file(path).with_extension(""));
             if let Some(history) = sidecars::file_history_dir(path) {
-                let _ = std::fs::remove_dir_all(history.path());
+                rethread_store::remove_tree(&history);
             }
             CloneError::Write { path: path.to_owned(), source }
         })

@@ -6,7 +6,6 @@
 //! next one would take for foreign.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -158,7 +157,7 @@ impl ExportDir {
         &mut self,
         files: impl IntoIterator<Item = (String, FileRecord)>,
     ) -> Result<(), ExportError> {
-        fs::create_dir_all(&self.dir).map_err(|e| ExportError::write(&self.dir, e))?;
+        rethread_store::create_dir(&self.dir).map_err(|e| ExportError::write(&self.dir, e))?;
         remove_stale_parts(&self.dir);
         for (file, record) in files {
             self.files.insert(file, FileRecord { made_of: None, hash: None, ..record });
