@@ -1,4 +1,4 @@
-//! Any bytes: every format is written of them as a log, and as a text in a log they stay in their place.
+//! Exports arbitrary bytes as a log in every format, and as text in a log, where it must not escape its place.
 #![no_main]
 
 use std::path::Path;

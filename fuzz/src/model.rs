@@ -1,5 +1,5 @@
-//! Any bytes: the model stands, every client's choice is made, every path can be read, and a repair
-//! holds.
+//! Reads arbitrary bytes as a log: the model is built, every client resumes it, every path can be read, and a repair
+//! is consistent.
 #![no_main]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let library = Library::demo();
     let source = LogSource::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let loaded = library.load(&source).expect("anything can be read");
-    // A branch of notes is one more path for the clients that would resume it.
+    // A branch of notes is an additional path for the clients that would resume it.
     let tips = loaded.session.tree.tips().len();
     for client in Client::ALL {
         let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("spelled");

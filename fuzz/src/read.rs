@@ -1,4 +1,4 @@
-//! Any bytes: the entries joined are the bytes, and what a strict parser takes is an entry.
+//! Reads arbitrary bytes: the joined entries give the bytes back, and every object for a strict parser is an entry.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = rethread::log::Json::new(block.whole.bytes_in(entry.raw)).get("text");
         }
     }
-    // One line alone: an object for a strict parser is one for us.
+    // In a single line, an object for a strict parser is an object for us.
     if !bytes.contains(&b'\n')
         && serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(bytes).is_ok()
     {

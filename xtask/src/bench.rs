@@ -1,4 +1,4 @@
-//! Benchmarks: us and the reference in one run, taken in turn, the best of several.
+//! Benchmarks: rethread and the reference alternate in one run; the best of several rounds counts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const GB: u64 = 1_000_000_000;
 #[derive(Clone, Copy)]
 struct Measurement {
     wall: Duration,
-    /// The most memory that the process held, in kB.
+    /// The peak memory of the process, in kB.
     peak: u64,
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `export` of the corpus to HTML beside the two best known exporters, each as it comes from PyPI.
+/// Compares `export` of the corpus to HTML with the two best-known exporters from PyPI.
 fn export(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let projects = dir.join("projects");
     if !projects.exists() {
-        let made = dir.join("projects.part");
-        let _ = fs::remove_dir_all(&made);
-        lay_out(&made)?;
-        fs::rename(&made, &projects)?;
+        let partial = dir.join("projects.part");
+        let _ = fs::remove_dir_all(&partial);
+        lay_out(&partial)?;
+        fs::rename(&partial, &projects)?;
     }
     let python = match python(dir, "exporters", &["claude-code-log", "claude-code-transcripts"]) {
         Ok(python) => python,
@@ -75,7 +75,7 @@ fn export(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         }
     };
     let work = dir.join("export");
-    // Both of theirs keep caches; every run begins with fresh directories, and only the run is timed.
+    // Both exporters keep caches, so every run starts with fresh directories. Only the run itself is timed.
     let fresh = |name: &str| -> PathBuf {
         let path = work.join(name);
         let _ = fs::remove_dir_all(&path);
@@ -93,7 +93,7 @@ fn export(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     };
     let log = |format: &str| {
         let copy = fresh("copy");
-        copy_all(&projects, &copy).expect("the corpus can be copied");
+        copy_all(&projects, &copy).expect("corpus can be copied");
         tool("claude-code-log", &["convert", &copy.to_string_lossy(), "--all-projects", "--format", format])
     };
     let transcripts = || {
@@ -106,7 +106,7 @@ fn export(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     row("`export` of the corpus, HTML; claude-code-transcripts", &|| ours("html"), &transcripts, rounds)
 }
 
-/// Copies the corpus, or made-up logs, as a client lays them out: a directory for each project.
+/// Copies the corpus, or generated logs, in the layout of a client: one directory for each project.
 fn lay_out(dir: &Path) -> Result<()> {
     let corpus = workspace().join("../shared/corpus");
     if !corpus.is_dir() {
@@ -124,9 +124,9 @@ fn lay_out(dir: &Path) -> Result<()> {
     for log in logs_in(&corpus)? {
         let parts: Vec<_> = log.strip_prefix(&corpus)?.iter().collect();
         let [project, .., name] = parts[..] else { continue };
-        let beside = parts.iter().rposition(|part| *part == "subagents" || *part == "agents");
+        let agents = parts.iter().rposition(|part| *part == "subagents" || *part == "agents");
         let mut to = dir.join(project);
-        if let Some(at) = beside.filter(|at| *at > 1) {
+        if let Some(at) = agents.filter(|at| *at > 1) {
             to = to.join(parts[at - 1]).join("subagents");
         }
         fs::create_dir_all(&to)?;
@@ -156,7 +156,7 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `check` over the corpus, repeated to a gigabyte, beside our own `info` over the same files.
+/// Compares `check` over 1 GB of the corpus with our own `info` over the same files.
 fn check(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let logs = gigabyte(dir)?;
     let ours = || command(us, &["check", "--json", "-q", &logs.to_string_lossy()]);
@@ -164,7 +164,7 @@ fn check(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     row("`check`, 1 GB of logs; `info` of the same", &ours, &info, rounds)
 }
 
-/// `preview` of a session of 60 MB beside the official SDKs' functions that read its messages.
+/// Compares `preview` of a session of 60 MB with the functions of the official SDKs that read its messages.
 fn preview(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     const ID: &str = "0000003c-0000-4000-8000-000000000000";
     let config = dir.join("one");
@@ -206,24 +206,24 @@ fn preview(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     }
 }
 
-/// `clone` beside copying the file, beside ccs-cloner, which strips tools too, and beside the SDKs' forks.
+/// Compares `clone` with copying the file, with ccs-cloner, which strips tools too, and with the forks of the SDKs.
 fn clone(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     const BIG: &str = "000000c8-0000-4000-8000-000000000000";
     const ID: &str = "0000003c-0000-4000-8000-000000000000";
-    let made = |name: &str, id: &str, bytes: u64| -> Result<(PathBuf, PathBuf)> {
+    let make_session = |name: &str, id: &str, bytes: u64| -> Result<(PathBuf, PathBuf)> {
         let config = dir.join(name);
         let log = config.join("projects/-home-user-app").join(format!("{id}.jsonl"));
         generated(&log, bytes, 60)?;
         Ok((config, log))
     };
-    // What an earlier run wrote must not be there.
+    // Remove the output of earlier runs.
     let clear = |log: &Path| {
         let entries = log.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()).filter(|path| path != log) {
             let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     };
-    let (_, big) = made("clone-200", BIG, 200_000_000)?;
+    let (_, big) = make_session("clone-200", BIG, 200_000_000)?;
     let ours = || {
         clear(&big);
         command(us, &["clone", "-q", &big.to_string_lossy()])
@@ -237,7 +237,7 @@ fn clone(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     row("`clone`, 200 MB; `cp` and `sync`", &ours, &theirs, rounds)?;
     clear(&big);
 
-    let (config, log) = made("clone-60", ID, 60_000_000)?;
+    let (config, log) = make_session("clone-60", ID, 60_000_000)?;
     let config_dir = config.to_string_lossy().into_owned();
     let recipes: [(&str, &[&str], &str); 9] = [
         ("", &[], ""),
@@ -308,7 +308,7 @@ fn clone(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Installs a package through npm into a directory of its own, once.
+/// Installs an npm package into its own directory, once.
 fn node(dir: &Path, name: &str, package: &str) -> Result<(PathBuf, PathBuf)> {
     let (node, npm) = (which("node")?, which("npm")?);
     let modules = dir.join(name);
@@ -329,19 +329,19 @@ fn node(dir: &Path, name: &str, package: &str) -> Result<(PathBuf, PathBuf)> {
     Ok((node, modules))
 }
 
-/// The corpus, or made-up logs, copied until they are a gigabyte.
+/// Returns 1 GB of logs: copies of the corpus, or generated logs.
 fn gigabyte(dir: &Path) -> Result<PathBuf> {
     let logs = dir.join("logs");
     if !logs.exists() {
-        let made = dir.join("logs.part");
-        let _ = fs::remove_dir_all(&made);
-        fill(&made)?;
-        fs::rename(&made, &logs)?;
+        let partial = dir.join("logs.part");
+        let _ = fs::remove_dir_all(&partial);
+        fill(&partial)?;
+        fs::rename(&partial, &logs)?;
     }
     Ok(logs)
 }
 
-/// `info` over a gigabyte of logs beside `rg -c` over the same files.
+/// Compares `info` over 1 GB of logs with `rg -c` over the same files.
 fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let logs = gigabyte(dir)?;
     let Ok(rg) = which("rg") else {
@@ -353,7 +353,7 @@ fn info(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     row("`info`, 1 GB of logs; `rg -c '\"parentUuid\"'`", &ours, &theirs, rounds)
 }
 
-/// Fills a directory with copies of the corpus, or with made-up logs where it is not at hand.
+/// Fills a directory with copies of the corpus, or with generated logs if there is none.
 fn fill(dir: &Path) -> Result<()> {
     let corpus = workspace().join("../shared/corpus");
     let mut total = 0;
@@ -396,7 +396,7 @@ fn logs_in(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// `ls` of 1,000 sessions of 250 kB beside the official SDK's `list_sessions`.
+/// Compares `ls` of 1,000 sessions of 250 kB with `list_sessions` of the official SDK.
 fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let config = dir.join("config");
     let project = config.join("projects/-home-user-app");
@@ -434,7 +434,7 @@ fn ls(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     }
 }
 
-/// `clean` beside `info` on the same sessions, and `secrets` beside detect-secrets.
+/// Compares `clean` with `info` on the same sessions, and `secrets` with detect-secrets.
 fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     let hoards = dir.join("hoards");
     if !hoards.exists() {
@@ -481,7 +481,7 @@ fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
         Ok(python) => {
             let files = few.to_string_lossy().into_owned();
             let ours = || command(us, &["secrets", "-q", &files]);
-            // In a repository it looks at nothing outside of it.
+            // Inside a repository it scans only files of the repository.
             let theirs = || {
                 let mut theirs = command(&python, &["-m", "detect_secrets", "scan", "--all-files", "."]);
                 theirs.current_dir(&few);
@@ -496,7 +496,7 @@ fn clean(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     }
 }
 
-/// Installs packages from PyPI into an environment of their own, once.
+/// Installs PyPI packages into their own environment, once.
 fn python(dir: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     let env = dir.join(name);
     let python = env.join("bin/python");
@@ -516,7 +516,7 @@ fn python(dir: &Path, name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Makes a session of a size, once.
+/// Generates a session of a size, once.
 fn generated(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     if !path.exists() {
         fs::create_dir_all(path.parent().context("a directory")?)?;
@@ -527,7 +527,7 @@ fn generated(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// `info` of one session of 10 MB, 100 MB and 1 GB.
+/// Measures `info` of one session of 10 MB, 100 MB and 1 GB.
 fn growth(us: &Path, dir: &Path, rounds: usize) -> Result<()> {
     for bytes in [GB / 100, GB / 10, GB] {
         let path = dir.join(format!("one-{}.jsonl", bytes / 1_000_000));
@@ -578,7 +578,7 @@ fn best(make: &dyn Fn() -> Command, rounds: usize) -> Result<Measurement> {
     runs.first().copied().context("no rounds")
 }
 
-/// Runs a command and looks at its memory now and then; looking more often would slow it down.
+/// Runs a command and samples its memory; sampling more often would slow it down.
 fn measure(mut command: Command) -> Result<Measurement> {
     let started = Instant::now();
     let mut child = command.spawn()?;
@@ -586,7 +586,7 @@ fn measure(mut command: Command) -> Result<Measurement> {
     let (ended, watch) = std::sync::mpsc::channel::<()>();
     let watcher = std::thread::spawn(move || {
         let mut peak = 0;
-        // The kernel keeps the high-water mark, so the last look before the end is enough.
+        // The kernel keeps the peak, so the last sample before the end is enough.
         while watch.recv_timeout(Duration::from_millis(10)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
         {
             let text = fs::read_to_string(&status).unwrap_or_default();
@@ -599,7 +599,7 @@ fn measure(mut command: Command) -> Result<Measurement> {
     let status = child.wait()?;
     let wall = started.elapsed();
     drop(ended);
-    // A check that found something ends with 1.
+    // A check with findings exits with 1.
     let found = status.code() == Some(1)
         && command.get_args().next().is_some_and(|arg| arg == "check" || arg == "secrets");
     if !status.success() && !found {

@@ -1,10 +1,10 @@
-//! Looks at exported pages with a real browser: Debian's Chromium, driven by `playwright-core`.
+//! Tests exported pages in a real browser: Debian's Chromium, driven by `playwright-core`.
 //!
-//! Exported Markdown is looked at too, as six renderers show it with HTML enabled: commonmark,
-//! markdown-it, marked and micromark (npm), Python-Markdown and mistune (PyPI). Their versions are in
-//! `xtask/browser/package.json` and `requirements.txt`.
+//! Exported Markdown is tested too, as six renderers show it with HTML enabled: commonmark, markdown-it, marked and
+//! micromark (npm), Python-Markdown and mistune (PyPI). Their versions are in `xtask/browser/package.json` and
+//! `requirements.txt`.
 //!
-//! What is missing is installed. Where it cannot be, that is said and the check is left out.
+//! Missing tools are installed. If that fails, the check is skipped with a note.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rethread_testkit::{Home, LogBuilder, hostile};
 
 use crate::{cargo, target_dir, workspace};
 
-/// What the test ends with if no browser starts.
+/// The exit code of the test if no browser starts.
 const NO_BROWSER: i32 = 77;
 
 pub(crate) fn run() -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
     let rendered = work.path().join("rendered");
     fs::create_dir_all(&rendered)?;
     if let Err(error) = render_with_python(&tools, &work.path().join("md"), &rendered) {
-        println!("LEFT OUT: the renderers written in Python: {error:#}");
+        println!("SKIPPED: the renderers written in Python: {error:#}");
     }
     let mut failed = false;
     for test in ["markdown.mjs", "test.mjs"] {
@@ -63,11 +63,11 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn report_skipped(error: &anyhow::Error) -> Result<()> {
-    println!("LEFT OUT: the pages were not looked at with a browser: {error:#}");
+    println!("SKIPPED: the pages were not tested in a browser: {error:#}");
     Ok(())
 }
 
-/// Exports sessions of every kind, and one of a gigantic size.
+/// Exports sessions of every kind, and a very large one.
 fn export(rethread: &Path, work: &Path) -> Result<()> {
     let home = Home::default();
     let add = |cwd: &str, log: LogBuilder| home.add(cwd, &log);
@@ -78,7 +78,7 @@ fn export(rethread: &Path, work: &Path) -> Result<()> {
     add("/home/user/large", large(5));
     add("/home/user/hostile", hostile::hostile_markdown(7));
     let mut broken = hostile::hostile(4).bytes();
-    // What is no UTF-8, what is torn, what is no JSON.
+    // Invalid UTF-8, bytes that are not JSON, and an incomplete line.
     broken.extend_from_slice(b"{\"type\":\"user\",\"uuid\":\"u\",\"parentUuid\":null,\"message\":{\"role\":\"user\",\"content\":\"\xff\xfe broken\"}}\n\0\0\0not json\n{\"type\":\"us");
     let name = "00000006-0000-4000-8000-000000000000.jsonl";
     home.write(&format!("projects/-home-user-hostile/{name}"), &broken);
@@ -99,7 +99,7 @@ fn export(rethread: &Path, work: &Path) -> Result<()> {
     export("md", "md", &["--all-copies", "00000001", "00000002", "00000004", "00000006", "00000007"])
 }
 
-/// A session of about 50 MB.
+/// Builds a session of about 50 MB.
 fn large(number: u32) -> LogBuilder {
     let mut log = LogBuilder::new(number);
     let words = "Forty words that say nothing much and fill a page of a large session. ".repeat(110);
@@ -111,7 +111,7 @@ fn large(number: u32) -> LogBuilder {
     log
 }
 
-/// Finds Chromium, or installs it.
+/// Finds or installs Chromium.
 fn chromium() -> Result<PathBuf> {
     let find = || ["chromium", "chromium-browser"].iter().find_map(|name| crate::bench::which(name).ok());
     if let Some(found) = find() {
@@ -132,7 +132,7 @@ fn chromium() -> Result<PathBuf> {
         install(&["update"]);
         install(&packages);
     }
-    find().context("chromium is not there and cannot be installed (apt-get install chromium)")
+    find().context("chromium is not installed and cannot be installed (apt-get install chromium)")
 }
 
 /// Installs the driver and the renderers into the build directory, once for each list of versions.

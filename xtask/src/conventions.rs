@@ -25,7 +25,7 @@ const WRITES: [&str; 10] = [
     "set_permissions(",
 ];
 
-/// Words that no doc comment begins with: a comment says what an item is or does.
+/// Words that no doc comment begins with: a comment states what an item is or does.
 const QUESTIONS: [&str; 7] = ["What ", "Why ", "How ", "Which ", "Where ", "Whether ", "Tells "];
 
 /// Checks all conventions and lists every violation.
@@ -70,7 +70,7 @@ impl Sources {
         Ok(Self(files))
     }
 
-    /// Returns the lines of the program itself, with their numbers: no tests, no comments.
+    /// Returns the lines of the program with their numbers, without tests and comments.
     fn code(&self) -> impl Iterator<Item = (&Path, usize, &str)> {
         let program = |path: &Path| path.components().any(|part| part.as_os_str() == "src");
         self.0.iter().filter(move |(path, _)| program(path)).flat_map(|(path, text)| {
@@ -90,8 +90,8 @@ fn crate_of(path: &Path) -> &str {
     }
 }
 
-/// Finds tests that ARCHITECTURE names and that do not exist: `` `name` (crate/path.rs) ``, where several names may
-/// share one path.
+/// Finds tests that ARCHITECTURE names but that do not exist: `` `name` (crate/path.rs) ``. Several names may share
+/// one path.
 fn missing_tests(sources: &Sources) -> Result<Vec<String>> {
     let text = fs::read_to_string(workspace().join("ARCHITECTURE.md"))?;
     let mut missing = Vec::new();
@@ -120,7 +120,7 @@ fn missing_tests(sources: &Sources) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Takes a cell of the table of invariants apart: names of tests with the file that they are in.
+/// Parses a cell of the table of invariants: names of tests with the file that contains them.
 fn tests_in(cell: &str) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     let mut names: Vec<String> = Vec::new();
@@ -139,7 +139,7 @@ fn tests_in(cell: &str) -> Vec<(Vec<String>, String)> {
         }
         rest = &after[end + 1..];
     }
-    // A name without a file is found nowhere.
+    // A name without a file is reported as missing.
     if !names.is_empty() {
         found.push((names, String::new()));
     }
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_tests_are_found_with_their_files() {
+    fn test_names_are_parsed_with_their_files() {
         let cell = "`a_b`, `c_d` (log/src/read.rs), fuzz target `model`, `cargo xtask hunt`, `e_f` (cli/tests/cli.rs)";
         let expected = [
             (vec!["a_b".to_owned(), "c_d".to_owned()], "log/src/read.rs".to_owned()),
@@ -252,6 +252,6 @@ mod tests {
 
     #[test]
     fn dependencies_point_one_way() {
-        assert_eq!(upward_dependencies().expect("manifests"), Vec::<String>::new());
+        assert_eq!(upward_dependencies().expect("manifests are readable"), Vec::<String>::new());
     }
 }

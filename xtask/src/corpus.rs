@@ -1,5 +1,4 @@
-//! Every session at hand, cloned by every recipe and cleaned at every level, and what must hold of the
-//! results.
+//! Clones every available session by every recipe, cleans it at every level, and checks the laws of the results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use rayon::prelude::*;
 use rethread_edit::Level;
 use rethread_testkit::{clean_laws, clone_laws};
 
-/// Clones all logs under `dirs`, or under `../shared`, and says for which recipes what does not hold.
+/// Checks all logs under the given directories, or under `../shared`, and prints the violations by recipe.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let filter = args.iter().position(|arg| arg == "--recipe").and_then(|at| args.get(at + 1));
     let dirs: Vec<PathBuf> = args
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut logs: Vec<PathBuf> = dirs.iter().flat_map(|dir| logs_of(dir)).collect();
     logs.sort();
     if logs.is_empty() {
-        println!("no sessions are here, so nothing was checked");
+        println!("no sessions found, nothing was checked");
         return Ok(());
     }
     let results: Vec<(String, PathBuf, Option<String>)> = logs
@@ -74,7 +73,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             None => {}
         }
     }
-    println!("{:30} {:>8} {:>12} {:>8}", "recipe", "sessions", "no session", "wrong");
+    println!("{:30} {:>8} {:>12} {:>8}", "recipe", "sessions", "no clone", "failed");
     for (name, (n, empty, wrong)) in &table {
         println!("{name:30} {n:8} {empty:12} {wrong:8}");
     }
@@ -83,16 +82,16 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         .filter_map(|(name, path, wrong)| Some((name, path, wrong.as_ref()?)))
         .filter(|(.., wrong)| !is_impossible_clone(wrong))
         .collect();
-    println!("{} sessions, {} clones and cleaned copies, {} wrong", logs.len(), results.len(), wrong.len());
+    println!("{} sessions, {} clones and cleaned copies, {} failed", logs.len(), results.len(), wrong.len());
     for (name, path, wrong) in wrong.iter().take(4000) {
         println!("{name}: {}: {wrong}", path.display());
     }
-    if wrong.is_empty() { Ok(()) } else { bail!("some are not as they should be") }
+    if wrong.is_empty() { Ok(()) } else { bail!("some results violate a law") }
 }
 
-/// Tells whether there is no such clone: nothing was said, or it is no session.
+/// Returns whether a clone is impossible: the session is empty, or it is the log of a subagent.
 fn is_impossible_clone(wrong: &str) -> bool {
-    ["nothing was said in this session", "this is the log of a subagent, not a session"].contains(&wrong)
+    ["this session has no conversation", "this is a subagent log, not a session"].contains(&wrong)
 }
 
 fn logs_of(dir: &Path) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! Fuzzing with libFuzzer on the stable compiler, without any further tool.
+//! Fuzzing with libFuzzer on the stable compiler, without further tools.
 
 use std::process::Command;
 
@@ -13,17 +13,17 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Ccodegen-units=1 --cfg fuzzing";
 
-/// Runs every target for so many seconds; says so where the fuzzer cannot run.
+/// Runs every target for a number of seconds; prints a note where the fuzzer cannot run.
 pub(crate) fn run(seconds: u64) -> Result<()> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        println!("note: the fuzzer runs on x86-64 Linux only and was left out");
+        println!("SKIPPED: the fuzzer runs on x86-64 Linux only");
         return Ok(());
     }
     const TRIPLE: &str = "x86_64-unknown-linux-gnu";
     let fuzz = workspace().join("fuzz");
     let target = target_dir().join("fuzz");
     println!("$ cargo build --release (in fuzz/)");
-    // A target of its own keeps the flags away from build scripts.
+    // With an explicit target the flags do not apply to build scripts.
     let built = Command::new("cargo")
         .args(["build", "--release", "--target", TRIPLE])
         .current_dir(&fuzz)
@@ -53,13 +53,13 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
                 "-verbosity=0",
             ])
             .output()?;
-        // The fuzzer talks a lot; its counts are what matters when it found nothing.
+        // The fuzzer is verbose; if it found nothing, only its counts matter.
         let talk = String::from_utf8_lossy(&output.stderr);
         for line in talk.lines().filter(|line| line.starts_with("stat::") || !output.status.success()) {
             println!("{line}");
         }
         if !output.status.success() {
-            bail!("the fuzzer found something in `{name}`; the input lies under {}", crashes.display());
+            bail!("the fuzzer found a failure in `{name}`; the input is under {}", crashes.display());
         }
     }
     Ok(())

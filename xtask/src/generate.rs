@@ -1,4 +1,4 @@
-//! Logs for benchmarks, made from a seed: the same on every machine.
+//! Generates logs for benchmarks from a seed, the same on every machine.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::json;
 
-/// A small generator of numbers; the quality of its randomness does not matter here.
+/// A small random generator; the quality of its randomness does not matter here.
 pub(crate) struct TextRng(pub(crate) u64);
 
 impl TextRng {
@@ -41,7 +41,7 @@ impl TextRng {
     }
 }
 
-/// Writes one session of about `bytes` bytes: prompts, thinking, calls with results stored twice.
+/// Writes a session of about `bytes` bytes: prompts, thinking, calls with results stored twice.
 pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = BufWriter::new(fs::File::create(path)?);

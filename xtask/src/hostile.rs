@@ -1,7 +1,7 @@
 //! The work of every command on hostile shapes, counted at two sizes.
 //!
-//! Work is the number of instructions that valgrind counts, so that the figures hardly vary and do not
-//! depend on what else the machine does. Without valgrind the check is left out, and says so.
+//! Work is the number of instructions that valgrind counts, so the figures hardly vary and do not depend on the load
+//! of the machine. Without valgrind the check is skipped with a note.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +13,15 @@ use rethread_testkit::shapes::SHAPES;
 
 use crate::{cargo, target_dir};
 
-/// How large the shapes are; the larger ones are four times as large.
+/// The size of the small shapes; the large ones have `TIMES` this size.
 const SIZE: u32 = 200;
 const TIMES: u32 = 4;
-/// How much more work the larger shape may be: sorting adds a little to what is linear.
+/// The maximum ratio of the work; sorting adds a little to linear work.
 const MAX_RATIO: f64 = 5.0;
-/// Work below this is too little to be compared.
+/// Less work than this is not compared.
 const MIN_WORK: u64 = 1_000_000;
 
-/// The name of each command and its arguments; `SESSION` and `OUT` are filled in.
+/// The name and arguments of each command; `SESSION` and `OUT` are filled in.
 const COMMANDS: [(&str, &[&str]); 22] = [
     ("ls", &["ls", "--all"]),
     ("info", &["info", "SESSION"]),
@@ -50,7 +50,7 @@ const COMMANDS: [(&str, &[&str]); 22] = [
 /// Counts the work of all commands on all shapes, or of those whose names contain one of `filters`.
 pub(crate) fn run(filters: &[String]) -> Result<()> {
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("hostile: left out, valgrind is not installed");
+        println!("SKIPPED: hostile: valgrind is not installed");
         return Ok(());
     }
     let bin = match std::env::var_os("RETHREAD_BIN") {
@@ -88,16 +88,16 @@ pub(crate) fn run(filters: &[String]) -> Result<()> {
             };
             let (start, small, large) = (at(1)?, at(SIZE)?, at(SIZE * TIMES)?);
             let ratio = large.saturating_sub(start) as f64 / small.saturating_sub(start).max(MIN_WORK) as f64;
-            let told = format!("{shape}, {command}: {small} and {large} instructions, {ratio:.2} times");
-            println!("{told}");
-            Ok((ratio > MAX_RATIO).then_some(told))
+            let report = format!("{shape}, {command}: {small} and {large} instructions, {ratio:.2} times");
+            println!("{report}");
+            Ok((ratio > MAX_RATIO).then_some(report))
         })
         .collect::<Result<Vec<_>>>()?
         .into_iter()
         .flatten()
         .collect();
     if !failed.is_empty() {
-        bail!("more than linear work:\n{}", failed.join("\n"));
+        bail!("work grows faster than linear:\n{}", failed.join("\n"));
     }
     println!("hostile: {} cases, the work of each is linear", cases.len());
     Ok(())
@@ -124,11 +124,11 @@ fn count_instructions(bin: &Path, home: &Path, log: &[u8], args: &[&str]) -> Res
         .env("RETHREAD_NOW", "2026-03-01T00:00:00Z")
         .stdin(Stdio::null())
         .output()?;
-    let told = String::from_utf8_lossy(&found.stderr);
+    let output = String::from_utf8_lossy(&found.stderr);
     if !matches!(found.status.code(), Some(0 | 1)) {
-        bail!("{told}");
+        bail!("{output}");
     }
     fs::remove_dir_all(home)?;
-    let collected = told.lines().filter_map(|line| line.split("Collected :").nth(1)).next_back();
+    let collected = output.lines().filter_map(|line| line.split("Collected :").nth(1)).next_back();
     collected.context("valgrind counted nothing")?.trim().parse().context("valgrind did not print a number")
 }

@@ -1,7 +1,14 @@
-//! `cargo xtask ci` checks everything, `cargo xtask bench` measures, `cargo xtask corpus` clones
-//! every session at hand, `cargo xtask browser` looks at exported pages with a real browser,
-//! `cargo xtask real-client` asks the real client, `cargo xtask hostile` counts work on hostile sessions, `cargo xtask hunt` looks for sessions that break a
-//! law, `cargo xtask fuzz` fuzzes.
+//! Development tasks of the workspace.
+//!
+//! - `cargo xtask ci` runs all checks.
+//! - `cargo xtask bench` measures against reference programs.
+//! - `cargo xtask corpus` clones and cleans every available session.
+//! - `cargo xtask browser` tests exported pages in a real browser.
+//! - `cargo xtask conventions` checks rules that the compiler cannot.
+//! - `cargo xtask real-client` compares with the real client.
+//! - `cargo xtask hostile` counts the work on hostile sessions.
+//! - `cargo xtask hunt` searches for sessions that violate a law.
+//! - `cargo xtask fuzz` runs the fuzzers.
 
 mod bench;
 mod browser;
@@ -39,7 +46,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// The checks that a change must pass.
+/// Runs the checks that a change must pass.
 fn ci() -> Result<()> {
     cargo(&["fmt", "--all", "--", "--check"], &[])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])?;
@@ -54,7 +61,7 @@ fn ci() -> Result<()> {
     fuzz::run(60)
 }
 
-/// Tries every property, or those of one test file, on so many new cases.
+/// Runs every property test, or those of one test file, on new cases.
 fn hunt(cases: u32, test: Option<&str>) -> Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let seed = now.subsec_nanos().to_string();
@@ -67,7 +74,7 @@ fn hunt(cases: u32, test: Option<&str>) -> Result<()> {
     cargo(&args, &env)
 }
 
-/// Runs cargo in the workspace and says what it runs.
+/// Prints and runs a cargo command in the workspace.
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     println!("$ cargo {}", args.join(" "));
     let status =
@@ -79,7 +86,7 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
 }
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
 }
 
 fn target_dir() -> PathBuf {

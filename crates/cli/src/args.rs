@@ -1,4 +1,4 @@
-//! What can be typed.
+//! Command line arguments.
 
 use std::path::PathBuf;
 
@@ -6,9 +6,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::commands;
 
-/// Read, untangle, check, mend, rewrite and clean Claude Code sessions.
+/// Read, check, repair, clone, clean and export Claude Code sessions.
 ///
-/// Without a command it shows the sessions of this directory's project and what to do next.
+/// Without a command, lists the sessions of the current directory's project and suggests next steps.
 #[derive(Debug, Parser)]
 #[command(name = "rethread", version, max_term_width = 100, arg_required_else_help = false, after_help = AFTER)]
 pub(crate) struct CliArgs {
@@ -20,25 +20,25 @@ pub(crate) struct CliArgs {
 }
 
 const AFTER: &str = "\
-A SESSION is an id or the beginning of one, a path to a .jsonl file or to a directory of them,
-`last` for the newest session of this directory's project, or `-` for standard input.
+SESSION is a session id or a prefix of one, a path to a .jsonl file or to a directory of them,
+`last` for the newest session of the current directory's project, or `-` for standard input.
 
-Exit status: 0 done, 1 nothing found or a check found something, 2 an error.
+Exit status: 0 success, 1 nothing found or a check found something, 2 error.
 
-Try it without any sessions of your own: rethread --demo ls";
+To try it without sessions of your own: rethread --demo ls";
 
 /// Options of every command.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
     /// Look for sessions in DIR instead of ~/.claude
     ///
-    /// Several directories are separated by commas. Without this option the environment variable
+    /// Separate several directories with commas. Without this option, the environment variable
     /// CLAUDE_CONFIG_DIR is used in the same way.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) config_dir: Option<PathBuf>,
 
-    /// Use a small sample that is built into the program
+    /// Use the built-in sample sessions
     #[arg(long, global = true)]
     pub(crate) demo: bool,
 
@@ -46,15 +46,15 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Use colours
+    /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorArg,
 
-    /// Do not page long output
+    /// Do not pipe long output through a pager
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
 
-    /// Say nothing but what was asked for
+    /// Suppress notes and progress
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 }

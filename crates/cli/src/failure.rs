@@ -1,16 +1,16 @@
-//! Errors as a user meets them: one line, and what to do about it.
+//! Errors as shown to the user: one line, and hints.
 
 use std::io;
 
 use rethread::store::{FindError, Holder, PathRejection, SkippedPath};
 use rethread::{CleanError, CloneError, ExportError, RepairError};
 
-/// Something went wrong; printed once, in `main`.
+/// An error; printed once, in `main`.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What went wrong.
+    /// The error message.
     pub(crate) error: String,
-    /// What may help.
+    /// Hints on how to proceed.
     pub(crate) hints: Vec<String>,
     kind: Option<io::ErrorKind>,
 }
@@ -42,7 +42,7 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// Names a session as its user knows it.
+/// Describes a session for the user.
 fn session_label(file: &rethread::store::SessionFile) -> String {
     let source = rethread::LogSource::from(file.clone());
     let Ok((facts, _)) = source.facts() else { return file.id.clone() };
@@ -55,30 +55,30 @@ fn session_label(file: &rethread::store::SessionFile) -> String {
         )
     });
     let title = rethread::render::truncate(&title, 50);
-    if title.is_empty() { file.id.clone() } else { format!("{} is \"{title}\"{when}", file.id) }
+    if title.is_empty() { file.id.clone() } else { format!("{} \"{title}\"{when}", file.id) }
 }
 
-/// Says what to do about a process that has a session open.
+/// Returns a hint for a session that a process has open.
 fn holder_hint(holder: &Holder, instead: &str) -> String {
     match holder {
         Holder::Unknown { path } => {
-            format!("end the client, or remove {} if none runs; or {instead}", path.display())
+            format!("exit the client (or remove {} if none is running), or {instead}", path.display())
         }
-        Holder::Writer { pid, .. } => format!("end process {pid}, or {instead}"),
-        _ => format!("close it there, or {instead}"),
+        Holder::Writer { pid, .. } => format!("stop process {pid}, or {instead}"),
+        _ => format!("close the session in the client, or {instead}"),
     }
 }
 
-/// Says what to do about something that is not a regular file.
+/// Returns a hint for a path that is not a regular file.
 fn not_regular_hint(reason: PathRejection) -> &'static str {
     match reason {
         PathRejection::Link => {
-            "in a session's own directories no link is followed; name the file it leads to"
+            "symbolic links inside session directories are not followed; pass the path of the target file"
         }
         PathRejection::Pipe | PathRejection::Device | PathRejection::Socket => {
-            "a session is a regular file; `-` reads standard input"
+            "a session must be a regular file; use `-` to read standard input"
         }
-        _ => "a session is a regular file",
+        _ => "a session must be a regular file",
     }
 }
 
@@ -88,7 +88,7 @@ impl From<&SkippedPath> for Failure {
     }
 }
 
-/// Tells an error with everything that caused it.
+/// Formats an error with all of its causes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -108,12 +108,12 @@ impl From<ExportError> for Failure {
         let failure = Self::new(with_causes(&error));
         match error {
             ExportError::ForeignDirectory { .. } => failure
-                .hint("choose a new or an empty directory, or one that an earlier export made")
-                .hint("--force writes beside what is there; no other file is overwritten"),
-            ExportError::ForeignFile { .. } => failure.hint("move it away, or choose another directory"),
-            ExportError::Changed { .. } => failure.hint("move it away to keep it; --force writes over it"),
+                .hint("choose a new or empty directory, or one created by an earlier export")
+                .hint("--force writes next to the existing files; files of other programs are never overwritten"),
+            ExportError::ForeignFile { .. } => failure.hint("move it, or choose another directory"),
+            ExportError::Changed { .. } => failure.hint("move it to keep it; --force overwrites it"),
             ExportError::BrokenManifest { .. } => failure.hint("choose another directory"),
-            ExportError::NoPath { .. } => failure.hint("`rethread tree` shows the paths of a session"),
+            ExportError::NoPath { .. } => failure.hint("`rethread tree` lists the paths of a session"),
             _ => failure,
         }
     }
@@ -128,12 +128,14 @@ impl From<RepairError> for Failure {
         let failure = Self::new(with_causes(&error));
         match &error {
             RepairError::InUse(holder) => {
-                failure.hint(holder_hint(holder, "repair into a new session without --in-place"))
+                failure.hint(holder_hint(holder, "omit --in-place to write a new session"))
             }
-            RepairError::NoDestination => failure.hint("name a file for the result with -o"),
+            RepairError::NoDestination => failure.hint("name an output file with -o FILE"),
             RepairError::Write { source, .. } => match source.kind() {
-                io::ErrorKind::AlreadyExists => failure.hint("name a file that is not there yet"),
-                io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
+                io::ErrorKind::AlreadyExists => failure.hint("choose a file that does not exist yet"),
+                io::ErrorKind::ResourceBusy => {
+                    failure.hint("another process is writing to it; close it and try again")
+                }
                 _ => failure,
             },
             _ => failure,
@@ -151,14 +153,16 @@ impl From<CleanError> for Failure {
         match &error {
             CleanError::InUse(holder) => failure.hint(holder_hint(holder, "write a copy with -o DIR")),
             CleanError::NoDestination => failure.hint("write a copy with -o DIR"),
-            CleanError::OutputIsSource(_) => {
-                failure.hint("choose another directory; --in-place cleans it there, with a backup")
-            }
+            CleanError::OutputIsSource(_) => failure.hint(
+                "choose another directory, or use --in-place to clean the session itself and keep a backup",
+            ),
             CleanError::Write { source, .. } => match source.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    failure.hint("choose another directory; --force writes over what is there")
+                    failure.hint("choose another directory; --force overwrites existing files")
                 }
-                io::ErrorKind::ResourceBusy => failure.hint("something writes to it; close it and try again"),
+                io::ErrorKind::ResourceBusy => {
+                    failure.hint("another process is writing to it; close it and try again")
+                }
                 _ => failure,
             },
             _ => failure,
@@ -175,23 +179,23 @@ impl From<CloneError> for Failure {
         };
         let failure = Self::new(with_causes(&error));
         match &error {
-            CloneError::NoDestination => failure.hint("--to DIR puts the clone into the project of DIR"),
-            CloneError::NoDirectory(_) => failure.hint("--to names the directory that the work is done in"),
-            CloneError::Impossible(Unmakable::NoPath(..)) => failure.hint("`rethread tree` shows the paths"),
+            CloneError::NoDestination => failure.hint("--to DIR writes the clone to the project of DIR"),
+            CloneError::NoDirectory(_) => failure.hint("--to takes the working directory of a project"),
+            CloneError::Impossible(Unmakable::NoPath(..)) => failure.hint("`rethread tree` lists the paths"),
             CloneError::Impossible(Unmakable::NoMessage(..)) => {
-                failure.hint("`rethread show` shows messages with their numbers")
+                failure.hint("`rethread show` prints message numbers")
             }
-            CloneError::Impossible(Unmakable::NotOnPath(..)) => failure.hint("leave --path out"),
+            CloneError::Impossible(Unmakable::NotOnPath(..)) => failure.hint("omit --path"),
             CloneError::Impossible(Unmakable::Subagent) => {
-                failure.hint("`rethread repair` makes a session of it")
+                failure.hint("`rethread repair` converts it into a session")
             }
             CloneError::Impossible(Unmakable::EndHasNoId) => {
-                failure.hint("`rethread repair` gives every entry an id; clone what it makes")
+                failure.hint("`rethread repair` gives every entry an id; clone the repaired session")
             }
             CloneError::Write { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => failure
-                    .hint("the clone goes beside its source; --to DIR puts it into the project of another directory"),
-                io::ErrorKind::StorageFull => failure.hint("nothing was left behind; make room and try again"),
+                    .hint("the clone is written next to its source; --to DIR writes it to the project of another directory"),
+                io::ErrorKind::StorageFull => failure.hint("partial files were removed; free some space and try again"),
                 _ => failure,
             },
             _ => failure,
@@ -204,12 +208,12 @@ impl From<rethread::Error> for Failure {
         let failure = Self::new(with_causes(&error));
         match &error {
             rethread::Error::Find(FindError::NoMatch { roots, .. }) if roots.is_empty() => {
-                failure.hint("`rethread --demo ls` lists the sessions of the sample")
+                failure.hint("`rethread --demo ls` lists the sample sessions")
             }
             rethread::Error::Find(FindError::NoMatch { roots, .. }) => {
                 let places: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
                 failure
-                    .hint(format!("looked in {}", places.join(", ")))
+                    .hint(format!("searched in {}", places.join(", ")))
                     .hint("`rethread ls --all` lists all sessions; a path to a .jsonl file works too")
             }
             rethread::Error::Find(FindError::Ambiguous { candidates, .. }) => {
@@ -226,10 +230,12 @@ impl From<rethread::Error> for Failure {
                     more => failure.hint(format!("and {more} more")),
                 }
             }
-            rethread::Error::NoLastSession { cwd } => failure
-                .hint(format!("this directory is {}; `rethread ls --all` lists all sessions", cwd.display())),
+            rethread::Error::NoLastSession { cwd } => failure.hint(format!(
+                "the current directory is {}; `rethread ls --all` lists all sessions",
+                cwd.display()
+            )),
             rethread::Error::Read { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-                failure.hint("something writes to it; close it and try again")
+                failure.hint("another process is writing to it; close it and try again")
             }
             rethread::Error::Read { source, .. } | rethread::Error::Find(FindError::Read { source, .. })
                 if PathRejection::from_io_error(source).is_some() =>

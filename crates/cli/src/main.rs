@@ -1,4 +1,4 @@
-//! The program `rethread`: arguments, terminal, exit codes. What it shows is chosen by the library.
+//! The program `rethread`: arguments, terminal, exit codes. The library does the work.
 
 mod args;
 mod commands;
@@ -15,11 +15,11 @@ use crate::args::{CliArgs, Command};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// How a command ended, if it did not fail.
+/// The outcome of a command that did not fail.
 pub(crate) enum CommandOutcome {
-    /// It did what it was asked.
+    /// It did what was requested.
     Success,
-    /// There was nothing to find, or a check found something.
+    /// Nothing was found, or a check found something.
     Negative,
 }
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match done {
         Ok(CommandOutcome::Success) => ExitCode::SUCCESS,
         Ok(CommandOutcome::Negative) => ExitCode::from(1),
-        // Whoever reads us has seen enough.
+        // The reader closed the pipe.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             terminal.print_error(&failure);
@@ -42,12 +42,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells what is wrong with the arguments, or the help that was asked for.
+/// Prints what is wrong with the arguments, or the requested help.
 #[expect(clippy::print_stderr, reason = "what clap says comes first, and it is printed so")]
 fn print_usage_error(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::InvalidUtf8 {
-        eprintln!("error: an argument that must be text is not UTF-8");
-        eprintln!("hint: only names of sessions, files and directories may hold other bytes");
+        eprintln!("error: an argument is not valid UTF-8");
+        eprintln!("hint: only session names and paths may contain bytes that are not UTF-8");
         return ExitCode::from(2);
     }
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -56,7 +56,7 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
     } else {
         let _ = error.print();
     }
-    // Options whose value may be left out take it behind `=`.
+    // Options with an optional value require `=` before it.
     let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let slip = args.windows(2).find(|pair| {
         let wrong = error.get(ContextKind::InvalidArg).is_some_and(|wrong| wrong.to_string() == pair[1]);
@@ -68,8 +68,8 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Returns a usage error for a terminal: the arguments it repeats may be file names from anywhere, so their control
-/// characters are escaped.
+/// Returns a usage error for a terminal. Control characters in the repeated arguments are escaped, because
+/// they may be untrusted file names.
 fn usage_for_terminal(error: &clap::Error) -> String {
     error.render().to_string().lines().map(|line| format!("{}\n", rethread::render::escape(line))).collect()
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_errors_escape_the_arguments_they_repeat() {
+    fn usage_errors_escape_repeated_arguments() {
         for args in [["rethread", "--\u{1b}[2Jx"], ["rethread", "\u{9b}31m\u{202e}"]] {
             let error = CliArgs::try_parse_from(args).expect_err("no such argument");
             let text = usage_for_terminal(&error);

@@ -1,4 +1,4 @@
-//! Where output goes: a terminal, a pager or a pipe.
+//! Output to a terminal, a pager or a pipe.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use rethread::render::{DisplayOptions, Style};
 use crate::args::{ColorArg, GlobalArgs};
 use crate::failure::Failure;
 
-/// What is known of the surroundings.
+/// The properties of the terminal and the output options.
 pub(crate) struct Terminal {
     pub(crate) stdout: DisplayOptions,
     pager: bool,
@@ -31,7 +31,7 @@ impl Terminal {
         };
         let look = |is_terminal: bool| DisplayOptions {
             color: wanted(is_terminal),
-            // Whoever asks for colours means to look at them.
+            // Colours are requested for display, so escape as on a terminal.
             escape: is_terminal || global.color == ColorArg::Always,
             width: if is_terminal { Some(width()) } else { columns() },
             now,
@@ -46,7 +46,7 @@ impl Terminal {
         }
     }
 
-    /// Opens the output; what is written to it is paged if it should be.
+    /// Opens the output, with a pager if appropriate.
     pub(crate) fn output(&self) -> PagedOutput {
         let pager = if self.pager { start_pager() } else { None };
         match pager {
@@ -55,14 +55,14 @@ impl Terminal {
         }
     }
 
-    /// Says something that was not asked for.
+    /// Prints a note on stderr, unless `--quiet` is set.
     pub(crate) fn print_note(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(io::stderr(), "{}", self.stderr.paint(Style::Dim, self.stderr.sanitize(text)));
         }
     }
 
-    /// Warns of something that does not stop the work.
+    /// Prints a warning about an error that does not stop the work.
     pub(crate) fn warn(&self, failure: &Failure) {
         self.print("warning", failure);
     }
@@ -85,13 +85,13 @@ impl Terminal {
         }
     }
 
-    /// Tells whether somebody watches and wants to be told.
+    /// Returns whether progress and notes should be shown.
     pub(crate) fn is_interactive(&self) -> bool {
         self.stderr_is_terminal && !self.quiet
     }
 
-    /// Shows the progress of work on so many bytes, if it takes longer than a second. Where nothing is
-    /// shown, nobody asks how many there are.
+    /// Shows the progress of work on a number of bytes, if it takes longer than a second. `bytes` is
+    /// evaluated only if progress is shown.
     pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> ProgressMeter {
         if !self.is_interactive() {
             return ProgressMeter { bar: None, started: std::time::Instant::now() };
@@ -105,7 +105,7 @@ impl Terminal {
     }
 }
 
-/// A bar that appears only if the work takes long.
+/// A progress bar that appears only if the work takes long.
 pub(crate) struct ProgressMeter {
     bar: Option<Mutex<ProgressBar>>,
     started: std::time::Instant,
@@ -132,7 +132,7 @@ impl Drop for ProgressMeter {
     }
 }
 
-/// The moment that relative times refer to; tests and recordings fix it.
+/// Returns the reference time for relative times; tests and recordings fix it.
 pub(crate) fn now() -> jiff::Timestamp {
     let fixed = std::env::var("RETHREAD_NOW").ok().and_then(|now| now.parse().ok());
     fixed.unwrap_or_else(jiff::Timestamp::now)
@@ -150,7 +150,7 @@ fn width() -> usize {
         .max(40)
 }
 
-/// `COLUMNS` is for those who want a width where there is no terminal.
+/// Returns the width set by `COLUMNS`, which also applies without a terminal.
 fn columns() -> Option<usize> {
     std::env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns >= 20)
 }
@@ -171,14 +171,14 @@ fn start_pager() -> Option<Child> {
     command.spawn().ok()
 }
 
-/// Where data is written.
+/// The destination of data.
 pub(crate) enum PagedOutput {
     Stdout(io::BufWriter<io::Stdout>),
     Pager(Child),
 }
 
 impl PagedOutput {
-    /// Writes what is left and waits for the pager to be closed.
+    /// Flushes the output and waits until the pager is closed.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()
     }

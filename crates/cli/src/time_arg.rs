@@ -1,10 +1,10 @@
-//! Points in time as people type them.
+//! Times as command line arguments.
 
 use jiff::civil::Date;
 use jiff::{Span, Timestamp, Zoned};
 use rethread::Time;
 
-/// Reads `3d`, `2 weeks`, `yesterday`, `2026-01-31` or a full timestamp.
+/// Parses `3d`, `2 weeks`, `yesterday`, `2026-01-31` or a full timestamp.
 pub(crate) fn parse(text: &str, now: &Zoned) -> Result<Time, String> {
     let text = text.trim();
     let time = |zoned: Zoned| Time::from_millis(zoned.timestamp().as_millisecond());
@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str, now: &Zoned) -> Result<Time, String> {
     }
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let unit = text[digits..].trim().trim_end_matches("ago").trim();
-    let bad = || format!("`{text}` is no point in time; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`");
+    let bad = || format!("invalid time `{text}`; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`");
     let n: i64 = text[..digits].parse().map_err(|_| bad())?;
     let span = match unit {
         "m" | "min" | "mins" | "minute" | "minutes" => Span::new().try_minutes(n),
@@ -42,17 +42,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_in_time_are_understood() {
+    fn relative_and_absolute_times_are_parsed() {
         let now: Zoned = "2026-03-10T12:00:00[UTC]".parse().expect("a time");
-        let told = |text: &str| parse(text, &now).map(|time| time.to_iso().unwrap_or_default());
+        let parsed = |text: &str| parse(text, &now).map(|time| time.to_iso().unwrap_or_default());
         let ok = |text: &str| Ok::<_, String>(text.to_owned());
-        assert_eq!(told("3d"), ok("2026-03-07T12:00:00.000Z"));
-        assert_eq!(told("2 weeks ago"), ok("2026-02-24T12:00:00.000Z"));
-        assert_eq!(told("yesterday"), ok("2026-03-09T00:00:00.000Z"));
-        assert_eq!(told("2026-01-31"), ok("2026-01-31T00:00:00.000Z"));
-        assert_eq!(told("2026-01-31T08:00:00Z"), ok("2026-01-31T08:00:00.000Z"));
+        assert_eq!(parsed("3d"), ok("2026-03-07T12:00:00.000Z"));
+        assert_eq!(parsed("2 weeks ago"), ok("2026-02-24T12:00:00.000Z"));
+        assert_eq!(parsed("yesterday"), ok("2026-03-09T00:00:00.000Z"));
+        assert_eq!(parsed("2026-01-31"), ok("2026-01-31T00:00:00.000Z"));
+        assert_eq!(parsed("2026-01-31T08:00:00Z"), ok("2026-01-31T08:00:00.000Z"));
         for bad in ["", "soon", "3 fortnights", "99999999999d", "d"] {
-            assert!(told(bad).is_err(), "{bad}");
+            assert!(parsed(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `clean` and `secrets` as their users meet them.
+//! `clean` and `secrets`, run as programs.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const TOKEN: &str = "ghp_0a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R";
 
-/// A session with a picture, a file that is stored twice, and a token in its log and beside it.
+/// A session with an image, a file that is stored twice, and a token in its log and in a sidecar.
 fn home() -> (Home, PathBuf) {
     let mut log = LogBuilder::new(7);
     log.cwd = "/home/marianne/app".into();
@@ -38,7 +38,7 @@ fn rows(home: &Home, args: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// All files below a directory, joined.
+/// The contents of all files below a directory, concatenated.
 fn everything(dir: &Path) -> String {
     let mut all = String::new();
     let mut dirs = vec![dir.to_owned()];
@@ -55,7 +55,7 @@ fn everything(dir: &Path) -> String {
 }
 
 #[test]
-fn a_copy_is_small_and_says_what_was_taken() {
+fn clean_writes_a_small_copy_and_reports_what_it_removed() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");
     assert_snapshot!(run(&home, &["clean", "00000007", "-o", "share", "--redact"]), @"
@@ -76,15 +76,15 @@ fn a_copy_is_small_and_says_what_was_taken() {
     assert!(shown.contains("It is a file.") && shown.contains("image/png"), "{shown}");
     assert_snapshot!(run(&home, &["clean", "00000007", "-o", "share"]), @"
     ----- stderr
-    error: cannot write share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000/tool-results/a.txt: it is there already
-    hint: choose another directory; --force writes over what is there
+    error: cannot write share/projects/-home-marianne-app/00000007-0000-4000-8000-000000000000/tool-results/a.txt: file already exists
+    hint: choose another directory; --force overwrites existing files
     ----- exit Some(2)
     ");
-    assert_snapshot!(run(&home, &["--config-dir", "share", "check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes whole  What is this?");
+    assert_snapshot!(run(&home, &["--config-dir", "share", "check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely  What is this?");
 }
 
 #[test]
-fn rows_have_what_the_contract_names() {
+fn json_rows_have_the_documented_fields() {
     let (home, _) = home();
     let rows = rows(&home, &["clean", "00000007", "-o", "share", "--redact", "--anonymise"]);
     let row = &rows[0];
@@ -102,13 +102,13 @@ fn rows_have_what_the_contract_names() {
 }
 
 #[test]
-fn secrets_are_told_and_masked() {
+fn secrets_are_reported_masked() {
     let (home, _) = home();
     assert_snapshot!(run(&home, &["secrets", "00000007"]), @"
     00000007-0000-4000-8000-000000000000
       github-token               ghp_… (40 characters)        line 2 (tool input), and 1 more place
     ----- stderr
-    `rethread clean 00000007 --redact -o DIR` makes copies without them
+    `rethread clean 00000007 --redact -o DIR` writes copies without them
     ----- exit Some(1)
     ");
     let rows = rows(&home, &["secrets", "00000007"]);
@@ -117,14 +117,14 @@ fn secrets_are_told_and_masked() {
     assert_eq!(places, ["tool_input", "file"]);
     assert_snapshot!(run(&home, &["secrets", "00000007", "--allow", "^ghp_"]), @"
     ----- stderr
-    no secrets that rules know in 1 session; --also adds a rule
+    no known kinds of secrets in 1 session; --also adds a pattern
     ");
     let nothing = run(&home, &["--config-dir", "nowhere", "secrets"]);
     assert!(nothing.contains("exit Some(2)"), "{nothing}");
 }
 
 #[test]
-fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
+fn secrets_are_found_in_every_kind_of_sidecar() {
     use rethread_testkit::credentials::{FILES, entry, file, planted_credentials};
     let (home, path) = home();
     let side = path.with_extension("");
@@ -141,13 +141,13 @@ fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
     }
     fs::write(side.join("subagents/agent-a1b2c3d4.jsonl"), agent).expect("written");
     fs::write(side.join(format!("tool-results/{TOKEN}.txt")), "nothing").expect("written");
-    let told = run(&home, &["clean", "00000007", "-o", "share", "-l", "light", "--redact"]);
+    let output = run(&home, &["clean", "00000007", "-o", "share", "-l", "light", "--redact"]);
     let left = everything(&home.path().join("share"));
     let narrow = left.replace('\0', "");
     for one in &some {
-        assert!(!narrow.contains(&one.secret), "{} is left\n{told}", one.kind);
+        assert!(!narrow.contains(&one.secret), "{} is left\n{output}", one.kind);
     }
-    assert!(!left.contains(TOKEN) && narrow.contains("last line"), "{told}");
+    assert!(!left.contains(TOKEN) && narrow.contains("last line"), "{output}");
     let found = rows(&home, &["secrets", "00000007"]);
     assert!(found.iter().any(|row| row["where"] == "file_name"));
     let files: std::collections::BTreeSet<&str> =
@@ -156,7 +156,7 @@ fn secrets_beside_a_log_are_found_in_every_kind_of_file() {
 }
 
 #[test]
-fn secrets_in_names_of_files_are_not_shown_and_their_endings_stay() {
+fn secrets_in_file_names_are_masked_and_extensions_kept() {
     let (home, path) = home();
     let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
     let side = path.with_extension("");
@@ -170,8 +170,8 @@ fn secrets_in_names_of_files_are_not_shown_and_their_endings_stay() {
         &["secrets", "00000007", "--json"],
         &["clean", "00000007", "-o", "share", "--redact"],
     ] {
-        let told = run(&home, args);
-        assert!(!told.contains(token) && !told.contains(TOKEN), "{args:?}: {told}");
+        let output = run(&home, args);
+        assert!(!output.contains(token) && !output.contains(TOKEN), "{args:?}: {output}");
     }
     let written = everything(&home.path().join("share"));
     assert!(written.contains("agent-[REDACTED:gitlab-token].jsonl"), "{written}");
@@ -179,7 +179,7 @@ fn secrets_in_names_of_files_are_not_shown_and_their_endings_stay() {
 }
 
 #[test]
-fn in_place_keeps_a_backup_and_does_not_read_it_again() {
+fn in_place_keeps_a_backup_and_ignores_it_later() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");
     run(&home, &["clean", "00000007", "--in-place", "--redact"]);
@@ -196,17 +196,19 @@ fn in_place_keeps_a_backup_and_does_not_read_it_again() {
 }
 
 #[test]
-fn what_would_do_harm_is_refused() {
+fn harmful_arguments_are_refused() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");
     let refused = |args: &[&str]| {
-        let told = run(&home, args);
-        assert!(told.contains("exit Some(2)"), "{told}");
+        let output = run(&home, args);
+        assert!(output.contains("exit Some(2)"), "{output}");
         assert_eq!(fs::read(&path).expect("read"), before);
-        told
+        output
     };
     let config = home.path().to_string_lossy().into_owned();
-    assert!(refused(&["clean", "00000007", "-o", &config, "--force"]).contains("is the session itself"));
+    assert!(
+        refused(&["clean", "00000007", "-o", &config, "--force"]).contains("is the source session itself")
+    );
     refused(&["clean", "", "--in-place"]);
     refused(&["clean", "--in-place"]);
     refused(&["clean", "00000007"]);
@@ -219,7 +221,7 @@ fn what_would_do_harm_is_refused() {
 }
 
 #[test]
-fn copies_never_replace_a_session_that_a_client_has_open() {
+fn copies_do_not_replace_an_open_session() {
     let (home, path) = home();
     let (other, open) = self::home();
     let live = json!({ "pid": std::process::id(), "sessionId": path.file_stem().and_then(|id| id.to_str()) });
@@ -236,7 +238,7 @@ fn copies_never_replace_a_session_that_a_client_has_open() {
 }
 
 #[test]
-fn the_sample_can_be_cleaned() {
+fn demo_can_be_cleaned() {
     assert_snapshot!(demo(&["clean", "--all", "-n", "-l", "max"]), @"
     before                  19 kB  100.0 %
     unreadable             −107 B    0.6 %
@@ -244,8 +246,8 @@ fn the_sample_can_be_cleaned() {
     tools                 −2.9 kB   15.2 %
     after                   10 kB   53.0 %
     ----- stderr
-    nothing is written (--dry-run)
-    what is left is for reading: not all that clients need to go on is there
-    credentials were not looked for: --redact replaces them
+    nothing was written (--dry-run)
+    this copy is for reading only: clients cannot resume it
+    credentials were not searched for; --redact replaces them
     ");
 }

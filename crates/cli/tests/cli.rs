@@ -1,4 +1,4 @@
-//! The program as its users meet it: standard output, standard error and exit code together.
+//! The program as a whole: standard output, standard error and exit code together.
 
 mod common;
 
@@ -11,9 +11,9 @@ use rethread_testkit::{Home, LogBuilder};
 use serde_json::{Value, json};
 
 #[test]
-fn alone_it_shows_sessions_and_what_to_do_next() {
+fn without_a_command_sessions_and_next_steps_are_shown() {
     assert_snapshot!(demo(&[]), @"
-    A sample library
+    Sample sessions
 
     ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
     0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
@@ -21,26 +21,26 @@ fn alone_it_shows_sessions_and_what_to_do_next() {
     0000d002  3 days ago      1  6.3 kB        kettle   Do the tests pass, and is the README still right?
     0000d001  4 days ago      6  6.5 kB     3  kettle   Kettle: choose a sensor
 
-      rethread --demo show 0000d004    read it
-      rethread --demo tree 0000d004    see its branches
-      rethread --demo info 0000d004    see what is in it
-      rethread --demo ls --all         sessions of all projects
-      rethread --help                  all commands
+      rethread --demo show 0000d004    read the conversation
+      rethread --demo tree 0000d004    draw its branches
+      rethread --demo info 0000d004    show statistics
+      rethread --demo ls --all         list sessions of all projects
+      rethread --help                  list all commands
     ----- stderr
     4 sessions
     ");
     assert_snapshot!(run(&Home::default(), &[]), @"
     No sessions under [home].
 
-      rethread --demo             look around in a small sample
-      rethread --config-dir DIR   look elsewhere
-      rethread show FILE.jsonl    read any session file
-      rethread --help             all commands
+      rethread --demo             explore the built-in sample sessions
+      rethread --config-dir DIR   search another directory
+      rethread show FILE.jsonl    read a session file
+      rethread --help             list all commands
     ");
 }
 
 #[test]
-fn ls_is_a_table_that_fits() {
+fn ls_table_fits_the_width() {
     assert_snapshot!(demo(&["ls"]), @"
     ID        WHEN        TURNS    SIZE  TIPS  PROJECT  TITLE
     0000d004  yesterday       1  1.8 kB        almanac  Rename the chapter on winds. !
@@ -77,12 +77,12 @@ fn tree_draws_the_branches() {
     Do the tests pass, and is the README still right?
     ● Do the tests pass, and is the README still right?  1 turn · 3 days ago  path 1 active
     ----- stderr
-    the rules of 2.1.79 are taken to be those of 2.1.76, the closest version known
+    client 2.1.79 is not known; using the rules of 2.1.76, the closest known version
     ");
 }
 
 #[test]
-fn show_reads_like_a_conversation() {
+fn show_prints_the_conversation() {
     assert_snapshot!(demo(&["show", "0000d002"]), @"
     ▌ you #1 · 6 Jan 2026 00:00
     Do the tests pass, and is the README still right?
@@ -139,7 +139,7 @@ fn show_reads_like_a_conversation() {
 
     ── compacted here · 7 Jan 2026 00:09 ───────────────────────────────────
 
-    ▌ summary of what came before, written by the client #5 · 7 Jan 2026 00:09
+    ▌ summary of the earlier conversation, written by the client #5 · 7 Jan 2026 00:09
     This session is being continued from a previous conversation that ran out of context. The second edition gets tide tables; harmonic constants for forty ports are needed.
 
     ▌ you #6 · 7 Jan 2026 00:09
@@ -169,7 +169,7 @@ fn show_reads_like_a_conversation() {
 }
 
 #[test]
-fn info_counts() {
+fn info_prints_the_inventory() {
     assert_snapshot!(demo(&["info", "0000d002"]), @"
     demo/0000d002-0000-4000-8000-000000000000.jsonl
       6.3 kB · 10 lines · 10 entries · 1 turn · 1 path · 1 subagent
@@ -181,8 +181,8 @@ fn info_counts() {
       models         claude-opus-5 5
       versions       2.1.200 10
       stop reasons   None 5
-      chain          parent is the entry before 5, parent is another entry 3, no parent 2
-      tokens         30 in, 120 out, 600 written to the cache, 9,000 read from it
+      chain          parent is the previous entry 5, parent is another entry 3, no parent 2
+      tokens         30 in, 120 out, 600 cache writes, 9,000 cache reads
       bytes          envelope            5.0 kB  79.9 %  ████████████████
                      tool input           408 B   6.5 %  █
                      tool results         407 B   6.5 %  █
@@ -196,7 +196,7 @@ fn info_counts() {
       4.2 kB        8        7        3        0        1           0000d003-0000-4000-8000-000000000000
       1.8 kB        3        3        1        1        1        1  0000d004-0000-4000-8000-000000000000
 
-    4 sessions together
+    4 sessions in total
       19 kB · 35 lines · 34 entries · 11 turns · 6 paths · 2 forks · 1 compaction · 1 subagent · 1 defect
       messages       17 user, 13 assistant
       entries        user 17, assistant 15, custom-title 1, system 1
@@ -207,9 +207,9 @@ fn info_counts() {
       models         claude-opus-5 15
       versions       2.1.200 33
       stop reasons   None 15
-      chain          parent is the entry before 22, no parent 6, parent is another entry 5
-                     joined over a compaction 1
-      tokens         130 in, 520 out, 2,600 written to the cache, 39,000 read from it
+      chain          parent is the previous entry 22, no parent 6, parent is another entry 5
+                     linked across a compaction 1
+      tokens         130 in, 520 out, 2,600 cache writes, 39,000 cache reads
       bytes          envelope             16 kB  83.8 %  █████████████████
                      text                1.5 kB   7.9 %  ██
                      tool input           577 B   3.1 %  █
@@ -217,12 +217,12 @@ fn info_counts() {
                      copies of results    249 B   1.3 %
                      metadata             115 B   0.6 %
                      junk                 107 B   0.6 %
-      defects        1 in all
+      defects        1 in total
     ");
 }
 
 #[test]
-fn json_is_the_contract() {
+fn json_rows_match_the_documentation() {
     let fields = |args: &[&str]| -> Vec<String> {
         let text = demo(args);
         let line = text.lines().next().expect("a line");
@@ -249,11 +249,11 @@ fn json_is_the_contract() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_have_hints() {
     assert_snapshot!(demo(&["show", "nope"]), @"
     ----- stderr
     error: no session matches `nope`
-    hint: `rethread --demo ls` lists the sessions of the sample
+    hint: `rethread --demo ls` lists the sample sessions
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["tree", "0000d"]), @"
@@ -267,31 +267,31 @@ fn errors_say_what_to_do() {
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--path", "9"]), @"
     ----- stderr
-    error: there is no path 9
-    hint: the session has 3 (`rethread tree` draws them)
+    error: no path 9
+    hint: paths are numbered from 1 to 3; `rethread tree` draws them
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--at", "99"]), @"
     ----- stderr
-    error: there is no message 99
+    error: no message 99
     hint: messages are numbered from 1 to 12
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["show", "0000d001", "--turns", "x"]), @"
     ----- stderr
-    error: `x` is no range of turns
+    error: invalid turn range `x`
     hint: try `3`, `2..5`, `4..`, `..2` or `-3..`
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["tree", "0000d001", "--client", "new"]), @"
     ----- stderr
-    error: `new` is no client version
-    hint: versions we know the rules of: 1.0.128, 2.0.36, 2.0.77, 2.1.20, 2.1.76, 2.1.112, 2.1.200, 2.1.325
+    error: invalid client version `new`
+    hint: known versions: 1.0.128, 2.0.36, 2.0.77, 2.1.20, 2.1.76, 2.1.112, 2.1.200, 2.1.325
     ----- exit Some(2)
     ");
     assert_snapshot!(demo(&["ls", "--since", "soon"]), @"
     ----- stderr
-    error: `soon` is no point in time; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`
+    error: invalid time `soon`; try `3d`, `2 weeks`, `yesterday` or `2026-01-31`
     ----- exit Some(2)
     ");
     let home = Home::default();
@@ -309,8 +309,8 @@ fn errors_say_what_to_do() {
     ");
     assert_snapshot!(run(&home, &["show", "last"]), @"
     ----- stderr
-    error: no session in this directory's project
-    hint: this directory is [home]; `rethread ls --all` lists all sessions
+    error: no session in the current directory's project
+    hint: the current directory is [home]; `rethread ls --all` lists all sessions
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["ls"]), @"
@@ -322,7 +322,7 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
-fn any_bytes_are_read_with_their_defects_listed() {
+fn any_bytes_are_read_and_defects_listed() {
     let home = Home::default();
     for (name, bytes) in [
         ("empty", &b""[..]),
@@ -344,7 +344,7 @@ fn any_bytes_are_read_with_their_defects_listed() {
 }
 
 #[test]
-fn standard_input_is_a_session_too() {
+fn session_is_read_from_standard_input() {
     let mut log = LogBuilder::new(1);
     log.prompt("from a pipe");
     log.answer("read");
@@ -360,7 +360,7 @@ fn standard_input_is_a_session_too() {
 }
 
 #[test]
-fn what_a_log_says_is_never_obeyed_by_the_terminal() {
+fn control_sequences_from_a_log_are_escaped() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt("\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}evil");
@@ -380,14 +380,14 @@ fn what_a_log_says_is_never_obeyed_by_the_terminal() {
 }
 
 #[test]
-fn titles_are_never_another_session_s() {
+fn titles_come_from_the_session_they_belong_to() {
     let home = Home::default();
-    let mut told = LogBuilder::new(1);
-    told.version = "2.0.77".into();
-    told.prompt("first prompt of one");
-    let leaf = told.answer("ok");
+    let mut titled = LogBuilder::new(1);
+    titled.version = "2.0.77".into();
+    titled.prompt("first prompt of one");
+    let leaf = titled.answer("ok");
     let mut other = LogBuilder::new(2);
-    // A summary of the first session, and one of a session that is gone, in the second one's file.
+    // A summary of the first session, and one of a missing session, in the second one's file.
     other.raw(&json!({ "type": "summary", "summary": "About session one", "leafUuid": leaf }).to_string());
     other.raw(&json!({ "type": "summary", "summary": "About nobody", "leafUuid": "ffffffff-0000-4000-8000-000000000001" }).to_string());
     other.wait(10).prompt("first prompt of two");
@@ -400,7 +400,7 @@ fn titles_are_never_another_session_s() {
     custom.wait(30).prompt("first prompt of four");
     custom.raw(r#"{"type":"ai-title","aiTitle":"Made by the model"}"#);
     custom.raw(r#"{"type":"custom-title","customTitle":"Given by the user"}"#);
-    for log in [&told, &other, &own, &custom] {
+    for log in [&titled, &other, &own, &custom] {
         home.add("/home/user/app", log);
     }
     home.write("projects/-home-user-app/5f000000-0000-4000-8000-000000000000.jsonl",
@@ -417,7 +417,7 @@ fn titles_are_never_another_session_s() {
     00000002  4 days ago      1   525 B        first prompt of two
     00000001  4 days ago      1   966 B        About session one
     ----- stderr
-    4 sessions; folded away: 1 empty file, 1 file of summaries, 1 file without a conversation (--agents shows them)
+    4 sessions; hidden: 1 empty file, 1 file with only summaries, 1 file without a conversation (--agents shows them)
     ");
     let drawn = run(&home, &["tree", "00000001"]);
     assert!(drawn.starts_with("About session one"), "{drawn}");
@@ -425,7 +425,7 @@ fn titles_are_never_another_session_s() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let told: Vec<String> = rows
+    let mut titles: Vec<String> = rows
         .iter()
         .map(|row| {
             format!(
@@ -437,9 +437,8 @@ fn titles_are_never_another_session_s() {
             )
         })
         .collect();
-    let mut told = told;
-    told.sort();
-    assert_snapshot!(told.join("\n"), @r#"
+    titles.sort();
+    assert_snapshot!(titles.join("\n"), @r#"
     00000001 "conversation" "summary" "About session one"
     00000002 "conversation" "first-prompt" "first prompt of two"
     00000003 "conversation" "summary" "About session three"
@@ -451,7 +450,7 @@ fn titles_are_never_another_session_s() {
 }
 
 #[test]
-fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
+fn default_scope_is_the_project_of_the_current_directory() {
     let home = Home::default();
     let work = home.path().join("work/my-app");
     let twin = home.path().join("work/my/app");
@@ -484,7 +483,7 @@ fn scope_is_this_directory_s_project_and_lossy_names_are_seen_through() {
 }
 
 #[test]
-fn several_roots_and_live_sessions() {
+fn ls_covers_several_roots_and_marks_open_sessions() {
     let (one, two) = (Home::default(), Home::default());
     let mut log = LogBuilder::new(1);
     log.prompt("in the first root");
@@ -505,7 +504,7 @@ fn several_roots_and_live_sessions() {
 }
 
 #[test]
-fn subagents_and_large_results_beside_the_session_are_found() {
+fn subagents_and_large_results_are_found_in_sidecars() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt("go");
@@ -552,7 +551,7 @@ fn subagents_and_large_results_beside_the_session_are_found() {
 }
 
 #[test]
-fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
+fn conversation_continued_in_another_file_is_read_as_one() {
     let home = Home::default();
     let mut first = LogBuilder::new(1);
     first.prompt("asked in the first file");
@@ -582,7 +581,7 @@ fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
 
     ── compacted here · 5 Jan 2026 00:01 ───────────────────────────────────
 
-    ▌ summary of what came before, written by the client #1 · 5 Jan 2026 00:01
+    ▌ summary of the earlier conversation, written by the client #1 · 5 Jan 2026 00:01
     This session is being continued from a previous conversation that ran out of context. A question was asked and answered.
 
     ▌ you #2 · 5 Jan 2026 00:01
@@ -602,22 +601,22 @@ fn a_conversation_that_goes_on_in_another_file_is_read_as_one() {
     ● asked in the third file  1 turn · 4 days ago  path 1 active
     ");
     let rows = run(&home, &["show", "00000003", "--json", "-q"]);
-    let told: Vec<String> = rows
+    let messages: Vec<String> = rows
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .filter(|row| row["type"] == "message")
         .map(|row| format!("{} {}", row["session"], row["n"]))
         .collect();
-    assert_eq!(told.len(), 6, "{told:?}");
-    assert!(told[5].starts_with("null"));
+    assert_eq!(messages.len(), 6, "{messages:?}");
+    assert!(messages[5].starts_with("null"));
 }
 
 #[test]
-fn tokens_count_once_however_often_they_are_written() {
+fn tokens_of_a_message_are_counted_once() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt("go");
-    // Usage grows while a message is streamed; the last entry has it all.
+    // Usage grows while a message is streamed; the last entry has the total.
     log.block("m1", &json!({ "type": "text", "text": "a" }));
     log.block("m1", &json!({ "type": "text", "text": "b" }));
     let text = String::from_utf8(log.bytes()).expect("text").replacen(
@@ -641,7 +640,7 @@ fn tokens_count_once_however_often_they_are_written() {
 }
 
 #[test]
-fn prompts_typed_while_the_model_was_busy_are_shown() {
+fn queued_prompts_are_shown() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt("first");
@@ -664,13 +663,13 @@ fn prompts_typed_while_the_model_was_busy_are_shown() {
     ");
 }
 
-/// The first row that a command prints.
+/// Returns the first row that a command prints.
 fn row(home: &Home, args: &[&str]) -> Value {
     serde_json::from_str(run(home, args).lines().next().expect("a row")).expect("JSON")
 }
 
 #[test]
-fn commands_and_tasks_are_prompts_and_client_noise_is_not() {
+fn commands_and_tasks_are_prompts_but_client_messages_are_not() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
@@ -713,7 +712,7 @@ fn commands_and_tasks_are_prompts_and_client_noise_is_not() {
 }
 
 #[test]
-fn titles_are_one_plain_line_in_every_command() {
+fn titles_are_one_line_in_every_command() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt(&format!("\n# **Plan** for `{}`\n\nsecond line", "a very long thing ".repeat(20)));
@@ -732,7 +731,7 @@ fn titles_are_one_plain_line_in_every_command() {
 
 /// A local command at the end, attached to the first entry, is all that clients resume.
 #[test]
-fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
+fn conversation_abandoned_for_a_local_command_is_reported_and_repaired() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     let first = log.meta("<local-command-caveat>Caveat: The messages below</local-command-caveat>");
@@ -760,7 +759,7 @@ fn conversation_left_behind_for_a_command_is_reported_shown_and_repaired() {
 }
 
 #[test]
-fn subagents_whose_session_is_gone_are_listed_and_exported() {
+fn orphan_subagents_are_listed_and_exported() {
     let home = Home::default();
     let mut agent = LogBuilder::new(2);
     agent.sidechain(Some("a1b2c3d"));
@@ -778,7 +777,7 @@ fn subagents_whose_session_is_gone_are_listed_and_exported() {
 }
 
 #[test]
-fn a_subagent_is_found_by_the_file_beside_its_log() {
+fn subagent_is_linked_by_its_meta_file() {
     let home = Home::default();
     let mut log = LogBuilder::new(1);
     log.prompt("go");
@@ -795,7 +794,7 @@ fn a_subagent_is_found_by_the_file_beside_its_log() {
 }
 
 #[test]
-fn an_ambiguous_beginning_is_answered_with_titles() {
+fn ambiguous_prefix_lists_titles() {
     let home = Home::default();
     for (number, text) in [(0xaa01, "fix the login"), (0xaa02, "write release notes")] {
         let mut log = LogBuilder::new(number);
@@ -805,14 +804,14 @@ fn an_ambiguous_beginning_is_answered_with_titles() {
     assert_snapshot!(run(&home, &["show", "0000aa"]), @r#"
     ----- stderr
     error: `0000aa` matches 2 sessions
-    hint: 0000aa01-0000-4000-8000-000000000000 is "fix the login", 4 days ago
-    hint: 0000aa02-0000-4000-8000-000000000000 is "write release notes", 4 days ago
+    hint: 0000aa01-0000-4000-8000-000000000000 "fix the login", 4 days ago
+    hint: 0000aa02-0000-4000-8000-000000000000 "write release notes", 4 days ago
     ----- exit Some(2)
     "#);
 }
 
 #[test]
-fn an_id_in_two_projects_is_ambiguous() {
+fn id_in_two_projects_is_ambiguous() {
     let home = Home::default();
     for (project, text) in [("/home/user/app", "fix the login"), ("/home/user/other", "write release notes")]
     {
@@ -828,7 +827,7 @@ fn an_id_in_two_projects_is_ambiguous() {
 }
 
 #[test]
-fn a_closed_pipe_ends_in_silence() {
+fn closed_pipe_ends_silently() {
     use std::process::Stdio;
     let home = Home::default();
     let mut child = rethread(home.path())
@@ -843,7 +842,7 @@ fn a_closed_pipe_ends_in_silence() {
 }
 
 #[test]
-fn the_reference_is_what_the_program_says() {
+fn cli_reference_matches_the_help() {
     let home = Home::default();
     let output = rethread(home.path()).args(["util", "markdown-help"]).output().expect("run");
     let now = String::from_utf8(output.stdout).expect("text");
@@ -866,7 +865,7 @@ fn completions_and_manual_are_printed() {
 }
 
 #[test]
-fn export_says_what_it_wrote_and_where() {
+fn export_prints_what_it_wrote() {
     let home = Home::default();
     home.add("/home/user/app", &rethread_testkit::hostile::redone(1));
     let mut copy = LogBuilder::new(1);
@@ -877,18 +876,18 @@ fn export_says_what_it_wrote_and_where() {
     transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
-    left out: copy of 1, all of it is in transcript_00000001-0000-4000-8000-000000000000_path3.md
+    skipped: copy of 1, contained in transcript_00000001-0000-4000-8000-000000000000_path3.md
     ----- stderr
-    3 transcripts in [home]/out; 1 copy left out
+    3 transcripts in [home]/out; 1 copy skipped
     open [home]/out/index.html
     ");
     assert_snapshot!(run(&home, &["export", "-o", "out"]), @"
     transcript_00000001-0000-4000-8000-000000000000_path1_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path2_abandoned.md  Turn 1
     transcript_00000001-0000-4000-8000-000000000000_path3.md  Turn 1
-    left out: copy of 1, all of it is in transcript_00000001-0000-4000-8000-000000000000_path3.md
+    skipped: copy of 1, contained in transcript_00000001-0000-4000-8000-000000000000_path3.md
     ----- stderr
-    3 transcripts in [home]/out, 3 unchanged; 1 copy left out
+    3 transcripts in [home]/out, 3 unchanged; 1 copy skipped
     open [home]/out/index.html
     ");
     assert_snapshot!(run(&home, &["export", "copy of 1", "0000000", "-o", "json", "--json"]), @r#"
@@ -901,16 +900,16 @@ fn export_says_what_it_wrote_and_where() {
 }
 
 #[test]
-fn export_refuses_with_a_hint() {
+fn export_errors_have_hints() {
     let home = Home::default();
     home.add("/home/user/app", &rethread_testkit::hostile::redone(1));
     home.write("mine/thesis.txt", b"years of work");
     home.write("file", b"");
     assert_snapshot!(run(&home, &["export", "-o", "mine"]), @"
     ----- stderr
-    error: [home]/mine holds other files, such as thesis.txt
-    hint: choose a new or an empty directory, or one that an earlier export made
-    hint: --force writes beside what is there; no other file is overwritten
+    error: [home]/mine contains other files, such as thesis.txt
+    hint: choose a new or empty directory, or one created by an earlier export
+    hint: --force writes next to the existing files; files of other programs are never overwritten
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["export", "-o", "file"]), @"
@@ -921,19 +920,19 @@ fn export_refuses_with_a_hint() {
     assert_snapshot!(run(&home, &["export", "nothing-like-it", "-o", "out"]), @"
     ----- stderr
     error: no session matches `nothing-like-it`
-    hint: looked in [home]
+    hint: searched in [home]
     hint: `rethread ls --all` lists all sessions; a path to a .jsonl file works too
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["export", "0000", "--path", "9", "-o", "out"]), @"
     ----- stderr
     error: session 00000001-0000-4000-8000-000000000000 has no path 9
-    hint: `rethread tree` shows the paths of a session
+    hint: `rethread tree` lists the paths of a session
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["export", "0000", "--path", "none", "-o", "out"]), @"
     ----- stderr
-    error: invalid value 'none' for '--path <WHICH>': a path is `all`, `active` or its number, such as 2
+    error: invalid value 'none' for '--path <WHICH>': expected `all`, `active` or a path number such as 2
 
     For more information, try '--help'.
     ----- exit Some(2)
@@ -941,7 +940,7 @@ fn export_refuses_with_a_hint() {
     let empty = Home::default();
     assert_snapshot!(run(&empty, &["export", "-o", "out"]), @"
     ----- stderr
-    no sessions to export; `rethread ls --all` lists all that are found
+    no sessions to export; `rethread ls --all` lists all sessions
     ----- exit Some(1)
     ");
 }
@@ -957,7 +956,7 @@ fn finished(dir: &Path) -> std::collections::BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_full_disk_or_a_kill_leaves_no_half_document() {
+fn full_disk_or_kill_leaves_no_partial_document() {
     let home = Home::default();
     for number in 1..=6 {
         home.add("/home/user/app", &rethread_testkit::hostile::long(number, 300));
@@ -972,7 +971,7 @@ fn a_full_disk_or_a_kill_leaves_no_half_document() {
         }
         found.len()
     };
-    // No file may be longer than a few blocks, as on a disk that is full.
+    // No file may be longer than a few blocks, as on a full disk.
     let program = assert_cmd::cargo::cargo_bin!("rethread");
     let limited = format!("ulimit -f 100; exec {} export -q -f html -o full", program.display());
     let mut command = Command::new("sh");
@@ -991,7 +990,7 @@ fn a_full_disk_or_a_kill_leaves_no_half_document() {
         child.kill().expect("ours to kill");
         child.wait().expect("ended");
         check(&out);
-        // And it can be run again.
+        // A second run completes it.
         run(&home, &["export", "-q", "-f", "html", "-o", &out]);
         assert_eq!(check(&out), 7);
     }

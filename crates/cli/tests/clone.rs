@@ -1,4 +1,4 @@
-//! `clone` as its users meet it.
+//! `clone`, run as a program.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "00000007-0000-4000-8000-000000000000";
 
-/// Three turns; the second has a call, and there is a branch that was left.
+/// Three turns; the second has a call, and there is an abandoned branch.
 fn conversation() -> LogBuilder {
     let mut log = LogBuilder::new(7);
     log.prompt("How warm is the kettle?");
@@ -35,7 +35,7 @@ fn home() -> (Home, PathBuf) {
     (home, path)
 }
 
-/// Runs `clone --json` and returns what it prints.
+/// Runs `clone --json` and returns its output.
 fn clone(home: &Home, args: &[&str]) -> Value {
     let output = rethread(home.path()).args(["clone", "--json"]).args(args).output().expect("ended");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -46,7 +46,7 @@ fn path_of(row: &Value) -> PathBuf {
     PathBuf::from(row["path"].as_str().expect("a path"))
 }
 
-/// What is printed, with the new id and its path spelled as such.
+/// Returns the output, with the new id replaced by a placeholder.
 fn printed(home: &Home, args: &[&str]) -> String {
     let text = run(home, args);
     let id =
@@ -55,13 +55,13 @@ fn printed(home: &Home, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_clone_is_the_session_under_another_name() {
+fn plain_clone_changes_only_ids() {
     let (home, path) = home();
     let before = fs::read(&path).expect("read");
     assert_snapshot!(printed(&home, &["clone", "00000007"]), @"
     size     5.3 kB → 5.3 kB
     context  3,250 → 3,250 tokens (recorded)
-    holds    4 turns
+    content  4 turns
     [home]/projects/-home-user-app/[new].jsonl
     resume it in /home/user/app with: claude --resume [new]
     ");
@@ -86,7 +86,7 @@ fn a_clone_is_the_session_under_another_name() {
 }
 
 #[test]
-fn what_is_left_out_is_told_before() {
+fn dry_run_and_options_report_what_is_removed() {
     let (home, path) = home();
     assert_snapshot!(run(&home, &["clone", "00000007", "--extreme", "--dry-run"]), @"
                            before      after     ≈ tokens        after
@@ -96,20 +96,20 @@ fn what_is_left_out_is_told_before() {
     tool use result          46 B        0 B            –            –
     metadata                  0 B      148 B            –            –
     envelope               4.8 kB     3.8 kB            –            –
-    tokens are those of the whole file; `context` is what is sent
+    token counts are for the whole file; `context` is what is sent
 
     size     5.3 kB → 4.1 kB
     context  3,250 → 3,197 tokens (recorded, then estimated)
-    holds    4 turns
-    without  1 tool call, 2 entries of the conversation
+    content  4 turns
+    removed  1 tool call, 2 conversation entries
     ----- stderr
-    note: the usage that is recorded in the clone is that of the source
+    note: the usage recorded in the clone is that of the source
     ");
     assert_snapshot!(printed(&home, &["clone", "00000007", "--path", "1"]), @"
     size     5.3 kB → 2.1 kB
     context  3,250 → 3,250 tokens (recorded)
-    holds    2 turns
-    without  6 entries of the conversation
+    content  2 turns
+    removed  6 conversation entries
     [home]/projects/-home-user-app/[new].jsonl
     resume it in /home/user/app with: claude --resume [new]
     ----- stderr
@@ -118,14 +118,14 @@ fn what_is_left_out_is_told_before() {
     assert_snapshot!(printed(&home, &["clone", "00000007", "--compress=1", "--keep-removed"]), @"
     size     5.3 kB → 2.6 kB
     context  3,250 → 3,291 tokens (recorded, then estimated)
-    holds    1 turn
-    without  2 turns, condensed, 8 entries of the conversation
-    cut out  [home]/projects/-home-user-app/[new]/removed.jsonl
+    content  1 turn
+    removed  2 turns (condensed), 8 conversation entries
+    kept in  [home]/projects/-home-user-app/[new]/removed.jsonl
     [home]/projects/-home-user-app/[new].jsonl
     resume it in /home/user/app with: claude --resume [new]
     ----- stderr
     note: 1 other path is not in the clone
-    note: the usage that is recorded in the clone is that of the source
+    note: the usage recorded in the clone is that of the source
     ");
     let dry = clone(&home, &["00000007", "--dry-run"]);
     assert_eq!((&dry["id"], &dry["path"], &dry["resume"]), (&Value::Null, &Value::Null, &Value::Null));
@@ -134,52 +134,52 @@ fn what_is_left_out_is_told_before() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn clone_errors_have_hints() {
     let (home, _) = home();
     assert_snapshot!(run(&home, &["clone", "00000007", "--path", "7"]), @"
     ----- stderr
-    error: there is no path 7: the session has 2
-    hint: `rethread tree` shows the paths
+    error: no path 7; the session has 2
+    hint: `rethread tree` lists the paths
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["clone", "00000007", "--until", "99"]), @"
     ----- stderr
-    error: there is no message 99: the session has 10
-    hint: `rethread show` shows messages with their numbers
+    error: no message 99; the session has 10
+    hint: `rethread show` prints message numbers
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["clone", "00000007", "--path", "1", "--until", "6"]), @"
     ----- stderr
     error: message 6 is not on path 1
-    hint: leave --path out
+    hint: omit --path
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["clone", "00000007", "--to", "nowhere"]), @"
     ----- stderr
     error: nowhere is not a directory
-    hint: --to names the directory that the work is done in
+    hint: --to takes the working directory of a project
     ----- exit Some(2)
     ");
-    for (args, told) in [
+    for (args, expected) in [
         (&["--compress", "3"][..], "hint: write --compress=3"),
         (&["--strip-tools", "Bash"], "hint: write --strip-tools=Bash"),
-        (&["--strip-tools="], "no tool is named; --strip-tools alone removes all calls"),
+        (&["--strip-tools="], "no tool name given; --strip-tools without a value removes all calls"),
         (&["--path", "-1"], "paths are numbered from 1"),
         (&["--compress", "--summarise-with", "cat", "--summarise-timeout", "0"], "0 is not in 1.."),
     ] {
         let output = run(&home, &[&["clone", "00000007"], args].concat());
-        assert!(output.contains(told) && output.contains("exit Some(2)"), "{output}");
+        assert!(output.contains(expected) && output.contains("exit Some(2)"), "{output}");
     }
     assert_snapshot!(demo(&["clone", "0000d001"]), @"
     ----- stderr
-    error: the sample is not on disk, so there is no place for a clone of it
-    hint: --dry-run shows what a clone would be
+    error: the built-in sample sessions cannot be cloned to disk
+    hint: --dry-run shows what the clone would contain
     ----- exit Some(2)
     ");
 }
 
 #[test]
-fn the_json_is_the_contract() {
+fn json_row_has_the_documented_fields() {
     let (home, _) = home();
     let row = clone(&home, &["00000007", "--strip-tools", "--until", "6"]);
     let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
@@ -205,7 +205,7 @@ fn the_json_is_the_contract() {
 }
 
 #[test]
-fn a_clone_goes_where_the_client_looks_for_it() {
+fn clone_is_written_to_the_project_that_the_client_searches() {
     let (home, _) = home();
     let deep = home.path().join("work").join("é😀 ".repeat(30)).join("x".repeat(120));
     fs::create_dir_all(&deep).expect("made");
@@ -220,7 +220,7 @@ fn a_clone_goes_where_the_client_looks_for_it() {
 }
 
 #[test]
-fn a_session_of_another_library_is_put_into_this_one() {
+fn session_outside_the_library_is_cloned_into_it() {
     let ((home, _), (backup, path)) = (home(), home());
     let to = home.path().to_string_lossy().into_owned();
     let id = path.file_stem().expect("a name").to_string_lossy().into_owned();
@@ -233,7 +233,7 @@ fn a_session_of_another_library_is_put_into_this_one() {
     assert_eq!((logs(&home), logs(&backup)), (2, 1));
 }
 
-/// The rule of the client, once more and in other words: UTF-16 units, and a hash beyond 200.
+/// The client's rule, implemented independently: UTF-16 units, and a hash beyond 200.
 fn project_dir_name(cwd: &str) -> String {
     let units: Vec<u16> = cwd.encode_utf16().collect();
     let plain = |unit: &u16| match char::from_u32(u32::from(*unit)) {
@@ -258,7 +258,7 @@ fn project_dir_name(cwd: &str) -> String {
 }
 
 #[test]
-fn what_lies_beside_comes_along() {
+fn sidecars_are_copied_with_the_clone() {
     let home = Home::default();
     let mut log = LogBuilder::new(7);
     log.prompt("Look twice.");
@@ -302,36 +302,36 @@ fn what_lies_beside_comes_along() {
 
     let row = clone(&home, &["00000007"]);
     let (new, id) = (path_of(&row), row["id"].as_str().expect("an id").to_owned());
-    let beside = new.with_extension("");
+    let side_dir = new.with_extension("");
     assert_eq!((&row["subagents"], &row["tool_results"]), (&json!(2), &json!(2)));
     let text = fs::read_to_string(&new).expect("read");
     assert!(text.contains(&format!("{id}/tool-results/big.txt")) && !text.contains(ID));
-    let agent = fs::read_to_string(beside.join("subagents/agent-aaaa111.jsonl")).expect("read");
+    let agent = fs::read_to_string(side_dir.join("subagents/agent-aaaa111.jsonl")).expect("read");
     assert!(agent.contains(&id) && !agent.contains(ID) && !agent.contains("00000008-0000"), "{agent}");
-    assert!(beside.join("subagents/agent-aaaa111.meta.json").exists());
+    assert!(side_dir.join("subagents/agent-aaaa111.meta.json").exists());
     assert!(home.path().join("file-history").join(&id).join("0123456789abcdef@v1").exists());
     let index = fs::read_to_string(&index).expect("read");
     assert!(index.contains(&format!("\"sessionId\":\"{id}\"")) && index.contains("Look twice."), "{index}");
 
-    // Only what belongs to the part that is kept.
+    // Only the sidecars of the part that is kept.
     let row = clone(&home, &["00000007", "--until", "3"]);
-    let beside = path_of(&row).with_extension("");
+    let side_dir = path_of(&row).with_extension("");
     assert_eq!((&row["subagents"], &row["tool_results"]), (&json!(1), &json!(0)), "{row}");
-    assert!(beside.join("subagents/agent-aaaa111.jsonl").exists());
+    assert!(side_dir.join("subagents/agent-aaaa111.jsonl").exists());
     let row = clone(&home, &["00000007", "--strip-tools=Bash"]);
-    let beside = path_of(&row).with_extension("");
-    let agent = fs::read_to_string(beside.join("subagents/agent-bbbb222.jsonl")).expect("read");
+    let side_dir = path_of(&row).with_extension("");
+    let agent = fs::read_to_string(side_dir.join("subagents/agent-bbbb222.jsonl")).expect("read");
     assert!(!agent.contains("grep kettle") && agent.contains("found"), "{agent}");
-    assert!(!beside.join("tool-results").exists());
+    assert!(!side_dir.join("tool-results").exists());
     let row = clone(&home, &["00000007", "--extreme"]);
     assert_eq!(row["subagents"], 0);
-    // Subagents have no clones of their own.
+    // Subagents cannot be cloned alone.
     let agent = side.join("subagents/agent-aaaa111.jsonl");
-    assert!(run(&home, &["clone", &agent.to_string_lossy()]).contains("the log of a subagent"));
+    assert!(run(&home, &["clone", &agent.to_string_lossy()]).contains("a subagent log"));
 }
 
 #[test]
-fn what_was_cut_is_shown() {
+fn removed_entries_can_be_shown() {
     let (home, _) = home();
     let row = clone(&home, &["00000007", "--strip-tools", "--keep-removed"]);
     let id = row["id"].as_str().expect("an id");
@@ -348,20 +348,20 @@ fn what_was_cut_is_shown() {
     assert!(copy.contains("heater on"), "a copy has it too: {copy}");
     assert_snapshot!(run(&home, &["show", id, "--removed", "--at", "1"]), @"
     ----- stderr
-    error: message 1 was not left out
-    hint: numbers are those of the session that this one was cloned from
+    error: message 1 was not removed
+    hint: message numbers are those of the session that this one was cloned from
     ----- exit Some(2)
     ");
     assert_snapshot!(run(&home, &["show", "00000007", "--removed"]), @"
     ----- stderr
-    error: nothing that this session left out was kept
+    error: content removed from this session was not kept
     hint: `rethread clone --keep-removed` keeps it
     ----- exit Some(2)
     ");
 }
 
 #[test]
-fn a_command_can_write_the_summaries() {
+fn summaries_can_be_written_by_a_command() {
     let (home, _) = home();
     let summary = |args: &[&str]| {
         let row = clone(&home, &[&["00000007", "--compress=1"], args].concat());
@@ -372,39 +372,39 @@ fn a_command_can_write_the_summaries() {
     let (line, warnings) = summary(&["--summarise-with", "grep -c . | sed 's/^/LINES: /'"]);
     assert!(line.contains("LINES: ") && line.contains("How warm is the kettle?"), "{line}");
     assert!(!warnings.contains("command failed"), "{warnings}");
-    // Whoever else runs is none of our business.
+    // An unrelated process must not be affected.
     let mut bystander = std::process::Command::new("sleep").arg("300").spawn().expect("started");
     for (command, why) in [
         ("false", "exit status: 1"),
-        ("cat >/dev/null", "it wrote nothing"),
+        ("cat >/dev/null", "wrote nothing"),
         ("sleep 60", "longer than 1 second"),
         ("sleep 60 & echo hi", "longer than 1 second"),
         ("echo oh no >&2; exit 3", "exit status: 3: oh no"),
-        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a megabyte"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than 1 MB"),
     ] {
         let (line, warnings) = summary(&["--summarise-with", command, "--summarise-timeout", "1"]);
-        assert!(line.contains("It heats now."), "our own stands: {line}");
+        assert!(line.contains("It heats now."), "the built-in summary is used: {line}");
         assert!(warnings.contains(why), "{command}: {warnings}");
     }
     let noise = "head -c 100000 /dev/zero | tr '\\0' x; printf '\\033[31m'";
     let (line, warnings) = summary(&["--summarise-with", noise, "--budget", "100"]);
     assert!(line.len() < 2000 && !line.contains("u001b"), "{line}");
-    assert!(warnings.contains("cut to what --budget has room for"), "{warnings}");
+    assert!(warnings.contains("cut to fit --budget"), "{warnings}");
     assert!(bystander.try_wait().expect("asked").is_none(), "only the command is stopped");
     bystander.kill().expect("ended");
     bystander.wait().expect("ended");
 }
 
-/// The command that writes summaries runs between the two readings, so it can play a client.
+/// The summary command runs between the two readings, so it can act as a client that writes.
 #[test]
-fn a_session_that_changes_meanwhile_is_cloned_as_it_was_or_not_at_all() {
+fn session_changed_during_clone_is_cloned_as_read_or_refused() {
     let (home, path) = home();
     let log = path.to_string_lossy().into_owned();
     let grow = format!("echo '{{\"type\":\"mode\"}}' >> '{log}'; echo summed up");
     let row = clone(&home, &["00000007", "--compress=1", "--summarise-with", &grow]);
-    let made = path_of(&row);
-    assert!(fs::read_to_string(&made).expect("read").contains("summed up"));
-    fs::remove_file(made).expect("removed");
+    let cloned = path_of(&row);
+    assert!(fs::read_to_string(&cloned).expect("read").contains("summed up"));
+    fs::remove_file(cloned).expect("removed");
     let over = format!("tr 8 9 < '{log}' > '{log}.new'; cat '{log}.new' > '{log}'");
     for change in [over, format!(": > '{log}'")] {
         let home = Home::default();
@@ -413,20 +413,20 @@ fn a_session_that_changes_meanwhile_is_cloned_as_it_was_or_not_at_all() {
         let command = format!("{change}; echo summed up");
         let asked = ["clone", "00000007", "--compress=1", "--summarise-with", &command];
         let output = rethread(home.path()).args(asked).output().expect("ended");
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert!(told.contains("the session was changed while it was read"), "{told}");
-        assert!(told.contains("close it and try again"), "{told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("the session changed while it was being read"), "{stderr}");
+        assert!(stderr.contains("close it and try again"), "{stderr}");
         let dir = fs::read_dir(path.parent().expect("a project")).expect("read");
         let sessions = dir.flatten().filter(|entry| entry.path().extension().is_some_and(|e| e == "jsonl"));
         assert_eq!(sessions.count(), 1, "nothing was written");
     }
 }
 
-/// Killed at any moment of a write, a clone leaves the source as it was and no half file under a
-/// session's name.
+/// Killed at any moment of a write, a clone leaves the source unchanged and no partial file with a session's
+/// name.
 #[test]
-fn a_killed_clone_leaves_no_half_session() {
+fn killed_clone_leaves_no_partial_session() {
     let home = Home::default();
     let mut log = conversation();
     for n in 0..12_000 {
@@ -436,7 +436,7 @@ fn a_killed_clone_leaves_no_half_session() {
     let bytes = log.bytes();
     let path = home.write(&format!("projects/-a/{ID}.jsonl"), &bytes);
     let dir = path.parent().expect("a directory").to_owned();
-    // How long it takes here, so that the moments are spread over all of it.
+    // The duration on this machine, so that the kills are spread over all of it.
     let started = std::time::Instant::now();
     clone(&home, &["00000007", "--strip-thinking"]);
     let whole = started.elapsed();

@@ -1,4 +1,4 @@
-//! Links and other things that are not regular files, at every place where a file is opened, for every command.
+//! Links and other non-regular files, in place of every file that is opened, for every command.
 
 #![cfg(unix)]
 
@@ -17,22 +17,22 @@ use common::rethread;
 use rethread_testkit::{Home, LogBuilder};
 use serde_json::json;
 
-/// Stands in every file outside of the config directory, and must never come in.
+/// Contained in every file outside of the config directory; must never be read.
 const SECRET: &str = "words-from-outside";
 
-/// What takes the place of a file or a directory.
+/// A replacement for a file or a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trap {
-    /// The thing itself, so that it is known that it would be read.
+    /// A copy of the target, to prove that it would be read.
     Control,
     Link,
-    /// A link whose target is spelled with `..`.
+    /// A link whose target contains `..`.
     LinkUp,
     Dangling,
     Loop,
     Pipe,
     Socket,
-    /// A directory in place of a file, a file in place of a directory.
+    /// A directory in place of a file, or a file in place of a directory.
     OtherKind,
 }
 
@@ -48,7 +48,7 @@ impl Trap {
         Self::OtherKind,
     ];
 
-    /// Puts the trap at a path, for something that lies `outside`.
+    /// Creates the trap at a path, with a target `outside`.
     fn set(self, at: &Path, outside: &Path) {
         fs::create_dir_all(at.parent().expect("a directory")).expect("made");
         match self {
@@ -66,7 +66,7 @@ impl Trap {
                 rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).expect("made");
             }
             Self::Socket => {
-                // The path of a socket is short when it is bound.
+                // Bound at a short path and moved, because socket paths are limited.
                 let dir = Home::default();
                 drop(std::os::unix::net::UnixListener::bind(dir.path().join("s")).expect("bound"));
                 fs::rename(dir.path().join("s"), at).expect("moved");
@@ -89,7 +89,7 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Places below a project, with `ID` for the session, and what of the outside is put there.
+/// Paths below a project, with `ID` for the session, and the outside target that is put there.
 const PLACES: [(&str, &str); 13] = [
     ("projects/-a/ID", "side"),
     ("projects/-a/ID/subagents", "side/subagents"),
@@ -106,7 +106,7 @@ const PLACES: [(&str, &str); 13] = [
     ("projects/-a/ID/subagents/agent-named.jsonl", "side/subagents/agent-abc.jsonl"),
 ];
 
-/// A session whose second prompt is lost, with a subagent and a large result.
+/// A session whose second prompt is missing, with a subagent and a large result.
 fn session(number: usize) -> LogBuilder {
     let mut log = LogBuilder::new(u32::try_from(number).expect("small"));
     log.prompt("Begin.");
@@ -126,7 +126,8 @@ fn bytes_of(log: &LogBuilder) -> Vec<u8> {
     text.split_inclusive('\n').filter(|line| !line.contains("LOST")).collect::<String>().into_bytes()
 }
 
-/// What lies outside of the config directory: everything that a session has, with words that must stay there.
+/// A directory outside of the config directory, with every kind of file that a session has, each with
+/// [`SECRET`].
 fn outside() -> Home {
     let out = Home::default();
     let mut agent = LogBuilder::new(900);
@@ -151,7 +152,7 @@ fn outside() -> Home {
     out
 }
 
-/// All regular files below a directory, links not followed.
+/// All regular files below a directory, without following links.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![dir.to_owned()];
@@ -173,12 +174,12 @@ fn holds_secret(bytes: &[u8]) -> bool {
     String::from_utf8_lossy(bytes).contains(SECRET)
 }
 
-/// Runs the program; fails if it does not end.
+/// Runs the program; fails if it does not terminate.
 fn run_to_end(home: &Path, args: &[impl AsRef<OsStr>]) -> Output {
     let mut command = rethread(home);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
-    // What it says is read meanwhile, so that it never waits for us.
+    // The output is read concurrently, so that the program never blocks on it.
     let read = |mut from: Box<dyn std::io::Read + Send>| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -205,7 +206,7 @@ fn run_to_end(home: &Path, args: &[impl AsRef<OsStr>]) -> Output {
     Output { status, stdout: joined(out), stderr: joined(err) }
 }
 
-/// A config directory in which every session has a trap at one place, each at another.
+/// A config directory in which each session has a trap at a different place.
 fn trapped(trap: Trap, out: &Home) -> (Home, Vec<PathBuf>) {
     let home = Home::default();
     let mut traps = Vec::new();
@@ -223,7 +224,7 @@ fn trapped(trap: Trap, out: &Home) -> (Home, Vec<PathBuf>) {
     (home, traps)
 }
 
-/// Every command on every session, then on all at once; what changes sessions comes last.
+/// Runs every command on every session, then on all at once; commands that change sessions come last.
 fn all_commands(home: &Home, out: &Path) -> Vec<(Vec<String>, Output)> {
     let mut done = Vec::new();
     let mut run = |args: &[&str]| {
@@ -258,7 +259,7 @@ fn all_commands(home: &Home, out: &Path) -> Vec<(Vec<String>, Output)> {
 }
 
 #[test]
-fn nothing_outside_is_read_copied_or_changed() {
+fn files_outside_are_not_read_copied_or_changed() {
     for trap in Trap::ALL {
         let out = outside();
         let before = snapshot(out.path());
@@ -278,17 +279,17 @@ fn nothing_outside_is_read_copied_or_changed() {
             continue;
         }
         assert!(shown.is_empty() && copied.is_empty(), "{trap:?}: {shown:?} {copied:?}");
-        let told: String =
+        let stderr: String =
             done.iter().map(|(_, o)| String::from_utf8_lossy(&o.stderr).into_owned()).collect();
         for (at, (place, _)) in traps.iter().zip(PLACES) {
-            // A file in place of a directory is nobody's; a directory in place of a file holds nothing.
+            // A file in place of a directory is ignored; a directory in place of a file is empty.
             if trap != Trap::OtherKind {
-                assert!(told.contains(&format!("skipped {}", at.display())), "{trap:?} {place}: {told}");
+                assert!(stderr.contains(&format!("skipped {}", at.display())), "{trap:?} {place}: {stderr}");
             }
         }
         for (args, output) in &done {
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!told.contains("panicked") && output.status.code().is_some(), "{args:?}: {told}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!stderr.contains("panicked") && output.status.code().is_some(), "{args:?}: {stderr}");
         }
     }
 }
@@ -304,7 +305,7 @@ impl<const N: usize> ConcatMaps for [BTreeMap<PathBuf, Vec<u8>>; N] {
 }
 
 #[test]
-fn logs_that_are_no_files_are_skipped_or_refused() {
+fn non_regular_logs_are_skipped_or_refused() {
     for trap in Trap::ALL.into_iter().filter(|trap| *trap != Trap::Control) {
         let out = outside();
         let before = snapshot(out.path());
@@ -328,8 +329,8 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
             let output = run_to_end(home.path(), args);
             assert_ne!(output.status.code(), Some(101), "{args:?}");
             assert!(!holds_secret(&output.stdout), "{trap:?} {args:?}");
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(told.contains(&format!("skipped {path}")), "{trap:?} {args:?}: {told}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(stderr.contains(&format!("skipped {path}")), "{trap:?} {args:?}: {stderr}");
         }
         let followed = matches!(trap, Trap::Link | Trap::LinkUp);
         if !followed {
@@ -337,8 +338,8 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
                 [&["show", &path][..], &["info", &path], &["clone", &path], &["repair", &path, "--in-place"]]
             {
                 let output = run_to_end(home.path(), args);
-                let told = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert_eq!(output.status.code(), Some(2), "{trap:?} {args:?}: {told}");
+                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(output.status.code(), Some(2), "{trap:?} {args:?}: {stderr}");
             }
         }
         assert_eq!(snapshot(out.path()), before, "{trap:?}");
@@ -347,7 +348,7 @@ fn logs_that_are_no_files_are_skipped_or_refused() {
 }
 
 #[test]
-fn sidecars_that_are_links_are_refused_when_they_are_named() {
+fn linked_sidecars_are_refused_when_named() {
     for id in [LogBuilder::new(1).session(), "conversation".to_owned()] {
         let home = Home::default();
         home.write(&format!("projects/-a/{id}.jsonl"), &bytes_of(&session(1)));
@@ -366,9 +367,9 @@ fn sidecars_that_are_links_are_refused_when_they_are_named() {
                 &["clone", &path],
             ] {
                 let output = run_to_end(home.path(), args);
-                let told = String::from_utf8_lossy(&output.stderr).into_owned();
-                assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-                assert!(told.contains("symbolic link") && told.contains("hint:"), "{args:?}: {told}");
+                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+                assert!(stderr.contains("symbolic link") && stderr.contains("hint:"), "{args:?}: {stderr}");
                 assert!(!holds_secret(&output.stdout), "{args:?}");
             }
         }
@@ -397,28 +398,28 @@ fn projects_and_config_directories_may_be_links() {
     assert_ne!(fs::read(written).expect("read"), bytes_of(&log));
 }
 
-/// A config directory with a session, and with clients that say that they have `held` open.
-fn home_with_open_session(held: &str, said: &str) -> (Home, PathBuf) {
+/// A config directory with a session, and with client files that report `held` as open.
+fn home_with_open_session(held: &str, content: &str) -> (Home, PathBuf) {
     let home = Home::default();
     let log = session(1);
     let path = home.write(&format!("projects/-a/{}.jsonl", log.session()), &bytes_of(&log));
     home.write(&format!("projects/-a/{}/tool-results/r1.txt", log.session()), b"token=abc");
-    let said = said.replace("PID", &std::process::id().to_string()).replace("ID", held);
-    home.write(&format!("sessions/{}.json", std::process::id()), said.as_bytes());
+    let content = content.replace("PID", &std::process::id().to_string()).replace("ID", held);
+    home.write(&format!("sessions/{}.json", std::process::id()), content.as_bytes());
     (home, path)
 }
 
 fn refuses(home: &Path, args: &[&str], files: &Path) {
     let before = snapshot(files);
     let output = run_to_end(home, args);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-    assert!(told.contains("open") && told.contains("hint:"), "{args:?}: {told}");
-    assert_eq!(snapshot(files), before, "{args:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+    assert!(stderr.contains("open") && stderr.contains("hint:"), "{args:?}: {stderr}");
+    assert_eq!(snapshot(files), before, "{args:?}: {stderr}");
 }
 
 #[test]
-fn open_sessions_are_not_changed_by_any_route() {
+fn open_sessions_are_not_changed_through_any_path() {
     let id = LogBuilder::new(1).session();
     let (home, path) = home_with_open_session(&id, r#"{"pid":PID,"sessionId":"ID"}"#);
     let agent = home.write(&format!("projects/-a/{id}/subagents/agent-x.jsonl"), &bytes_of(&session(5)));
@@ -430,7 +431,7 @@ fn open_sessions_are_not_changed_by_any_route() {
     symlink(&path, &link).expect("linked");
     let alias = home.path().join(format!("projects/-a/{}.jsonl", LogBuilder::new(3).session()));
     symlink(&path, &alias).expect("linked");
-    // The directory of another session leads to that of the open one.
+    // The directory of another session links to that of the open one.
     let other = session(4);
     let other_path = home.write(&format!("projects/-a/{}.jsonl", other.session()), &bytes_of(&other));
     fs::create_dir_all(other_path.with_extension("")).expect("made");
@@ -463,10 +464,10 @@ fn open_sessions_are_not_changed_by_any_route() {
 }
 
 #[test]
-fn unclear_files_of_clients_hold_all_sessions() {
+fn malformed_client_files_lock_all_sessions() {
     let id = LogBuilder::new(1).session();
-    for said in ["", "{", r#"{"pid":PID"#, r#"{"pid":PID,"sessionId":"00000001-00"#, "[]", "null", "{}"] {
-        let (home, _) = home_with_open_session("", said);
+    for content in ["", "{", r#"{"pid":PID"#, r#"{"pid":PID,"sessionId":"00000001-00"#, "[]", "null", "{}"] {
+        let (home, _) = home_with_open_session("", content);
         refuses(home.path(), &["repair", &id, "--in-place"], home.path());
         refuses(home.path(), &["clean", &id, "--in-place", "--redact"], home.path());
     }
@@ -486,7 +487,7 @@ fn unclear_files_of_clients_hold_all_sessions() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn files_that_a_process_writes_to_are_not_replaced() {
+fn files_open_for_writing_are_not_replaced() {
     let id = LogBuilder::new(1).session();
     let (home, path) =
         home_with_open_session("99999999-0000-4000-8000-000000000000", r#"{"pid":PID,"sessionId":"ID"}"#);
@@ -494,7 +495,7 @@ fn files_that_a_process_writes_to_are_not_replaced() {
     refuses(home.path(), &["repair", &id, "--in-place"], home.path());
     refuses(home.path(), &["clean", &id, "--in-place", "-l", "max"], home.path());
     drop(writer);
-    // Whoever only reads does no harm.
+    // A process that only reads does no harm.
     let _reader = fs::File::open(&path).expect("opened");
     assert_eq!(run_to_end(home.path(), &["repair", &id, "--in-place"]).status.code(), Some(0));
 }
@@ -535,13 +536,13 @@ fn nothing_is_written_through_links_in_the_output() {
     assert!(secret.is_file());
 }
 
-/// Bytes that are no UTF-8.
+/// A path that is not UTF-8.
 fn non_utf8_path(text: &str) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&[text.as_bytes(), b"-\xff\xfe"].concat()))
 }
 
 #[test]
-fn names_that_are_no_utf8_work() {
+fn non_utf8_names_work() {
     let home = Home::default();
     let log = session(1);
     let config = home.path().join(non_utf8_path("config"));
@@ -551,7 +552,7 @@ fn names_that_are_no_utf8_work() {
     let mut file = home.path().join(non_utf8_path("log")).into_os_string();
     file.push(".jsonl");
     fs::write(&file, bytes_of(&log)).expect("written");
-    // Named by the environment, alone and in a list, or by an option.
+    // Set in the environment, alone and in a list, or by an option.
     let list = [OsStr::from_bytes(b"/nonexistent, "), config.as_os_str()].concat_os();
     for dirs in [config.as_os_str(), &list] {
         let listed =
@@ -581,12 +582,12 @@ fn names_that_are_no_utf8_work() {
     ];
     for args in sessions {
         let output = run_to_end(home.path(), args);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{args:?}: {stderr}");
     }
     let last = rethread(home.path()).env("CLAUDE_CONFIG_DIR", &config).args(["show", "00000001"]).output();
     assert_eq!(last.expect("ended").status.code(), Some(0));
-    // What must be text is refused, and nothing panics.
+    // Arguments that must be text are refused, and nothing panics.
     let bad = OsStr::from_bytes(b"\xff");
     for args in [
         &[OsStr::new("clone"), &file, OsStr::new("--title"), bad][..],
@@ -596,9 +597,9 @@ fn names_that_are_no_utf8_work() {
         &[OsStr::new("ls"), OsStr::new("--sort"), bad],
     ] {
         let output = run_to_end(home.path(), args);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
-        assert!(told.starts_with("error:") && !told.contains("panicked"), "{args:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.starts_with("error:") && !stderr.contains("panicked"), "{args:?}: {stderr}");
     }
 }
 
@@ -615,7 +616,7 @@ impl<const N: usize> ConcatOs for [&OsStr; N] {
 }
 
 #[test]
-fn files_are_opened_in_the_store_alone() {
+fn only_the_store_opens_files() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a directory of crates");
     let opens = [
         "File::open",

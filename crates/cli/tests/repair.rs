@@ -1,4 +1,4 @@
-//! `preview`, `check` and `repair` as their users meet them.
+//! `preview`, `check` and `repair`, run as programs.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn conversation() -> LogBuilder {
     log
 }
 
-/// The same with the line of the second prompt lost: its answer hangs on nothing.
+/// The same with the line of the second prompt missing: the parent of its answer does not exist.
 fn broken() -> Vec<u8> {
     let bytes = conversation().bytes();
     let lines = bytes.split_inclusive(|&b| b == b'\n').filter(|line| !has(line, "And now?"));
@@ -48,11 +48,11 @@ fn sessions(home: &Home) -> Vec<PathBuf> {
 }
 
 #[test]
-fn preview_shows_what_would_be_sent() {
+fn preview_shows_the_request() {
     let home = Home::default();
     home.add("/a", &conversation());
     assert_snapshot!(run(&home, &["preview", "00000007", "--prompt", "And tomorrow?"]), @r#"
-    2.1.325 sends 7 messages, the new prompt included
+    2.1.325 sends 7 messages, including the new prompt
     user       How warm is the kettle?
     assistant  Bash {"command":"sensor read"}
     user       result: 81 degrees
@@ -62,7 +62,7 @@ fn preview_shows_what_would_be_sent() {
     user       And tomorrow?
     "#);
     assert_snapshot!(demo(&["preview", "0000d004", "--client", "2.1.79"]), @r##"
-    2.1.76 sends 5 messages, the new prompt included
+    2.1.76 sends 5 messages, including the new prompt
     user       Rename the chapter on winds.
     assistant  Edit {"file_path":"/home/ada/almanac/winds.md","old_string":"# Winds","new_string":"# Winds and weather"}
     user       result: The file was updated.
@@ -70,12 +70,12 @@ fn preview_shows_what_would_be_sent() {
     assistant  No response requested.
     user       (the next prompt)
     ----- stderr
-    the rules of 2.1.79 are taken to be those of 2.1.76, the closest version known
+    client 2.1.79 is not known; using the rules of 2.1.76, the closest known version
     "##);
 }
 
 #[test]
-fn preview_is_one_document() {
+fn preview_json_is_one_document() {
     let home = Home::default();
     home.add("/a", &conversation());
     let preview: Value =
@@ -95,43 +95,43 @@ fn preview_is_one_document() {
 }
 
 #[test]
-fn check_says_what_is_lost_and_what_to_do() {
+fn check_reports_losses_with_hints() {
     let (home, _) = with_broken();
     assert_snapshot!(run(&home, &["check", "00000007"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
       loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
-               `rethread repair` joins it to the entry before it
+               `rethread repair` links it to the previous entry
     ----- exit Some(1)
     ");
     assert_snapshot!(run(&home, &["check", "00000007", "--client", "2.1.76"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
       loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.76]
-               `rethread repair` joins it to the entry before it
+               `rethread repair` links it to the previous entry
     ----- exit Some(1)
     ");
     let home = Home::default();
     home.add("/a", &conversation());
-    assert_snapshot!(run(&home, &["check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes whole  How warm is the kettle?");
+    assert_snapshot!(run(&home, &["check", "00000007"]), @"00000007-0000-4000-8000-000000000000  resumes completely  How warm is the kettle?");
     assert_snapshot!(demo(&["check", "--client", "all"]), @"
-    0000d002-0000-4000-8000-000000000000  resumes, but loses something  Do the tests pass, and is the README still right?
-      loses    the client does not find what stands beside parallel calls: 4 entries of the conversation not sent  [1.0.128 to 2.1.76]
+    0000d002-0000-4000-8000-000000000000  resumes, with losses  Do the tests pass, and is the README still right?
+      loses    the client does not find entries next to parallel calls: 4 entries of the conversation not sent  [1.0.128 to 2.1.76]
                clients since 2.1.112 find them
-    4 sessions: 2 whole, 1 with something odd, 1 with losses
+    4 sessions: 2 without findings, 1 with harmless findings, 1 with losses or refusals
     ----- exit Some(1)
     ");
 }
 
 #[test]
-fn check_finds_the_broken_ones_of_a_library() {
+fn check_finds_broken_sessions_of_a_library() {
     let (home, _) = with_broken();
     let mut other = conversation();
     other.wait(5).prompt("Another day.");
     home.write("projects/-b/00000008-0000-4000-8000-000000000000.jsonl", &other.bytes());
     assert_snapshot!(run(&home, &["check", "--all"]), @"
-    00000007-0000-4000-8000-000000000000  resumes, but loses something  How warm is the kettle?
+    00000007-0000-4000-8000-000000000000  resumes, with losses  How warm is the kettle?
       loses    line 5: its parent is not in the file: 4 entries of the conversation not sent  [2.1.112 to 2.1.325]
-               `rethread repair` joins it to the entry before it
-    2 sessions: 1 whole, 0 with something odd, 1 with losses
+               `rethread repair` links it to the previous entry
+    2 sessions: 1 without findings, 0 with harmless findings, 1 with losses or refusals
     ----- exit Some(1)
     ");
     let rows = run(&home, &["check", "--all", "--json"]);
@@ -144,7 +144,7 @@ fn check_finds_the_broken_ones_of_a_library() {
 }
 
 #[test]
-fn repair_makes_a_new_session_and_leaves_the_old_one() {
+fn repair_writes_a_new_session_and_keeps_the_source() {
     let (home, path) = with_broken();
     home.write("projects/-a/00000007-0000-4000-8000-000000000000/tool-results/a.txt", b"large");
     assert_snapshot!(run(&home, &["repair", "00000007", "--dry-run"]), @r#"
@@ -162,65 +162,65 @@ fn repair_makes_a_new_session_and_leaves_the_old_one() {
     assert_eq!(output.file_stem().and_then(|id| id.to_str()), row["id"].as_str());
     assert_eq!(fs::read(output.with_extension("").join("tool-results/a.txt")).expect("carried"), b"large");
     let id = row["id"].as_str().expect("an id");
-    assert_snapshot!(run(&home, &["check", id, "--client", "all"]).replace(id, "[id]"), @"[id]  resumes whole  How warm is the kettle?");
-    assert_snapshot!(run(&home, &["repair", id]), @"nothing to mend: the session is as it was");
+    assert_snapshot!(run(&home, &["check", id, "--client", "all"]).replace(id, "[id]"), @"[id]  resumes completely  How warm is the kettle?");
+    assert_snapshot!(run(&home, &["repair", id]), @"nothing to repair: the session is unchanged");
     assert_eq!(row["lines_changed"], 1);
     assert_eq!((&row["lines_dropped"], &row["left"]), (&json!(0), &json!([])));
 }
 
 #[test]
-fn repair_in_place_keeps_the_session_as_it_was() {
+fn repair_in_place_keeps_a_backup() {
     let (home, path) = with_broken();
     assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"
     1 line was changed, 0 added, 0 dropped
     [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl
-    the session as it was: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
+    backup: [home]/projects/-a/00000007-0000-4000-8000-000000000000.jsonl.bak
     resume it with: claude --resume 00000007-0000-4000-8000-000000000000
     ");
     assert_eq!(fs::read(path.with_extension("jsonl.bak")).expect("kept"), broken());
-    assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"nothing to mend: the session is as it was");
+    assert_snapshot!(run(&home, &["repair", "00000007", "--in-place"]), @"nothing to repair: the session is unchanged");
     assert_eq!(sessions(&home).len(), 2);
 }
 
 #[test]
-fn a_session_that_a_client_has_open_is_not_touched() {
+fn open_session_is_not_repaired() {
     let (home, path) = with_broken();
     let live = json!({ "pid": std::process::id(), "sessionId": "00000007-0000-4000-8000-000000000000" });
     home.write("sessions/1.json", live.to_string().as_bytes());
-    let said = run(&home, &["repair", "00000007", "--in-place"]);
-    assert_snapshot!(said.replace(&std::process::id().to_string(), "[pid]"), @"
+    let output = run(&home, &["repair", "00000007", "--in-place"]);
+    assert_snapshot!(output.replace(&std::process::id().to_string(), "[pid]"), @"
     ----- stderr
     error: session 00000007-0000-4000-8000-000000000000 is open in a client (process [pid])
-    hint: close it there, or repair into a new session without --in-place
+    hint: close the session in the client, or omit --in-place to write a new session
     ----- exit Some(2)
     ");
-    // By its path, under a root that nobody named.
+    // By its path, under a config directory that was not named.
     let elsewhere = Home::default();
-    let said = run(&elsewhere, &["repair", &path.to_string_lossy(), "--in-place"]);
-    assert!(said.contains("is open in a client"), "{said}");
+    let output = run(&elsewhere, &["repair", &path.to_string_lossy(), "--in-place"]);
+    assert!(output.contains("is open in a client"), "{output}");
     assert_eq!(fs::read(&path).expect("read"), broken());
     assert_eq!(sessions(&home).len(), 1);
 }
 
 #[test]
-fn repair_writes_where_it_is_told_and_over_nothing() {
+fn repair_writes_to_the_output_and_overwrites_nothing() {
     let (home, path) = with_broken();
     let text = String::from_utf8(broken()).expect("UTF-8");
     assert_snapshot!(run_with(home.path(), &["repair", "-"], &text), @"
     ----- stderr
-    error: there is no place to write the repaired session to
-    hint: name a file for the result with -o
+    error: no destination for the repaired session
+    hint: name an output file with -o FILE
     ----- exit Some(2)
     ");
-    assert_snapshot!(run_with(home.path(), &["repair", "-", "-o", "mended.jsonl"], &text), @"
+    assert_snapshot!(run_with(home.path(), &["repair", "-", "-o", "repaired.jsonl"], &text), @"
     1 line was changed, 0 added, 0 dropped
-    mended.jsonl
+    repaired.jsonl
     ");
-    let again = run_with(home.path(), &["repair", "-", "-o", "mended.jsonl"], &text);
-    assert!(again.contains("name a file that is not there yet"), "{again}");
+    let again = run_with(home.path(), &["repair", "-", "-o", "repaired.jsonl"], &text);
+    assert!(again.contains("choose a file that does not exist yet"), "{again}");
     assert_eq!(fs::read(&path).expect("read"), broken());
-    let mended = fs::read(home.path().join("mended.jsonl")).expect("written");
-    let changed: Vec<_> = mended.split(|&b| b == b'\n').filter(|line| !in_lines(&broken(), line)).collect();
+    let repaired = fs::read(home.path().join("repaired.jsonl")).expect("written");
+    let changed: Vec<_> = repaired.split(|&b| b == b'\n').filter(|line| !in_lines(&broken(), line)).collect();
     assert_eq!(changed.len(), 1, "only the line with the lost parent changed");
 }
 
@@ -228,9 +228,9 @@ fn in_lines(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.split(|&b| b == b'\n').any(|line| line == wanted)
 }
 
-/// Killed at any moment, a repair leaves the source as it was and no half session.
+/// Killed at any moment, a repair leaves the source unchanged and no partial session.
 #[test]
-fn a_killed_repair_leaves_no_half_session() {
+fn killed_repair_leaves_no_partial_session() {
     let home = Home::default();
     let mut log = conversation();
     for n in 0..20_000 {

@@ -1,11 +1,11 @@
-//! The ids of a session, and their new names.
+//! The ids of a session, and their replacements in a copy.
 //!
-//! A new id is made from the old one and the new session's id: the same old id has the same new one
-//! wherever it stands, in the log of a subagent too, and no table of names is needed.
+//! A new id is a hash of the old id and the new session's id. The same old id gets the same new id everywhere,
+//! also in the log of a subagent, and no table of ids is needed.
 //!
-//! An id that names an entry is renamed wherever it stands outside of what was said: clients have put
-//! such ids into new fields with nearly every version. An id that names no entry of the session stays:
-//! it may name something in another file.
+//! An id that names an entry is renamed wherever it occurs outside of content: nearly every client version has
+//! put such ids into new fields. An id that names no entry of the session is kept: it may refer to something
+//! in another file.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -19,16 +19,16 @@ use wide::u8x16;
 use crate::shorten::PartCut;
 use crate::splice::{Splice, is_escaped};
 
-/// A place where an id stands: the bytes between the quotes.
+/// The location of an id: the bytes between the quotes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdSpan {
-    /// Where in the log.
+    /// Offset in the log.
     pub(crate) at: u64,
     pub(crate) len: u32,
     pub(crate) role: IdRole,
 }
 
-/// What an id names.
+/// The object that an id names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdRole {
     /// The session that the entry is part of.
@@ -39,18 +39,17 @@ pub(crate) enum IdRole {
     Other,
 }
 
-/// The length of a UUID.
 const UUID_LEN: usize = 36;
 
-/// Notes where ids stand in an entry, outside of its message and the client's copy of a result; tells
-/// whether the entry's own id is no UUID.
+/// Finds the ids in an entry, outside of its message and the client's copy of a result. Returns whether the
+/// entry's own id is not a UUID.
 pub(crate) fn find_id_spans(raw: &[u8], line: &Line, offset: u64, found: &mut Vec<IdSpan>) -> bool {
     let start = found.len();
-    let mut push = |at: usize, len: usize, names: IdRole| {
-        found.push(IdSpan { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), role: names });
+    let mut push = |at: usize, len: usize, role: IdRole| {
+        found.push(IdSpan { at: offset + at as u64, len: u32::try_from(len).unwrap_or(0), role });
     };
     let message = line.message.map_or(Span::default(), |message| message.whole);
-    // What somebody said, or a name that somebody gave.
+    // Content, or a name that a user gave.
     let texts =
         [Key::ToolUseResult, Key::Content, Key::LastPrompt, Key::CustomTitle, Key::AiTitle, Key::Summary];
     let mut skip = [message; 7];
@@ -59,7 +58,7 @@ pub(crate) fn find_id_spans(raw: &[u8], line: &Line, offset: u64, found: &mut Ve
     }
     skip.sort_by_key(|span| span.start());
     let (session, parent) = (line.field(Key::SessionId), line.field(Key::ParentUuid));
-    let names = |at: usize| match at {
+    let role = |at: usize| match at {
         at if at == session.start() + 1 => IdRole::Session,
         at if at == parent.start() + 1 => IdRole::Parent,
         _ => IdRole::Other,
@@ -67,28 +66,28 @@ pub(crate) fn find_id_spans(raw: &[u8], line: &Line, offset: u64, found: &mut Ve
     let mut at = 0;
     for span in skip.into_iter().filter(|span| !span.is_empty()).chain([Span::default()]) {
         let end = if span.is_empty() { raw.len() } else { span.start() };
-        find_uuids(&raw[at..end], |place| push(at + place, UUID_LEN, names(at + place)));
+        find_uuids(&raw[at..end], |place| push(at + place, UUID_LEN, role(at + place)));
         at = if span.is_empty() { end } else { span.start() + span.len() };
     }
     // A session may have any name.
     let fits = |span: Span| span.string_in(raw).is_none_or(is_uuid);
     if !fits(session) {
         push(session.start() + 1, session.len() - 2, IdRole::Session);
-        found[start..].sort_by_key(|spot| spot.at);
+        found[start..].sort_by_key(|span| span.at);
     }
     !fits(line.field(Key::Uuid))
 }
 
-/// Notes where ids stand in a line that is no entry, such as one that was cut off.
+/// Finds the ids in a line that is not an entry, such as a torn one.
 pub(crate) fn find_junk_id_spans(raw: &[u8], offset: u64, found: &mut Vec<IdSpan>) {
     let len = u32::try_from(UUID_LEN).unwrap_or(0);
     find_uuids(raw, |at| found.push(IdSpan { at: offset + at as u64, len, role: IdRole::Other }));
 }
 
-/// Finds strings that are a UUID and nothing else.
+/// Finds strings that are exactly a UUID.
 fn find_uuids(raw: &[u8], mut found: impl FnMut(usize)) {
-    // A quote, a dash and another quote where they must stand: few places have them, and sixteen are asked at
-    // once.
+    // Looks for a quote, a dash and a quote at their fixed distances, at sixteen offsets at once: few offsets
+    // match.
     const MARKS: [(usize, u8); 3] = [(0, b'"'), (9, b'-'), (1 + UUID_LEN, b'"')];
     let n = raw.len().saturating_sub(1 + UUID_LEN);
     let mut next = 0;
@@ -115,7 +114,7 @@ fn find_uuids(raw: &[u8], mut found: impl FnMut(usize)) {
     (start..n).filter(is_one).for_each(check);
 }
 
-/// Sixteen bytes from each of these places on, if they are there.
+/// Loads sixteen bytes from each offset, if they exist.
 fn load_sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16; N]> {
     let mut found = [u8x16::splat(0); N];
     for (bytes, at) in found.iter_mut().zip(places) {
@@ -124,23 +123,23 @@ fn load_sixteen<const N: usize>(raw: &[u8], places: [usize; N]) -> Option<[u8x16
     Some(found)
 }
 
-/// Tells whether a text is a UUID as clients spell them.
+/// Returns whether a text is a UUID as clients write it, in lower case.
 pub(crate) fn is_uuid(text: &[u8]) -> bool {
     const SHAPE: &[u8; UUID_LEN] = b"00000000-0000-0000-0000-000000000000";
     let Ok(text) = <&[u8; UUID_LEN]>::try_from(text) else { return false };
     let digit = |b: u8| b.wrapping_sub(b'0') < 10 || b.wrapping_sub(b'a') < 6;
     let fits = |b: u8, shape: u8| if shape == b'-' { b == b'-' } else { digit(b) };
-    // All are looked at, so that a compiler can look at many at once.
+    // No early exit, so that the compiler can vectorise the loop.
     text.iter().zip(SHAPE).fold(true, |all, (&b, &shape)| all & fits(b, shape))
 }
 
-/// Notes where ids stand that are no UUIDs: only in fields that are known to hold ids.
+/// Finds ids that are not UUIDs, in fields known to contain ids only.
 pub(crate) fn find_non_uuid_ids(bytes: &[u8], facts: &Facts, found: &mut Vec<IdSpan>) {
     for place in &facts.locations {
         let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
         find_non_uuid_ids_in(&bytes[start..start + place.len as usize], place.offset, found);
     }
-    found.sort_by_key(|spot| spot.at);
+    found.sort_by_key(|span| span.at);
 }
 
 fn find_non_uuid_ids_in(raw: &[u8], offset: u64, found: &mut Vec<IdSpan>) {
@@ -170,55 +169,55 @@ fn is_entry_id_key(key: &[u8]) -> bool {
     uuid.ends_with(b"uuid") || uuid.ends_with(b"uuids") || ids.contains(&key)
 }
 
-/// What the ids of a session are called in its copy.
+/// Maps the ids of a session to those of its copy.
 #[derive(Debug, Clone)]
 pub struct IdMap<'a> {
     /// The copy's id, in quotes.
     quoted_session: Vec<u8>,
-    /// What new ids are made with; nothing if ids stay.
+    /// Seed of generated ids; `None` if ids are kept.
     seed: Option<u64>,
-    /// The source's id, and what stands for it in paths.
+    /// The source's id, and its form in paths.
     source: Option<SourceId>,
     /// The logs whose entries are copied.
     copied_logs: Vec<&'a Facts>,
-    /// More entries that are copied.
+    /// Other entries that are copied.
     extra_entries: Arc<FxHashSet<Uid>>,
-    /// Some ids are no UUIDs.
+    /// Some ids are not UUIDs.
     has_non_uuid_ids: bool,
-    /// Entries that go, each with the one that stands in for it.
+    /// Removed entries, each with its replacement.
     replacements: FxHashMap<Uid, Replacement>,
 }
 
-/// An entry that stands in for another.
+/// An entry that replaces a removed one in references.
 #[derive(Debug, Clone)]
 pub(crate) struct Replacement {
     pub(crate) uid: Uid,
-    /// Its id as it is spelled, if ids stay.
+    /// Its id as written, if ids are kept.
     pub(crate) text: Option<String>,
 }
 
-/// What becomes of an id.
+/// The result of mapping an id.
 enum IdReplacement<'t> {
-    /// It has another name.
+    /// Replace it with an existing id.
     Text(&'t [u8]),
-    /// It has a name that was made for it.
+    /// Replace it with a generated id.
     Generated([u8; UUID_LEN]),
-    /// It stays.
+    /// Keep it.
     Unchanged,
-    /// It names nothing that we know.
+    /// It names no known entry.
     Unknown(Uid),
 }
 
 #[derive(Debug, Clone)]
 struct SourceId {
     uid: Uid,
-    /// The source's id, as it stands in the path of a large result, and the project before it.
+    /// The source's id as written in the path of a large result, and the project names before it, old and new.
     id: Vec<u8>,
     project: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> IdMap<'a> {
-    /// Every id as it is.
+    /// Returns the map that keeps every id.
     pub(crate) fn identity() -> Self {
         Self {
             quoted_session: Vec::new(),
@@ -231,7 +230,7 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// Names for the copy `to` of the session `from`; `keep` keeps the ids of entries.
+    /// Creates the map for the copy `to` of the session `from`; `keep` keeps the ids of entries.
     pub fn new(from: &str, to: &str, keep: bool) -> Self {
         let seed = xxhash_rust::xxh3::xxh3_64(to.as_bytes());
         let own = SourceId { uid: Uid::new(from.as_bytes()), id: from.as_bytes().to_vec(), project: None };
@@ -246,7 +245,7 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// The project's directory has another name: paths to large results lead there.
+    /// Renames the project directory in the paths of large results.
     pub fn in_project(mut self, from: &str, to: &str) -> Self {
         if let Some(own) = self.source.as_mut().filter(|_| from != to) {
             own.project = Some((from.as_bytes().to_vec(), to.as_bytes().to_vec()));
@@ -254,31 +253,31 @@ impl<'a> IdMap<'a> {
         self
     }
 
-    /// These entries have new names too: those of subagents.
+    /// Also renames these entries: those of subagents.
     pub fn with_entries(mut self, more: FxHashSet<Uid>) -> Self {
         self.extra_entries = Arc::new(more);
         self
     }
 
-    /// The entries of a log have new names.
+    /// Renames the entries of a log.
     pub fn with_log(mut self, facts: &'a Facts) -> Self {
         self.copied_logs.push(facts);
         self
     }
 
-    /// Some ids of the log are no UUIDs.
-    pub(crate) fn with_non_uuid_ids(mut self, odd: bool) -> Self {
-        self.has_non_uuid_ids = odd;
+    /// Sets whether some ids of the log are not UUIDs.
+    pub(crate) fn with_non_uuid_ids(mut self, has_non_uuid_ids: bool) -> Self {
+        self.has_non_uuid_ids = has_non_uuid_ids;
         self
     }
 
-    /// Entries that go, by the id of the one that stands in for each.
-    pub(crate) fn with_replacements(mut self, moved: FxHashMap<Uid, Replacement>) -> Self {
-        self.replacements = moved;
+    /// Sets the replacements of removed entries.
+    pub(crate) fn with_replacements(mut self, replacements: FxHashMap<Uid, Replacement>) -> Self {
+        self.replacements = replacements;
         self
     }
 
-    /// The name of an entry that is known to be in the copy.
+    /// Returns the new id of an entry that is known to be in the copy.
     pub(crate) fn new_entry_id<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.seed {
             Some(seed) => {
@@ -288,7 +287,7 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// The name of an entry with this id, which `text` spells.
+    /// Returns the new id of an entry; `text` gives the old one as written.
     pub(crate) fn new_id_or(&self, uid: Uid, text: impl FnOnce() -> String) -> String {
         match self.generated_id(uid) {
             Some(name) => String::from_utf8_lossy(&name).into_owned(),
@@ -296,17 +295,17 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// Tells whether the ids of entries stay.
+    /// Returns whether the ids of entries are kept.
     pub(crate) fn keeps_ids(&self) -> bool {
         self.seed.is_none()
     }
 
-    /// The session's id in quotes, where `old` stood.
+    /// Returns the session's id in quotes, to replace `old`.
     pub(crate) fn quoted_session<'t>(&'t self, old: &'t [u8]) -> &'t [u8] {
         if self.quoted_session.is_empty() { old } else { &self.quoted_session }
     }
 
-    /// The new name of an entry; nothing if ids stay.
+    /// Returns the new id of an entry; `None` if ids are kept.
     pub(crate) fn generated_id(&self, uid: Uid) -> Option<[u8; UUID_LEN]> {
         self.seed.map(|seed| generate_id(uid, seed))
     }
@@ -315,21 +314,21 @@ impl<'a> IdMap<'a> {
         self.extra_entries.contains(&uid) || self.copied_logs.iter().any(|facts| facts.node_of(uid).is_some())
     }
 
-    /// The new name of what stands at a spot.
+    /// Maps the id in an id span.
     fn replacement_at<'t>(
         &'t self,
         text: &'t [u8],
-        names: IdRole,
+        role: IdRole,
         knows: &dyn Fn(Uid) -> bool,
     ) -> IdReplacement<'t> {
-        if names == IdRole::Session {
+        if role == IdRole::Session {
             return IdReplacement::Text(&self.quoted_session[1..self.quoted_session.len() - 1]);
         }
         // An escape makes it longer than a UUID.
         let uid = if text.len() == UUID_LEN { Uid::new(text) } else { Uid::new(unescape(text).as_bytes()) };
-        if let Some(instead) = self.replacements.get(&uid) {
-            return match (self.seed, &instead.text) {
-                (Some(seed), _) => IdReplacement::Generated(generate_id(instead.uid, seed)),
+        if let Some(replacement) = self.replacements.get(&uid) {
+            return match (self.seed, &replacement.text) {
+                (Some(seed), _) => IdReplacement::Generated(generate_id(replacement.uid, seed)),
                 (None, Some(text)) => IdReplacement::Text(text.as_bytes()),
                 (None, None) => IdReplacement::Unchanged,
             };
@@ -344,7 +343,7 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// Renames the ids of one line, behind all other changes.
+    /// Renames the ids of one line, after all other changes.
     pub(crate) fn rename_ids(&self, splice: &mut Splice<'_>) {
         if self.quoted_session.is_empty() {
             return;
@@ -354,10 +353,10 @@ impl<'a> IdMap<'a> {
         if self.has_non_uuid_ids {
             find_non_uuid_ids_in(splice.raw, 0, &mut found);
         }
-        for spot in found {
-            let at = usize::try_from(spot.at).unwrap_or(0);
-            let text = &splice.raw[at..at + spot.len as usize];
-            let name = match self.replacement_at(text, spot.role, &|uid| self.is_copied(uid)) {
+        for span in found {
+            let at = usize::try_from(span.at).unwrap_or(0);
+            let text = &splice.raw[at..at + span.len as usize];
+            let name = match self.replacement_at(text, span.role, &|uid| self.is_copied(uid)) {
                 IdReplacement::Text(name) => name.to_vec(),
                 IdReplacement::Generated(name) => name.to_vec(),
                 IdReplacement::Unchanged | IdReplacement::Unknown(_) => continue,
@@ -369,12 +368,12 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// Names for another log of the same session.
+    /// Returns the map for another log of the same session.
     pub fn for_other_log(&self) -> Self {
         Self { copied_logs: Vec::new(), ..self.without_replacements() }
     }
 
-    /// Forgets which entries go: what is about them names them.
+    /// Returns the map without replacements: metadata about removed entries names those entries.
     pub(crate) fn without_replacements(&self) -> Self {
         Self {
             quoted_session: self.quoted_session.clone(),
@@ -387,18 +386,18 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// The entry that is named where this one was: another, if this one goes.
+    /// Returns the entry that references to `uid` lead to: its replacement, if it is removed.
     pub(crate) fn replacement_of(&self, uid: Uid) -> Uid {
-        self.replacements.get(&uid).map_or(uid, |instead| instead.uid)
+        self.replacements.get(&uid).map_or(uid, |replacement| replacement.uid)
     }
 
     /// Writes an entry with its ids renamed.
-    pub(crate) fn write(&self, raw: &[u8], offset: u64, spots: &[IdSpan], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, raw: &[u8], offset: u64, spans: &[IdSpan], out: &mut Vec<u8>) {
         let knows = |uid| self.is_copied(uid);
         self.write_changed(
             raw,
             offset,
-            spots,
+            spans,
             None,
             self.result_path_changes(raw),
             out,
@@ -407,15 +406,15 @@ impl<'a> IdMap<'a> {
         );
     }
 
-    /// Writes an entry with its ids renamed, with another parent, of which this is the name, and without
-    /// what is cut out of it; tells whether everything in it stands where it stood. Writes nothing if paths
-    /// of large results might stand where it is cut. The entries `near` are known to be copied.
-    #[expect(clippy::too_many_arguments, reason = "an entry, and what becomes of it")]
+    /// Writes an entry with its ids renamed, its parent set to `parent` if that is given, and `cuts` applied.
+    /// Returns whether all offsets are unchanged. Writes nothing and returns `None` if paths of large results
+    /// might overlap with cuts. The entries `near` are known to be copied.
+    #[expect(clippy::too_many_arguments, reason = "an entry and its changes")]
     pub(crate) fn write_edited(
         &self,
         raw: &[u8],
         offset: u64,
-        spots: &[IdSpan],
+        spans: &[IdSpan],
         near: [Uid; 2],
         parent: Option<&[u8]>,
         cuts: &[PartCut],
@@ -428,28 +427,28 @@ impl<'a> IdMap<'a> {
         let cut_out = cuts.iter().map(|cut| cut.cut);
         changes.extend(cut_out.map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
         let knows = |uid| near.contains(&uid) || self.is_copied(uid);
-        Some(self.write_changed(raw, offset, spots, parent, changes, out, &knows, &mut |_, _| {}))
+        Some(self.write_changed(raw, offset, spans, parent, changes, out, &knows, &mut |_, _| {}))
     }
 
-    /// Writes an entry with its ids renamed, asking which ids are known; tells of the others, with what
-    /// was written before them.
+    /// Writes an entry with its ids renamed, where `knows` decides which ids are known. Calls `unknown` for the
+    /// others, with the output before them.
     pub(crate) fn write_with_lookup(
         &self,
         raw: &[u8],
-        spots: &[IdSpan],
+        spans: &[IdSpan],
         out: &mut Vec<u8>,
         knows: &dyn Fn(Uid) -> bool,
         unknown: &mut dyn FnMut(&[u8], Uid),
     ) {
-        self.write_changed(raw, 0, spots, None, self.result_path_changes(raw), out, knows, unknown);
+        self.write_changed(raw, 0, spans, None, self.result_path_changes(raw), out, knows, unknown);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an entry, what becomes of it, and who is told")]
+    #[expect(clippy::too_many_arguments, reason = "an entry, its changes and the callbacks")]
     fn write_changed(
         &self,
         raw: &[u8],
         offset: u64,
-        spots: &[IdSpan],
+        spans: &[IdSpan],
         parent: Option<&[u8]>,
         changes: Vec<(usize, usize, Vec<u8>)>,
         out: &mut Vec<u8>,
@@ -467,15 +466,15 @@ impl<'a> IdMap<'a> {
                 done = end;
             }
         };
-        for spot in spots {
-            let at = usize::try_from(spot.at - offset).unwrap_or(0);
-            let text = &raw[at..at + spot.len as usize];
+        for span in spans {
+            let at = usize::try_from(span.at - offset).unwrap_or(0);
+            let text = &raw[at..at + span.len as usize];
             while let Some((start, end, with)) = changes.next_if(|(start, ..)| *start < at) {
                 put(out, start, end, &with);
             }
             let renamed = match parent {
-                Some(name) if spot.role == IdRole::Parent => IdReplacement::Text(name),
-                _ => self.replacement_at(text, spot.role, knows),
+                Some(name) if span.role == IdRole::Parent => IdReplacement::Text(name),
+                _ => self.replacement_at(text, span.role, knows),
             };
             match renamed {
                 IdReplacement::Text(name) => put(out, at, at + text.len(), name),
@@ -494,7 +493,7 @@ impl<'a> IdMap<'a> {
         same
     }
 
-    /// A block or another value with the paths of large results set right.
+    /// Rewrites the paths of large results in a block or another value.
     pub(crate) fn rewrite_result_paths<'v>(&self, value: Cow<'v, [u8]>) -> Cow<'v, [u8]> {
         let results = self.result_path_changes(&value);
         if results.is_empty() {
@@ -511,8 +510,8 @@ impl<'a> IdMap<'a> {
         out.into()
     }
 
-    /// Finds the session's id in the paths of large results, which are copied along. Thinking is signed
-    /// and stays as it is.
+    /// Finds the session's id in the paths of large results, which are copied too. Thinking is signed and is not
+    /// changed.
     pub(crate) fn result_path_changes(&self, raw: &[u8]) -> Vec<(usize, usize, Vec<u8>)> {
         let Some(own) = &self.source else { return Vec::new() };
         let mut found = Vec::new();
@@ -537,17 +536,17 @@ impl<'a> IdMap<'a> {
         if !found.is_empty() && memmem::find(raw, b"thinking").is_some() {
             let mut line = Line::default();
             parse_entry(raw, &mut line);
-            let thinks = |at: usize| {
+            let in_thinking = |at: usize| {
                 let signed = line.blocks.iter().filter(|block| !block.signature.is_empty());
                 signed.map(|b| b.whole).any(|span| (span.start()..span.start() + span.len()).contains(&at))
             };
-            found.retain(|&(start, ..)| !thinks(start));
+            found.retain(|&(start, ..)| !in_thinking(start));
         }
         found
     }
 }
 
-/// Makes a new id from an old one.
+/// Derives a new id from an old one.
 fn generate_id(uid: Uid, seed: u64) -> [u8; UUID_LEN] {
     crate::plan::uuid_of(xxhash_rust::xxh3::xxh3_128_with_seed(&uid.to_bytes(), seed))
 }
@@ -566,7 +565,7 @@ mod tests {
         names.write(raw.as_bytes(), 0, &found, &mut out);
         let mut splice = Splice::new(raw.as_bytes());
         names.rename_ids(&mut splice);
-        assert_eq!(out, splice.finish(), "both ways give the same");
+        assert_eq!(out, splice.finish(), "write and rename_ids agree");
         String::from_utf8(out).expect("UTF-8")
     }
 
@@ -575,7 +574,7 @@ mod tests {
     const ENTRY: &str = "33333333-3333-4333-8333-333333333333";
 
     #[test]
-    fn ids_of_entries_and_of_the_session_are_renamed_and_nothing_else() {
+    fn only_entry_and_session_ids_are_renamed() {
         let log = format!(r#"{{"type":"user","uuid":"{ENTRY}","message":{{"content":"x"}}}}"#);
         let session = rethread_model::Session::read(log.as_bytes());
         let names = IdMap::new(OLD, NEW, false).with_log(&session.facts);
@@ -583,29 +582,29 @@ mod tests {
         let raw = format!(
             r#"{{"uuid":"{ENTRY}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{ENTRY}"]}},"text":"\"{ENTRY}\"","sessionId":"any"}}"#
         );
-        let wanted = format!(
+        let expected = format!(
             r#"{{"uuid":"{fresh}","parentUuid":"{NEW}","message":{{"content":[{{"text":"{ENTRY}"}}]}},"newField":{{"a":["{fresh}"]}},"text":"\"{ENTRY}\"","sessionId":"{NEW}"}}"#
         );
-        assert_eq!(rename_entry(&raw, &names), wanted);
+        assert_eq!(rename_entry(&raw, &names), expected);
         let keep = IdMap::new(OLD, NEW, true).with_log(&session.facts);
         assert_eq!(rename_entry(&raw, &keep), raw.replace(r#""any""#, &format!("\"{NEW}\"")));
     }
 
     #[test]
-    fn paths_to_large_results_lead_to_the_copies() {
+    fn large_result_paths_point_to_the_copy() {
         let names = IdMap::new(OLD, NEW, false).in_project("-a", "-b");
         let raw = format!(
             r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-a/{OLD}/tool-results/x and C:\\p\\{OLD}\\tool-results and {OLD}"}}]}}}}"#
         );
-        let wanted = format!(
+        let expected = format!(
             r#"{{"message":{{"content":[{{"type":"thinking","thinking":"/p/-a/{OLD}/tool-results/x","signature":"s"}},{{"type":"text","text":"see /p/-b/{NEW}/tool-results/x and C:\\p\\{NEW}\\tool-results and {OLD}"}}]}}}}"#
         );
-        assert_eq!(rename_entry(&raw, &names), wanted);
+        assert_eq!(rename_entry(&raw, &names), expected);
     }
 
     proptest! {
         #[test]
-        fn every_uuid_is_found_wherever_it_stands(
+        fn find_uuids_finds_every_quoted_uuid(
             parts in prop::collection::vec(prop::sample::select(vec![
                 format!("\"{OLD}\""), format!("\"{ENTRY}\""), format!("\\\"{OLD}\""), format!("\"{}\"", OLD.replace('1', "G")),
                 format!("\"{OLD}"), "\"".into(), "-".into(), "a".into(), ",".into(), "\\".into(), "0123456".into(),
@@ -619,7 +618,7 @@ mod tests {
                 rest.starts_with(b"\"") && rest.get(37) == Some(&b'"') && is_uuid(&rest[1..37]) && !is_escaped(text.as_bytes(), *at)
             };
             let mut expected: Vec<usize> = (0..text.len()).filter(is_one).map(|at| at + 1).collect();
-            // The quote that ends one begins no other.
+            // The quote that ends one UUID does not begin another.
             expected.dedup_by(|next, one| *next == *one + UUID_LEN + 1);
             prop_assert_eq!(found, expected);
         }

@@ -1,20 +1,20 @@
-//! Long strings in fewer words.
+//! Shortening of long strings.
 //!
-//! Of a string that is too long its beginning and its end stay, with a mark between them that says how
-//! much is missing. What is no text is left alone: pictures and documents are worth nothing in part,
-//! and ids and signatures name something.
+//! The beginning and the end of a string that is too long are kept, with a mark between them that gives the
+//! number of missing characters. Strings that are not text are left alone: part of an image or document is
+//! useless, and ids and signatures must match exactly.
 
 use rethread_log::{Json, Span, unescape};
 
 use crate::splice::is_escaped;
 
-/// What a mark is longer than: to cut less would make the string longer.
+/// More characters than a mark has: cutting fewer would make the string longer.
 const MIN_CUT: usize = 40;
 
-/// How a mark begins and ends, as we spell it and as somebody else may have spelled it again.
+/// Start and end of a mark, as we write it and as another program may have re-encoded it.
 const MARKS: [[&str; 2]; 2] = [["… [", " characters cut] …"], [r"\u2026 [", r" characters cut] \u2026"]];
 
-/// A piece of a string that goes: where it begins and ends, and of how many characters it is.
+/// A removed piece of a string: start, end and number of characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StringCut {
     start: usize,
@@ -23,37 +23,37 @@ pub(crate) struct StringCut {
 }
 
 impl StringCut {
-    /// What stands in its place.
+    /// Returns the mark that replaces it.
     pub(crate) fn mark(&self) -> String {
         format!("… [{} characters cut] …", self.n)
     }
 
-    /// How long that is.
+    /// Returns the length of the mark in bytes.
     fn mark_len(&self) -> usize {
         const AROUND: usize = "… [ characters cut] …".len();
         AROUND + self.n.checked_ilog10().map_or(1, |digits| digits as usize + 1)
     }
 
-    /// By how much it makes the text shorter; never less than nothing.
+    /// Returns the number of bytes saved, at least 0.
     pub(crate) fn saved_bytes(&self) -> usize {
         (self.end - self.start).saturating_sub(self.mark_len())
     }
 
-    /// The bytes that go.
+    /// Returns the removed bytes.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.start..self.end
     }
 
-    /// The same in something longer, in which the value begins at `start`.
+    /// Returns the cut relative to a larger text in which the value begins at `start`.
     pub(crate) fn shifted(self, start: usize) -> Self {
         Self { start: self.start + start, end: self.end + start, ..self }
     }
 }
 
-/// A cut in a part of an entry; it is counted from the beginning of the entry.
+/// A cut in a part of an entry, relative to the start of the entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartCut {
-    /// The block that it is in, by place, or [`COPY`].
+    /// Index of the block that it is in, or [`RESULT_COPY`].
     pub(crate) part: u32,
     pub(crate) cut: StringCut,
 }
@@ -61,7 +61,7 @@ pub(crate) struct PartCut {
 /// The client's copy of a result.
 pub(crate) const RESULT_COPY: u32 = u32::MAX;
 
-/// Finds what goes of the strings of a JSON value that have more characters than `limit`.
+/// Finds the cuts in strings of a JSON value that have more than `limit` characters.
 pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     let mut cuts = Vec::new();
     if value.len() <= limit + MIN_CUT {
@@ -69,17 +69,17 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     }
     let mut key: &[u8] = b"";
     let mut at = 0;
-    // Most values are a string and nothing else.
+    // Most values are a single string.
     let alone = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
     let several = alone.is_none().then(|| strings(value)).into_iter().flatten();
     for (start, end) in alone.into_iter().chain(several) {
         let inner = &value[start + 1..end - 1];
-        // What stands behind a closing bracket is not that object's.
+        // A value after a closing bracket does not belong to the last key.
         if value[at..start].iter().any(|b| matches!(b, b'}' | b']')) {
             key = b"";
         }
-        let behind = value[end..].iter().find(|b| !b.is_ascii_whitespace());
-        if behind == Some(&b':') {
+        let next = value[end..].iter().find(|b| !b.is_ascii_whitespace());
+        if next == Some(&b':') {
             key = inner;
         } else if inner.len() > limit + MIN_CUT && !is_identifier_key(key) {
             cuts.extend(cut(inner, limit).map(|cut| cut.shifted(start + 1)));
@@ -89,7 +89,7 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     cuts
 }
 
-/// The same of a block: of what a call was given, or of what a result says.
+/// Finds the cuts in a block: in the input of a call or the content of a result.
 pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<StringCut> {
     let json = Json::new(block);
     let Some(value) = json.get("input").or_else(|| json.get("content")) else { return Vec::new() };
@@ -98,21 +98,21 @@ pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<StringCut> {
     cuts.into_iter().map(|cut| cut.shifted(start)).collect()
 }
 
-/// What is cut out of a part of something, as if that stood alone.
+/// Returns the cuts inside `span`, relative to its start.
 pub(crate) fn cuts_within(span: Span, cuts: &[PartCut]) -> Vec<StringCut> {
     let (start, end) = (span.start(), span.start() + span.len());
-    // They are in the order of their bytes and do not overlap.
+    // They are in byte order and do not overlap.
     let first = cuts.partition_point(|cut| cut.cut.start < start);
     let inside = cuts[first..].iter().map(|cut| cut.cut).take_while(|cut| cut.end <= end);
     inside.map(|cut| StringCut { start: cut.start - start, end: cut.end - start, n: cut.n }).collect()
 }
 
-/// How long something is without what is cut out of it.
+/// Returns a length after cuts are applied.
 pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c StringCut>) -> usize {
     len - cuts.into_iter().map(StringCut::saved_bytes).sum::<usize>()
 }
 
-/// A value with marks in place of what is cut out of it.
+/// Applies cuts to a value.
 pub(crate) fn apply_cuts(value: &[u8], cuts: &[StringCut]) -> Vec<u8> {
     let mut out = Vec::with_capacity(len_without(value.len(), cuts));
     let mut done = 0;
@@ -125,18 +125,17 @@ pub(crate) fn apply_cuts(value: &[u8], cuts: &[StringCut]) -> Vec<u8> {
     out
 }
 
-/// Shortens all strings of a JSON value that have more characters than `limit`; returns nothing if
-/// there is none.
+/// Shortens all strings of a JSON value that have more than `limit` characters; `None` if there are none.
 pub(crate) fn shorten(value: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(cuts(value, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| apply_cuts(value, &cuts))
 }
 
-/// Shortens what a call was given, or what a result says; returns nothing if that is short.
+/// Shortens the input of a call or the content of a result; `None` if all its strings are short.
 pub(crate) fn shorten_block(block: &[u8], limit: usize) -> Option<Vec<u8>> {
     Some(cuts_of_block(block, limit)).filter(|cuts| !cuts.is_empty()).map(|cuts| apply_cuts(block, &cuts))
 }
 
-/// The strings of a JSON value, names too: where each begins and ends, with its quotes.
+/// Iterates over the strings of a JSON value, keys included: start and end of each, with its quotes.
 pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -146,7 +145,7 @@ pub(crate) fn strings(value: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// The place behind the string that begins with a quote at `start`.
+/// Returns the offset after the string that begins with a quote at `start`.
 fn string_end(value: &[u8], start: usize) -> Option<usize> {
     let inside = value.get(start + 1..)?;
     memchr::memchr_iter(b'"', inside)
@@ -154,7 +153,7 @@ fn string_end(value: &[u8], start: usize) -> Option<usize> {
         .map(|quote| start + 1 + quote + 1)
 }
 
-/// Fields whose strings are names, not texts.
+/// Returns whether strings under this key are identifiers, not text.
 fn is_identifier_key(key: &[u8]) -> bool {
     let names =
         [&b"id"[..], b"ids", b"uuid", b"type", b"signature", b"encrypted_content", b"encrypted_index"];
@@ -162,7 +161,7 @@ fn is_identifier_key(key: &[u8]) -> bool {
     names.contains(&key) || ends.iter().any(|end| key.ends_with(end))
 }
 
-/// Finds what goes of the inside of a string, as it is spelled.
+/// Finds the cut in the inside of a string as written in JSON.
 fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     let n = n_chars(inner);
     if n <= limit + MIN_CUT || is_base64(inner) {
@@ -170,7 +169,7 @@ fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     }
     let (head, tail) = (limit - limit / 3, limit / 3);
     let start = char_offset(inner, head);
-    // What was cut so before stays so.
+    // A string that was cut to this limit before is kept.
     for [begins, ends] in MARKS {
         let marked = inner[start..].strip_prefix(begins.as_bytes());
         let end = marked.and_then(|marked| {
@@ -186,17 +185,17 @@ fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     Some(StringCut { start, end, n: n - limit })
 }
 
-/// Finds where the last `tail` characters begin, not before `start`, without going over all of a string;
-/// nothing if that cannot be told.
+/// Finds the start of the last `tail` characters, not before `start`, without scanning the whole string; `None`
+/// if it cannot be determined.
 fn tail_start(inner: &[u8], start: usize, tail: usize) -> Option<usize> {
     let from = inner.len().checked_sub(2 * tail + 256).filter(|&from| from > start)?;
-    // No escape goes over a space.
+    // No escape spans a space.
     let from = from + memchr::memchr(b' ', &inner[from..from + 128])?;
     let n = n_chars(&inner[from..]);
     Some(from + char_offset(&inner[from..], n.checked_sub(tail)?))
 }
 
-/// How many characters the inside of a string stands for.
+/// Returns the number of characters that the inside of a string encodes.
 fn n_chars(inner: &[u8]) -> usize {
     if let Some(n) = n_simple(inner) {
         return n;
@@ -209,13 +208,14 @@ fn n_chars(inner: &[u8]) -> usize {
     n + n_plain(&inner[at..])
 }
 
-/// The same of a text all of whose escapes have two bytes, none of them a backslash's; nothing of others.
+/// Returns the number of characters of a text whose escapes all have two bytes and none of which is an escaped
+/// backslash; otherwise `None`.
 ///
-/// Escapes stand close together in many logs, so they are counted and not looked for.
+/// Escapes are dense in many logs, so they are counted, not searched for.
 fn n_simple(inner: &[u8]) -> Option<usize> {
     let mut n = 0;
-    let mut odd = false;
-    // So few at once that a byte can count them, which is what makes this fast.
+    let mut complex = false;
+    // Chunks are so small that a byte can count them, which makes this fast.
     for (at, some) in inner.chunks(255).enumerate() {
         let next = inner.get(at * 255 + 1..).unwrap_or_default();
         let (mut begin, mut escapes, mut others) = (0u8, 0u8, 0u8);
@@ -228,22 +228,22 @@ fn n_simple(inner: &[u8]) -> Option<usize> {
             begin += u8::from((some[some.len() - 1] & 0xc0) != 0x80);
         }
         n += usize::from(begin) - usize::from(escapes);
-        odd |= others != 0;
+        complex |= others != 0;
     }
-    (!odd).then_some(n)
+    (!complex).then_some(n)
 }
 
-/// How many characters a text without escapes has: bytes that begin one.
+/// Returns the number of characters of a text without escapes: bytes that begin one.
 fn n_plain(text: &[u8]) -> usize {
     let begins = |some: &[u8]| some.iter().fold(0u8, |n, &b| n + u8::from((b & 0xc0) != 0x80));
     text.chunks(255).map(|some| usize::from(begins(some))).sum()
 }
 
-/// Where the character number `n` of the inside of a string begins, or its end.
+/// Returns the offset of character number `n` of the inside of a string, or its end.
 fn char_offset(inner: &[u8], mut n: usize) -> usize {
     let mut at = 0;
     while n > 0 && at < inner.len() {
-        // No character has less than a byte, so pieces of so many are passed over as a whole.
+        // Every character has at least one byte, so `n` bytes can be skipped as a whole.
         let mut end = inner.len().min(at + n.min(512));
         end = (end + usize::from(is_escaped(&inner[at..], end - at))).min(inner.len());
         while inner.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
@@ -265,7 +265,7 @@ fn char_offset(inner: &[u8], mut n: usize) -> usize {
     at
 }
 
-/// How many bytes the first character of the inside of a string is spelled with.
+/// Returns the encoded length in bytes of the first character of the inside of a string.
 fn char_len(inner: &[u8]) -> usize {
     let surrogate = |at: usize, of: &[u8]| {
         let digits = inner.get(at..at + 4).filter(|rest| rest[..2] == *b"\\u");
@@ -280,7 +280,7 @@ fn char_len(inner: &[u8]) -> usize {
     len.min(inner.len())
 }
 
-/// Tells whether bytes are base64 and nothing else, all kinds of letters among them.
+/// Returns whether bytes are pure base64 with upper case, lower case and digits.
 pub(crate) fn is_strict_base64(bytes: &[u8]) -> bool {
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
     let body = &bytes[..bytes.len() - padding];
@@ -291,18 +291,18 @@ pub(crate) fn is_strict_base64(bytes: &[u8]) -> bool {
         && body.iter().any(u8::is_ascii_digit)
 }
 
-/// Without a branch, so that many are looked at at once.
+/// Returns whether a byte is a base64 digit. Branch-free, so that the loop is vectorised.
 fn is_base64_digit(b: u8) -> bool {
     ((b | 0x20).wrapping_sub(b'a') < 26) | (b.wrapping_sub(b'/') < 11) | (b == b'+')
 }
 
-/// Tells whether the inside of a string is data in disguise.
+/// Returns whether the inside of a string is base64 data.
 fn is_base64(inner: &[u8]) -> bool {
-    let named = inner.strip_prefix(b"data:");
-    let named = named.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b";base64,")? + 8..]));
-    let data = named.unwrap_or(inner);
+    let data_url = inner.strip_prefix(b"data:");
+    let data_url = data_url.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b";base64,")? + 8..]));
+    let data = data_url.unwrap_or(inner);
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
-    // Words have spaces, so most texts are known by their first ones.
+    // Text has spaces, so most strings are rejected by their first bytes.
     if !data.trim_ascii_end().iter().all(|b| plain(b) || *b == b'\\') {
         return false;
     }
@@ -320,12 +320,12 @@ mod tests {
     fn short(value: &serde_json::Value, limit: usize) -> serde_json::Value {
         let bytes = value.to_string().into_bytes();
         let once = shorten(&bytes, limit).unwrap_or(bytes);
-        assert_eq!(shorten(&once, limit), None, "twice changes nothing more");
+        assert_eq!(shorten(&once, limit), None, "shortening twice changes nothing");
         serde_json::from_slice(&once).expect("JSON")
     }
 
     #[test]
-    fn texts_are_cut_and_data_and_ids_are_not() {
+    fn text_is_cut_but_data_and_ids_are_not() {
         let long = "wörd \"x\" ".repeat(50);
         let data = "iVBORw0KGgo".repeat(40);
         let value = serde_json::json!({
@@ -333,20 +333,20 @@ mod tests {
             "source": { "data": data, "type": "base64" }, "url": format!("data:image/png;base64,{data}"),
         });
         let cut = short(&value, 60);
-        let wanted = format!(
+        let expected = format!(
             "{}… [390 characters cut] …{}",
             &long.chars().take(40).collect::<String>(),
             &long.chars().skip(430).collect::<String>()
         );
-        assert_eq!(cut["command"], wanted);
-        assert_eq!(cut["list"], serde_json::json!([wanted, 1.50, null, "short"]));
+        assert_eq!(cut["command"], expected);
+        assert_eq!(cut["list"], serde_json::json!([expected, 1.50, null, "short"]));
         for same in ["id", "source", "url"] {
             assert_eq!(cut[same], value[same]);
         }
     }
 
     #[test]
-    fn any_limit_is_stable() {
+    fn shortening_is_idempotent_for_any_limit() {
         for limit in [0, 1, 2, 3, 7, 50] {
             let cut = short(&serde_json::json!("a b c d ".repeat(40)), limit);
             assert!(cut.as_str().expect("a string").chars().count() <= limit + MIN_CUT, "{cut}");
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_only_what_is_called_so() {
+    fn identifier_keys_match_exactly() {
         let long = "some words ".repeat(20);
         let value = serde_json::json!({ "grid": long, "list": [{ "id": "x" }, long], "agentId": long });
         let cut = short(&value, 20);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_spelled_as_it_was() {
+    fn kept_text_keeps_its_escapes() {
         let text = r#"a\/b \u00e9\ud83d\ude00 é😀 \"q\" \\ \ud800 "#.repeat(40);
         let value = format!("{{\"x\":\"{text}\"}}");
         let whole: String =
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_left_alone() {
+    fn invalid_json_is_not_shortened() {
         assert_eq!(shorten(b"\"abc", 1), None);
         assert_eq!(shorten(b"", 1), None);
     }

@@ -1,5 +1,5 @@
-//! A session that is to be edited: what it is, where its ids stand, and its bytes, which need not be in
-//! memory: of a large log little is looked at before all of it is written.
+//! A session that is to be edited: its facts, the locations of its ids, and its bytes. The bytes need not be
+//! in memory: little of a large log is looked at before all of it is written.
 
 use std::borrow::Cow;
 use std::io;
@@ -15,28 +15,28 @@ use crate::clone::Recipe;
 use crate::ids::{IdSpan, find_id_spans, find_junk_id_spans, find_non_uuid_ids};
 use crate::shorten::{PartCut, RESULT_COPY, cuts};
 
-/// Reads bytes of a log, as many as there is room for, from a place on.
+/// Reads bytes of a log at an offset, filling the buffer.
 pub type ReadAt<'a> = &'a (dyn Fn(u64, &mut [u8]) -> io::Result<()> + Sync);
 
 /// A session with its bytes.
 #[derive(Debug)]
 pub struct SourceSession<'a> {
     log: LogBytes<'a>,
-    /// What it is.
+    /// The session's facts, tree and paths.
     pub session: Session,
-    /// Where ids stand outside of messages, in the order of the file.
+    /// Ids outside of messages, in file order.
     pub(crate) id_spans: Vec<IdSpan>,
-    /// What was noted of the entries; of entry number `n` at `n - 1`.
+    /// Digests of the entries; entry number `n` is at `n - 1`.
     pub(crate) digests: Vec<EntryDigest>,
-    /// What entries weigh, one behind the other.
+    /// Byte counts by kind, entry after entry.
     byte_counts: Vec<(u8, u32)>,
-    /// What would be cut out of them.
+    /// Cuts computed while the log was read.
     precomputed_cuts: Option<PrecomputedCuts>,
-    /// An entry has an id that is no UUID.
+    /// An entry has an id that is not a UUID.
     pub(crate) has_non_uuid_ids: bool,
 }
 
-/// Where the bytes of a log are.
+/// The bytes of a log, in memory or on demand.
 #[derive(Debug)]
 enum LogBytes<'a> {
     InMemory(&'a [u8]),
@@ -47,13 +47,13 @@ enum LogBytes<'a> {
 struct LazyLog<'a> {
     read: ReadAt<'a>,
     size: u64,
-    /// What the entries hash to: a log may be written to at any time.
+    /// Hashes of the entries: a log may be written to at any time.
     entry_hashes: Vec<u64>,
-    /// Entries that were asked for.
+    /// Entries that were requested.
     entries: Vec<OnceLock<Box<[u8]>>>,
-    /// All of it, if that was asked for.
+    /// The whole log, if it was requested.
     all_bytes: OnceLock<Vec<u8>>,
-    /// Why something could not be read.
+    /// The first read error.
     failed: OnceLock<io::Error>,
 }
 
@@ -63,32 +63,31 @@ impl std::fmt::Debug for LazyLog<'_> {
     }
 }
 
-/// What was noted of an entry.
+/// Facts about an entry that edits need.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryDigest {
     pub(crate) kind: Option<EntryKind>,
-    /// It says which call it belongs to.
+    /// The entry names the call that it belongs to.
     pub(crate) names_call: bool,
-    /// It has the inputs of its calls a second time.
+    /// The entry contains the inputs of its calls a second time.
     pub(crate) has_wire_inputs: bool,
-    /// Its working directory and its branch, by their places among the session's, or `u16::MAX`.
+    /// Indexes of the working directory and the branch among the session's, or `u16::MAX`.
     pub(crate) cwd: u16,
     pub(crate) branch: u16,
-    /// Where its spots begin.
+    /// Index of the first id span.
     first_id_span: u32,
-    /// Where its weights begin.
+    /// Index of the first byte count.
     first_byte_count: u32,
 }
 
-/// What would be cut out of the calls and results of a log if their strings were cut to `limit`
-/// characters, in the order of the entries.
+/// Cuts in the calls and results of a log when strings are shortened to `limit` characters, in entry order.
 #[derive(Debug, Default)]
 struct PrecomputedCuts {
     limit: usize,
     cuts: Vec<(u32, PartCut)>,
 }
 
-/// Notes where the ids of a log stand and what else its edits need to know, while it is read.
+/// Records the ids of a log and other facts that edits need, while the log is read.
 #[derive(Default)]
 pub struct SourceIndexer {
     id_spans: Vec<IdSpan>,
@@ -102,10 +101,10 @@ pub struct SourceIndexer {
 }
 
 impl SourceIndexer {
-    /// Begins with a log of about so many bytes that is to be edited by a recipe, and whose bytes are read
-    /// again then.
+    /// Creates an indexer for a log of about `bytes` bytes that `recipe` edits and whose bytes are read again
+    /// later.
     pub fn for_lazy_source(recipe: &Recipe, bytes: u64) -> Self {
-        // Room that is not used costs nothing; tables that grow are moved.
+        // Unused capacity costs nothing; growing tables are moved.
         let n = usize::try_from(bytes / 2000).unwrap_or(0).min(1 << 20);
         let cuts = recipe.tools.shorten.map_or(0, |_| n);
         Self {
@@ -147,8 +146,8 @@ impl Sink for SourceIndexer {
         let parts = ByteCounts::of_entry(line, raw).by_kind();
         let parts = (0..).zip(parts).filter(|(_, (_, n))| *n > 0);
         self.byte_counts.extend(parts.map(|(kind, (_, n))| (kind, u32::try_from(n).unwrap_or(u32::MAX))));
-        if let Some(prints) = &mut self.entry_hashes {
-            prints.push(xxh3_64(raw));
+        if let Some(hashes) = &mut self.entry_hashes {
+            hashes.push(xxh3_64(raw));
         }
         if let Some(PrecomputedCuts { limit, cuts }) = &mut self.precomputed_cuts {
             cuts_of_entry(raw, line, *limit, |cut| cuts.push((entry.number, cut)));
@@ -158,7 +157,7 @@ impl Sink for SourceIndexer {
     fn defect(&mut self, _: Defect) {}
 }
 
-/// Finds what goes of the calls and results of an entry, block by block, and of the client's copy.
+/// Finds the cuts in the calls and results of an entry, block by block, and in the client's copy of a result.
 fn cuts_of_entry(raw: &[u8], line: &Line, limit: usize, mut found: impl FnMut(PartCut)) {
     let mut result = false;
     for (part, block) in (0..RESULT_COPY).zip(&line.blocks) {
@@ -178,7 +177,7 @@ fn cuts_of_entry(raw: &[u8], line: &Line, limit: usize, mut found: impl FnMut(Pa
     }
 }
 
-/// Gives entries to one that notes and to one that makes facts.
+/// Passes entries to an indexer and to a facts builder.
 struct SourceTee<'s>(&'s mut SourceIndexer, &'s mut FactsBuilder);
 
 impl Sink for SourceTee<'_> {
@@ -193,62 +192,49 @@ impl Sink for SourceTee<'_> {
 }
 
 impl<'a> SourceSession<'a> {
-    /// Reads a session.
+    /// Reads a session from memory.
     pub fn read(bytes: &'a [u8]) -> Self {
-        let (mut noting, mut builder) =
+        let (mut indexer, mut builder) =
             (SourceIndexer::default(), FactsBuilder::for_size(bytes.len() as u64));
         let mut scanner = Scanner::default();
         scanner.scan_parsed(
             bytes,
             &ParsedChunk::parse(bytes, true),
-            &mut SourceTee(&mut noting, &mut builder),
+            &mut SourceTee(&mut indexer, &mut builder),
         );
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-        Self::new(LogBytes::InMemory(bytes), noting, facts)
+        Self::new(LogBytes::InMemory(bytes), indexer, facts)
     }
 
-    /// Joins what was noted of a log of so many bytes while it was read with what is in it; its bytes are
-    /// read again with `read` where they are needed.
-    pub fn lazy(read: ReadAt<'a>, size: u64, mut noting: SourceIndexer, facts: Facts) -> Self {
+    /// Builds a session of `size` bytes from what was recorded while its log was read; its bytes are read again
+    /// with `read` where they are needed.
+    pub fn lazy(read: ReadAt<'a>, size: u64, mut indexer: SourceIndexer, facts: Facts) -> Self {
         let entries = facts.locations.iter().map(|_| OnceLock::new()).collect();
-        let prints = noting.entry_hashes.take().unwrap_or_default();
-        let (whole, failed) = (OnceLock::new(), OnceLock::new());
-        let log = LazyLog { read, size, entry_hashes: prints, entries, all_bytes: whole, failed };
-        Self::new(LogBytes::Lazy(log), noting, facts)
+        let entry_hashes = indexer.entry_hashes.take().unwrap_or_default();
+        let (all_bytes, failed) = (OnceLock::new(), OnceLock::new());
+        let log = LazyLog { read, size, entry_hashes, entries, all_bytes, failed };
+        Self::new(LogBytes::Lazy(log), indexer, facts)
     }
 
-    fn new(log: LogBytes<'a>, noting: SourceIndexer, facts: Facts) -> Self {
-        let SourceIndexer {
-            id_spans: spots,
-            digests: notes,
-            byte_counts: weights,
-            precomputed_cuts: shorter,
-            has_non_uuid_ids: odd,
-            ..
-        } = noting;
+    fn new(log: LogBytes<'a>, indexer: SourceIndexer, facts: Facts) -> Self {
+        let SourceIndexer { id_spans, digests, byte_counts, precomputed_cuts, has_non_uuid_ids, .. } =
+            indexer;
         let session = Session::new(facts);
-        let mut source = Self {
-            log,
-            session,
-            id_spans: spots,
-            digests: notes,
-            byte_counts: weights,
-            precomputed_cuts: shorter,
-            has_non_uuid_ids: odd,
-        };
-        if odd {
-            let mut spots = std::mem::take(&mut source.id_spans);
-            find_non_uuid_ids(source.bytes(), &source.session.facts, &mut spots);
-            for (note, place) in source.digests.iter_mut().zip(&source.session.facts.locations) {
-                let first = spots.partition_point(|spot| spot.at < place.offset);
-                note.first_id_span = u32::try_from(first).unwrap_or(u32::MAX);
+        let mut source =
+            Self { log, session, id_spans, digests, byte_counts, precomputed_cuts, has_non_uuid_ids };
+        if has_non_uuid_ids {
+            let mut id_spans = std::mem::take(&mut source.id_spans);
+            find_non_uuid_ids(source.bytes(), &source.session.facts, &mut id_spans);
+            for (digest, place) in source.digests.iter_mut().zip(&source.session.facts.locations) {
+                let first = id_spans.partition_point(|span| span.at < place.offset);
+                digest.first_id_span = u32::try_from(first).unwrap_or(u32::MAX);
             }
-            source.id_spans = spots;
+            source.id_spans = id_spans;
         }
         source
     }
 
-    /// How many bytes the log has.
+    /// Returns the size of the log in bytes.
     pub fn size(&self) -> u64 {
         match &self.log {
             LogBytes::InMemory(bytes) => bytes.len() as u64,
@@ -256,7 +242,7 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    /// Why something of the log could not be read again. What is made of it then is worth nothing.
+    /// Returns the error if part of the log could not be read again. The result of an edit is then unusable.
     pub fn failure(&self) -> Option<io::Error> {
         let failed = match &self.log {
             LogBytes::InMemory(_) => None,
@@ -265,7 +251,7 @@ impl<'a> SourceSession<'a> {
         failed.map(|error| io::Error::new(error.kind(), error.to_string()))
     }
 
-    /// The whole log.
+    /// Returns the whole log.
     fn bytes(&self) -> &[u8] {
         match &self.log {
             LogBytes::InMemory(bytes) => bytes,
@@ -273,25 +259,25 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    /// Returns the log with what every edit depends on in order: its lines, the ids of its messages.
-    /// Nothing if that is so already.
+    /// Returns the log with the order of its lines and the ids of its messages repaired, which every edit depends
+    /// on. `None` if they are correct already.
     pub fn normalised_log(&self) -> Option<Vec<u8>> {
         crate::repair::normalise_log(&|| self.bytes(), &self.session)
     }
 
-    /// Returns the log without a last line that was cut off while it was written.
+    /// Returns the log without a torn last line.
     pub(crate) fn complete_lines(&self) -> &[u8] {
         let bytes = self.bytes();
         let end = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
         let last = self.session.facts.locations.last().is_some_and(|place| {
-            // An object that only lacks the end of its line is whole.
+            // An object that only lacks its line end is complete.
             usize::try_from(place.offset).is_ok_and(|offset| offset >= end)
         });
         let begun = bytes[end..].trim_ascii_start().starts_with(b"{");
         if begun && !last { &bytes[..end] } else { bytes }
     }
 
-    /// Returns a reader over its texts.
+    /// Returns a reader for the session's texts.
     pub fn reader(&self) -> Reader<'_> {
         match &self.log {
             LogBytes::InMemory(bytes) => Reader::new(&self.session, bytes),
@@ -308,11 +294,11 @@ impl<'a> SourceSession<'a> {
         let place = self.place(number);
         let end = place.offset + u64::from(place.len);
         let first = self.digests[number as usize - 1].first_id_span as usize;
-        let n = self.id_spans[first..].iter().take_while(|spot| spot.at < end).count();
+        let n = self.id_spans[first..].iter().take_while(|span| span.at < end).count();
         &self.id_spans[first..first + n]
     }
 
-    /// Adds what an entry weighs.
+    /// Adds the byte counts of an entry to `bytes`.
     pub(crate) fn add_byte_counts(&self, number: u32, bytes: &mut ByteCounts) {
         let start = self.digests[number as usize - 1].first_byte_count as usize;
         let end = self
@@ -324,12 +310,12 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    /// Returns what would be cut out of the calls and results of an entry.
+    /// Returns the cuts in the calls and results of an entry.
     pub(crate) fn cuts(&self, number: u32, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
-        if let Some(noted) = self.precomputed_cuts.as_ref().filter(|shorter| shorter.limit == limit) {
-            let first = noted.cuts.partition_point(|&(of, _)| of < number);
-            let n = noted.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
-            return Cow::Borrowed(&noted.cuts[first..first + n]);
+        if let Some(precomputed) = self.precomputed_cuts.as_ref().filter(|cuts| cuts.limit == limit) {
+            let first = precomputed.cuts.partition_point(|&(of, _)| of < number);
+            let n = precomputed.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
+            return Cow::Borrowed(&precomputed.cuts[first..first + n]);
         }
         let raw = self.reader().entry_bytes(number);
         let mut line = Line::default();
@@ -341,7 +327,7 @@ impl<'a> SourceSession<'a> {
 }
 
 fn changed_error() -> io::Error {
-    io::Error::new(io::ErrorKind::ResourceBusy, "the session was changed while it was read")
+    io::Error::new(io::ErrorKind::ResourceBusy, "the session changed while it was being read")
 }
 
 impl LazyLog<'_> {
@@ -352,9 +338,9 @@ impl LazyLog<'_> {
         })
     }
 
-    /// Reads on from a place; what cannot be read is noted, and empty.
+    /// Reads `len` bytes at an offset; on failure records the error and clears the buffer.
     fn load(&self, offset: u64, bytes: &mut Vec<u8>, len: usize) {
-        // What is there is written over.
+        // The old bytes are overwritten.
         bytes.truncate(len);
         bytes.resize(len, 0);
         if let Err(error) = self.read_at(offset, bytes) {
@@ -363,7 +349,7 @@ impl LazyLog<'_> {
         }
     }
 
-    /// Returns an entry that was read again, if it is what it was.
+    /// Returns an entry that was read again, or an empty slice if it has changed.
     fn verify_entry<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
         if self.entry_hashes.get(number as usize - 1) == Some(&xxh3_64(raw)) {
             return raw;
@@ -372,15 +358,15 @@ impl LazyLog<'_> {
         &[]
     }
 
-    /// Returns an entry that was read before: it may be very long, so it is not read twice. Nothing once reading has
-    /// failed, for then something may stand in for it.
+    /// Returns an entry that was read before: it may be very long, so it is not read twice. `None` once a read has
+    /// failed, because the entry may then be a placeholder.
     fn known(&self, number: u32, place: EntryLocation) -> Option<&[u8]> {
         let whole = self.all_bytes.get().and_then(|whole| {
             let start = usize::try_from(place.offset).ok()?;
             whole.get(start..start + place.len as usize)
         });
         let entry = || self.entries.get(number as usize - 1)?.get().map(|entry| &**entry);
-        // What stands in was put there after the failure was noted.
+        // A placeholder is stored after the failure is recorded.
         whole.or_else(entry).filter(|_| self.failed.get().is_none())
     }
 
@@ -389,13 +375,13 @@ impl LazyLog<'_> {
             let mut bytes = Vec::new();
             let size = usize::try_from(self.size).unwrap_or(0);
             self.load(0, &mut bytes, size);
-            // The places of entries are places in this.
+            // Entry locations index into this buffer.
             bytes.resize(size, b'\n');
             for (number, place) in (1..).zip(places) {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
                 let raw = &mut bytes[start..start + place.len as usize];
                 if self.verify_entry(number, raw).is_empty() {
-                    // Whoever asks takes it for an entry.
+                    // Callers parse this as an entry.
                     raw.fill(b' ');
                     raw[..2].copy_from_slice(b"{}");
                 }
@@ -415,7 +401,7 @@ impl EntrySource for LazyLog<'_> {
             let mut bytes = Vec::new();
             self.load(place.offset, &mut bytes, place.len as usize);
             if self.verify_entry(number, &bytes).is_empty() {
-                // Whoever asks takes it for an entry.
+                // Callers parse this as an entry.
                 bytes = b"{}".to_vec();
             }
             bytes.into()
@@ -424,21 +410,21 @@ impl EntrySource for LazyLog<'_> {
     }
 }
 
-/// A look at a log that goes along it: a stretch of it is read at once, and nothing is kept.
+/// A sliding window over a log: a range is read at once, and nothing is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// What is looked at as a whole, from where on and how much; nothing if that is no bytes.
+    /// The range that is read as a whole; empty if `len` is 0.
     start: u64,
     len: usize,
-    /// That is read already.
+    /// The range has been read.
     loaded: bool,
     memory: Vec<u8>,
-    /// An entry outside of it.
+    /// An entry outside of the range.
     other: Vec<u8>,
 }
 
 impl Window {
-    /// Moves to a stretch of the log.
+    /// Moves to a range of the log.
     pub(crate) fn move_to(&mut self, start: u64, len: usize) {
         (self.start, self.len, self.loaded) = (start, len, false);
     }

@@ -1,4 +1,4 @@
-//! Changes inside one line: values replaced, everything else as it was.
+//! Changes inside one line: values are replaced, all other bytes are kept.
 
 use std::borrow::Cow;
 
@@ -8,41 +8,41 @@ use rethread_log::{Key, Line, Span, parse_entry, unescape};
 pub(crate) struct Splice<'a> {
     pub(crate) raw: &'a [u8],
     pub(crate) line: Line,
-    /// What replaces which bytes, in no order.
+    /// Replacements, unordered.
     changes: Vec<SplicedValue<'a>>,
-    /// Members that go, in no order.
+    /// Removed members, unordered.
     removed: Vec<(usize, usize)>,
 }
 
-/// What stands in place of some bytes. A value may be very long, so it is not copied where that can be avoided.
+/// A replacement of some bytes. A value may be very long, so it is not copied where that can be avoided.
 struct SplicedValue<'a> {
     start: usize,
     end: usize,
     with: Cow<'a, [u8]>,
-    /// What follows it.
+    /// Further pieces that follow `with`.
     more: Vec<Cow<'a, [u8]>>,
 }
 
 impl<'a> Splice<'a> {
-    /// Takes the bytes of one entry.
+    /// Parses one entry.
     pub(crate) fn new(raw: &'a [u8]) -> Self {
         let mut line = Line::default();
         parse_entry(raw, &mut line);
         Self { raw, line, changes: Vec::new(), removed: Vec::new() }
     }
 
-    /// Replaces bytes by others.
+    /// Replaces a span.
     pub(crate) fn replace(&mut self, span: Span, with: impl Into<Cow<'a, [u8]>>) {
         self.replace_bytes(span.start(), span.start() + span.len(), with);
     }
 
-    /// Replaces bytes by pieces, one behind the other.
+    /// Replaces a span by several pieces in order.
     pub(crate) fn replace_by_pieces(&mut self, span: Span, pieces: Vec<Cow<'a, [u8]>>) {
         let (start, end) = (span.start(), span.start() + span.len());
         self.changes.push(SplicedValue { start, end, with: Cow::default(), more: pieces });
     }
 
-    /// Replaces bytes from one place to another.
+    /// Replaces a range of bytes.
     pub(crate) fn replace_bytes(&mut self, start: usize, end: usize, with: impl Into<Cow<'a, [u8]>>) {
         self.changes.push(SplicedValue { start, end, with: with.into(), more: Vec::new() });
     }
@@ -54,7 +54,7 @@ impl<'a> Splice<'a> {
         self.replace_bytes(at, at, member);
     }
 
-    /// Gives a field of the entry a value, and the field itself if it is not there.
+    /// Sets a field of the entry, adding the field if it is missing.
     pub(crate) fn set(&mut self, key: Key, value: Vec<u8>) {
         let span = self.line.field(key);
         if span.is_empty() {
@@ -65,7 +65,7 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Gives a field of the message a value. An entry without a message stays as it is.
+    /// Sets a field of the message. An entry without a message is not changed.
     pub(crate) fn set_in_message(&mut self, key: &str, span: Span, value: Vec<u8>) {
         let Some(message) = self.line.message else { return };
         if span.is_empty() {
@@ -75,7 +75,7 @@ impl<'a> Splice<'a> {
         }
     }
 
-    /// Takes a field out, with its name and a comma.
+    /// Removes a field, with its key and a comma.
     pub(crate) fn remove(&mut self, key: Key) {
         let span = self.line.field(key);
         if span.is_empty() {
@@ -102,17 +102,16 @@ impl<'a> Splice<'a> {
     }
 }
 
-/// Tells whether what stands at a place of a JSON text is part of an escape: an odd number of backslashes
-/// stands before it.
+/// Returns whether the byte at an offset of a JSON text is escaped: an odd number of backslashes precedes it.
 pub(crate) fn is_escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
-/// Where a member of an object begins: at its name, found from its value.
+/// Returns the start of an object member, which is its key, given its value.
 pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
     let before = |end: usize| end - raw[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count();
     let colon = before(value.start());
-    // The name ends with a quote before the colon, and may have others inside.
+    // The key ends with a quote before the colon, and may contain escaped quotes.
     let mut name = before(colon.saturating_sub(1)).saturating_sub(1);
     while let Some(quote) = memchr::memrchr(b'"', &raw[..name]) {
         name = quote;
@@ -123,13 +122,13 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
     name
 }
 
-/// Adds commas to members and items that go, which are in order: of neighbours that all go, one stays if
-/// others stand on both sides.
-pub(crate) fn include_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize, usize)> {
+/// Extends removed members and items, which are in order, by their commas: of a run of removed neighbours, one
+/// comma is kept if others remain on both sides.
+pub(crate) fn include_commas(raw: &[u8], removed: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let blank = |b: &u8| b.is_ascii_whitespace();
     let parted = |b: &u8| *b == b',' || blank(b);
-    let mut out = Vec::with_capacity(gone.len());
-    let mut rest = gone;
+    let mut out = Vec::with_capacity(removed.len());
+    let mut rest = removed;
     while let Some(&(start, _)) = rest.first() {
         let next_to =
             |pair: &[(usize, usize)]| pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(parted);
@@ -137,10 +136,10 @@ pub(crate) fn include_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize,
         let (run, others) = rest.split_at(n);
         rest = others;
         let end = run[n - 1].1;
-        let behind = end + raw[end..].iter().take_while(|b| blank(b)).count();
+        let after = end + raw[end..].iter().take_while(|b| blank(b)).count();
         let before = start - raw[..start].iter().rev().take_while(|b| blank(b)).count();
-        let (mut at, end) = if raw.get(behind) == Some(&b',') {
-            (start, behind + 1)
+        let (mut at, end) = if raw.get(after) == Some(&b',') {
+            (start, after + 1)
         } else if raw[..before].ends_with(b",") {
             (before - 1, end)
         } else {
@@ -155,7 +154,7 @@ pub(crate) fn include_commas(raw: &[u8], gone: &[(usize, usize)]) -> Vec<(usize,
 }
 
 fn apply(raw: &[u8], mut changes: Vec<SplicedValue<'_>>, out: &mut Vec<u8>) {
-    // Of two changes of the same bytes the first one counts.
+    // Of two changes to the same bytes the first one counts.
     changes.sort_by_key(|change| (change.start, change.end));
     out.reserve(raw.len() + 64);
     let mut at = 0;
@@ -165,7 +164,7 @@ fn apply(raw: &[u8], mut changes: Vec<SplicedValue<'_>>, out: &mut Vec<u8>) {
         }
         out.extend_from_slice(&raw[at..change.start]);
         out.extend_from_slice(&change.with);
-        // Each piece is given back when it is written.
+        // Each piece is freed once it is written.
         for piece in change.more {
             out.extend_from_slice(&piece);
         }
@@ -174,17 +173,17 @@ fn apply(raw: &[u8], mut changes: Vec<SplicedValue<'_>>, out: &mut Vec<u8>) {
     out.extend_from_slice(&raw[at..]);
 }
 
-/// Gives what stands between the quotes of a string as text, piece by piece: it may be very long.
+/// Decodes the inside of a string in chunks: it may be very long.
 pub(crate) fn text_chunks(inner: &[u8], size: usize) -> impl Iterator<Item = Cow<'_, str>> {
     let mut rest = inner;
     std::iter::from_fn(move || {
-        let (chunk, behind) = rest.split_at_checked(chunk_end(rest, size)).filter(|_| !rest.is_empty())?;
-        rest = behind;
+        let (chunk, tail) = rest.split_at_checked(chunk_end(rest, size)).filter(|_| !rest.is_empty())?;
+        rest = tail;
         Some(unescape(chunk))
     })
 }
 
-/// Where the first piece of a string ends: in no escape and in no character.
+/// Returns the end of the first chunk of a string: not inside an escape or a character.
 fn chunk_end(inner: &[u8], size: usize) -> usize {
     let limit = size.min(inner.len());
     let mut at = 0;
@@ -207,7 +206,7 @@ fn chunk_end(inner: &[u8], size: usize) -> usize {
     at + inner[at..].iter().take_while(|&&b| b & 0xc0 == 0x80).count()
 }
 
-/// Spells a text as JSON.
+/// Encodes a text as a JSON string.
 pub(crate) fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).unwrap_or_default()
 }
@@ -217,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_named_changes() {
+    fn only_named_fields_change() {
         let raw = br#"{"b" : 1.50, "parentUuid":null,"message":{"content":[{"x":1},2]},"e":"\u00e9"}"#;
         let mut splice = Splice::new(raw);
         splice.set(Key::ParentUuid, json_string("p"));
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_in_pieces_is_the_same_text() {
+    fn chunks_of_a_string_join_to_the_same_text() {
         let inner = r#"a\n\ud83d\ude00é\\\"漢\u00e9\ud83d b"#.repeat(3);
         for size in 1..40 {
             let pieces: Vec<_> = text_chunks(inner.as_bytes(), size).collect();
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_go_together_and_leave_no_comma() {
+    fn removed_neighbours_leave_no_stray_comma() {
         let raw = br#"{"sessionId":"s","uuid":"u", "toolUseResult":{"a":1},"sourceToolAssistantUUID":"x"}"#;
         let without = |keys: &[Key]| {
             let mut splice = Splice::new(raw);

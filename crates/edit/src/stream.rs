@@ -1,7 +1,7 @@
-//! A plain clone in one pass, in memory that does not grow with the texts.
+//! A clone without edits in one pass, in memory that does not grow with the texts.
 //!
-//! Whether an id names an entry is known when all entries are. Nearly always the entry stands before
-//! what names it; where it does not, the place is noted and set right at the end.
+//! An id is renamed only if it names an entry of the log. Nearly always the entry precedes the reference; where it
+//! does not, the offset is recorded and patched at the end.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(crate) type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> io::Result<
 pub struct IdRenamer<'n> {
     id_map: &'n IdMap<'n>,
     known: FxHashSet<Uid>,
-    /// Ids that named nothing yet, and where they stand in the clone.
+    /// Ids that named no entry yet, with their offsets in the clone.
     unresolved: Vec<(u64, Uid)>,
     id_spans: Vec<IdSpan>,
     out: Vec<u8>,
@@ -27,7 +27,7 @@ pub struct IdRenamer<'n> {
     failed: Option<io::Error>,
     has_non_uuid_ids: bool,
     has_open_line: bool,
-    /// Bytes that may be a last line that was cut off: nothing stands behind them yet.
+    /// Bytes of a possibly torn last line: nothing has followed them yet.
     torn: Vec<u8>,
 }
 
@@ -35,24 +35,24 @@ pub struct IdRenamer<'n> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RenamedLog {
-    /// How many bytes were written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// What is still to be written over what, by place.
+    /// Ids still to be overwritten, by offset.
     pub patches: Vec<(u64, [u8; 36])>,
-    /// Some ids are no UUIDs, so not all were found: the clone must be made in another way.
+    /// Some ids are not UUIDs, so not all were found: the clone must be made in another way.
     pub has_non_uuid_ids: bool,
-    /// The last line was cut off while it was written, and is not copied.
+    /// The last line is torn and was not copied.
     pub torn: bool,
 }
 
-/// How much is written at once.
+/// Bytes that are buffered before a write.
 const PIECE: usize = 1 << 18;
 
 impl<'n> IdRenamer<'n> {
-    /// Begins a clone; `write` takes its bytes and leaves the buffer empty.
-    pub fn new(names: &'n IdMap<'n>, write: WritePiece<'n>) -> Self {
+    /// Starts a clone; `write` consumes its bytes and leaves the buffer empty.
+    pub fn new(id_map: &'n IdMap<'n>, write: WritePiece<'n>) -> Self {
         Self {
-            id_map: names,
+            id_map,
             known: FxHashSet::default(),
             unresolved: Vec::new(),
             id_spans: Vec::new(),
@@ -74,9 +74,9 @@ impl<'n> IdRenamer<'n> {
         self.out.clear();
     }
 
-    /// Writes the rest, and `tail` behind it.
+    /// Writes the rest, followed by `tail`.
     pub fn finish(mut self, tail: &[u8]) -> io::Result<RenamedLog> {
-        // What a client writes behind it must not run into a line that does not end.
+        // A line that a client appends must not run into an unterminated one.
         if self.has_open_line {
             self.out.push(b'\n');
         }
@@ -86,12 +86,12 @@ impl<'n> IdRenamer<'n> {
             let name = self.known.contains(&uid).then(|| self.id_map.generated_id(uid)).flatten();
             Some((at, name?))
         };
-        let late = self.unresolved.iter().copied().filter_map(known).collect();
+        let patches = self.unresolved.iter().copied().filter_map(known).collect();
         match self.failed {
             Some(error) => Err(error),
             None => Ok(RenamedLog {
                 bytes: self.written,
-                patches: late,
+                patches,
                 has_non_uuid_ids: self.has_non_uuid_ids,
                 torn: !self.torn.is_empty(),
             }),
@@ -100,17 +100,17 @@ impl<'n> IdRenamer<'n> {
 }
 
 impl IdRenamer<'_> {
-    /// Writes bytes with the ids that were found in them renamed.
+    /// Writes bytes, renaming the ids found in them.
     fn put(&mut self, raw: &[u8]) {
         let start = self.out.len();
-        let (known, names) = (&self.known, self.id_map);
-        let (late, written) = (&mut self.unresolved, self.written);
-        let mut missing = |out: &[u8], uid: Uid| late.push((written + out.len() as u64, uid));
+        let (known, id_map) = (&self.known, self.id_map);
+        let (unresolved, written) = (&mut self.unresolved, self.written);
+        let mut missing = |out: &[u8], uid: Uid| unresolved.push((written + out.len() as u64, uid));
         self.id_map.write_with_lookup(
             raw,
             &self.id_spans,
             &mut self.out,
-            &|uid| known.contains(&uid) || names.is_copied(uid),
+            &|uid| known.contains(&uid) || id_map.is_copied(uid),
             &mut missing,
         );
         self.has_open_line = self.out[start..].last().map_or(self.has_open_line, |&b| b != b'\n');
@@ -141,7 +141,7 @@ impl Sink for IdRenamer<'_> {
             }
             self.put(raw);
         } else if !raw.ends_with(b"\n") && raw.trim_ascii_start().starts_with(b"{") {
-            // A last line that was cut off while it was written is not copied; whether it is the last, is seen then.
+            // A torn last line is not copied; whether it is the last is known only when the next line arrives.
             self.torn.extend_from_slice(raw);
         } else {
             self.put_junk(raw);

@@ -1,4 +1,4 @@
-//! Cleaned and redacted logs.
+//! Tests of cleaning and redaction on whole logs.
 
 use rethread_edit::{Level, RedactOptions, Redaction, RedactionCounts, Rule, RuleSet};
 use rethread_log::unescape;
@@ -13,7 +13,7 @@ fn secrets() -> RedactOptions {
     RedactOptions { secrets: true, ..RedactOptions::default() }
 }
 
-/// All that can be read in a log, with escapes resolved again and again.
+/// Returns a log and its text after one to four rounds of unescaping.
 fn unescaped_readings(log: &[u8]) -> Vec<String> {
     let mut all = vec![String::from_utf8_lossy(log).into_owned()];
     for _ in 0..4 {
@@ -23,14 +23,14 @@ fn unescaped_readings(log: &[u8]) -> Vec<String> {
     all
 }
 
-/// What must not be left of a secret, spelled in every way: all of it, and its end.
+/// Returns the parts of a secret that must not be left, plain and percent-encoded: each line and its last five bytes.
 fn secret_parts(one: &PlantedCredential) -> Vec<String> {
     let lines = one.secret.lines().filter(|line| !line.starts_with("-----"));
     let parts = lines.flat_map(|line| [line, &line[line.len() - 5..]]);
     parts.flat_map(|part| [part.to_owned(), percent(part)]).collect()
 }
 
-/// Finds what is left of a secret in a text and in the base64 in it.
+/// Returns whether any part of a secret is left in a text or in the base64 in it.
 fn is_secret_left(text: &[u8], one: &PlantedCredential, encoded: &str) -> bool {
     let parts = secret_parts(one);
     let readings = unescaped_readings(text);
@@ -47,7 +47,7 @@ fn no_planted_secret_survives_anywhere() {
         n_kinds = kinds.len();
         for one in &kinds {
             for place in PLACES {
-                // Each by itself: what is known from elsewhere must not be needed.
+                // Each one alone: the rules must find it without a value recognised elsewhere.
                 let line = entry(place, &one.text, 0);
                 let (out, _) = clean(line.as_bytes(), RuleSet::default(), &secrets());
                 let encoded = match place {
@@ -69,18 +69,18 @@ fn no_planted_secret_survives_anywhere() {
     }
     assert!(n_kinds >= 250 && PLACES.len() >= 20, "{n_kinds} kinds in {} places", PLACES.len());
     assert!(survivors.is_empty(), "{} of {n} survive:\n{}", survivors.len(), survivors.join("\n"));
-    assert!(unsteady.is_empty(), "to redact twice changes more:\n{}", unsteady.join("\n"));
+    assert!(unsteady.is_empty(), "redacting again changes more:\n{}", unsteady.join("\n"));
 }
 
 #[test]
-fn no_planted_secret_survives_in_files_beside_a_log() {
+fn no_planted_secret_survives_in_sidecar_files() {
     let redaction = Redaction::new(secrets());
     let mut survivors = Vec::new();
     for one in planted_credentials(7) {
         for kind in FILES {
             let bytes = file(kind, &one.text);
             let mut counts = RedactionCounts::default();
-            let out = redaction.rewrite_file(&bytes, &mut counts).expect("a text").unwrap_or(bytes);
+            let out = redaction.rewrite_file(&bytes, &mut counts).expect("file is text").unwrap_or(bytes);
             let text: Vec<u8> = if kind.starts_with("UTF-") {
                 out.iter().copied().filter(|b| *b != 0).collect()
             } else {
@@ -100,7 +100,7 @@ fn no_planted_secret_survives_in_files_beside_a_log() {
 }
 
 #[test]
-fn a_secret_that_was_known_once_is_known_everywhere() {
+fn secret_recognised_once_is_redacted_everywhere() {
     let secret = "Zk3vQ8rT1xW5yB7nM2pL4sD6fG9hJ0aC1eR3tY5u";
     let mut log = entry("user text", &format!("aws_secret_access_key = {secret}"), 0);
     log += &entry("assistant text", &format!("I use {secret} now"), 1);
@@ -110,7 +110,7 @@ fn a_secret_that_was_known_once_is_known_everywhere() {
 }
 
 #[test]
-fn ids_hashes_and_data_stay() {
+fn ids_hashes_and_data_are_kept() {
     let harmless = [
         "commit 3f786850e387550fdab836ed7e6dc881de23001b by somebody",
         "the session 5f2b8a34-9c1d-4e7f-8a2b-1c3d5e7f9a0b and toolu_01A2b3C4d5E6f7G8h9J0k1L2",
@@ -164,7 +164,7 @@ fn ids_hashes_and_data_stay() {
 }
 
 #[test]
-fn a_mark_that_nobody_wrote_protects_nothing() {
+fn forged_redaction_mark_protects_nothing() {
     for text in [
         "[REDACTED:ghp_a1B2c3D4e5F6a1B2c3D4e5F6a1B2c3D4e5F6]",
         "[REDACTED: DB_PASSWORD=a1B2c3D4e5F6!",
@@ -182,10 +182,10 @@ fn a_mark_that_nobody_wrote_protects_nothing() {
 }
 
 #[test]
-fn more_is_secret_and_less_if_asked_for() {
+fn extra_and_allowed_patterns_apply() {
     let redact = RedactOptions {
-        extra: vec![RedactOptions::pattern("ACME-[0-9]+").expect("a pattern")],
-        allow: vec![RedactOptions::pattern("^ghp_0").expect("a pattern")],
+        extra: vec![RedactOptions::pattern("ACME-[0-9]+").expect("valid pattern")],
+        allow: vec![RedactOptions::pattern("^ghp_0").expect("valid pattern")],
         ..secrets()
     };
     let line = entry("user text", &format!("ACME-77 ghp_0{}", "a1B".repeat(12)), 0);
@@ -196,7 +196,7 @@ fn more_is_secret_and_less_if_asked_for() {
 }
 
 #[test]
-fn people_have_other_names_and_always_the_same() {
+fn names_get_stable_pseudonyms() {
     let people = RedactOptions { people: true, ..RedactOptions::default() };
     let log = r#"{"type":"mode","cwd":"/home/marianne/app","keys":{"/home/bob/x":1,"bob@corp.io":2}}"#
         .to_owned()
@@ -212,14 +212,14 @@ fn people_have_other_names_and_always_the_same() {
     assert!(!text.contains("bob"), "{text}");
     let (twice, _) = clean(&out, RuleSet::default(), &people);
     assert_eq!(String::from_utf8_lossy(&twice), text);
-    // A route is nobody's home, and what clients know stays.
+    // A URL route is not a home directory, and words that clients define are kept.
     let harmless = entry("user text", "GET /users/text and router(/home) by user", 0);
     let (out, _) = clean(harmless.as_bytes(), RuleSet::default(), &people);
     assert_eq!(String::from_utf8_lossy(&out), harmless);
 }
 
 #[test]
-fn what_looks_like_data_is_looked_at() {
+fn text_that_resembles_data_is_scanned() {
     let env: String = (0..20)
         .map(|n| format!("SETTING_{n}=0123456789012345678901234567890123456789012345678901234567890123\n"))
         .collect();
@@ -238,7 +238,7 @@ fn what_looks_like_data_is_looked_at() {
 }
 
 #[test]
-fn ids_are_no_secrets_whatever_is_said_of_them() {
+fn ids_are_not_redacted_even_under_secret_names() {
     let log = entry("tool input", "x", 0)
         + &entry(
             "tool result",
@@ -255,7 +255,7 @@ fn ids_are_no_secrets_whatever_is_said_of_them() {
 }
 
 #[test]
-fn odd_names_and_many_beginnings_are_no_trouble() {
+fn escaped_names_and_repeated_prefixes_are_handled() {
     let odd = r#"{"we\"ird":1,"type":"user","uuid":"a","message":{"role":"user","x\"y":2,"content":"hello"},"z":3}"#;
     let (out, _) =
         clean(format!("{odd}\n").as_bytes(), RuleSet::of(Level::Strong), &RedactOptions::default());
@@ -283,7 +283,7 @@ fn odd_names_and_many_beginnings_are_no_trouble() {
 }
 
 #[test]
-fn thinking_with_a_secret_goes_as_a_whole() {
+fn thinking_with_a_secret_is_removed_whole() {
     let thinking = r#"{"parentUuid":null,"type":"assistant","uuid":"a","message":{"role":"assistant","id":"m","content":[{"type":"thinking","thinking":"use ghp_012345678901234567890123456789abcdef","signature":"s"},{"type":"text","text":"hello"}]}}"#;
     let (out, _) = clean(format!("{thinking}\n").as_bytes(), RuleSet::default(), &secrets());
     let text = String::from_utf8_lossy(&out);
@@ -291,7 +291,7 @@ fn thinking_with_a_secret_goes_as_a_whole() {
 }
 
 #[test]
-fn what_holds_of_cleaned_logs_holds_of_hostile_ones() {
+fn clean_laws_hold_for_hostile_logs() {
     for log in [hostile::hostile(1), hostile::varied(2), hostile::long(3, 20), hostile::redone(4)] {
         for level in Level::ALL {
             if let Err(wrong) = check_clean(&log.bytes(), level) {
@@ -302,7 +302,7 @@ fn what_holds_of_cleaned_logs_holds_of_hostile_ones() {
 }
 
 #[test]
-fn an_entry_before_its_parent_is_bridged_too() {
+fn child_written_before_its_removed_parent_is_reparented() {
     let progress = r#"{"parentUuid":"a","type":"progress","uuid":"p","data":{}}"#;
     let child = r#"{"parentUuid":"p","type":"assistant","uuid":"b","message":{"role":"assistant","id":"m","content":[{"type":"text","text":"x"}]}}"#;
     let first = r#"{"parentUuid":null,"type":"user","uuid":"a","message":{"role":"user","content":"hello"}}"#;
@@ -311,9 +311,9 @@ fn an_entry_before_its_parent_is_bridged_too() {
     assert!(String::from_utf8_lossy(&out).contains(r#"{"parentUuid":"a","type":"assistant""#));
 }
 
-/// 2.0.36 hangs what comes next on a thought if the words behind it have the same time.
+/// 2.0.36 makes the thinking block the parent of the next entry if the text after it has the same timestamp.
 #[test]
-fn words_behind_a_thought_that_goes_stay_on_the_way() {
+fn text_after_removed_thinking_stays_on_path() {
     let mut log = rethread_testkit::LogBuilder::new(1);
     log.prompt("First");
     let words = serde_json::json!({ "type": "text", "text": "Said after a thought" });
@@ -325,12 +325,12 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
     let rules = RuleSet::from_iter([Rule::Thinking]);
     let lines = String::from_utf8(log.bytes()).expect("UTF-8");
     let mut lines: Vec<&str> = lines.lines().collect();
-    // The same whether the words stand before or behind what comes next.
+    // The order of the text and the next prompt in the file does not matter.
     for _ in 0..2 {
         let (out, _) = clean((lines.join("\n") + "\n").as_bytes(), rules, &RedactOptions::default());
         let text = String::from_utf8(out.clone()).expect("UTF-8");
         let row = |words: &str| -> serde_json::Value {
-            let line = text.lines().find(|line| line.contains(words)).expect("it is there");
+            let line = text.lines().find(|line| line.contains(words)).expect("entry is kept");
             serde_json::from_str(line).expect("JSON")
         };
         assert_eq!(row("Second")["parentUuid"], row("Said after")["uuid"], "{text}");
@@ -340,9 +340,9 @@ fn words_behind_a_thought_that_goes_stay_on_the_way() {
     }
 }
 
-/// A library of 423 MB that somebody measured, made small: 56 % base64, files that are stored twice.
+/// A scaled-down model of a measured library of 423 MB: 56 % base64, and files that are stored twice.
 #[test]
-fn of_a_hoard_little_is_left() {
+fn standard_level_shrinks_a_bulky_session() {
     let log = bulky_session(7, 8).bytes();
     let (_, cleaned) = clean(&log, RuleSet::of(Level::Standard), &RedactOptions::default());
     let share = |n: u64| n as f64 / cleaned.bytes_before as f64;
@@ -360,7 +360,7 @@ fn of_a_hoard_little_is_left() {
 }
 
 #[test]
-fn rules_have_names_of_their_own() {
+fn rule_names_are_unique() {
     for rule in Rule::ALL {
         assert_eq!(Rule::from_name(rule.name()), Some(rule));
     }

@@ -1,4 +1,4 @@
-//! Clones of sessions of every shape: what must hold of each, and what each recipe does.
+//! Clones of sessions of every shape: laws that hold for each, and the effect of each recipe.
 
 use proptest::prelude::*;
 use rethread_edit::{
@@ -15,7 +15,7 @@ use rethread_testkit::{
 };
 use serde_json::{Value, json};
 
-/// A step in the making of a session.
+/// A step in building a session.
 #[derive(Debug, Clone)]
 enum SessionStep {
     Prompt,
@@ -37,7 +37,7 @@ enum SessionStep {
     UnevenUsage,
     ChildOfThinking,
     Document,
-    /// A prompt that was queued, behind so many other attachments, on the path or beside it.
+    /// A queued prompt after some other attachments, on the path or off it.
     Queued(usize, bool),
 }
 
@@ -62,7 +62,7 @@ fn session_step() -> impl Strategy<Value = SessionStep> {
         1 => Just(SessionStep::UnevenUsage),
         1 => Just(SessionStep::ChildOfThinking),
         1 => Just(SessionStep::Document),
-        2 => (0usize..3, any::<bool>()).prop_map(|(behind, beside)| SessionStep::Queued(behind, beside)),
+        2 => (0usize..3, any::<bool>()).prop_map(|(n_before, off_path)| SessionStep::Queued(n_before, off_path)),
     ]
 }
 
@@ -71,13 +71,13 @@ fn thinking(n: usize) -> Value {
         "signature": format!("c2lnbmF0dXJl{n}==") })
 }
 
-/// Makes a session; the first prompt is always there.
-fn session(acts: &[SessionStep]) -> LogBuilder {
+/// Builds a session; the first prompt is always present.
+fn session(steps: &[SessionStep]) -> LogBuilder {
     let mut log = LogBuilder::new(1);
     let mut marks = vec![log.prompt("Prompt number 0, the first of all")];
-    for (n, act) in acts.iter().enumerate() {
+    for (n, step) in steps.iter().enumerate() {
         log.wait(7);
-        let mark = match act {
+        let mark = match step {
             SessionStep::Prompt => log.prompt(&format!("Prompt number {n} of somebody")),
             SessionStep::Answer => log.answer(&format!("The answer is {n}. It was decided because of `x{n}.rs`.")),
             SessionStep::Think => {
@@ -136,7 +136,7 @@ fn session(acts: &[SessionStep]) -> LogBuilder {
                 json!({ "isApiErrorMessage": true, "message": { "id": format!("err{n}"), "model": "<synthetic>", "role": "assistant",
                     "type": "message", "content": [{ "type": "text", "text": "API Error: 529 overloaded" }], "usage": {} } }),
             ),
-            // Words beside a result.
+            // Text next to a result.
             SessionStep::TextBesideResult => {
                 let call = log.call("Bash", &json!({ "command": format!("aside {n}") }));
                 log.entry(
@@ -147,7 +147,7 @@ fn session(acts: &[SessionStep]) -> LogBuilder {
                 );
                 log.answer(&format!("Said after {n}."))
             }
-            // A document that is read comes in a hidden entry behind the result.
+            // A document that is read is written in a hidden entry after the result.
             SessionStep::Document => {
                 let call = log.call("Read", &json!({ "file_path": format!("/papers/{n}.pdf") }));
                 log.result(&call, &format!("PDF file read: /papers/{n}.pdf (295.5KB)"));
@@ -157,25 +157,25 @@ fn session(acts: &[SessionStep]) -> LogBuilder {
                         "type": "base64", "media_type": "application/pdf", "data": format!("JVBERi0xLjcNCiW1{n:04}").repeat(9) } }] } }),
                 )
             }
-            // What comes next hangs on the thought and not on the words behind it, as 2.0.36 writes it if both have
-            // one time.
+            // The next entry is a child of the thinking entry, not of the text after it, as 2.0.36 writes it if
+            // both have the same time.
             SessionStep::ChildOfThinking => {
                 let marks = log.message(&[thinking(n), json!({ "type": "text", "text": format!("Slipped at {n}.") })]);
                 log.back_to(&marks[0]);
                 marks[0].clone()
             }
-            SessionStep::Queued(behind, beside) => {
+            SessionStep::Queued(n_before, off_path) => {
                 let at = log.tip();
-                for _ in 0..*behind {
+                for _ in 0..*n_before {
                     log.entry("attachment", json!({ "attachment": { "type": "critical_system_reminder", "content": "x" } }));
                 }
                 let mark = log.entry("attachment", json!({ "attachment": { "type": "queued_command", "prompt": format!("Queued {n}") } }));
-                if *beside && let Some(at) = at {
+                if *off_path && let Some(at) = at {
                     log.back_to(&at);
                 }
                 mark
             }
-            // The rows of one message do not agree on what it cost, and one of them is a failure.
+            // The entries of one message differ in usage, and one of them is a failure report.
             SessionStep::UnevenUsage => {
                 let row = |text: &str, usage: Option<u64>| {
                     let mut message = json!({ "id": format!("msg_uneven{n}"), "type": "message", "role": "assistant",
@@ -187,7 +187,7 @@ fn session(acts: &[SessionStep]) -> LogBuilder {
                 };
                 let mut rows = vec![row("First", Some(5000)), row("Second", None), row("Failed", Some(9000))];
                 rows.rotate_right(n % 3);
-                rows.into_iter().map(|row| log.entry("assistant", row)).last().expect("three rows")
+                rows.into_iter().map(|row| log.entry("assistant", row)).last().expect("three entries")
             }
         };
         marks.push(mark);
@@ -205,21 +205,21 @@ fn rename_streamed(bytes: &[u8], id: &str, keep: bool) -> (Vec<u8>, RenamedLog) 
     };
     let mut renaming = IdRenamer::new(&names, &mut put);
     rethread_log::Scanner::default().scan_all(bytes, &mut renaming);
-    let renamed = renaming.finish(b"").expect("memory");
+    let renamed = renaming.finish(b"").expect("writing to memory cannot fail");
     for (at, name) in &renamed.patches {
-        let at = usize::try_from(*at).expect("in memory");
+        let at = usize::try_from(*at).expect("the offset is in memory");
         out[at..at + name.len()].copy_from_slice(name);
     }
     (out, renamed)
 }
 
-/// Asks whether a law holds of the clones of a session, by every recipe.
-fn check_law(acts: &[SessionStep], law: CloneLaw) -> Result<(), TestCaseError> {
-    let log = session(acts);
+/// Checks that a law holds for the clones of a session, by every recipe.
+fn check_law(steps: &[SessionStep], law: CloneLaw) -> Result<(), TestCaseError> {
+    let log = session(steps);
     let (bytes, id) = (log.bytes(), log.session());
     for (name, recipe) in recipes(&bytes) {
-        let held = CloneCase::new(&bytes, &id, &recipe).and_then(|made| law(&made));
-        prop_assert!(held.is_ok(), "{}: {:?}", name, held);
+        let result = CloneCase::new(&bytes, &id, &recipe).and_then(|case| law(&case));
+        prop_assert!(result.is_ok(), "{}: {:?}", name, result);
     }
     Ok(())
 }
@@ -236,8 +236,8 @@ macro_rules! laws {
                 #![proptest_config(named_test_cases(stringify!($law), 60))]
 
                 #[test]
-                fn $law(acts in prop::collection::vec(session_step(), 0..40)) {
-                    check_law(&acts, clone_laws::$law)?;
+                fn $law(steps in prop::collection::vec(session_step(), 0..40)) {
+                    check_law(&steps, clone_laws::$law)?;
                 }
             }
         )*
@@ -256,9 +256,9 @@ laws! {
     cloning_is_idempotent
 }
 
-/// Sessions of which a law did not hold once.
+/// Sessions for which a law once did not hold.
 #[test]
-fn what_went_wrong_once_stays_right() {
+fn clone_laws_hold_for_past_regressions() {
     use SessionStep::{
         Agent, Answer, Call, ChildOfThinking, Compact, Fail, Note, Progress, Prompt, Queued, Rewind,
         TextBesideResult, Think,
@@ -266,32 +266,32 @@ fn what_went_wrong_once_stays_right() {
     let sessions: [&[SessionStep]; 15] = [
         // A note was all that was left of a branch.
         &[Call(2), Call(0), Note, Rewind(13)],
-        // So was one behind a failure, on a branch and on the way, or one before it.
+        // Likewise a note after a failure report, on a branch and on the path, or before it.
         &[Agent, Fail, Note, Rewind(0), Rewind(1)],
         &[Agent, Fail, Note, Rewind(0), Rewind(2)],
         &[Call(0), Note, Fail, Rewind(1)],
         &[Call(0), Note, Think, Rewind(1)],
-        // Words beside a result.
+        // Text next to a result.
         &[TextBesideResult],
-        // What a compaction followed goes, and the nearest words that stay are beside it and not above.
+        // The logical parent of a compaction is removed, and the nearest kept message is a sibling, not an ancestor.
         &[Call(0), ChildOfThinking, Call(0), Compact],
         &[Prompt, Note, ChildOfThinking, Progress, Compact],
-        // What hung on a thought that goes left its words, before a compaction and on a branch.
+        // A child of removed thinking lost its text, before a compaction and on a branch.
         &[ChildOfThinking, Prompt, Compact, Prompt],
         &[ChildOfThinking, Prompt, Rewind(0)],
-        // What followed a queued prompt goes.
+        // The entry after a queued prompt is removed.
         &[Answer, Queued(1, false), Call(0)],
         &[Call(0), Queued(1, false), Call(1), Call(2)],
         &[Prompt, TextBesideResult, Queued(1, true), Call(0)],
-        // A queued prompt came beside a result, with the note that it was attached behind.
+        // A queued prompt ended up next to a result, with the note that it was attached to.
         &[Call(0), Fail, Queued(1, true), Prompt],
-        // Words beside a result that goes hung on a thought that goes.
+        // Text next to a removed result was a child of removed thinking.
         &[ChildOfThinking, TextBesideResult, Rewind(0)],
     ];
-    let broken = |(acts, (name, law)): (&[SessionStep], (&str, CloneLaw))| {
-        check_law(acts, law).err().map(|error| format!("{name} of {acts:?}: {error}"))
+    let broken = |(steps, (name, law)): (&[SessionStep], (&str, CloneLaw))| {
+        check_law(steps, law).err().map(|error| format!("{name} of {steps:?}: {error}"))
     };
-    let tried = sessions.into_iter().flat_map(|acts| CLONE_LAWS.map(|law| (acts, law)));
+    let tried = sessions.into_iter().flat_map(|steps| CLONE_LAWS.map(|law| (steps, law)));
     let wrong: Vec<String> = tried.filter_map(broken).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -299,11 +299,11 @@ fn what_went_wrong_once_stays_right() {
 proptest! {
     #![proptest_config(test_cases(60))]
 
-    /// A plain clone that is made while the log is read is the same as one that is made in memory.
+    /// A plain clone made while the log is read equals one made in memory.
     #[test]
-    fn both_ways_to_a_plain_clone_are_one(acts in prop::collection::vec(session_step(), 0..40), keep: bool, torn: bool) {
-        let mut log = session(&acts);
-        // A parent that stands later in the file, and a line that was cut off.
+    fn streamed_plain_clone_equals_in_memory_clone(steps in prop::collection::vec(session_step(), 0..40), keep: bool, torn: bool) {
+        let mut log = session(&steps);
+        // A parent later in the file, and a torn line.
         let later = "00000001-0000-4000-8000-00000000ffff";
         log.raw(&json!({ "type": "system", "uuid": "00000001-0000-4000-8000-00000000fffe", "parentUuid": later }).to_string());
         log.raw(&json!({ "type": "system", "uuid": later, "parentUuid": null, "sessionId": "odd name" }).to_string());
@@ -317,30 +317,29 @@ proptest! {
         prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&whole));
     }
 
-    /// What is damaged is mended in an edited clone, unless nobody is sure of what was meant.
+    /// Damage is repaired in an edited clone, unless the intended path is ambiguous.
     #[test]
-    fn a_clone_of_a_damaged_session_resumes_everywhere(
-        acts in prop::collection::vec(session_step(), 0..20),
+    fn clone_of_damaged_session_resumes_in_every_client(
+        steps in prop::collection::vec(session_step(), 0..20),
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 1..3),
     ) {
         prop_assume!(damages.iter().all(|(_, how)| !AMBIGUOUS_DAMAGES.contains(how)));
-        let log = session(&acts);
+        let log = session(&steps);
         let id = log.session();
         let bytes = log_of(&damaged(lines_of(&log.bytes()), &damages));
         for (name, recipe) in recipes(&bytes) {
-            // There may be nothing left that could be cloned.
-            let Ok(made) = CloneCase::new(&bytes, &id, &recipe) else { continue };
-            let held = clone_laws::all_clients_resume_clone(&made).and_then(|()| clone_laws::written_as_predicted(&made));
-            prop_assert!(held.is_ok(), "{}: {:?}", name, held);
-            let held = clone_laws::no_source_id_remains(&made)
-                .and_then(|()| clone_laws::only_ids_differ(&made));
-            prop_assert!(held.is_ok(), "{}: {:?}", name, held);
+            // There may be nothing left to clone.
+            let Ok(case) = CloneCase::new(&bytes, &id, &recipe) else { continue };
+            let result = clone_laws::all_clients_resume_clone(&case).and_then(|()| clone_laws::written_as_predicted(&case));
+            prop_assert!(result.is_ok(), "{}: {:?}", name, result);
+            let result = clone_laws::no_source_id_remains(&case)
+                .and_then(|()| clone_laws::only_ids_differ(&case));
+            prop_assert!(result.is_ok(), "{}: {:?}", name, result);
         }
     }
 
-    /// Any bytes are taken.
     #[test]
-    fn any_bytes_are_cloned(bytes: Vec<u8>, lines in prop::collection::vec("[{}\"a-z0-9:,\\[\\] ]{0,60}", 0..8)) {
+    fn cloning_arbitrary_bytes_does_not_panic(bytes: Vec<u8>, lines in prop::collection::vec("[{}\"a-z0-9:,\\[\\] ]{0,60}", 0..8)) {
         let text = lines.join("\n").into_bytes();
         for log in [&bytes, &text] {
             for (_, recipe) in recipes(log) {
@@ -374,7 +373,7 @@ fn strip(names: &[&str]) -> Recipe {
 }
 
 #[test]
-fn a_branch_that_was_left_becomes_a_session() {
+fn abandoned_branch_becomes_a_session() {
     let mut log = LogBuilder::new(1);
     log.prompt("First");
     let fork = log.answer("One");
@@ -385,49 +384,49 @@ fn a_branch_that_was_left_becomes_a_session() {
     log.answer("Taken on");
     let bytes = clone_log(&log, &Recipe { path: Some(1), ..Recipe::default() });
     for client in Client::ALL {
-        let told = sent(&bytes, client).join(" ");
-        assert!(told.contains("Left behind") && !told.contains("Taken"), "{client:?}: {told}");
+        let texts = sent(&bytes, client).join(" ");
+        assert!(texts.contains("Left behind") && !texts.contains("Taken"), "{client:?}: {texts}");
     }
-    assert!(!String::from_utf8_lossy(&bytes).contains("Taken"), "nothing of the other path is left");
+    assert!(!String::from_utf8_lossy(&bytes).contains("Taken"), "the other path is removed");
     assert_eq!(Session::read(&bytes).paths(Client::NEWEST).len(), 1);
-    let last = rows(&bytes).pop().expect("a row");
+    let last = rows(&bytes).pop().expect("a line");
     assert_eq!((last["type"].as_str(), last["lastPrompt"].as_str()), (Some("last-prompt"), Some("Left")));
     let none = clone_of(&log.bytes(), SOURCE_ID, &Recipe { path: Some(3), ..Recipe::default() }, true);
     assert_eq!(none, Err(ClonePlanError::NoPath(3, 2).to_string()));
 }
 
 #[test]
-fn what_is_written_twice_under_one_id_can_be_the_end() {
+fn clone_can_end_at_a_duplicated_entry() {
     let mut log = LogBuilder::new(1);
     let prompt = log.prompt("First");
     log.answer("One");
     let text = String::from_utf8(log.bytes()).expect("UTF-8");
     let again =
-        text.lines().find(|line| line.contains("First")).expect("it is there").replace("First", "Edited");
+        text.lines().find(|line| line.contains("First")).expect("the line exists").replace("First", "Edited");
     log.raw(&again);
     let n = Session::read(&log.bytes()).facts.messages.len();
     for until in 1..=n {
         let clone = clone_log(&log, &Recipe { until: Some(until), ..Recipe::default() });
-        let told = sent(&clone, Client::NEWEST).join(" ");
-        assert!(told.contains("Edited"), "until {until}, {prompt}: {told}");
+        let texts = sent(&clone, Client::NEWEST).join(" ");
+        assert!(texts.contains("Edited"), "until {until}, {prompt}: {texts}");
     }
 }
 
 #[test]
-fn bytes_that_were_torn_within_a_line_are_copied() {
+fn torn_bytes_before_an_entry_are_copied() {
     let mut log = LogBuilder::new(1);
     log.prompt("First");
     log.torn("{\"type\":\"us");
     log.answer("One");
     let bytes = log.bytes();
     let (out, renamed) = rename_streamed(&bytes, &log.session(), true);
-    assert!(!renamed.torn, "the last line is whole");
+    assert!(!renamed.torn, "the last line is complete");
     assert_eq!(out.len(), bytes.len());
     assert_eq!(out, clone_of(&bytes, &log.session(), &Recipe::default(), true).expect("a clone"));
 }
 
 #[test]
-fn a_document_goes_with_the_call_that_read_it() {
+fn document_is_removed_with_the_call_that_read_it() {
     let log =
         session(&[SessionStep::Document, SessionStep::Answer, SessionStep::Prompt, SessionStep::Answer]);
     let kept = clone_log(
@@ -442,7 +441,7 @@ fn a_document_goes_with_the_call_that_read_it() {
 }
 
 #[test]
-fn a_compaction_stays_behind_the_message_that_it_named() {
+fn compaction_follows_its_message_after_thinking_is_removed() {
     let mut log = LogBuilder::new(1);
     log.prompt("First");
     let message = log.message(&[thinking(1), json!({ "type": "text", "text": "Said after a thought" })]);
@@ -461,7 +460,7 @@ fn a_compaction_stays_behind_the_message_that_it_named() {
 }
 
 #[test]
-fn a_message_with_calls_ends_with_their_results() {
+fn clone_until_a_message_includes_results_of_its_calls() {
     let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let calls = log.calls(&[("Bash", json!({ "command": "a" })), ("Bash", json!({ "command": "b" }))]);
@@ -478,7 +477,7 @@ fn a_message_with_calls_ends_with_their_results() {
 }
 
 #[test]
-fn calls_go_with_everything_that_belongs_to_them() {
+fn strip_tools_removes_all_traces_of_a_call() {
     let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Bash", &json!({ "command": "the secret command" }));
@@ -498,7 +497,7 @@ fn calls_go_with_everything_that_belongs_to_them() {
 }
 
 #[test]
-fn thinking_goes_where_what_came_before_has_changed() {
+fn thinking_after_a_change_is_removed() {
     let mut log = LogBuilder::new(1);
     log.prompt("One");
     log.message(&[thinking(1), json!({ "type": "text", "text": "A1" })]);
@@ -508,22 +507,22 @@ fn thinking_goes_where_what_came_before_has_changed() {
     log.message(&[thinking(2), json!({ "type": "text", "text": "A2" })]);
     log.prompt("Three");
     log.message(&[thinking(3), json!({ "type": "text", "text": "A3" })]);
-    let held = |recipe: &Recipe| -> Vec<u32> {
+    let kept_thinking = |recipe: &Recipe| -> Vec<u32> {
         let text = String::from_utf8_lossy(&clone_log(&log, recipe)).into_owned();
         (1..=3).filter(|n| text.contains(&format!("thought, number {n},"))).collect()
     };
-    assert_eq!(held(&strip(&[])), [1]);
-    assert_eq!(held(&strip(&["Read"])), [1, 2, 3], "nothing was removed");
-    assert_eq!(held(&Recipe { strip_thinking: true, ..Recipe::default() }), [0; 0]);
+    assert_eq!(kept_thinking(&strip(&[])), [1]);
+    assert_eq!(kept_thinking(&strip(&["Read"])), [1, 2, 3], "nothing was removed");
+    assert_eq!(kept_thinking(&Recipe { strip_thinking: true, ..Recipe::default() }), [0; 0]);
     let condensed = Recipe {
         compress: Some(CompressOptions { keep: 1, ..CompressOptions::default() }),
         ..Recipe::default()
     };
-    assert_eq!(held(&condensed), [3], "a compaction begins a new conversation");
+    assert_eq!(kept_thinking(&condensed), [3], "a compaction begins a new conversation");
 }
 
 #[test]
-fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
+fn last_turns_with_calls_are_kept_and_older_ones_edited() {
     let mut log = LogBuilder::new(1);
     for n in 0..4 {
         log.prompt(&format!("P{n}"));
@@ -547,7 +546,7 @@ fn the_last_turns_with_calls_keep_them_and_the_rest_is_shortened() {
 }
 
 #[test]
-fn texts_are_cut_where_they_stand_whatever_stands_before_the_entry() {
+fn bytes_before_an_entry_do_not_shift_cuts() {
     let mut log = LogBuilder::new(1);
     log.prompt("P1");
     let call = log.call("Bash", &json!({ "command": "a \"quoted\" naïve\n".repeat(20) }));
@@ -556,18 +555,18 @@ fn texts_are_cut_where_they_stand_whatever_stands_before_the_entry() {
     let bytes = log.bytes();
     let recipe =
         Recipe { tools: ToolRecipe { shorten: Some(60), ..ToolRecipe::default() }, ..Recipe::default() };
-    let wanted = rows(&clone_of(&bytes, SOURCE_ID, &recipe, true).expect("a clone"));
-    assert!(wanted.iter().filter(|row| row.to_string().contains("characters cut")).count() == 2);
+    let expected = rows(&clone_of(&bytes, SOURCE_ID, &recipe, true).expect("a clone"));
+    assert!(expected.iter().filter(|row| row.to_string().contains("characters cut")).count() == 2);
     for before in [" ", "\t  ", "\0\0\0", "\u{feff}"] {
         let lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
-        let odd: Vec<u8> = lines.iter().flat_map(|line| [before.as_bytes(), line].concat()).collect();
-        let clone = clone_of(&odd, SOURCE_ID, &recipe, true).expect("a clone");
-        assert_eq!(rows(&clone), wanted, "{before:?}");
+        let prefixed: Vec<u8> = lines.iter().flat_map(|line| [before.as_bytes(), line].concat()).collect();
+        let clone = clone_of(&prefixed, SOURCE_ID, &recipe, true).expect("a clone");
+        assert_eq!(rows(&clone), expected, "{before:?}");
     }
 }
 
 #[test]
-fn of_a_branch_that_lost_its_calls_stays_what_somebody_said() {
+fn branch_without_calls_keeps_prompts_and_drops_notes() {
     let mut log = LogBuilder::new(1);
     let first = log.prompt("P1");
     let call = log.call("Bash", &json!({ "command": "ls" }));
@@ -588,7 +587,7 @@ fn of_a_branch_that_lost_its_calls_stays_what_somebody_said() {
     log.back_to(&first);
     log.answer("A1");
     let once = clone_log(&log, &strip(&[]));
-    assert!(!String::from_utf8_lossy(&once).contains("a note"), "it was about the call");
+    assert!(!String::from_utf8_lossy(&once).contains("a note"), "the note is removed with the call");
 }
 
 #[test]
@@ -621,16 +620,16 @@ fn older_turns_become_a_compaction() {
         );
     }
     for client in Client::ALL {
-        let told = sent(&bytes, client);
-        assert!(told[0].contains("what the user wrote stands in full"), "{client:?}");
+        let texts = sent(&bytes, client);
+        assert!(texts[0].contains("what the user wrote stands in full"), "{client:?}");
         assert_eq!(
-            told.iter().filter(|text| text.contains("cargo test -p part3\"")).count(),
+            texts.iter().filter(|text| text.contains("cargo test -p part3\"")).count(),
             0,
             "{client:?}"
         );
-        assert!(told.iter().any(|text| text.contains("cargo test -p part4\"")), "{client:?}");
+        assert!(texts.iter().any(|text| text.contains("cargo test -p part4\"")), "{client:?}");
     }
-    // The turns that are kept are as they were, but for the links.
+    // The kept turns are unchanged, except for parent links.
     let source = String::from_utf8_lossy(&log.bytes()).into_owned();
     let last: Vec<&str> = source.lines().rev().take(6).collect();
     let now = String::from_utf8_lossy(&bytes).into_owned();
@@ -646,7 +645,7 @@ fn older_turns_become_a_compaction() {
 }
 
 #[test]
-fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
+fn summary_respects_budget_and_includes_earlier_summary() {
     let mut log = LogBuilder::new(1);
     log.prompt("The very first wish");
     log.answer("Long ago");
@@ -655,21 +654,21 @@ fn a_summary_keeps_to_its_budget_and_takes_an_earlier_one_over() {
         log.prompt(&format!("Wish {n}"));
         log.answer(&"A sentence that says a lot about nothing. ".repeat(60));
     }
-    let made_with = |budget| {
+    let summary_with = |budget| {
         let compress = Some(CompressOptions { keep: 2, budget, ..CompressOptions::default() });
         let bytes = clone_log(&log, &Recipe { compress, ..Recipe::default() });
         rows(&bytes)[1]["message"]["content"].as_str().expect("a text").to_owned()
     };
-    let text = made_with(2000);
+    let text = summary_with(2000);
     assert!(text.contains("The very first wish") && text.contains("WHAT THE MODEL SUMMED UP ITSELF"));
     assert!(text.contains("Wish 57") && !text.contains("Wish 58"));
     assert!(text.len() < 2000 * 4 + 61 * 60, "{}", text.len());
-    assert!(made_with(500).len() < text.len());
-    assert_eq!(made_with(2000), text, "the same every time");
+    assert!(summary_with(500).len() < text.len());
+    assert_eq!(summary_with(2000), text, "the summary is deterministic");
 }
 
 #[test]
-fn a_stale_size_of_the_context_is_put_right() {
+fn stale_context_size_is_corrected() {
     let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Read", &json!({ "file_path": "/x" }));
@@ -688,11 +687,14 @@ fn a_stale_size_of_the_context_is_put_right() {
     assert!(usage["input_tokens"].as_u64().expect("a number") < 20_000, "{usage}");
     let path =
         clone_of(full.as_bytes(), &log.session(), &Recipe { path: Some(1), ..Recipe::default() }, true);
-    assert!(String::from_utf8_lossy(&path.expect("a clone")).contains("185000"), "it is still true");
+    assert!(
+        String::from_utf8_lossy(&path.expect("a clone")).contains("185000"),
+        "the recorded size is still correct"
+    );
 }
 
 #[test]
-fn what_is_cut_can_be_read_again() {
+fn removed_entries_round_trip_through_sidecar_lines() {
     let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let call = log.call("Bash", &json!({ "command": "x" }));
@@ -708,13 +710,16 @@ fn what_is_cut_can_be_read_again() {
         let again = rethread_edit::RemovedEntry::from_line(&entry.to_line()).expect("a line");
         assert_eq!(again.entry, entry.entry.trim_ascii());
         let text = String::from_utf8_lossy(&entry.entry);
-        assert!(!text.contains(&log.session()) && text.contains(CLONE_ID), "it has the ids of the clone");
+        assert!(
+            !text.contains(&log.session()) && text.contains(CLONE_ID),
+            "the entry has the ids of the clone"
+        );
     }
 }
 
 #[test]
-fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
-    let acts = [
+fn linear_clone_summary_is_predicted() {
+    let steps = [
         SessionStep::Call(0),
         SessionStep::Answer,
         SessionStep::Think,
@@ -725,20 +730,20 @@ fn what_becomes_of_a_plain_line_is_known_before_it_is_written() {
         SessionStep::Prompt,
         SessionStep::Answer,
     ];
-    let log = session(&acts);
+    let log = session(&steps);
     for (name, recipe) in recipes(&log.bytes()) {
-        let made = clone_by_reading_again(&log.bytes(), &log.bytes(), &log.session(), &recipe, false)
+        let clone = clone_by_reading_again(&log.bytes(), &log.bytes(), &log.session(), &recipe, false)
             .expect("a clone");
-        let foreseen = matches!(made.expect("it is in order").1, CloneReading::Predicted(..));
-        // What is added, as a summary or an answer is, nobody has read yet.
+        let predicted = matches!(clone.expect("the log is in order").1, CloneReading::Predicted(..));
+        // Added entries such as a summary or an answer are not predicted.
         if recipe.compress.is_none() && recipe.until.is_none() {
-            assert_eq!(foreseen, !recipe.is_plain(), "{name}");
+            assert_eq!(predicted, !recipe.is_plain(), "{name}");
         }
     }
 }
 
 #[test]
-fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
+fn prediction_is_correct_when_prompt_or_branch_contains_ids() {
     let id = LogBuilder::new(1).session();
     for prompt in [format!("Look into /x/{id}/tool-results/a.txt"), "Look".to_owned()] {
         let mut log = LogBuilder::new(1);
@@ -760,8 +765,8 @@ fn what_is_spelled_in_another_way_in_a_clone_is_not_foreseen() {
 }
 
 #[test]
-fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
-    let acts = [
+fn log_changed_during_clone_gives_original_clone_or_error() {
+    let steps = [
         SessionStep::Call(0),
         SessionStep::Answer,
         SessionStep::Think,
@@ -770,60 +775,65 @@ fn a_log_that_somebody_writes_to_meanwhile_is_cloned_as_it_was_or_not_at_all() {
         SessionStep::Parallel,
         SessionStep::Answer,
     ];
-    let log = session(&acts).bytes();
-    let afar = |later: &[u8], recipe: &Recipe| clone_by_reading_again(&log, later, SOURCE_ID, recipe, false);
+    let log = session(&steps).bytes();
+    let clone_with =
+        |later: &[u8], recipe: &Recipe| clone_by_reading_again(&log, later, SOURCE_ID, recipe, false);
     for (name, recipe) in &recipes(&log) {
-        let (clone, _) = afar(&log, recipe).expect("it is as it was").expect("it is in order");
-        assert_eq!(clone, clone_of(&log, SOURCE_ID, recipe, false).expect("it can be cloned"));
+        let (clone, _) =
+            clone_with(&log, recipe).expect("the log is unchanged").expect("the log is in order");
+        assert_eq!(clone, clone_of(&log, SOURCE_ID, recipe, false).expect("the session can be cloned"));
         let more = [&log[..], b"{\"type\":\"user\"}\n"].concat();
-        assert_eq!(afar(&more, recipe).expect("it only grew").expect("it is in order").0, clone);
-        assert!(afar(&log[..10], recipe).is_err(), "{name}: it is cut off");
+        assert_eq!(
+            clone_with(&more, recipe).expect("the log only grew").expect("the log is in order").0,
+            clone
+        );
+        assert!(clone_with(&log[..10], recipe).is_err(), "{name}: the log is truncated");
         for at in (0..log.len()).step_by(97) {
             let mut other = log.clone();
             other[at] ^= 1;
-            // The entry that changed may be one that is not in the clone.
-            match afar(&other, recipe) {
-                Err(error) => assert_eq!(error, "the session was changed while it was read"),
+            // The changed entry may not be in the clone.
+            match clone_with(&other, recipe) {
+                Err(error) => assert_eq!(error, "the session changed while it was being read"),
                 Ok(other) => assert!(other.expect("it is in order").0 == clone, "{name}: {at}"),
             }
         }
-        assert!(afar(&log.to_ascii_uppercase(), recipe).is_err(), "{name}");
+        assert!(clone_with(&log.to_ascii_uppercase(), recipe).is_err(), "{name}");
     }
 }
 
 #[test]
-fn a_log_that_must_be_read_as_a_whole_may_change_too() {
-    let acts = [
+fn changed_log_read_as_a_whole_never_gives_a_different_clone() {
+    let steps = [
         SessionStep::Call(0),
         SessionStep::Answer,
         SessionStep::Prompt,
         SessionStep::Parallel,
         SessionStep::Answer,
     ];
-    let log = String::from_utf8(session(&acts).bytes()).expect("UTF-8");
+    let log = String::from_utf8(session(&steps).bytes()).expect("UTF-8");
     let scrambled = log.lines().rev().map(|line| format!("{line}\n")).collect::<String>();
-    let odd = log.replace("\"00000001-0000-4000-8000-", "\"odd-");
+    let non_uuid = log.replace("\"00000001-0000-4000-8000-", "\"odd-");
     assert!(
         clone_by_reading_again(scrambled.as_bytes(), scrambled.as_bytes(), SOURCE_ID, &strip(&[]), false)
-            .is_ok_and(|made| made.is_none())
+            .is_ok_and(|cloned| cloned.is_none())
     );
-    for log in [scrambled, odd].map(String::into_bytes) {
+    for log in [scrambled, non_uuid].map(String::into_bytes) {
         for (name, recipe) in &recipes(&log) {
             let clone =
-                clone_by_reading_again(&log, &log, SOURCE_ID, recipe, false).expect("it is as it was");
+                clone_by_reading_again(&log, &log, SOURCE_ID, recipe, false).expect("the log is unchanged");
             assert!(
                 clone_by_reading_again(&log, &log[..10], SOURCE_ID, recipe, false)
-                    .is_ok_and(|made| made.is_none())
+                    .is_ok_and(|cloned| cloned.is_none())
                     == clone.is_none(),
                 "{name}"
             );
             for at in (0..log.len()).step_by(397) {
                 let mut other = log.clone();
                 other[at] ^= 1;
-                let made = clone_by_reading_again(&log, &other, SOURCE_ID, recipe, false);
-                // What must be put in order is not made here.
-                if let (Ok(Some((made, _))), Some((clone, _))) = (made, &clone) {
-                    assert!(made == *clone, "{name}: {at}");
+                let cloned = clone_by_reading_again(&log, &other, SOURCE_ID, recipe, false);
+                // A log that must be normalised is not cloned here.
+                if let (Ok(Some((cloned, _))), Some((clone, _))) = (cloned, &clone) {
+                    assert!(cloned == *clone, "{name}: {at}");
                 }
             }
         }
@@ -831,7 +841,7 @@ fn a_log_that_must_be_read_as_a_whole_may_change_too() {
 }
 
 #[test]
-fn presets_say_what_they_do() {
+fn presets_set_documented_edits() {
     let of = |preset: Preset| {
         let mut recipe = Recipe::default();
         preset.add_to(&mut recipe);

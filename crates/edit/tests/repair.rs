@@ -1,4 +1,4 @@
-//! Sessions that were damaged in every way we know, mended.
+//! Repairs of sessions that were damaged in every known way.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn lines(log: &LogBuilder) -> Vec<Value> {
     lines_of(&log.bytes())
 }
 
-/// All texts that a client sends, without the new prompt.
+/// Returns all texts that a client sends, without the new prompt.
 fn sent(bytes: &[u8], client: Client) -> Vec<String> {
     let session = Session::read(bytes);
     let resumed = resume(&session.facts, client);
@@ -48,11 +48,11 @@ fn sent(bytes: &[u8], client: Client) -> Vec<String> {
     wire.iter().flat_map(|message| &message.blocks).filter_map(|block| text(block.json())).collect()
 }
 
-/// What every client is told, as it is put together. Newer ones put results first and
-/// calls last.
+/// Returns the origins of all parts that a client sends. Sorted, because newer clients put results first and calls
+/// last.
 fn sent_parts(bytes: &[u8], client: Client) -> Vec<(bool, Vec<PartOrigin>)> {
     let session = Session::read(bytes);
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     for mut message in resume(&session.facts, client).messages {
         message
             .parts
@@ -61,39 +61,39 @@ fn sent_parts(bytes: &[u8], client: Client) -> Vec<(bool, Vec<PartOrigin>)> {
             .parts
             .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
         if !message.parts.is_empty() {
-            told.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
+            parts.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
         }
     }
-    told
+    parts
 }
 
-/// What must hold of every repair.
-fn check_repair(source: &[u8], mended: &Repair) -> Result<(), String> {
+/// Checks what must hold for every repair.
+fn check_repair(source: &[u8], result: &Repair) -> Result<(), String> {
     let of =
         |bytes: &[u8]| -> BTreeSet<Vec<u8>> { bytes.split(|&b| b == b'\n').map(<[u8]>::to_vec).collect() };
     let mut allowed = of(source);
-    for change in &mended.changes {
+    for change in &result.changes {
         allowed.extend(change.after.as_deref().map(of).into_iter().flatten());
     }
-    let foreign: Vec<_> = of(&mended.bytes).difference(&allowed).cloned().collect();
+    let foreign: Vec<_> = of(&result.bytes).difference(&allowed).cloned().collect();
     if !foreign.is_empty() {
-        return Err(format!("a line that nobody named: {}", String::from_utf8_lossy(&foreign[0])));
+        return Err(format!("a changed line that is not reported: {}", String::from_utf8_lossy(&foreign[0])));
     }
-    let again = repair(&mended.bytes);
-    if !again.changes.is_empty() || again.bytes != mended.bytes {
-        return Err(format!("changed again: {:?}", again.changes));
+    let again = repair(&result.bytes);
+    if !again.changes.is_empty() || again.bytes != result.bytes {
+        return Err(format!("a second repair changes: {:?}", again.changes));
     }
-    let session = Session::read(&mended.bytes);
+    let session = Session::read(&result.bytes);
     let harm = harmful_findings_of(&session);
-    if !harm.is_empty() && !mended.changes.is_empty() {
-        return Err(format!("still: {harm:?}"));
+    if !harm.is_empty() && !result.changes.is_empty() {
+        return Err(format!("harmful findings remain: {harm:?}"));
     }
-    if !mended.changes.is_empty() {
-        let newest = sent_parts(&mended.bytes, Client::NEWEST);
+    if !result.changes.is_empty() {
+        let newest = sent_parts(&result.bytes, Client::NEWEST);
         for client in Client::ALL {
-            if sent_parts(&mended.bytes, client) != newest {
-                let told = (sent(&mended.bytes, Client::NEWEST), sent(&mended.bytes, client));
-                return Err(format!("{} is told something else: {told:?}", client.version()));
+            if sent_parts(&result.bytes, client) != newest {
+                let texts = (sent(&result.bytes, Client::NEWEST), sent(&result.bytes, client));
+                return Err(format!("{} sends something else: {texts:?}", client.version()));
             }
         }
     }
@@ -103,10 +103,10 @@ fn check_repair(source: &[u8], mended: &Repair) -> Result<(), String> {
 #[track_caller]
 fn repaired(lines: &[Value]) -> Repair<'static> {
     let bytes = log_of(lines);
-    let mended = repair(&bytes);
-    assert!(!mended.changes.is_empty(), "nothing was mended");
-    assert_eq!(check_repair(&bytes, &mended), Ok(()));
-    mended.into_owned()
+    let result = repair(&bytes);
+    assert!(!result.changes.is_empty(), "nothing was repaired");
+    assert_eq!(check_repair(&bytes, &result), Ok(()));
+    result.into_owned()
 }
 
 const ALL_TEXTS: [&str; 13] =
@@ -117,18 +117,18 @@ fn assert_sends_all_but(repair: &Repair, missing: &[&str]) {
     for client in Client::ALL {
         let sent = sent(&repair.bytes, client);
         for text in ALL_TEXTS.iter().filter(|text| !missing.contains(text)) {
-            let found = sent.iter().any(|said| said.contains(text));
+            let found = sent.iter().any(|other| other.contains(text));
             assert!(found, "{text} is missing in {}: {sent:?}", client.version());
         }
     }
 }
 
 fn line_with(lines: &[Value], text: &str) -> usize {
-    lines.iter().position(|line| line["message"].to_string().contains(text)).expect("it is there")
+    lines.iter().position(|line| line["message"].to_string().contains(text)).expect("the line exists")
 }
 
 #[test]
-fn a_healthy_session_stays_as_it_is() {
+fn healthy_session_is_unchanged() {
     let bytes = healthy().bytes();
     let repair = repair(&bytes);
     assert_eq!(repair.changes, []);
@@ -137,14 +137,14 @@ fn a_healthy_session_stays_as_it_is() {
 }
 
 #[test]
-fn a_lost_line_is_bridged_however_long_ago() {
+fn lost_line_in_the_middle_is_bridged() {
     let mut lines = lines(&healthy());
     lines.remove(line_with(&lines, "\"P3\""));
     assert_sends_all_but(&repaired(&lines), &["P3"]);
 }
 
 #[test]
-fn lost_parents_are_the_entries_before() {
+fn missing_parents_become_preceding_entries() {
     let mut lines = lines(&healthy());
     for line in &mut lines[1..] {
         line["parentUuid"] = Value::Null;
@@ -153,7 +153,7 @@ fn lost_parents_are_the_entries_before() {
 }
 
 #[test]
-fn a_circle_is_cut() {
+fn cycles_are_broken() {
     let mut lines = lines(&healthy());
     let last = lines.last().expect("a line")["uuid"].clone();
     let (second, third) = (line_with(&lines, "\"P2\""), line_with(&lines, "\"P1\""));
@@ -163,25 +163,25 @@ fn a_circle_is_cut() {
 }
 
 #[test]
-fn calls_without_results_are_answered_and_results_without_calls_are_kept() {
+fn open_calls_are_answered_and_orphan_results_are_kept() {
     let mut without = lines(&healthy());
-    let gone = line_with(&without, "\"R1\"");
-    let parent = without[gone]["parentUuid"].clone();
-    without[gone + 1]["parentUuid"] = parent;
-    without.remove(gone);
+    let removed = line_with(&without, "\"R1\"");
+    let parent = without[removed]["parentUuid"].clone();
+    without[removed + 1]["parentUuid"] = parent;
+    without.remove(removed);
     let repair = repaired(&without);
     assert_sends_all_but(&repair, &["R1"]);
     let mut orphan = lines(&healthy());
-    let gone = line_with(&orphan, "\"ls\"");
-    let parent = orphan[gone]["parentUuid"].clone();
-    orphan[gone + 1]["parentUuid"] = parent;
-    orphan.remove(gone);
+    let removed = line_with(&orphan, "\"ls\"");
+    let parent = orphan[removed]["parentUuid"].clone();
+    orphan[removed + 1]["parentUuid"] = parent;
+    orphan.remove(removed);
     let repair = repaired(&orphan);
     assert_sends_all_but(&repair, &["Bash"]);
 }
 
 #[test]
-fn the_same_call_in_two_messages_is_two_calls() {
+fn repeated_call_id_in_two_messages_is_two_calls() {
     let mut lines = lines(&healthy());
     let (use_at, result_at) = (line_with(&lines, "\"ls\""), line_with(&lines, "\"R1\""));
     let id = lines[use_at]["message"]["content"][0]["id"].clone();
@@ -192,14 +192,14 @@ fn the_same_call_in_two_messages_is_two_calls() {
     let old = lines[other]["message"]["content"][block]["id"].clone();
     lines[other]["message"]["content"][block]["id"] = id.clone();
     let answer =
-        lines.iter().position(|l| l["message"]["content"][0]["tool_use_id"] == old).expect("answered");
+        lines.iter().position(|l| l["message"]["content"][0]["tool_use_id"] == old).expect("a result");
     lines[answer]["message"]["content"][0]["tool_use_id"] = id;
     assert!(use_at < result_at && result_at < other);
     assert_sends_all_but(&repaired(&lines), &[]);
 }
 
 #[test]
-fn lines_that_ran_together_are_told_apart() {
+fn joined_lines_are_split() {
     let mut bytes = healthy().bytes();
     let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').collect();
     bytes.remove(ends[4]);
@@ -209,7 +209,7 @@ fn lines_that_ran_together_are_told_apart() {
 }
 
 #[test]
-fn what_no_client_reads_goes() {
+fn unreadable_lines_are_removed() {
     let mut bytes = healthy().bytes();
     let first = bytes.iter().position(|&b| b == b'\n').expect("a line") + 1;
     bytes.splice(first..first, b"null\n\0\0\0\n".iter().copied());
@@ -221,7 +221,7 @@ fn what_no_client_reads_goes() {
     assert!(!repair.bytes.contains(&0) && repair.bytes.ends_with(b"\n"));
 }
 
-/// The same bytes, if every line is an object.
+/// Returns the same bytes after checking that every line is an object.
 fn assert_object_lines(bytes: &[u8]) -> Vec<u8> {
     for line in bytes.split(|&b| b == b'\n').filter(|line| !line.is_empty()) {
         assert!(serde_json::from_slice::<Value>(line).is_ok_and(|value| value.is_object()));
@@ -230,7 +230,7 @@ fn assert_object_lines(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_session_in_the_wrong_order_is_turned_round() {
+fn reversed_log_is_reordered() {
     let mut lines = lines(&healthy());
     lines.reverse();
     let bytes = log_of(&lines);
@@ -241,7 +241,7 @@ fn a_session_in_the_wrong_order_is_turned_round() {
 }
 
 #[test]
-fn the_log_of_a_subagent_becomes_a_session() {
+fn subagent_log_becomes_a_session() {
     let mut lines = lines(&healthy());
     for line in &mut lines {
         line["isSidechain"] = json!(true);
@@ -250,7 +250,7 @@ fn the_log_of_a_subagent_becomes_a_session() {
 }
 
 #[test]
-fn of_two_entries_with_one_uuid_the_later_one_is_kept_in_the_place_of_the_first() {
+fn last_duplicate_replaces_the_first() {
     let mut lines = lines(&healthy());
     let mut copy = lines[line_with(&lines, "\"A1\"")].clone();
     copy["message"]["content"] = json!([{ "type": "text", "text": "A1 again" }]);
@@ -262,7 +262,7 @@ proptest! {
     #![proptest_config(test_cases(400))]
 
     #[test]
-    fn what_is_known_at_once_is_what_checking_finds(
+    fn fast_check_agrees_with_full_check(
         compress in any::<bool>(),
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 0..3),
         nameless in prop::option::of(0usize..8),
@@ -289,28 +289,28 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happened_to_it_every_client_resumes_it(
+    fn every_client_resumes_a_repaired_session(
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 1..3),
     ) {
         let lines = damaged(lines(&healthy()), &damages);
         let bytes = log_of(&lines);
-        let mended = repair(&bytes);
-        prop_assert_eq!(check_repair(&bytes, &mended), Ok(()));
+        let result = repair(&bytes);
+        prop_assert_eq!(check_repair(&bytes, &result), Ok(()));
         // Nothing that the newest client would have sent is lost; a subagent's entries are not part of it.
         prop_assume!(!lines.iter().any(|line| line["isSidechain"] == true));
-        let after = sent(&mended.bytes, Client::NEWEST);
+        let after = sent(&result.bytes, Client::NEWEST);
         for text in sent(&bytes, Client::NEWEST) {
             let known = ALL_TEXTS.iter().find(|known| text.contains(*known));
             if let Some(known) = known {
-                prop_assert!(after.iter().any(|said| said.contains(known)), "{} is lost", known);
+                prop_assert!(after.iter().any(|other| other.contains(known)), "{} is lost", known);
             }
         }
     }
 
     #[test]
-    fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        let mended = repair(&bytes);
-        let again = repair(&mended.bytes);
-        prop_assert_eq!(&again.bytes, &mended.bytes);
+    fn repair_accepts_arbitrary_bytes_and_is_idempotent(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let result = repair(&bytes);
+        let again = repair(&result.bytes);
+        prop_assert_eq!(&again.bytes, &result.bytes);
     }
 }

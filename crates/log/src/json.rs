@@ -1,8 +1,8 @@
-//! A JSON value as the bytes that spell it.
+//! A JSON value, borrowed as its encoded bytes.
 //!
-//! [`Json`] never copies and never fails: what is asked for is found or not. Numbers keep their
-//! spelling, duplicate keys are all there (the last one wins, as in the client), lone surrogates and
-//! broken UTF-8 become U+FFFD only when a text is asked for.
+//! [`Json`] never copies and never fails: a lookup returns a value or `None`. Numbers keep their encoding
+//! and duplicate keys are all preserved (the last one wins, as in the client). Lone surrogates and
+//! invalid UTF-8 become U+FFFD, but only when the text is requested.
 
 use std::borrow::Cow;
 
@@ -13,37 +13,37 @@ use crate::scan::Walker;
 pub struct Json<'a>(&'a [u8]);
 
 impl<'a> Json<'a> {
-    /// Takes bytes that spell one value; white space around it is allowed.
+    /// Wraps the bytes of one value; surrounding white space is allowed.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes.trim_ascii())
     }
 
-    /// Returns the bytes that spell the value.
+    /// Returns the encoded bytes of the value.
     pub fn raw(self) -> &'a [u8] {
         self.0
     }
 
-    /// Tells whether the value is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(self) -> bool {
         self.0 == b"null"
     }
 
-    /// Tells whether the value is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(self) -> bool {
         self.0.first() == Some(&b'{')
     }
 
-    /// Tells whether the value is an array.
+    /// Returns whether the value is an array.
     pub fn is_array(self) -> bool {
         self.0.first() == Some(&b'[')
     }
 
-    /// Tells whether the value is a string.
+    /// Returns whether the value is a string.
     pub fn is_string(self) -> bool {
         self.0.first() == Some(&b'"')
     }
 
-    /// Returns the bytes between the quotes of a string, escapes and all.
+    /// Returns the bytes between the quotes of a string, escapes included.
     pub fn raw_string(self) -> Option<&'a [u8]> {
         match self.0 {
             [b'"', inner @ .., b'"'] => Some(inner),
@@ -65,7 +65,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Returns a number that is a whole, non-negative one.
+    /// Returns a non-negative integer.
     pub fn as_u64(self) -> Option<u64> {
         std::str::from_utf8(self.0).ok()?.parse().ok()
     }
@@ -81,11 +81,11 @@ impl<'a> Json<'a> {
         found
     }
 
-    /// Visits the members of an object in their order; none of any other value.
+    /// Visits the members of an object in order. Any other value has none.
     pub fn for_each_member(self, mut visit: impl FnMut(&[u8], Self)) {
         if self.is_object() {
             let mut walker = Walker::new(self.0);
-            // A broken object gives the members up to the break.
+            // An invalid object yields the members before the error.
             let _ = walker.walk_object(0, |walker, key, escaped, at| {
                 let end = walker.value_end(at)?;
                 let value = Json::new(&walker.bytes[at..end]);
@@ -99,7 +99,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Returns the items of an array in their order; none for any other value.
+    /// Returns the items of an array in order. Any other value has none.
     pub fn items(self) -> impl Iterator<Item = Json<'a>> {
         let mut items = Vec::new();
         if self.is_array() {
@@ -120,7 +120,7 @@ impl std::fmt::Debug for Json<'_> {
     }
 }
 
-/// Resolves the escapes of a string's inner bytes; what names no character becomes U+FFFD.
+/// Resolves the escapes in the inner bytes of a string. Invalid escapes and invalid UTF-8 become U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
     let text = readable(inner);
     let bytes = text.as_bytes();
@@ -130,7 +130,7 @@ pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for slash in memchr::memchr_iter(b'\\', bytes) {
-        // A slash that is escaped itself escapes nothing.
+        // This backslash is itself escaped.
         if slash < done {
             continue;
         }
@@ -143,12 +143,13 @@ pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Reads bytes as a text; what is no character becomes U+FFFD. Nearly all are one, which is told fast.
+/// Decodes bytes as text, with U+FFFD for invalid UTF-8. Nearly all input is valid, and validation is
+/// fast.
 fn readable(bytes: &[u8]) -> Cow<'_, str> {
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-/// Reads the escape that `bytes` begins with; returns its character and how many bytes it took.
+/// Decodes the escape at the start of `bytes`; returns its character and its length in bytes.
 fn escape_sequence(bytes: &[u8]) -> (char, usize) {
     let simple = match bytes.get(1) {
         Some(b'n') => '\n',
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_resolve() {
+    fn unescape_resolves_every_escape() {
         let cases: [(&str, &str); 8] = [
             ("plain", "plain"),
             (r"a\nb\t\\\/\u0041", "a\nb\t\\/A"),
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found() {
+    fn get_finds_the_last_member_of_that_name() {
         let value = Json::new(br#" {"a":1,"b":{"c":["x",true]},"a":2,"\u0064":null} "#);
         assert_eq!(value.get("a").and_then(Json::as_u64), Some(2));
         assert!(value.get("d").is_some_and(Json::is_null));

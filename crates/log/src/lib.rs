@@ -1,11 +1,18 @@
-//! Session logs as entries, read without losing any of them.
+//! Parses session logs into entries, without losing a byte.
 //!
-//! An [`Entry`] borrows its bytes and offers typed access on top ([`Line`], [`Json`]), so a line from
-//! a newer writer than we know passes through unchanged. There is no I/O here: [`Scanner`] is fed
-//! pieces of whole lines, [`read()`] takes a log that is in memory.
+//! [`read()`] parses a log in memory; [`Scanner`] is fed pieces of whole lines and passes each [`Entry`]
+//! and its [`Line`] to a [`Sink`]. An entry borrows its bytes. [`Line`] and [`Json`] offer typed access
+//! to them, so entries of a newer client than we know pass through unchanged. [`ParsedChunk`] carries the
+//! result of parsing between threads.
 //!
-//! Two promises hold for any bytes at all: the entries' bytes joined give the file back, and nothing
-//! here fails or recurses. What could not be understood is a [`Defect`] beside the data.
+//! Two promises hold for any input: the bytes of all entries, joined, are the file; and nothing here
+//! fails or recurses. Invalid input is reported as a [`Defect`] next to the data.
+//!
+//! There is no I/O here (see `rethread-store`), and no relation between entries is known (see
+//! `rethread-model`).
+//!
+//! Deserialising entries into structs was rejected: unknown fields, duplicate keys and the encoding of
+//! numbers would be lost, and most of a log is long strings that nobody asks for.
 
 mod scan;
 

@@ -1,14 +1,14 @@
 //! The parts of one entry, found in one pass over its bytes.
 //!
-//! A [`Line`] says where each known field, the parts of the message and its content blocks stand.
-//! It holds spans, not values: [`Span`]s point into the entry's raw bytes, so nothing is copied and
-//! whatever we do not know stays where it is.
+//! A [`Line`] gives the position of each known field, of the parts of the message and of its content
+//! blocks. It contains [`Span`]s into the raw bytes of the entry, not values, so nothing is copied and
+//! unknown content is left untouched.
 
 use crate::json::unescape;
 use crate::names::{BlockKind, EntryKind, Key, field_index};
 use crate::scan::{ScanError, Walker};
 
-/// A range of an entry's raw bytes. An empty span means that there is nothing.
+/// A range of an entry's raw bytes. An empty span means that the part is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -21,27 +21,27 @@ impl Span {
         Self { start: narrow(start), end: narrow(end) }
     }
 
-    /// Covers so many bytes from a place on.
+    /// Creates the span of `len` bytes from `start`.
     pub fn at(start: usize, len: usize) -> Self {
         Self::new(start, start + len)
     }
 
-    /// Tells whether there is nothing.
+    /// Returns whether the span is empty, which means absent.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Returns how many bytes it covers.
+    /// Returns the number of bytes in the span.
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// Returns the bytes it covers.
+    /// Returns the bytes in the span.
     pub fn bytes_in(self, raw: &[u8]) -> &[u8] {
         raw.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// Returns the bytes between the quotes if it covers a string.
+    /// Returns the bytes between the quotes if the span is a string.
     pub fn string_in(self, raw: &[u8]) -> Option<&[u8]> {
         match self.bytes_in(raw) {
             [b'"', inner @ .., b'"'] => Some(inner),
@@ -49,13 +49,13 @@ impl Span {
         }
     }
 
-    /// Returns where it begins.
+    /// Returns the offset of the first byte.
     pub fn start(self) -> usize {
         self.start as usize
     }
 }
 
-/// Where the parts of `message` stand.
+/// The positions of the parts of `message`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MessageSpans {
     /// The whole value of `message`.
@@ -74,47 +74,47 @@ pub struct MessageSpans {
     pub usage: Span,
 }
 
-/// Where the parts of a content block stand.
+/// The positions of the parts of a content block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BlockSpans {
-    /// What sort of block it is; `None` for one we do not know.
+    /// The type of the block; `None` if it is unknown.
     pub kind: Option<BlockKind>,
     /// The whole block.
     pub whole: Span,
-    /// `type`, as spelled.
+    /// `type`, as written in the log.
     pub kind_name: Span,
     /// The text of a text block, the thinking of a thinking block, the data of a redacted one.
     pub text: Span,
-    /// `id` of a call, `tool_use_id` of a result.
+    /// `id` of a tool call, `tool_use_id` of a tool result.
     pub id: Span,
-    /// `name` of a call.
+    /// `name` of a tool call.
     pub name: Span,
-    /// `input` of a call.
+    /// `input` of a tool call.
     pub input: Span,
-    /// `content` of a result.
+    /// `content` of a tool result.
     pub content: Span,
     /// `signature` of a thinking block.
     pub signature: Span,
     /// `source` of an image or document.
     pub source: Span,
-    /// `is_error` of a result.
+    /// `is_error` of a tool result.
     pub is_error: Span,
-    /// How many bytes of a result's content are images and documents.
+    /// The bytes of images and documents in the content of a tool result.
     pub media_bytes: u32,
 }
 
-/// The parts of one entry. Made once and filled again for every entry, so that reading allocates
-/// nothing per line.
+/// The parts of one entry. One value is reused for all entries, so that reading allocates nothing per
+/// line.
 #[derive(Debug, Clone)]
 pub struct Line {
     fields: [Span; Key::ALL.len()],
-    /// The entry's type, if we know it.
+    /// The entry's type, if it is known.
     pub kind: Option<EntryKind>,
-    /// The parts of `message`, if there is one and it is an object.
+    /// The parts of `message`, if it is an object.
     pub message: Option<MessageSpans>,
-    /// The content blocks of `message.content`, if it is a list.
+    /// The content blocks of `message.content`, if it is an array.
     pub blocks: Vec<BlockSpans>,
-    /// The names of fields that no client we know writes.
+    /// The names of fields that no known client writes.
     pub unknown: Vec<Span>,
 }
 
@@ -131,7 +131,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Returns where the value of `key` stands.
+    /// Returns the position of the value of `key`.
     #[inline]
     pub fn field(&self, key: Key) -> Span {
         self.fields[key as usize]
@@ -143,19 +143,19 @@ impl Line {
         self.field(key).string_in(raw)
     }
 
-    /// Tells whether a field is `true`.
+    /// Returns whether a field is `true`.
     #[inline]
     pub fn flag(&self, key: Key, raw: &[u8]) -> bool {
         self.field(key).bytes_in(raw) == b"true"
     }
 
-    /// Returns the fields that are there, with where they stand.
+    /// Returns the fields that are present, with their positions.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (Key, Span)> + '_ {
-        let there = |(_, span): &(&Key, &Span)| !span.is_empty();
-        Key::ALL.iter().zip(&self.fields).filter(there).map(|(&key, &span)| (key, span))
+        let present = |(_, span): &(&Key, &Span)| !span.is_empty();
+        Key::ALL.iter().zip(&self.fields).filter(present).map(|(&key, &span)| (key, span))
     }
 
-    /// Fills itself with parts that were found before.
+    /// Refills the line from parts that were found earlier.
     pub(crate) fn fill(
         &mut self,
         kind: Option<EntryKind>,
@@ -182,7 +182,7 @@ impl Line {
         self.unknown.clear();
     }
 
-    /// Fills itself from the object that begins at `at`; returns the index behind it.
+    /// Refills the line from the object that begins at `at`; returns the index after it.
     pub(crate) fn parse(&mut self, raw: &[u8], at: usize) -> Result<(usize, bool), ScanError> {
         self.clear();
         let mut walker = Walker::new(raw);
@@ -190,7 +190,7 @@ impl Line {
             let name = lookup_name(key, escaped, field_index);
             let known = name.and_then(|name| Key::ALL.get(name).copied());
             if known == Some(Key::Message) {
-                // Of several keys the last one counts.
+                // Of duplicate keys the last one counts.
                 self.message = None;
                 self.blocks.clear();
             }
@@ -260,7 +260,7 @@ impl Line {
 fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize), ScanError> {
     let mut block = BlockSpans::default();
     if walker.bytes.get(at) != Some(&b'{') {
-        // No client writes it, but it is content all the same.
+        // No client writes this, but it is content all the same.
         let end = walker.value_end(at)?;
         block.whole = Span::new(at, end);
         return Ok((block, end));
@@ -296,7 +296,7 @@ fn parse_block(walker: &mut Walker<'_>, at: usize) -> Result<(BlockSpans, usize)
     Ok((block, end))
 }
 
-/// Steps over the list of a tool result and adds up the sources of its images and documents.
+/// Skips the content list of a tool result and adds up the sources of its images and documents.
 fn sum_media_bytes(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), ScanError> {
     let mut media = 0;
     let end = walker.walk_array(at, |walker, item| {
@@ -314,7 +314,8 @@ fn sum_media_bytes(walker: &mut Walker<'_>, at: usize) -> Result<(u32, usize), S
     Ok((media, end))
 }
 
-/// Returns the key's bytes with escapes resolved; keys with escapes are legal and never seen.
+/// Returns the key with its escapes resolved. Keys with escapes are legal JSON, but no client writes
+/// them.
 #[inline(always)]
 fn unescape_key(key: &[u8], escaped: bool) -> std::borrow::Cow<'_, [u8]> {
     if escaped { unescape(key).into_owned().into_bytes().into() } else { key.into() }
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_blocks_are_found() {
+    fn parse_finds_fields_and_blocks() {
         let raw = r#"{"parentUuid":null,"type":"assistant","message":{"id":"m1","model":"opus","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t1","name":"Bash","input":{"a":[1]}},"odd",{"type":"new"}],"usage":{"input_tokens":3}},"uuid":"u1","brandNew":1}"#;
         let line = parse(raw);
         let raw = raw.as_bytes();
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_keys_are_the_same_keys() {
+    fn escaped_key_equals_plain_key() {
         let raw = r#"{"\u0074ype":"us\u0065r","message":{"\u0063ontent":[{"type":"text","text":"x"}]}}"#;
         let line = parse(raw);
         assert_eq!(line.kind, Some(EntryKind::User));
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_keys_the_last_counts() {
+    fn last_duplicate_key_wins() {
         let line = parse(r#"{"message":{"content":[{"type":"text"}],"content":"new"},"type":"user"}"#);
         assert!(line.blocks.is_empty());
         let line = parse(r#"{"message":{"content":[{"type":"text"}]},"message":null}"#);
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn images_in_results_are_weighed() {
+    fn images_in_tool_results_count_as_media_bytes() {
         let line = parse(
             r#"{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"a"},{"type":"image","source":{"data":"AAAA"}}]}]}}"#,
         );

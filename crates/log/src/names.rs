@@ -1,6 +1,6 @@
-//! The names in the logs: of fields, of entry types, of block types.
+//! The names in logs: of fields, entry types and block types.
 //!
-//! What is listed here is known; anything else passes through and is counted as unknown.
+//! Names listed here are known. All others pass through and are counted as unknown.
 
 const fn ascii(spelling: &'static [u8]) -> &'static str {
     match std::str::from_utf8(spelling) {
@@ -9,25 +9,25 @@ const fn ascii(spelling: &'static [u8]) -> &'static str {
     }
 }
 
-/// Declares an enum whose variants have one spelling each in the logs.
+/// Declares an enum whose variants each have one name in the logs.
 macro_rules! spelled {
     ($(#[$meta:meta])* $name:ident { $($variant:ident $spelling:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[expect(missing_docs, reason = "each variant is the field or type of its own name")]
+        #[expect(missing_docs, reason = "each variant is named after its field or type")]
         #[non_exhaustive]
         pub enum $name { $($variant,)* }
 
         impl $name {
-            /// All of them, in the order of their declaration.
+            /// All variants, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Returns the spelling in the logs.
+            /// Returns the name in the logs.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => const { ascii($spelling) },)* }
             }
 
-            /// Finds the one spelled so.
+            /// Finds the variant with this name.
             #[inline]
             pub fn from_name(name: &[u8]) -> Option<Self> {
                 match name { $($spelling => Some(Self::$variant),)* _ => None }
@@ -95,7 +95,7 @@ spelled! {
     }
 }
 
-/// Envelope fields that are known and not read here; any other is counted as unknown.
+/// Envelope fields that are known but not read here. All others are counted as unknown.
 const OTHER_KNOWN_FIELDS: &[&str] = &[
     "afterUuid",
     "agentColor",
@@ -218,7 +218,7 @@ const OTHER_KNOWN_FIELDS: &[&str] = &[
 ];
 
 spelled! {
-    /// The types of entries that clients are known to write.
+    /// The entry types that clients are known to write.
     EntryKind {
         User b"user",
         Assistant b"assistant",
@@ -275,7 +275,7 @@ spelled! {
 }
 
 impl EntryKind {
-    /// Tells whether entries of this type stand in the conversation tree.
+    /// Returns whether entries of this type are part of the conversation tree.
     pub fn is_in_tree(self) -> bool {
         matches!(self, Self::User | Self::Assistant | Self::System | Self::Attachment | Self::Progress)
     }
@@ -303,7 +303,7 @@ spelled! {
     }
 }
 
-/// All known names of fields: those we read, then the others.
+/// All known field names: those we read, then the others.
 const FIELD_NAMES: [&str; Key::ALL.len() + OTHER_KNOWN_FIELDS.len()] = {
     let mut names = [""; Key::ALL.len() + OTHER_KNOWN_FIELDS.len()];
     let mut i = 0;
@@ -317,7 +317,8 @@ const FIELD_NAMES: [&str; Key::ALL.len() + OTHER_KNOWN_FIELDS.len()] = {
 
 const N_SLOTS: usize = 1024;
 
-/// Where each name is in [`NAMES`], counted from 1, at the slot of its hash or the next free one.
+/// A hash table over [`FIELD_NAMES`] with linear probing. A slot contains the index of a name plus 1, or
+/// 0.
 const SLOTS: [u8; N_SLOTS] = {
     let mut slots = [0; N_SLOTS];
     let mut i = 0;
@@ -332,7 +333,7 @@ const SLOTS: [u8; N_SLOTS] = {
     slots
 };
 
-/// The length and three characters tell nearly all names apart.
+/// Hashes a name by its length and three of its characters, which distinguish nearly all names.
 const fn slot_of(name: &[u8]) -> usize {
     let n = name.len();
     if n == 0 {
@@ -342,7 +343,7 @@ const fn slot_of(name: &[u8]) -> usize {
     hash % N_SLOTS
 }
 
-/// Tells whether two names are the same; names are short, and a call would cost more than comparing.
+/// Compares two names. Inlined, because names are short and a call would cost more than the comparison.
 #[inline(always)]
 fn names_equal(a: &[u8], b: &[u8]) -> bool {
     let ends8 = |name: &[u8]| Some((*name.first_chunk::<8>()?, *name.last_chunk::<8>()?));
@@ -355,7 +356,7 @@ fn names_equal(a: &[u8], b: &[u8]) -> bool {
         }
 }
 
-/// Returns the number of a known name.
+/// Returns the index of a known name in [`FIELD_NAMES`].
 #[inline]
 pub(crate) fn field_index(name: &[u8]) -> Option<usize> {
     let mut slot = slot_of(name);
@@ -373,8 +374,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_name_is_found() {
-        const { assert!(FIELD_NAMES.len() < 255, "numbers of names fit in a byte") };
+    fn field_index_finds_exactly_the_known_names() {
+        const { assert!(FIELD_NAMES.len() < 255, "the index of a name fits in a byte") };
         for (i, name) in FIELD_NAMES.iter().enumerate() {
             assert_eq!(field_index(name.as_bytes()), Some(i), "{name}");
         }

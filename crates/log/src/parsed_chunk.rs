@@ -1,8 +1,8 @@
-//! What was found in a piece of a log, to be taken by somebody else later.
+//! The parsed entries of one piece of a log, for later use.
 //!
-//! Taking lines apart needs nothing but the lines, so pieces can be taken apart on several threads at
-//! once; what is made of the entries then depends on their order. [`ParsedChunk`] carries what was found from
-//! one to the other, in a fraction of the room that a [`Line`] for each entry would take.
+//! Parsing a line needs nothing but the line, so several threads can parse pieces at once; building a
+//! model from the entries depends on their order. [`ParsedChunk`] carries the parsed entries from one
+//! stage to the other, in a fraction of the memory that a [`Line`] per entry would need.
 
 use crate::line::{BlockSpans, Line, MessageSpans, Span};
 use crate::names::{EntryKind, Key};
@@ -32,66 +32,66 @@ struct ParsedEntry {
     followed: bool,
     kind: Option<EntryKind>,
     message: Option<MessageSpans>,
-    /// Where its parts end in the tables.
+    /// The end of its parts in the tables of the piece.
     fields_end: u32,
     blocks_end: u32,
     unknown_end: u32,
 }
 
-/// A place in a table.
+/// Converts an index into one of the tables.
 fn saturating_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 impl ParsedChunk {
-    /// Takes a piece of whole lines apart; `first` says that a log begins with it.
+    /// Parses a piece of whole lines. `first` marks the first piece of a log.
     pub fn parse(piece: &[u8], first: bool) -> Self {
-        let mut finds = Self::default();
-        finds.reparse(piece, first);
-        finds
+        let mut chunk = Self::default();
+        chunk.reparse(piece, first);
+        chunk
     }
 
-    /// The same, in place of what was found before.
+    /// Parses another piece and reuses the memory of this one.
     pub fn reparse(&mut self, piece: &[u8], first: bool) {
-        let finds = self;
-        finds.entries.clear();
-        finds.fields.clear();
-        finds.blocks.clear();
-        finds.unknown.clear();
-        finds.defects.clear();
+        let chunk = self;
+        chunk.entries.clear();
+        chunk.fields.clear();
+        chunk.blocks.clear();
+        chunk.unknown.clear();
+        chunk.defects.clear();
         let mut scanner = if first { Scanner::default() } else { Scanner::after_first_line() };
         let before = scanner.lines();
-        scanner.scan_all(piece, finds);
-        finds.lines = scanner.lines() - before;
-        finds.objects = scanner.objects();
-        finds.bad_lines = scanner.bad_lines;
+        scanner.scan_all(piece, chunk);
+        chunk.lines = scanner.lines() - before;
+        chunk.objects = scanner.objects();
+        chunk.bad_lines = scanner.bad_lines;
         if !first {
-            finds.entries.iter_mut().for_each(|find| find.line -= before);
-            finds.defects.iter_mut().for_each(|(_, defect)| defect.line -= before);
+            chunk.entries.iter_mut().for_each(|parsed| parsed.line -= before);
+            chunk.defects.iter_mut().for_each(|(_, defect)| defect.line -= before);
         }
     }
 
-    /// Gives everything to a sink, with the numbers that follow what `from` has read.
+    /// Passes everything to a sink, with numbers that continue after those of `from`.
     pub(crate) fn emit_to(&self, piece: &[u8], from: &mut EmitContext<'_>, sink: &mut impl Sink) {
         let mut defects = self.defects.iter().peekable();
         let mut at = 0;
-        for (n, find) in self.entries.iter().enumerate() {
+        for (n, parsed) in self.entries.iter().enumerate() {
             while let Some((_, defect)) = defects.next_if(|(after, _)| *after <= n) {
                 sink.defect(Defect { line: from.line + defect.line, ..defect.clone() });
             }
             let line = &mut *from.line_buffer;
             self.fill_line(n, line);
             let entry = Entry {
-                number: if find.number > 0 { from.number + find.number } else { 0 },
-                line: from.line + find.line,
+                number: if parsed.number > 0 { from.number + parsed.number } else { 0 },
+                line: from.line + parsed.line,
                 offset: from.offset + at as u64,
-                raw: &piece[at..at + find.len],
-                content: find.content,
-                preceded: find.preceded,
-                followed: find.followed,
+                raw: &piece[at..at + parsed.len],
+                content: parsed.content,
+                preceded: parsed.preceded,
+                followed: parsed.followed,
             };
             sink.entry(&entry, line);
-            at += find.len;
+            at += parsed.len;
         }
         for (_, defect) in defects {
             sink.defect(Defect { line: from.line + defect.line, ..defect.clone() });
@@ -100,28 +100,29 @@ impl ParsedChunk {
 }
 
 impl ParsedChunk {
-    /// Returns the parts of an entry, by its place among all.
+    /// Fills `line` with the parts of entry `n` of the piece.
     fn fill_line(&self, n: usize, line: &mut Line) {
-        let find = &self.entries[n];
+        let parsed = &self.entries[n];
         let [fields, blocks, unknown] = self.part_starts(n);
         line.fill(
-            find.kind,
-            find.message,
-            &self.fields[fields..find.fields_end as usize],
-            &self.blocks[blocks..find.blocks_end as usize],
-            &self.unknown[unknown..find.unknown_end as usize],
+            parsed.kind,
+            parsed.message,
+            &self.fields[fields..parsed.fields_end as usize],
+            &self.blocks[blocks..parsed.blocks_end as usize],
+            &self.unknown[unknown..parsed.unknown_end as usize],
         );
     }
 
-    /// Where the parts of an entry begin in the tables.
+    /// Returns the start of an entry's parts in the tables.
     fn part_starts(&self, n: usize) -> [usize; 3] {
         let before = n.checked_sub(1).map(|before| &self.entries[before]);
-        before
-            .map_or([0; 3], |find| [find.fields_end, find.blocks_end, find.unknown_end].map(|at| at as usize))
+        before.map_or([0; 3], |parsed| {
+            [parsed.fields_end, parsed.blocks_end, parsed.unknown_end].map(|at| at as usize)
+        })
     }
 }
 
-/// What was read before a piece, and room for the parts of its entries.
+/// The state of the scanner before a piece, and a buffer for the parts of an entry.
 pub(crate) struct EmitContext<'p> {
     pub(crate) number: u32,
     pub(crate) line: u32,
@@ -160,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything that a sink is told.
+    /// Records every call to a sink.
     #[derive(Default)]
     struct SinkRecorder(String);
 
@@ -176,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_found_is_told_as_if_it_were_read(
+        fn parsed_chunks_emit_the_same_as_a_direct_scan(
             lines in prop::collection::vec(prop::sample::select(vec![
                 "{\"type\":\"user\",\"uuid\":\"a\",\"new\":1,\"message\":{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n",
                 "{\"a\":1}{\"type\":\"mode\"}\n", "\u{feff}{}\n", "null\n", "\n", "\0\0\n", "{\"type\":\"us\n", "  {\"b\":2}\r\n", "é\n",
@@ -187,8 +188,8 @@ mod tests {
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(lines.len())).collect();
             cuts.sort_unstable();
             cuts.push(lines.len());
-            let (mut read, mut given) = (SinkRecorder::default(), SinkRecorder::default());
-            let (mut reads, mut gives) = (Scanner::default(), Scanner::default());
+            let (mut scanned, mut emitted) = (SinkRecorder::default(), SinkRecorder::default());
+            let (mut scanner, mut emitter) = (Scanner::default(), Scanner::default());
             let mut start = 0;
             for cut in cuts {
                 let mut piece = lines[start..cut].concat();
@@ -196,11 +197,11 @@ mod tests {
                     piece += end;
                 }
                 start = cut;
-                reads.scan(piece.as_bytes(), &mut read);
-                gives.scan_parsed(piece.as_bytes(), &ParsedChunk::parse(piece.as_bytes(), gives.lines() == 0), &mut given);
+                scanner.scan(piece.as_bytes(), &mut scanned);
+                emitter.scan_parsed(piece.as_bytes(), &ParsedChunk::parse(piece.as_bytes(), emitter.lines() == 0), &mut emitted);
             }
-            prop_assert_eq!(read.0, given.0);
-            prop_assert_eq!((reads.lines(), reads.bad_lines), (gives.lines(), gives.bad_lines));
+            prop_assert_eq!(scanned.0, emitted.0);
+            prop_assert_eq!((scanner.lines(), scanner.bad_lines), (emitter.lines(), emitter.bad_lines));
         }
     }
 }

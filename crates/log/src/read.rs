@@ -1,8 +1,8 @@
-//! Bytes to entries.
+//! Splits bytes into entries.
 //!
-//! Every byte of a file belongs to exactly one [`Entry`]: joined in order they are the file again.
-//! Reading never fails. What could not be understood is told as a [`Defect`] beside the data, and it
-//! is the caller who decides whether a defect matters.
+//! Every byte of a file belongs to exactly one [`Entry`]; joined in order, the entries are the file.
+//! Reading never fails. Invalid input is reported as a [`Defect`] next to the data, and the caller
+//! decides whether a defect matters.
 
 use serde::de::IgnoredAny;
 
@@ -11,49 +11,49 @@ use crate::names::EntryKind;
 use crate::parsed_chunk::{EmitContext, ParsedChunk};
 use crate::scan::{ScanError, Walker};
 
-/// What an entry's bytes turned out to be.
+/// The content of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryContent {
-    /// A JSON object: the entry can be parsed into a [`Line`].
+    /// A JSON object, which can be parsed into a [`Line`].
     Object,
-    /// Nothing but white space.
+    /// Only white space.
     Blank,
-    /// A JSON value that is no object (`null`, a number, a list).
+    /// A JSON value other than an object (`null`, a number, an array).
     Value,
     /// Bytes that are not JSON.
     Junk,
 }
 
-/// One object of a log with the bytes around it, or a stretch of bytes that holds none.
+/// One object of a log with the bytes around it, or a run of bytes without an object.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
-    /// The number of the object in its file, from 1; 0 for what holds no object. A file that grows
-    /// never renumbers.
+    /// The number of the object in its file, from 1; 0 if there is no object. Numbers do not change when
+    /// the file grows.
     pub number: u32,
-    /// The line it stands on, from 1.
+    /// The number of its line, from 1.
     pub line: u32,
-    /// Where its bytes begin in the file.
+    /// The offset of its first byte in the file.
     pub offset: u64,
-    /// Its bytes, with the line's end if it is the last on its line.
+    /// Its bytes, including the newline if it is the last on its line.
     pub raw: &'a [u8],
-    /// What the bytes are.
+    /// The kind of content.
     pub content: EntryContent,
-    /// Something else than white space stands on its line before it: an object, torn bytes, NUL bytes.
+    /// Set if other content precedes it on its line: an object, torn bytes, NUL bytes.
     pub preceded: bool,
-    /// Something else than white space stands on its line behind it.
+    /// Set if other content follows it on its line.
     pub followed: bool,
 }
 
 impl Entry<'_> {
-    /// Finds the parts of the object again, for an entry that was kept after reading.
+    /// Parses the object again, for an entry that was kept after reading.
     ///
-    /// Returns `false` and leaves `line` empty if the entry is no object.
+    /// Returns `false` and leaves `line` empty if the entry is not an object.
     pub fn parse(&self, line: &mut Line) -> bool {
         self.content == EntryContent::Object && line.parse(self.raw, object_start(self.raw)).is_ok()
     }
 }
 
-/// Finds the parts of the object that the bytes of one entry hold; leaves `line` empty if there is none.
+/// Parses the object in the bytes of one entry; leaves `line` empty if there is none.
 pub fn parse_entry(raw: &[u8], line: &mut Line) {
     let entry = Entry {
         number: 1,
@@ -67,30 +67,31 @@ pub fn parse_entry(raw: &[u8], line: &mut Line) {
     entry.parse(line);
 }
 
-/// The number of bytes before the object: a byte order mark, white space, the NUL bytes of a crash.
+/// Returns the number of bytes before the object: a byte order mark, white space, NUL bytes left by a
+/// crash.
 fn object_start(raw: &[u8]) -> usize {
     raw.iter().position(|&b| b == b'{').unwrap_or(raw.len())
 }
 
-/// What can be wrong with a log.
+/// The kinds of defects in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DefectKind {
-    /// A line ends inside its object: a torn write, or one still under way.
+    /// A line ends inside its object: a torn write, or one in progress.
     CutShort,
     /// A line is not JSON.
     NotJson,
-    /// A line is JSON, but no object.
+    /// A line is JSON, but not an object.
     NotObject,
     /// A line is `null`, which some clients cannot read.
     NullLine,
-    /// A line holds NUL bytes outside any object, as a crash leaves them.
+    /// A line contains NUL bytes outside any object, as left by a crash.
     NulBytes,
-    /// A line holds more than one object.
+    /// A line contains more than one object.
     SeveralObjects,
     /// A line is not UTF-8.
     InvalidUtf8,
-    /// A line has 4 GiB or more; it is kept and not looked into.
+    /// A line of 4 GiB or more, which is kept but not parsed.
     TooLong,
     /// Two entries have the same uuid.
     DuplicateUuid,
@@ -121,14 +122,14 @@ impl DefectKind {
     }
 }
 
-/// Something in a log that is not as it should be.
+/// A fault in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Defect {
-    /// The line it was seen on, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
-    /// What is wrong.
+    /// The kind of defect.
     pub kind: DefectKind,
-    /// The same in words.
+    /// A description for people.
     pub detail: String,
 }
 
@@ -138,30 +139,30 @@ impl std::fmt::Display for Defect {
     }
 }
 
-/// Takes what a [`Scanner`] finds.
+/// Receives the entries and defects that a [`Scanner`] finds.
 pub trait Sink {
-    /// Takes the next entry. `line` has its parts if it is an object and is empty otherwise.
+    /// Receives the next entry. `line` contains its parts if it is an object and is empty otherwise.
     fn entry(&mut self, entry: &Entry<'_>, line: &Line);
 
-    /// Takes a defect, after the entry it belongs to.
+    /// Receives a defect, after the entry it belongs to.
     fn defect(&mut self, defect: Defect);
 }
 
-/// Reads a log piece by piece, in memory that does not grow with it.
+/// Reads a log piece by piece, in memory that does not grow with the log.
 #[derive(Debug, Default)]
 pub struct Scanner {
     line: u32,
     offset: u64,
     number: u32,
-    /// How many lines gave no object though they were not blank.
+    /// The number of lines that are not blank and contain no object.
     pub bad_lines: u32,
     parts: Line,
-    /// The parts of no object, lent for what holds none.
+    /// An empty line, passed to the sink for entries without an object.
     no_parts: Line,
 }
 
 impl Scanner {
-    /// Returns the number of lines read so far; a last line without an end counts.
+    /// Returns the number of lines read so far, including a last line without a newline.
     pub fn lines(&self) -> u32 {
         self.line
     }
@@ -171,22 +172,22 @@ impl Scanner {
         self.number
     }
 
-    /// Begins somewhere inside of a log, behind its first line.
+    /// Creates a scanner for the middle of a log, after its first line.
     pub(crate) fn after_first_line() -> Self {
         Self { line: 1, ..Self::default() }
     }
 
-    /// Takes what was found in a piece, as if it read it.
-    pub fn scan_parsed(&mut self, piece: &[u8], finds: &ParsedChunk, sink: &mut impl Sink) {
+    /// Emits the entries of a parsed piece, as if it scanned the piece itself.
+    pub fn scan_parsed(&mut self, piece: &[u8], chunk: &ParsedChunk, sink: &mut impl Sink) {
         let (number, line, offset) = (self.number, self.line, self.offset);
-        finds.emit_to(piece, &mut EmitContext { number, line, offset, line_buffer: &mut self.parts }, sink);
-        self.number += finds.objects;
-        self.line += finds.lines;
+        chunk.emit_to(piece, &mut EmitContext { number, line, offset, line_buffer: &mut self.parts }, sink);
+        self.number += chunk.objects;
+        self.line += chunk.lines;
         self.offset += piece.len() as u64;
-        self.bad_lines += finds.bad_lines;
+        self.bad_lines += chunk.bad_lines;
     }
 
-    /// Reads whole lines; only the last piece of a file may end without a line's end.
+    /// Reads whole lines. Only the last piece of a file may end without a newline.
     pub fn scan(&mut self, bytes: &[u8], sink: &mut impl Sink) {
         let clean = simdutf8::basic::from_utf8(bytes).is_ok();
         let mut start = 0;
@@ -199,13 +200,13 @@ impl Scanner {
         }
     }
 
-    /// Reads a whole log that is in memory, a piece at a time, so that each is looked at while it is in
-    /// the processor's cache.
+    /// Reads a whole log in memory, piece by piece, so that each piece is processed while it is in the
+    /// CPU cache.
     pub fn scan_all(&mut self, bytes: &[u8], sink: &mut impl Sink) {
         const PIECE: usize = 1 << 17;
         let mut rest = bytes;
         while rest.len() > PIECE {
-            // A line longer than a piece is a piece of its own.
+            // A line longer than a piece becomes one piece.
             let end = memchr::memrchr(b'\n', &rest[..PIECE])
                 .or_else(|| memchr::memchr(b'\n', &rest[PIECE..]).map(|at| PIECE + at));
             let Some(end) = end else { break };
@@ -220,7 +221,7 @@ impl Scanner {
         let numbered = self.number;
         let bad = if u32::try_from(raw.len()).is_err() {
             self.emit(raw, EntryContent::Junk, (false, false), sink);
-            self.report_defect(sink, DefectKind::TooLong, "line has 4 GiB or more and is not looked into");
+            self.report_defect(sink, DefectKind::TooLong, "line is 4 GiB or longer and is not parsed");
             true
         } else {
             self.scan_objects(raw, sink)
@@ -233,7 +234,7 @@ impl Scanner {
         }
     }
 
-    /// Takes a line apart; returns whether any of it could not be understood.
+    /// Splits a line into entries; returns whether any part of it is invalid.
     fn scan_objects(&mut self, raw: &[u8], sink: &mut impl Sink) -> bool {
         let mut start = 0;
         loop {
@@ -258,7 +259,7 @@ impl Scanner {
                         return false;
                     }
                     if rest.get(end + after) == Some(&b'{') {
-                        let detail = "line holds more than one object; clients lose all or all but the first";
+                        let detail = "line contains more than one object; clients lose all of them or all but the first";
                         self.report_defect(sink, DefectKind::SeveralObjects, detail);
                     }
                     start += end;
@@ -275,26 +276,26 @@ impl Scanner {
         }
     }
 
-    /// Finds the entry that a torn line runs into: one that begins as clients begin them and goes to
-    /// the end of the line. A line without an end may still be written to, so nothing is made of its
-    /// parts: the numbers of entries never change.
+    /// Finds a complete entry after torn bytes: one that begins as clients begin entries and extends
+    /// to the end of the line. A line without a newline may still grow, so its parts are not split: entry
+    /// numbers must never change.
     fn entry_after_torn_bytes(&mut self, line: &[u8], from: usize) -> Option<usize> {
         if !line.ends_with(b"\n") || serde_json::from_slice::<IgnoredAny>(line.trim_ascii()).is_ok() {
             return None;
         }
-        // Each try costs a pass over the rest of the line, so there are few.
+        // Each attempt costs a pass over the rest of the line, so there are only a few.
         let starts = memchr::memchr_iter(b'{', &line[from..]).map(|at| from + at);
         let starts = starts.filter(|&at| looks_like_entry(&line[at..])).take(8).collect::<Vec<_>>();
         let to_the_end = |end: usize| content_start(&line[end..], false) == line.len() - end;
         starts.into_iter().find(|&at| self.parse_strictly(line, at).is_ok_and(to_the_end))
     }
 
-    fn emit_blank_or_nuls(&mut self, rest: &[u8], glued: bool, sink: &mut impl Sink) -> bool {
+    fn emit_blank_or_nuls(&mut self, rest: &[u8], preceded: bool, sink: &mut impl Sink) -> bool {
         if rest.is_empty() {
             return false;
         }
         let nuls = rest.contains(&0);
-        self.emit(rest, if nuls { EntryContent::Junk } else { EntryContent::Blank }, (glued, false), sink);
+        self.emit(rest, if nuls { EntryContent::Junk } else { EntryContent::Blank }, (preceded, false), sink);
         if nuls {
             self.report_defect(sink, DefectKind::NulBytes, "NUL bytes instead of an entry");
         }
@@ -312,7 +313,7 @@ impl Scanner {
         }
         self.emit(piece, EntryContent::Junk, (false, false), sink);
         match broken {
-            ScanError::CutShort => self.report_defect(sink, DefectKind::CutShort, "line is cut short"),
+            ScanError::CutShort => self.report_defect(sink, DefectKind::CutShort, "line is truncated"),
             ScanError::NotJson => self.report_defect(sink, DefectKind::NotJson, "line is not JSON"),
         }
     }
@@ -337,7 +338,8 @@ impl Scanner {
         sink.defect(Defect { line: self.line, kind, detail: detail.to_owned() });
     }
 
-    /// Parses the object at `first`; asks a strict parser where the quick one saw something odd.
+    /// Parses the object at `first`, and validates it with a strict parser if the fast one found it
+    /// suspicious.
     fn parse_strictly(&mut self, raw: &[u8], first: usize) -> Result<usize, ScanError> {
         let (end, suspicious) = self.parts.parse(raw, first)?;
         if suspicious && serde_json::from_slice::<IgnoredAny>(&raw[first..end]).is_err() {
@@ -347,15 +349,16 @@ impl Scanner {
     }
 }
 
-/// Returns where content begins: behind white space, NUL bytes and, at the start of a file, a byte
-/// order mark.
+/// Returns the start of the content: after white space, NUL bytes and, on the first line, a byte order
+/// mark.
 fn content_start(bytes: &[u8], first_line: bool) -> usize {
     let mark = if first_line && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let rest = &bytes[mark..];
     mark + rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n' | 0)).unwrap_or(rest.len())
 }
 
-/// Entries of the tree begin with their parent, all others with their type.
+/// Returns whether bytes begin like an entry: tree entries begin with their parent, all others with their
+/// type.
 fn looks_like_entry(bytes: &[u8]) -> bool {
     let kind = || {
         let name = bytes.strip_prefix(br#"{"type":""#)?;
@@ -364,16 +367,16 @@ fn looks_like_entry(bytes: &[u8]) -> bool {
     bytes.starts_with(br#"{"parentUuid":"#) || kind().is_some()
 }
 
-/// A log in memory, read as a whole.
+/// A log in memory, parsed as a whole.
 #[derive(Debug, Default)]
 pub struct ParsedLog<'a> {
-    /// Everything in the file, in order: the `raw` parts joined are the file.
+    /// All entries in file order. Their `raw` bytes, joined, are the file.
     pub entries: Vec<Entry<'a>>,
-    /// What could not be understood.
+    /// The defects of the log.
     pub defects: Vec<Defect>,
 }
 
-/// Reads a log that is in memory.
+/// Parses a log in memory.
 pub fn read(bytes: &[u8]) -> ParsedLog<'_> {
     struct EntryCollector<'a> {
         bytes: &'a [u8],
@@ -381,7 +384,7 @@ pub fn read(bytes: &[u8]) -> ParsedLog<'_> {
     }
     impl Sink for EntryCollector<'_> {
         fn entry(&mut self, entry: &Entry<'_>, _: &Line) {
-            // The entry borrows the scanner's view; take the same bytes from the original.
+            // The entry borrows from the scanner's view; borrow the same bytes from the original.
             let start = usize::try_from(entry.offset).expect("it is in memory");
             let raw = &self.bytes[start..start + entry.raw.len()];
             self.read.entries.push(Entry { raw, ..*entry });
@@ -396,8 +399,8 @@ pub fn read(bytes: &[u8]) -> ParsedLog<'_> {
     collect.read
 }
 
-/// Steps over one value and tells whether bytes follow it; used by the fuzzer to compare with a
-/// strict parser.
+/// Returns the end of the value at the start of `bytes`; used by the fuzzer to compare with a strict
+/// parser.
 #[doc(hidden)]
 pub fn value_end(bytes: &[u8]) -> Option<usize> {
     Walker::new(bytes).value_end(0).ok()
@@ -421,13 +424,13 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_it_cannot_parse() {
+    fn invalid_lines_are_kept() {
         assert_snapshot!(check("{}\nnot json\n{\"type\":\"us"),
-            @"3 entries, 1 objects; 2: line is not JSON; 3: line is cut short");
+            @"3 entries, 1 objects; 2: line is not JSON; 3: line is truncated");
     }
 
     #[test]
-    fn odd_lines_are_named() {
+    fn malformed_lines_are_reported() {
         assert_snapshot!(check("\u{feff}{\"a\":1}\r\n\r\n  \n{\"b\":2}\r\n"), @"4 entries, 2 objects; ");
         assert_snapshot!(check("null\n[1]\n7\n"),
             @"3 entries, 0 objects; 1: line is `null`, not an object; 2: line is `[1]`, not an object; 3: line is `7`, not an object");
@@ -438,25 +441,25 @@ mod tests {
     }
 
     #[test]
-    fn objects_on_one_line_are_all_read() {
+    fn several_objects_on_one_line_are_all_read() {
         assert_snapshot!(check("{\"a\":1}{\"b\":2} {\"c\":3}\n{}\n"),
-            @"4 entries, 4 objects; 1: line holds more than one object; clients lose all or all but the first; 1: line holds more than one object; clients lose all or all but the first");
+            @"4 entries, 4 objects; 1: line contains more than one object; clients lose all of them or all but the first; 1: line contains more than one object; clients lose all of them or all but the first");
         assert_snapshot!(check("{\"a\":1}{\"type\":\"us\n"),
-            @"2 entries, 1 objects; 1: line holds more than one object; clients lose all or all but the first; 1: line is cut short");
+            @"2 entries, 1 objects; 1: line contains more than one object; clients lose all of them or all but the first; 1: line is truncated");
         assert_snapshot!(check("{\"a\":1}junk\n"), @"2 entries, 1 objects; 1: line is not JSON");
     }
 
     #[test]
-    fn an_entry_behind_a_torn_line_is_found() {
+    fn entry_after_torn_bytes_is_found() {
         let torn =
             "{\"parentUuid\":\"p\",\"message\":{\"content\":\"half a sen{\"type\":\"mode\",\"mode\":\"x\"}\n";
         assert_snapshot!(check(torn), @"2 entries, 1 objects; 1: line is not JSON");
         let deeper = "{\"parentUuid\":\"p\",\"toolUseResult\":{\"stdout\":\"half {\"parentUuid\":null,\"type\":\"user\"}\n";
-        assert_snapshot!(check(deeper), @"2 entries, 1 objects; 1: line is cut short");
+        assert_snapshot!(check(deeper), @"2 entries, 1 objects; 1: line is truncated");
         // The blocks of a torn message are not entries, however many there are.
         let blocks = r#"{"type":"text","text":"a"},"#.repeat(12);
         let torn = format!("{{\"parentUuid\":\"p\",\"message\":{{\"content\":[{blocks}{{\"type\":\"te");
-        assert_eq!(check(format!("{torn}\n")), "1 entries, 0 objects; 1: line is cut short");
+        assert_eq!(check(format!("{torn}\n")), "1 entries, 0 objects; 1: line is truncated");
         assert_eq!(
             check(format!("{torn}{{\"parentUuid\":null}}\n")),
             "2 entries, 1 objects; 1: line is not JSON"
@@ -464,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_still_written_is_one_entry_then_and_later() {
+    fn unfinished_line_is_one_entry_before_and_after_it_grows() {
         let whole = r#"{"parentUuid":"p","snapshot":{"type":"mode"},"data":{"type":"user"}}"#;
         for cut in 1..whole.len() {
             let read = read(&whole.as_bytes()[..cut]);
@@ -474,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_strict_parser_takes_is_not_an_entry() {
+    fn invalid_json_is_not_an_entry() {
         for line in
             ["{\"a\":tru}", "{\"a\":01}", "{\"a\":\"raw\ttab\"}", "{\"a\":{\"b\":\"c\"d}}", "{\"a\":1,}"]
         {
@@ -484,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_length_are_no_obstacle() {
+    fn deeply_nested_and_long_lines_are_read() {
         let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(10_000), "]".repeat(10_000));
         assert_snapshot!(check(deep), @"1 entries, 1 objects; ");
         let long = format!("{{\"a\":\"{}\"}}\n", "x".repeat(5_000_000));
@@ -492,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn many_torn_starts_cost_no_more_than_a_few_passes() {
+    fn many_torn_starts_cost_few_passes() {
         let line = r#"{"type":""#.repeat(100_000);
         let read = read(line.as_bytes());
         assert!(read.entries.len() < 20);
@@ -505,7 +508,7 @@ mod tests {
         }
 
         #[test]
-        fn no_byte_of_something_like_a_log_is_lost(
+        fn no_byte_of_a_log_like_input_is_lost(
             parts in prop::collection::vec(prop::sample::select(vec![
                 "{", "}", "\"", "\\", ":", ",", "[", "]", "\n", "\r\n", "\0", " ", "null", "1", "\u{feff}",
                 "{\"type\":\"user\"}", "{\"type\":\"", "{\"parentUuid\":", "\"a\":", "é", "\\u12", "\\ud800",
@@ -514,7 +517,7 @@ mod tests {
             check(parts.concat());
         }
 
-        /// Whatever a strict parser takes as an object is one entry, and nothing else on a line is.
+        /// A line is one entry exactly if a strict parser accepts it as an object.
         #[test]
         fn agrees_with_a_strict_parser(
             parts in prop::collection::vec(prop::sample::select(vec![

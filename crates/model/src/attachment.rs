@@ -1,22 +1,22 @@
-//! What clients make of attachments, as far as it decides what is sent.
+//! The delivery of attachments by clients, as far as it affects the conversation that is sent.
 
 use rethread_log::{Json, Key, Line};
 
 use crate::client::Client;
 use crate::flags::EntryFlags;
 
-/// What is known of an attachment.
+/// Facts about an attachment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttachmentFacts {
-    /// Its place in [`SORTS`], or none for a type that is never sent.
+    /// The position in [`SENT_TYPES`], or `None` for a type that is never sent.
     type_index: Option<u8>,
-    /// There is nothing in it to say.
+    /// It has no content to send.
     empty: bool,
-    /// It tells of a change that is none, which 2.1.112 tells nevertheless.
+    /// It may report a change although there is none, which 2.1.112 sends nevertheless.
     sent_when_empty: bool,
-    /// It holds pictures.
+    /// It contains images.
     pictures: bool,
-    /// How the newest client wrote down what it said of it, if it did.
+    /// The rendering recorded by the newest client, if any.
     rendered: Option<Rendered>,
 }
 
@@ -27,34 +27,34 @@ struct Rendered {
     role: Option<SenderRole>,
 }
 
-/// As whose words something is sent.
+/// The role in which a text is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderRole {
-    /// In a message of the user.
+    /// In a user message.
     User,
     /// Between two turns.
     System,
 }
 
-/// What a client says of an attachment.
+/// The form in which a client sends an attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AttachmentDelivery {
     pub(crate) role: SenderRole,
     pub(crate) pictures: bool,
-    /// The pictures come in a message of their own.
+    /// The images are in a separate message.
     pub(crate) separate_pictures: bool,
 }
 
 impl AttachmentDelivery {
-    /// Words of the client alone.
+    /// Text of the client only.
     pub(crate) const SYSTEM_TEXT: Self =
         Self { role: SenderRole::System, pictures: false, separate_pictures: false };
 }
 
 use Client::{V1_0_128, V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
 
-/// The types that are sent, with the first and the last client that does, and whether the newest
-/// sends them as the user's words.
+/// The types that are sent, with the first and the last client that sends them, and whether the newest sends
+/// them in the user role.
 const SENT_TYPES: &[(&str, Client, Client, bool)] = &[
     ("account_memory_recall", V2_1_325, V2_1_325, true),
     ("agent_listing_delta", V2_1_112, V2_1_325, false),
@@ -129,7 +129,7 @@ const SENT_TYPES: &[(&str, Client, Client, bool)] = &[
     ("widget_context_hint", V2_1_325, V2_1_325, true),
 ];
 
-/// The tools of the newest client that can be looked for.
+/// The tools of the newest client that can be searched for.
 pub(crate) const OFFERED_TOOLS: [&str; 23] = [
     "Agent",
     "Task",
@@ -177,10 +177,10 @@ pub(crate) const TOOLS_OF_2_1_20: [&str; 17] = [
     "Write",
 ];
 
-/// Those that it has for older models only.
+/// Tools that the newest client offers to older models only.
 pub(crate) const TASK_TOOLS: [&str; 4] = ["TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
-/// Types that the newest client keeps and never sends.
+/// Types that the newest client stores and never sends.
 const NEVER_SENT_TYPES: [&str; 12] = [
     "thinking_drop",
     "tool_results_cut",
@@ -202,17 +202,17 @@ impl AttachmentFacts {
         let attachment = Json::new(line.field(Key::Attachment).bytes_in(raw));
         let kind = attachment.get("type").and_then(Json::raw_string).unwrap_or_default();
         let mut flags = EntryFlags::default();
-        let sound = is_well_formed(attachment, kind);
-        flags.set_if(!sound, EntryFlags::MALFORMED_ATTACHMENT);
+        let well_formed = is_well_formed(attachment, kind);
+        flags.set_if(!well_formed, EntryFlags::MALFORMED_ATTACHMENT);
         let fatal = matches!(kind, b"file" | b"todo_reminder" | b"hook_additional_context");
-        flags.set_if(!attachment.is_object() || !sound && fatal, EntryFlags::FATAL_ATTACHMENT);
+        flags.set_if(!attachment.is_object() || !well_formed && fatal, EntryFlags::FATAL_ATTACHMENT);
         flags.set_if(kind == b"queued_command", EntryFlags::QUEUED);
         flags.set_if(kind == b"fork_briefing", EntryFlags::BRIEFING);
         flags.set_if(kind == b"hook_stopped_continuation", EntryFlags::ENDS_TURN);
         let never = NEVER_SENT_TYPES.iter().any(|name| name.as_bytes() == kind);
-        let sort = SENT_TYPES.iter().position(|(name, ..)| name.as_bytes() == kind);
+        let row = SENT_TYPES.iter().position(|(name, ..)| name.as_bytes() == kind);
         let attached = Self {
-            type_index: sort.and_then(|sort| u8::try_from(sort).ok()),
+            type_index: row.and_then(|row| u8::try_from(row).ok()),
             empty: is_empty(attachment, kind),
             sent_when_empty: kind == b"deferred_tools_delta",
             pictures: has_pictures(attachment, kind),
@@ -221,27 +221,27 @@ impl AttachmentFacts {
         (attached, flags)
     }
 
-    /// Tells whether it is of this type.
+    /// Returns whether it has this type.
     pub(crate) fn has_type(self, name: &str) -> bool {
-        self.type_index.is_some_and(|sort| SENT_TYPES[sort as usize].0 == name)
+        self.type_index.is_some_and(|row| SENT_TYPES[row as usize].0 == name)
     }
 
-    /// What a client says of it, if anything.
+    /// Returns the form in which a client sends it, if it does.
     pub(crate) fn delivery_by(self, client: Client) -> Option<AttachmentDelivery> {
-        let sort = self.type_index.map(|sort| &SENT_TYPES[sort as usize]);
-        let as_user = sort.is_some_and(|&(_, _, _, as_user)| as_user);
+        let row = self.type_index.map(|row| &SENT_TYPES[row as usize]);
+        let as_user = row.is_some_and(|&(_, _, _, as_user)| as_user);
         if client >= V2_1_325
             && let Some(rendered) = self.rendered
         {
             let own = if as_user { SenderRole::User } else { SenderRole::System };
-            let voice = if rendered.pictures { SenderRole::User } else { rendered.role.unwrap_or(own) };
+            let role = if rendered.pictures { SenderRole::User } else { rendered.role.unwrap_or(own) };
             return (!rendered.empty).then_some(AttachmentDelivery {
-                role: voice,
+                role,
                 pictures: rendered.pictures,
                 separate_pictures: false,
             });
         }
-        let &(_, since, until, _) = sort.filter(|_| client > V1_0_128)?;
+        let &(_, since, until, _) = row.filter(|_| client > V1_0_128)?;
         let empty = self.empty && !(self.sent_when_empty && client == V2_1_112);
         if empty || client < since || client > until {
             return None;
@@ -256,7 +256,7 @@ impl AttachmentFacts {
     }
 }
 
-/// The newest client writes down what it said.
+/// Reads the rendering that the newest client records.
 fn read_rendered(line: &Line, raw: &[u8]) -> Option<Rendered> {
     let list = Json::new(line.field(Key::Rendered).bytes_in(raw));
     let contents: Option<Vec<Json<'_>>> = list.items().map(|item| item.get("content")).collect();
@@ -300,7 +300,7 @@ fn has_pictures(attachment: Json<'_>, kind: &[u8]) -> bool {
     }
 }
 
-/// Tells whether the payload has the form that its type asks for; 2.1.325 leaves out what has not.
+/// Returns whether the payload matches its type. 2.1.325 skips attachments that do not.
 fn is_well_formed(attachment: Json<'_>, kind: &[u8]) -> bool {
     let all = |list: Option<Json<'_>>, fits: fn(Json<'_>) -> bool| {
         list.is_some_and(|list| list.is_array() && list.items().all(fits))
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted_and_fits_its_index() {
+    fn sent_types_are_sorted_and_fit_a_u8_index() {
         assert!(SENT_TYPES.is_sorted_by_key(|(name, ..)| name));
         assert!(SENT_TYPES.len() < usize::from(u8::MAX));
     }

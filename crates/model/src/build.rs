@@ -1,8 +1,8 @@
-//! Entries to facts, one pass.
+//! Builds facts from entries, in one pass.
 //!
-//! [`FactsBuilder`] takes the entries as the scanner finds them and keeps a small fixed record of each.
-//! Merging happens here: entries of one `message.id` are one message with every block once, and a
-//! message replayed under new uuids is the message it repeats.
+//! [`FactsBuilder`] receives the entries from the scanner and keeps a small fixed record of each. Merging
+//! happens here: entries of one `message.id` are one message with every block once, and a message
+//! replayed under new uuids is the message it repeats.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -30,36 +30,36 @@ use crate::prompt::{
 };
 use crate::usage::Usage;
 
-/// How many defects are told one by one; a file full of junk is told by their number.
+/// The maximum number of defects that are listed; further ones are only counted.
 const MAX_DEFECTS: usize = 1000;
 
-/// How much of a prompt or title is kept, in bytes of the log.
+/// The maximum length of a stored prompt or title, in bytes of the log.
 pub(crate) const MAX_TEXT: usize = 1000;
 
-/// Makes [`Facts`] of a log, entry by entry.
+/// Builds [`Facts`] from a log, entry by entry.
 #[derive(Debug, Default)]
 pub struct FactsBuilder {
     facts: Facts,
     entry_kind_counts: Vec<u32>,
     block_kind_counts: [[u32; BlockKind::ALL.len()]; 2],
-    /// Messages with an id: their numbers, found by the hash of the id.
+    /// Messages with an id: their indices, by the hash of the id.
     messages_by_id: HashTable<u32>,
     messages_by_content: FxHashMap<(Time, u64), u32>,
-    /// Calls: their numbers, found by the hash of the id.
+    /// Tool calls: their indices, by the hash of the id.
     calls_by_id: HashTable<u32>,
-    /// Results whose call has not come yet: the node, the block, and the id of the call.
+    /// Results whose call has not been read yet: the node, the block, and the id of the call.
     pending_results: Vec<(u32, u32, Box<str>)>,
-    /// The blocks of messages seen so far, to count each once.
+    /// The blocks of messages seen so far, used to count each once.
     seen_blocks: FxHashSet<u64>,
-    /// The text block seen last in a message, to know a grown copy of it.
+    /// The last text block of a message, used to detect a longer copy of it.
     last_text: Option<LastText>,
-    /// The uuid read last, as it was spelled and what it is.
+    /// The last uuid: its encoded bytes and its value.
     last_uuid: (Vec<u8>, Uid),
-    /// The usage read last, as it was spelled and what it says.
+    /// The last usage: its encoded bytes and its value.
     last_usage: (Vec<u8>, Option<Usage>),
 }
 
-/// A text block that the next one may be a grown copy of.
+/// A text block that the next one may extend.
 #[derive(Debug)]
 struct LastText {
     message: u32,
@@ -97,9 +97,9 @@ impl Sink for FactsBuilder {
 }
 
 impl FactsBuilder {
-    /// Begins with room for a log of so many bytes.
+    /// Creates a builder with capacity for a log of `bytes` bytes.
     pub fn for_size(bytes: u64) -> Self {
-        // An entry has some 2,500 bytes on average; a log of shorter ones grows the tables.
+        // An entry has about 2,500 bytes on average; the tables grow if entries are shorter.
         let n = usize::try_from(bytes / 2500).unwrap_or(0).min(1 << 20);
         let mut builder = Self::default();
         let facts = &mut builder.facts;
@@ -134,7 +134,7 @@ impl FactsBuilder {
         self.count_type(line, raw);
         self.facts.bytes.add(ByteCounts::of_entry(line, raw));
         self.count_names(line, raw);
-        // A title or checkpoint stays what it is, whatever id it carries.
+        // A title or checkpoint is metadata even if it has a uuid.
         let metadata = matches!(
             line.kind,
             Some(
@@ -151,7 +151,7 @@ impl FactsBuilder {
             let usual = Uid::from_canonical_uuid(uuid);
             self.add_tree_entry(entry, line, usual.unwrap_or_else(|| Uid::new(uuid)), usual.is_some());
         } else if line.kind.is_some_and(EntryKind::is_in_tree) {
-            // Nothing can hang on it, but it was said: it gets an id that no entry can name.
+            // It cannot have children, but it is content: it gets an id that no entry can name.
             let detail = format!("{} entry without a uuid", line.kind.map_or("", EntryKind::name));
             let uid = Uid::new(format!("entry {}\0", entry.number).as_bytes());
             self.add_tree_entry(entry, line, uid, false);
@@ -195,7 +195,7 @@ impl FactsBuilder {
         }
     }
 
-    /// Takes an entry without a uuid: titles, checkpoints and the like.
+    /// Adds an entry without a uuid: a title, a checkpoint or other metadata.
     fn add_metadata(&mut self, line: &Line, raw: &[u8]) {
         let text = |key| line.string(key, raw).map(clip_text);
         let after = self.next_node();
@@ -294,7 +294,7 @@ impl FactsBuilder {
                 }
             }
             Role::Progress => {
-                // The type is the first key of `data` in every version that writes these.
+                // In every version that writes these, `type` is the first key of `data`.
                 let data = line.field(Key::Data).bytes_in(raw);
                 let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
                 node.flags.set_if(of_tool, EntryFlags::TOOL_PROGRESS);
@@ -327,13 +327,14 @@ impl FactsBuilder {
             Slot::Occupied(first) => {
                 let first = *first.get();
                 self.facts.duplicates.insert(first, index);
-                let detail = "the uuid stands on an earlier line too; the later entry counts".to_owned();
+                let detail =
+                    "the uuid also occurs on an earlier line; clients use the later entry".to_owned();
                 self.defect(Defect { line: entry.line, kind: DefectKind::DuplicateUuid, detail });
             }
         }
     }
 
-    /// The parent is mostly the entry before, whose id is known.
+    /// Returns the id of a parent. It is usually the previous entry, whose id is already parsed.
     fn parent_id(&self, parent: &[u8]) -> Uid {
         if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { uid_or_none(parent) }
     }
@@ -406,7 +407,7 @@ impl FactsBuilder {
         }
         let asked = match author {
             Author::Human => is_from_human(line, raw),
-            // The lead of a team gives tasks in a person's place.
+            // The lead of a team gives tasks in the place of a person.
             Author::TeamLead => true,
             _ => false,
         };
@@ -416,7 +417,7 @@ impl FactsBuilder {
         }
     }
 
-    /// Keeps the words of the first prompt that has any.
+    /// Stores the text of the first prompt that has any.
     fn record_first_prompt(&mut self, words: &[u8]) {
         self.facts.has_wordless_prompt |= words.is_empty();
         if self.facts.first_prompt.is_none() {
@@ -425,12 +426,12 @@ impl FactsBuilder {
         }
     }
 
-    /// Gives an entry that a person wrote its message; returns whether it is a copy of an earlier one.
+    /// Assigns a message to a user entry; returns whether it is a copy of an earlier one.
     fn assign_user_message(&mut self, content: &[u8], index: u32, node: &mut Node) -> bool {
         let copied = if node.time.is_none() {
             None
         } else {
-            // The ends of a long content tell it apart as well as the whole and are cheap to read.
+            // The ends of long content identify it as well as the whole and are cheap to read.
             let ends = content.len().min(256);
             let side = [u8::from(node.flags.is_sidechain())];
             let print = fingerprint(&[
@@ -442,7 +443,7 @@ impl FactsBuilder {
             let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
             let mut seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
             if seen != next && self.is_descendant(node.parent, seen) {
-                // A message of its own, which may have copies too.
+                // A separate message, which may have copies too.
                 let print = fingerprint(&[&print.to_le_bytes(), &node.parent.to_bytes()]);
                 seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
             }
@@ -462,8 +463,8 @@ impl FactsBuilder {
         copied.is_some()
     }
 
-    /// Returns whether an entry with this parent follows the first entry of a message within a few steps:
-    /// the same words typed again in the same moment are no copy.
+    /// Returns whether an entry with this parent is a near descendant of the first entry of a message:
+    /// the same text typed twice at the same moment is not a copy.
     fn is_descendant(&self, mut parent: Uid, message: u32) -> bool {
         const MAX_STEPS: usize = 64;
         let first = self.facts.messages[message as usize].first_node as usize;
@@ -477,7 +478,7 @@ impl FactsBuilder {
         false
     }
 
-    /// Takes a command that was queued while the model was busy; only what a person typed is a message.
+    /// Adds a command that was queued while the model was busy. Only text typed by a person is a message.
     fn add_queued_prompt(&mut self, attachment: Json<'_>, index: u32, node: &mut Node) {
         let Some(words) = queued_prompt_text(attachment) else { return };
         let Some(prompt) = attachment.get("prompt") else { return };
@@ -541,12 +542,12 @@ impl FactsBuilder {
             self.messages_by_id.insert_unique(id.table_hash(), new, hash);
             new
         };
-        // Entries of one message mostly repeat its usage to the letter.
-        let spelled = message.usage.bytes_in(raw);
-        if *spelled != *self.last_usage.0 {
+        // Entries of one message usually repeat its usage byte for byte.
+        let encoded = message.usage.bytes_in(raw);
+        if *encoded != *self.last_usage.0 {
             self.last_usage.0.clear();
-            self.last_usage.0.extend_from_slice(spelled);
-            self.last_usage.1 = Usage::parse(Json::new(spelled));
+            self.last_usage.0.extend_from_slice(encoded);
+            self.last_usage.1 = Usage::parse(Json::new(encoded));
         }
         if let Some(usage) = self.last_usage.1 {
             let known = &mut self.facts.messages[node.message as usize].usage;
@@ -637,8 +638,8 @@ impl FactsBuilder {
         }
     }
 
-    /// Tells whether a message has not had this block yet. A copy of a block, or a text that grew
-    /// while it was streamed, is not new.
+    /// Returns whether a block is new in its message. A copy of a block, or a text that grew while it was
+    /// streamed, is not.
     fn is_new_block(&mut self, index: u32, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
         let kind = block.kind_name.bytes_in(raw);
         let words = block.text.bytes_in(raw);
@@ -647,7 +648,7 @@ impl FactsBuilder {
             Some(BlockKind::ToolUse) if !block.id.is_empty() => {
                 fingerprint(&[&message_key, kind, block.id.bytes_in(raw)])
             }
-            // A thinking block without text is known by its signature.
+            // A thinking block without text is identified by its signature.
             Some(BlockKind::Thinking) => {
                 fingerprint(&[&message_key, kind, words, block.signature.bytes_in(raw)])
             }
@@ -660,14 +661,14 @@ impl FactsBuilder {
         let inner = block.text.string_in(raw).unwrap_or_default();
         let now = LastText { message, node: index, len: inner.len(), fingerprint: fingerprint(&[inner]) };
         let grown = self.last_text.replace(now).is_some_and(|last| {
-            // Two texts of one entry are two texts.
+            // Two texts in one entry are distinct.
             let longer = last.node != index && last.len > 0 && last.len < inner.len();
             last.message == message && longer && fingerprint(&[&inner[..last.len]]) == last.fingerprint
         });
         !grown
     }
 
-    /// Notes a content that is a string as the one block that it is sent as.
+    /// Adds string content as a single text block, the form in which it is sent.
     fn add_string_content(&mut self, content: Span, raw: &[u8]) {
         if let Some(text) = content.string_in(raw) {
             let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
@@ -684,7 +685,7 @@ impl FactsBuilder {
         }
     }
 
-    /// Notes a call; returns its index.
+    /// Adds a tool call; returns its index.
     fn add_call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) -> u32 {
         let Some(id) = block.id.string_in(raw) else { return NONE };
         let id = clip_call_id(id);
@@ -722,7 +723,7 @@ impl FactsBuilder {
         self.calls_by_id.find(hash_call_id(id), same).copied()
     }
 
-    /// Notes a result: with its call if that is known, to wait for it otherwise.
+    /// Adds a tool result to its call, or to the pending results if the call is not known yet.
     fn add_result(&mut self, index: u32, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
         let id = clip_call_id(id);
         match self.find_call(&id) {
@@ -735,14 +736,14 @@ impl FactsBuilder {
         }
     }
 
-    /// Finds the subagent that the result of a call names.
+    /// Finds the subagent named in the result of a call.
     fn started_agent(&self, call: u32, line: &Line, raw: &[u8]) -> Option<Box<str>> {
         self.facts.calls[call as usize].prompt_hash?;
         let agent = Json::new(line.field(Key::ToolUseResult).bytes_in(raw)).get("agentId")?;
         Some(agent.as_str()?.into())
     }
 
-    /// Returns the facts of all that was taken.
+    /// Returns the facts of all entries.
     pub fn finish(mut self, lines: u32, bad_lines: u32) -> Facts {
         for (node, block, id) in std::mem::take(&mut self.pending_results) {
             match self.find_call(&id) {
@@ -753,7 +754,7 @@ impl FactsBuilder {
                 None => self.facts.orphan_results.push((id, node)),
             }
         }
-        // A result that stood before its call was noted late.
+        // A result that precedes its call in the log was added late.
         self.facts.result_sites.sort_by_key(|&(node, _)| node);
         let mut facts = self.facts;
         for (kind, n) in EntryKind::ALL.iter().zip(self.entry_kind_counts) {
@@ -774,7 +775,7 @@ impl FactsBuilder {
     }
 }
 
-/// An id as text; of one that is longer than any client makes them, the beginning.
+/// Returns an id as text, truncated if it is longer than any client writes.
 fn clip_call_id(inner: &[u8]) -> std::borrow::Cow<'_, str> {
     unescape(&inner[..inner.len().min(MAX_TEXT)])
 }
@@ -783,21 +784,21 @@ fn hash_call_id(id: &str) -> u64 {
     fingerprint(&[id.as_bytes()])
 }
 
-/// An empty id names nothing, as `null` does.
+/// Converts an id; an empty one means none, like `null`.
 fn uid_or_none(text: &[u8]) -> Uid {
     if text.is_empty() { Uid::NONE } else { Uid::new(text) }
 }
 
-/// How `data` begins in the progress of a running command.
+/// The first bytes of `data` in the progress of a running command.
 const TOOL_PROGRESS: [&str; 3] =
     [r#"{"type":"bash_progress""#, r#"{"type":"powershell_progress""#, r#"{"type":"mcp_progress""#];
 
-/// Tools that start a subagent, in the order in which clients had them.
+/// Returns whether a tool starts a subagent; the names are in the order in which clients used them.
 fn is_agent_tool(tool: &[u8]) -> bool {
     matches!(tool, b"dispatch_agent" | b"Task" | b"Agent")
 }
 
-/// Newer clients say where a prompt came from.
+/// Returns whether a person wrote a prompt. Newer clients record its origin.
 fn is_from_human(line: &Line, raw: &[u8]) -> bool {
     let origin = line.field(Key::Origin);
     if !origin.is_empty() {
@@ -818,10 +819,10 @@ fn set_content_flags(content: &[u8], line: &Line, flags: &mut EntryFlags) {
     }
 }
 
-/// Failures after which a turn is not taken up again.
+/// Errors after which a turn is not continued.
 const FINAL_ERRORS: [&str; 3] = ["dlp_request_denied", "safety_monitor_blocked", "unattended_start_limit"];
 
-/// How hidden user entries begin that belong to the running turn.
+/// The first words of hidden user entries that belong to the running turn.
 const COMPANION_STARTS: [&str; 13] = [
     "[structured-output-enforce]",
     "[projects-reply-gate]",
@@ -838,27 +839,27 @@ const COMPANION_STARTS: [&str; 13] = [
     "TaskCompleted hook feedback:",
 ];
 
-/// How a result begins of a call that gave way to a message.
+/// The first words of the result of a call that was interrupted by a message.
 const YIELDED_RESULT_START: &[u8] = b"[Tool call did not complete: the turn was ended to deliver the message";
 
-/// Notes whether a result is the end of its turn.
+/// Sets the flags of a result that ends its turn.
 fn set_turn_end_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
-    let gave_way = !line.blocks.is_empty()
+    let yielded = !line.blocks.is_empty()
         && line.blocks.iter().all(|block| {
             block.kind == Some(BlockKind::ToolResult)
                 && block.content.string_in(raw).is_some_and(|text| text.starts_with(YIELDED_RESULT_START))
         });
     static ABORTED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"backgroundedByTurnAbort\":true"));
-    // The flag stands at one end of the copy, beside what the tool gave.
+    // The flag is at one end of the copy, before or after the output of the tool.
     let copy = line.field(Key::ToolUseResult).bytes_in(raw);
     let ends = copy.len().min(1024);
     let names = |part: &[u8]| ABORTED.find(part).is_some();
     let aborted = || names(&copy[..ends]) || names(&copy[copy.len() - ends..]);
-    flags.set_if(gave_way || flags.has_result() && aborted(), EntryFlags::ENDS_TURN);
+    flags.set_if(yielded || flags.has_result() && aborted(), EntryFlags::ENDS_TURN);
     flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), EntryFlags::DENIAL);
 }
 
-/// Notes what else clients ask of a user entry.
+/// Sets the other flags of a user entry that clients depend on.
 fn set_user_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
     let copy = line.field(Key::ToolUseResult).bytes_in(raw);
     flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), EntryFlags::RESULT_COPY);
@@ -977,15 +978,15 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
 fn block_fingerprint(sort: BlockClass, block: &BlockSpans, raw: &[u8]) -> u32 {
     match sort {
         BlockClass::ToolCall => content_hash(&[block.name.bytes_in(raw), block.input.bytes_in(raw)]),
-        // A result without its call is known by the id that it names.
+        // A result without a call is identified by the id that it names.
         BlockClass::ToolResult => content_hash(&[block.id.bytes_in(raw), block.content.bytes_in(raw)]),
         sort if sort.is_text() => content_hash(&[block.text.string_in(raw).unwrap_or_default()]),
         _ => content_hash(&[block.whole.bytes_in(raw)]),
     }
 }
 
-/// Hashes texts; of a long one both ends and its length. Two results of one call that differ only in between are not
-/// written by any client, and to hash all of every log made `info` 4 % slower.
+/// Hashes texts; of a long one both ends and its length. No client writes two results of one call that
+/// differ only in between, and hashing everything made `info` 4 % slower.
 fn content_hash(parts: &[&[u8]]) -> u32 {
     const END: usize = 4096;
     let mut hash = 0_u64;
@@ -1006,7 +1007,7 @@ fn content_hash(parts: &[&[u8]]) -> u32 {
 fn tool_references_in(content: &[u8]) -> ToolReferences {
     static REFERENCE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"tool_reference\""));
     let mut found = ToolReferences::default();
-    // Such a result is a short list; a long text is not searched.
+    // Such a result is a short list; long text is not searched.
     let short = content.first() == Some(&b'[') && content.len() < 1 << 16;
     if !short || REFERENCE.find(content).is_none() {
         return found;
@@ -1024,13 +1025,13 @@ fn tool_references_in(content: &[u8]) -> ToolReferences {
 
 fn has_caller(block: &BlockSpans, raw: &[u8]) -> bool {
     static CALLER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"caller\""));
-    // The input is by far the longest part of a call; only what is beside it is looked through.
+    // The input is by far the longest part of a call; only the bytes around it are searched.
     let whole = block.whole.bytes_in(raw);
     let input = block.input.start().saturating_sub(block.whole.start()).min(whole.len());
-    let (before, behind) = whole.split_at(input);
-    let behind = &behind[block.input.len().min(behind.len())..];
+    let (before, after) = whole.split_at(input);
+    let after = &after[block.input.len().min(after.len())..];
     let names = |part: &[u8]| CALLER.find(part).is_some();
-    (names(before) || names(behind)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
+    (names(before) || names(after)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
 }
 
 fn set_block_flags(blocks: &[BlockSpans], raw: &[u8], flags: &mut EntryFlags) {
@@ -1048,14 +1049,14 @@ fn set_block_flags(blocks: &[BlockSpans], raw: &[u8], flags: &mut EntryFlags) {
     }
 }
 
-/// Returns the beginning of a text, cut before a character or escape.
+/// Returns the beginning of a text, cut at a character or escape boundary.
 pub(crate) fn clip_text(inner: &[u8]) -> String {
     let mut end = inner.len().min(MAX_TEXT);
     if end < inner.len() {
         while end > 0 && inner[end] & 0xc0 == 0x80 {
             end -= 1;
         }
-        // An escape is at most a pair of `\uXXXX`: cut before one that has begun.
+        // An escape is at most a pair of `\uXXXX`; the cut must not be inside one.
         if let Some(slash) = inner[end.saturating_sub(12)..end].iter().position(|&b| b == b'\\') {
             end = end.saturating_sub(12) + slash;
         }
@@ -1063,14 +1064,14 @@ pub(crate) fn clip_text(inner: &[u8]) -> String {
     unescape(&inner[..end]).into_owned()
 }
 
-/// Counts a name that comes from the log; neither long names nor many may fill the memory.
+/// Counts a name from the log. Both the length and the number of names are bounded.
 fn count_bounded(counts: &mut BTreeMap<String, u64>, name: &str) {
     let name = clip_name(name);
     let room = counts.len() < 1000 || counts.contains_key(&name);
     *counts.entry(if room { name } else { "(other)".to_owned() }).or_default() += 1;
 }
 
-/// Names come from the log: none may fill the memory.
+/// Truncates a name from the log, which could have any length.
 fn clip_name(name: &str) -> String {
     name.chars().take(100).collect()
 }

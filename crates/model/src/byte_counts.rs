@@ -1,31 +1,31 @@
-//! What the bytes of a log hold.
+//! Counts the bytes of a log by kind of content.
 
 use rethread_log::{BlockKind, EntryKind, Key, Line};
 
 macro_rules! kinds {
     ($($field:ident $shown:literal,)*) => {
-        /// Bytes of a file by what they hold; the sum is the file.
+        /// The bytes of a file by kind of content. Their sum is the size of the file.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-        #[expect(missing_docs, reason = "each field is what it is called")]
+        #[expect(missing_docs, reason = "the field names are self-explanatory")]
         pub struct ByteCounts {
             $(pub $field: u64,)*
         }
 
         impl ByteCounts {
-            /// How many kinds there are.
+            /// The number of kinds.
             pub const N_KINDS: usize = [$($shown),*].len();
 
-            /// Returns the kinds by name, in their order.
+            /// Returns the counts with the names of their fields, in order.
             pub fn by_kind(&self) -> [(&'static str, u64); Self::N_KINDS] {
                 [$((stringify!($field), self.$field),)*]
             }
 
-            /// Returns the kinds by what they are called to a reader, in their order.
+            /// Returns the counts with labels for people, in order.
             pub fn by_label(&self) -> [(&'static str, u64); Self::N_KINDS] {
                 [$(($shown, self.$field),)*]
             }
 
-            /// Adds so many of a kind, by its place among them.
+            /// Adds `n` bytes to a kind, given by its index.
             pub fn add_to(&mut self, kind: u8, n: u64) {
                 let all = [$(&mut self.$field,)*];
                 if let Some(bytes) = all.into_iter().nth(usize::from(kind)) {
@@ -33,7 +33,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Adds those of something else.
+            /// Adds other counts.
             pub fn add(&mut self, other: Self) {
                 $(self.$field += other.$field;)*
             }
@@ -65,7 +65,7 @@ kinds! {
 }
 
 impl ByteCounts {
-    /// Tells what the bytes of an entry hold.
+    /// Counts the bytes of an entry.
     pub fn of_entry(line: &Line, raw: &[u8]) -> Self {
         let mut bytes = Self::default();
         let total = raw.len() as u64;

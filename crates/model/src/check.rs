@@ -1,8 +1,9 @@
-//! Will it resume: what a client would lose of a session, what the API would refuse, what is odd.
+//! Checks whether a session resumes: content that a client would lose, requests that the API would refuse,
+//! and harmless irregularities.
 //!
-//! The measure is the conversation as it was meant ([`crate::intended`]): what of it a client does
-//! not send is lost, and each loss is told with its cause. Everything is decided on the facts, so a
-//! library is checked about as fast as it is counted.
+//! The reference is the intended path ([`crate::intended_path`]). Content of it that a client does not send
+//! is lost, and each loss is reported with its cause. All checks use only the facts, so checking a library
+//! takes about as long as counting it.
 
 mod kinds;
 mod linear;
@@ -23,30 +24,30 @@ pub use linear::{LinearConversation, harmful_findings, newest_client_chain, sess
 pub(crate) use linear::{linear_conversation, newest_client_tip};
 pub use request::MAX_IMAGE_BYTES;
 
-/// Something about a session that a user should know before resuming it.
+/// Something that a user should know before resuming a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The line that it is about, from 1; none if it is about the whole session.
+    /// The line concerned, from 1; `None` if the finding concerns the whole session.
     pub line: Option<u32>,
-    /// What it is.
+    /// The kind of finding.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The same in words, with figures.
+    /// A description with figures.
     pub detail: String,
-    /// The clients that it concerns, oldest first; none if it does nothing to any of them.
+    /// The affected clients, oldest first; empty if no client is affected.
     pub clients: Vec<Client>,
-    /// The lines of the entries of which any of these clients does not send something, ascending.
+    /// The lines of entries that some of these clients do not send completely, ascending.
     pub lost_lines: Vec<u32>,
 }
 
 impl Finding {
-    /// Tells whether it is how older clients are and not a fault of the session.
+    /// Returns whether it is due to the design of older clients and not a fault of the session.
     pub fn is_by_design(&self) -> bool {
         self.kind.is_by_design()
     }
 
-    /// Tells whether something of the session does not reach the model.
+    /// Returns whether part of the session does not reach the model.
     pub fn is_harmful(&self) -> bool {
         self.severity != Severity::Harmless
     }
@@ -55,25 +56,25 @@ impl Finding {
 /// Checks a session against the rules of some clients.
 pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
     let facts = &session.facts;
-    // The measure is the conversation, not the local command that a client may resume in its place.
+    // The reference is the conversation, not the local command that a client may resume instead.
     let newest = resume(facts, Client::NEWEST);
-    let left = session.abandoned_conversation(&newest);
-    let meant = intended_path_to(facts, left.as_ref().map(|left| left.tip));
+    let abandoned = session.abandoned_conversation(&newest);
+    let intended = intended_path_to(facts, abandoned.as_ref().map(|abandoned| abandoned.tip));
     let mut findings = Findings::default();
-    findings.add_file_findings(session, &meant);
+    findings.add_file_findings(session, &intended);
     let found = |client: Client| {
         let mut findings = Findings {
-            resume_line: left.as_ref().map(|left| facts.location(left.leaf).line),
+            resume_line: abandoned.as_ref().map(|abandoned| facts.location(abandoned.leaf).line),
             ..Findings::default()
         };
         match client {
-            Client::NEWEST => findings.check_client(facts, &meant, client, &newest),
-            _ => findings.check_client(facts, &meant, client, &resume(facts, client)),
+            Client::NEWEST => findings.check_client(facts, &intended, client, &newest),
+            _ => findings.check_client(facts, &intended, client, &resume(facts, client)),
         }
         findings
     };
     for pair in clients.chunks(2) {
-        // Two at once: more would hold more in memory than they save in time.
+        // Two at a time: more would need more memory than the time saved is worth.
         let (first, second) = rayon::join(|| found(pair[0]), || pair.get(1).map(|&client| found(client)));
         findings.join(first);
         findings.join(second.unwrap_or_default());
@@ -81,11 +82,11 @@ pub fn check(session: &Session, clients: &[Client]) -> Vec<Finding> {
     findings.finish()
 }
 
-/// Findings in the making: the same one for several clients is one.
+/// Findings collected so far. The same finding for several clients is merged into one.
 #[derive(Default)]
 struct Findings {
     all: Vec<Finding>,
-    /// The line after which clients resume in place of the conversation.
+    /// The line after which clients resume instead of the conversation.
     resume_line: Option<u32>,
     index_by_key: FxHashMap<(Option<u32>, FindingKind, Severity), usize>,
 }
@@ -128,7 +129,7 @@ impl Findings {
         finding
     }
 
-    /// Adds what was found for another client.
+    /// Adds the findings for another client.
     fn join(&mut self, other: Self) {
         for Finding { line, kind, severity, detail, clients, lost_lines } in other.all {
             let finding = self.add(line, kind, severity, &|| detail.clone());
@@ -142,7 +143,8 @@ impl Findings {
     }
 
     fn finish(mut self) -> Vec<Finding> {
-        // What does harm need not be called odd too; what is lost is why there is no beginning.
+        // A harmful finding replaces a harmless one of the same kind. A broken link already explains a
+        // missing beginning.
         let harmful: FxHashSet<(Option<u32>, FindingKind)> =
             self.all.iter().filter(|f| f.is_harmful()).map(|f| (f.line, f.kind)).collect();
         let broken = |line| {
@@ -158,8 +160,8 @@ impl Findings {
         self.all
     }
 
-    /// What is odd about a file, whoever reads it.
-    fn add_file_findings(&mut self, session: &Session, meant: &IntendedPath) {
+    /// Adds the findings about a file, independent of the client.
+    fn add_file_findings(&mut self, session: &Session, intended: &IntendedPath) {
         let facts = &session.facts;
         for defect in facts.defects.iter().chain(&session.tree.defects) {
             let kind = match defect.kind {
@@ -173,79 +175,74 @@ impl Findings {
                 DefectKind::TooLong => FindingKind::TooLong,
                 DefectKind::DuplicateUuid => FindingKind::DuplicateUuid,
                 DefectKind::Incomplete => FindingKind::Incomplete,
-                // Told with what is meant.
+                // Reported with the broken links of the intended path.
                 _ => continue,
             };
             self.add(Some(defect.line), kind, Severity::Harmless, &|| defect.detail.clone());
         }
-        for broken in &meant.broken_links {
+        for broken in &intended.broken_links {
             let line = Some(facts.location(broken.node).line);
             let (kind, detail) = match broken.defect {
                 LinkDefect::Dangling => (FindingKind::DanglingParent, "its parent is not in the file"),
-                LinkDefect::NoParent => {
-                    (FindingKind::NoParent, "it has no parent, although it answers something")
-                }
+                LinkDefect::NoParent => (FindingKind::NoParent, "it has no parent, although it is a reply"),
                 LinkDefect::Cycle => (FindingKind::Cycle, "it is its own ancestor"),
             };
             self.add(line, kind, Severity::Harmless, &|| detail.to_owned());
         }
-        if meant.scrambled {
-            let detail = "most entries stand before their parents";
+        if intended.scrambled {
+            let detail = "most entries come before their parents";
             self.add(None, FindingKind::OutOfOrder, Severity::Harmless, &|| detail.to_owned());
         }
         if let Some(line) = facts.unterminated_line {
-            let detail = || "the line does not end".to_owned();
+            let detail = || "the line has no line break".to_owned();
             self.add(Some(line), FindingKind::NoLineBreak, Severity::Harmless, &detail);
         }
         if facts.byte_order_mark {
             let detail = || "the file begins with a byte order mark".to_owned();
             self.add(Some(1), FindingKind::ByteOrderMark, Severity::Harmless, &detail);
         }
-        self.add_entry_findings(facts, meant);
+        self.add_entry_findings(facts, intended);
         self.add_session_findings(facts);
     }
 
-    /// What is odd about the entries of the conversation.
-    fn add_entry_findings(&mut self, facts: &Facts, meant: &IntendedPath) {
+    /// Adds the findings about the entries of the conversation.
+    fn add_entry_findings(&mut self, facts: &Facts, intended: &IntendedPath) {
         let mut full: FxHashSet<Uid> = FxHashSet::default();
         let mut thinking: Vec<(Uid, usize)> = Vec::new();
-        for &node in &meant.chain {
+        for &node in &intended.chain {
             let fact = &facts.nodes[node];
             let flags = fact.flags;
             let is_answer = fact.role == Role::Assistant;
-            let mut odd = |kind: FindingKind, detail: &str| {
+            let mut report = |kind: FindingKind, detail: &str| {
                 let line = Some(facts.location(node).line);
                 self.add(line, kind, Severity::Harmless, &|| detail.to_owned());
             };
             if fact.time.is_none() {
-                odd(FindingKind::NoTime, "it has no time that can be read");
+                report(FindingKind::NoTime, "it has no valid time");
             }
             if !fact.is_conversation() || flags.lacks_message() || flags.is_failure_report() {
                 continue;
             }
             if is_answer && flags.lacks_message_id() && !flags.is_synthetic() {
-                odd(FindingKind::NoMessageId, "the answer has no message id");
+                report(FindingKind::NoMessageId, "the answer has no message id");
             }
             if is_answer && flags.lacks_model() {
-                odd(FindingKind::NoModel, "the answer does not name its model");
+                report(FindingKind::NoModel, "the answer does not name its model");
             }
             if is_answer && flags.has_string_content() {
-                odd(FindingKind::InvalidContent, "the content of the answer is a string");
+                report(FindingKind::InvalidContent, "the content of the answer is a string");
             }
             let blocks = facts.blocks_of(node);
             if blocks.is_empty() {
-                odd(FindingKind::BlankText, "it says nothing");
+                report(FindingKind::BlankText, "it has no content");
             }
             for block in blocks {
                 match block.class {
                     BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
-                        odd(
-                            FindingKind::BlankText,
-                            "a text without words, which clients drop or the API refuses",
-                        );
+                        report(FindingKind::BlankText, "blank text, which clients drop or the API rejects");
                     }
                     BlockClass::Untyped | BlockClass::BareString | BlockClass::Null => {
-                        odd(FindingKind::InvalidBlock, "something that is no block")
+                        report(FindingKind::InvalidBlock, "an item that is not a block")
                     }
                     _ => {}
                 }
@@ -261,7 +258,7 @@ impl Findings {
             }
         }
         for (_, node) in thinking.into_iter().filter(|(id, _)| !full.contains(id)) {
-            let detail = || "an answer of nothing but thinking, which newer clients drop".to_owned();
+            let detail = || "an answer with only thinking, which newer clients drop".to_owned();
             self.add(Some(facts.location(node).line), FindingKind::LoneThinking, Severity::Harmless, &detail);
         }
     }
@@ -274,45 +271,44 @@ impl Findings {
             .filter(|name| rethread_log::EntryKind::from_name(name.as_bytes()).is_none())
             .collect();
         if !unknown.is_empty() {
-            let detail =
-                || format!("entries of a type that no client we know writes: {}", unknown.join(", "));
+            let detail = || format!("entries of unknown types: {}", unknown.join(", "));
             self.add(None, FindingKind::UnknownType, Severity::Harmless, &detail);
         }
         if facts.session_ids.n_names() > 1 {
-            let detail = || format!("the entries name {} sessions", facts.session_ids.n_names());
+            let detail = || format!("the entries belong to {} sessions", facts.session_ids.n_names());
             self.add(None, FindingKind::SeveralSessions, Severity::Harmless, &detail);
         }
         let foreign = facts.summaries.iter().filter(|(leaf, _)| facts.node_of(*leaf).is_none()).count();
         if foreign > 0 && !facts.nodes.is_empty() {
-            let detail = || format!("{foreign} summaries are about entries of other files");
+            let detail = || format!("{foreign} summaries refer to entries of other files");
             self.add(None, FindingKind::ForeignSummary, Severity::Harmless, &detail);
         }
     }
 
-    fn check_client(&mut self, facts: &Facts, meant: &IntendedPath, client: Client, resumed: &Resume) {
+    fn check_client(&mut self, facts: &Facts, intended: &IntendedPath, client: Client, resumed: &Resume) {
         if let Some(refusal) = resumed.refusal {
             return self.add_refusal(facts, client, refusal);
         }
-        self.check_losses(facts, meant, client, resumed);
+        self.check_losses(facts, intended, client, resumed);
         self.check_request(facts, client, resumed);
     }
 
     fn add_refusal(&mut self, facts: &Facts, client: Client, refusal: Refusal) {
         let line = |node: usize| Some(facts.location(node).line);
         let (at, kind, detail) = match refusal {
-            // A file without any conversation is no broken session.
+            // A file without any conversation is not a broken session.
             Refusal::NoConversation if facts.nodes.is_empty() => {
-                let detail = || "there is nothing to resume in it".to_owned();
+                let detail = || "there is nothing to resume".to_owned();
                 self.add_for(client, None, FindingKind::NoConversation, Severity::Harmless, &detail);
                 return;
             }
             Refusal::NoConversation if facts.is_all_sidechain() => (
                 None,
                 FindingKind::AllSidechain,
-                "every entry is a subagent's, and clients resume none of those",
+                "every entry belongs to a subagent, and clients do not resume those",
             ),
             Refusal::NoConversation => {
-                (None, FindingKind::NoConversation, "the client finds no conversation in it")
+                (None, FindingKind::NoConversation, "the client finds no conversation")
             }
             Refusal::NoTime(node) => {
                 (line(node), FindingKind::NoTime, "it has no time, and the client does not resume")
@@ -322,24 +318,22 @@ impl Findings {
                 FindingKind::NullLine,
                 "the line is `null`, and the client does not resume",
             ),
-            Refusal::Cycle(node) => (line(node), FindingKind::Cycle, "the client goes round for ever"),
+            Refusal::Cycle(node) => (line(node), FindingKind::Cycle, "the client loops forever"),
             Refusal::NoMessage(node) => {
                 (line(node), FindingKind::Incomplete, "it has no message, and the client does not resume")
             }
             Refusal::InvalidContent(node) => (
                 line(node),
                 FindingKind::InvalidContent,
-                "its content is no list of blocks, and the client does not resume",
+                "its content is not a list of blocks, and the client does not resume",
             ),
-            Refusal::NoModel(node) => (
-                line(node),
-                FindingKind::NoModel,
-                "it does not name its model, and the client never comes back",
-            ),
+            Refusal::NoModel(node) => {
+                (line(node), FindingKind::NoModel, "it does not name its model, and the client hangs")
+            }
             Refusal::InvalidAttachment(node) => (
                 line(node),
                 FindingKind::InvalidAttachment,
-                "it is not what its type says, and the client does not resume",
+                "it does not match its type, and the client does not resume",
             ),
         };
         self.add_for(client, at, kind, Severity::Refusal, &|| detail.to_owned());

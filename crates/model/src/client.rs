@@ -1,17 +1,17 @@
-//! The clients whose rules we know, by version.
+//! The clients with known rules, by version.
 //!
-//! The rule for what is resumed changed over the versions. [`Client`] names the bands in which it is
-//! the same; [`crate::resume`] applies it. The rules were found by running the clients;
-//! `docs/format.md` lists them.
+//! The rules for resuming a session changed over time. [`Client`] names the version ranges with the same
+//! rules; [`crate::resume`] applies them. The rules were found by running the clients; `docs/format.md` lists
+//! them.
 
-/// A client, by the newest version that we know to behave like it.
+/// A client, named after the newest version known to have its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
     /// Before 2.0: the newest time decides.
     V1_0_128,
-    /// Up to 2.0.50: the same, and results of parallel calls stand in a row.
+    /// Up to 2.0.50: the same, and results of parallel calls form a chain.
     V2_0_36,
-    /// 2.0.x since then: the same, with parallel results side by side.
+    /// Later 2.0.x: the same, but results of parallel calls are siblings.
     V2_0_77,
     /// 2.1.x: progress entries are part of the tree.
     V2_1_20,
@@ -26,10 +26,10 @@ pub enum Client {
 }
 
 impl Client {
-    /// The newest client we know.
+    /// The newest known client.
     pub const NEWEST: Self = Self::V2_1_325;
 
-    /// All of them, oldest first.
+    /// All clients, oldest first.
     pub const ALL: [Self; 8] = [
         Self::V1_0_128,
         Self::V2_0_36,
@@ -41,10 +41,10 @@ impl Client {
         Self::V2_1_325,
     ];
 
-    /// Those that are still in use: clients update themselves, and older ones than these are rare.
+    /// Clients still in use. Clients update themselves, so older ones are rare.
     pub const IN_USE: [Self; 3] = [Self::V2_1_112, Self::V2_1_200, Self::V2_1_325];
 
-    /// Returns the version that was run to learn its rules.
+    /// Returns the version that was run to determine the rules.
     pub fn version(self) -> &'static str {
         match self {
             Self::V1_0_128 => "1.0.128",
@@ -58,21 +58,22 @@ impl Client {
         }
     }
 
-    /// The first version that is taken to follow its rules. Where it is older than the version that was run, runs
-    /// of versions in between showed which set they are closest to; `docs/format.md` lists them.
+    /// Returns the first version that is assumed to follow its rules. If it is older than the version that
+    /// was run, runs of versions in between showed which rules they are closest to; `docs/format.md` lists
+    /// them.
     fn since(self) -> &'static str {
         match self {
-            // Parallel calls are found again; 2.1.90 and 2.1.100 were run.
+            // Recovers parallel calls. 2.1.90 and 2.1.100 were run.
             Self::V2_1_112 => "2.1.80",
-            // The checkpoint decides; 2.1.150, 2.1.175 and 2.1.205 were run.
+            // The checkpoint decides. 2.1.150, 2.1.175 and 2.1.205 were run.
             Self::V2_1_200 => "2.1.120",
-            // Another model is asked; 2.1.225 and 2.1.321 were run.
+            // Uses another default model. 2.1.225 and 2.1.321 were run.
             Self::V2_1_325 => "2.1.219",
             _ => self.version(),
         }
     }
 
-    /// Finds the client that a version behaves like, or the oldest. Returns nothing for what is no version.
+    /// Finds the client whose rules a version follows, or the oldest. Returns `None` if it is not a version.
     pub fn for_version(version: &str) -> Option<Self> {
         let wanted = parse_version(version.strip_prefix('v').unwrap_or(version))?;
         let known = |client: &Self| parse_version(client.since()).is_some_and(|v| v <= wanted);
@@ -87,7 +88,7 @@ impl Client {
         self >= Self::V2_1_200
     }
 
-    /// The model that it asks when nothing else is said, where that decides what is sent.
+    /// Returns the default model, if it affects the request.
     pub(crate) fn default_model(self) -> Option<&'static str> {
         match self {
             Self::V2_1_200 => Some("claude-opus-4-8"),
@@ -96,7 +97,7 @@ impl Client {
         }
     }
 
-    /// The models that it offers, where that decides what is sent: without `claude-` and date.
+    /// Returns the offered models, if they affect the request, without `claude-` and date.
     pub(crate) fn offered_models(self) -> &'static [&'static str] {
         const OFFERED: [&str; 12] = [
             "haiku-4-5",
@@ -115,17 +116,17 @@ impl Client {
         if self >= Self::V2_1_325 { &OFFERED } else { &OFFERED[..10] }
     }
 
-    /// Knows the list of rows that a compaction kept, not only their ends.
+    /// Returns whether it reads the list of rows preserved by a compaction, not only their ends.
     pub(crate) fn reads_kept_list(self) -> bool {
         self >= Self::V2_1_200
     }
 
-    /// Reads no further than a line that is `null`.
+    /// Returns whether it stops reading at a line that is `null`.
     pub(crate) fn stops_at_null(self) -> bool {
         matches!(self, Self::V2_1_20 | Self::V2_1_76 | Self::V2_1_112)
     }
 
-    /// Joins an entry with a lost parent to the one before it in time.
+    /// Returns whether it replaces a lost parent by the previous entry in time.
     pub(crate) fn bridges_lost_parents(self) -> bool {
         self >= Self::V2_1_112
     }
@@ -143,14 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_version_follows_its_own_rules() {
+    fn known_version_maps_to_its_client() {
         for client in Client::ALL {
             assert_eq!(Client::for_version(client.version()), Some(client));
         }
     }
 
     #[test]
-    fn a_version_in_between_follows_the_rules_it_was_measured_to() {
+    fn other_version_maps_to_measured_client() {
         for (version, client) in [
             ("9.0.0", Client::V2_1_325),
             ("2.1.321", Client::V2_1_325),

@@ -1,9 +1,9 @@
-//! What a thing that was said is known by, wherever it was copied to.
+//! Content fingerprints, used to detect copied messages.
 //!
-//! Resuming, forking and branching copy messages into other files: under the same uuids or new ones,
-//! with other session ids, spelled by another JSON writer. What stays is `message.id` and the blocks
-//! of what the model said, and the time and the words of what anybody else did. A key is a hash of
-//! these. Hidden notes and placeholders of the client are no part of the conversation and have none.
+//! Resuming, forking and branching copy messages into other files: under the same uuids or new ones, with
+//! other session ids, encoded by another JSON writer. Copies keep `message.id` and the blocks of
+//! assistant messages, and the time and text of all others. A key is a hash of these. Hidden notes and
+//! placeholders of the client are not part of the conversation and have no key.
 
 use std::ops::Range;
 
@@ -13,32 +13,32 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
 use crate::id::Uid;
 use crate::view::Reader;
 
-/// Something that was said on a step.
+/// A content key on a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepContentKey {
-    /// The step that it is part of.
+    /// The step.
     pub step: u32,
-    /// What it is known by.
+    /// The hash of the content.
     pub key: u64,
 }
 
-/// The entry that a fork gave a new time to: the last one that it copied.
+/// The last entry that a fork copied, which got a new time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestampedCopy {
-    /// What it would be known by.
+    /// Its key with the new time.
     pub key: u64,
-    /// Its words alone.
+    /// The key of its text alone.
     pub words_key: u64,
     /// The entry that it is a copy of.
     pub origin: Uid,
 }
 
 impl Reader<'_> {
-    /// Adds what some entries said on the paths of the session.
-    pub fn collect_content_keys(&self, nodes: Range<usize>, said: &mut Vec<StepContentKey>) {
+    /// Adds the keys of some entries that are on paths of the session.
+    pub fn collect_content_keys(&self, nodes: Range<usize>, keys: &mut Vec<StepContentKey>) {
         let facts = &self.session.facts;
         let mut line = Line::default();
-        let mut spelled = Vec::new();
+        let mut encoded = Vec::new();
         for (i, node) in facts.nodes.iter().enumerate().take(nodes.end).skip(nodes.start) {
             let step = self.session.tree.step(i);
             let (Some(step), Some(message)) = (step, node.message()) else { continue };
@@ -50,22 +50,22 @@ impl Reader<'_> {
             let raw = self.parse_node(i, &mut line);
             let fact = &facts.messages[message];
             if !fact.assistant || fact.id.is_none() {
-                said.push(StepContentKey { step, key: self.timed_words_key(i, &line, raw, &mut spelled) });
+                keys.push(StepContentKey { step, key: self.timed_words_key(i, &line, raw, &mut encoded) });
                 continue;
             }
             let content = line.message.map(|m| m.content).unwrap_or_default();
             let mut add = |block: &[u8]| {
-                spelled.clear();
-                spelled.extend_from_slice(&fact.id.to_bytes());
-                write_canonical(block, &mut spelled);
-                said.push(StepContentKey { step, key: xxh3_64(&spelled) });
+                encoded.clear();
+                encoded.extend_from_slice(&fact.id.to_bytes());
+                write_canonical(block, &mut encoded);
+                keys.push(StepContentKey { step, key: xxh3_64(&encoded) });
             };
             if content.string_in(raw).is_some() {
                 add(content.bytes_in(raw));
             }
             for block in &line.blocks {
                 let thinking = matches!(block.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
-                // Clients that copy may leave thinking out; no words are lost with it if it has none.
+                // Clients may omit thinking from copies; thinking without text is no loss.
                 if !(thinking
                     && Json::new(block.text.bytes_in(raw)).raw_string().is_none_or(<[u8]>::is_empty))
                 {
@@ -75,7 +75,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the last message among some entries that a fork copied, which the SDKs give a new time.
+    /// Returns the last of some entries that a fork copied; the SDKs give it a new time.
     pub fn restamped_copy_in(&self, nodes: Range<usize>) -> Option<RestampedCopy> {
         let facts = &self.session.facts;
         facts.forked_from.as_ref()?;
@@ -87,44 +87,44 @@ impl Reader<'_> {
         let last = nodes.rev().find(copied)?;
         let raw = self.parse_node(last, &mut line);
         let origin = Json::new(line.field(Key::ForkedFrom).bytes_in(raw)).get("messageUuid")?.raw_string()?;
-        let mut spelled = Vec::new();
-        let key = self.timed_words_key(last, &line, raw, &mut spelled);
-        Some(RestampedCopy { key, words_key: words_key(&line, raw, &mut spelled), origin: Uid::new(origin) })
+        let mut encoded = Vec::new();
+        let key = self.timed_words_key(last, &line, raw, &mut encoded);
+        Some(RestampedCopy { key, words_key: words_key(&line, raw, &mut encoded), origin: Uid::new(origin) })
     }
 
-    /// Returns what the words of an entry and their time are known by, and the words alone.
+    /// Returns the key of an entry's text and time, and the key of its text alone.
     pub fn entry_keys(&self, node: usize) -> (u64, u64) {
         let mut line = Line::default();
         let raw = self.parse_node(node, &mut line);
-        let mut spelled = Vec::new();
-        let key = self.timed_words_key(node, &line, raw, &mut spelled);
-        (key, words_key(&line, raw, &mut spelled))
+        let mut encoded = Vec::new();
+        let key = self.timed_words_key(node, &line, raw, &mut encoded);
+        (key, words_key(&line, raw, &mut encoded))
     }
 
-    fn timed_words_key(&self, node: usize, line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
+    fn timed_words_key(&self, node: usize, line: &Line, raw: &[u8], encoded: &mut Vec<u8>) -> u64 {
         let time = self.session.facts.nodes[node].time.millis().unwrap_or(i64::MIN);
-        xxh3_64_with_seed(&time.to_le_bytes(), words_key(line, raw, spelled))
+        xxh3_64_with_seed(&time.to_le_bytes(), words_key(line, raw, encoded))
     }
 }
 
-fn words_key(line: &Line, raw: &[u8], spelled: &mut Vec<u8>) -> u64 {
-    spelled.clear();
+fn words_key(line: &Line, raw: &[u8], encoded: &mut Vec<u8>) -> u64 {
+    encoded.clear();
     match line.message {
-        Some(message) => write_canonical(message.content.bytes_in(raw), spelled),
+        Some(message) => write_canonical(message.content.bytes_in(raw), encoded),
         None => {
             // The prompt of a queued command; its copies can differ in other fields.
             let prompt = Json::new(line.field(Key::Attachment).bytes_in(raw)).get("prompt");
-            write_canonical(prompt.map_or(&[], Json::raw), spelled);
+            write_canonical(prompt.map_or(&[], Json::raw), encoded);
         }
     }
-    xxh3_64(spelled)
+    xxh3_64(encoded)
 }
 
-/// Strings with more bytes are spelled by their hash and not copied.
+/// Longer strings are written as their hash instead of being copied.
 const MAX_INLINE_STRING: usize = 1 << 20;
 
-/// Spells a JSON value without blanks and with its strings unescaped, each with its length before it:
-/// two spellings of one value become the same bytes, two values never do.
+/// Writes a JSON value in canonical form: without white space, and with unescaped, length-prefixed
+/// strings. Two encodings of one value give the same bytes, two different values never do.
 fn write_canonical(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(quote) = memchr::memchr(b'"', rest) {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_does_not_matter_and_the_value_does() {
+    fn canonical_form_depends_only_on_the_value() {
         let one = r#"[{"type":"text","text":"Grüße \"an\" alle"}]"#;
         let other = r#"[ {"type": "text", "text": "Gr\u00fc\u00dfe \"an\" alle"} ]"#;
         assert_eq!(canonical(one), canonical(other));

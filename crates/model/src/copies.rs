@@ -1,10 +1,10 @@
-//! Which paths are held by others, across sessions.
+//! Finds paths that are contained in others, across sessions.
 //!
-//! A path is held by another if everything that was said on it was said on the other too. The
-//! sessions are joined into one forest, where a root whose parent is in another file hangs on that
-//! file's step. Inside a tree a path is held by one that runs through its ending. Between trees the
-//! last thing said on a path tells where its copies can be; only those trees are looked at, each
-//! once for the whole tree, so that the work is near-linear in what was said and never pairwise.
+//! A path is contained in another if all of its content is on the other too. The sessions are joined into
+//! one forest, in which a root whose parent is in another file becomes a child of that file's step.
+//! Within a tree a path is contained in one that passes through its end. Between trees the last content
+//! of a path gives the candidates for its copies; only those trees are compared, each once for the whole
+//! tree, so that the work is nearly linear in the amount of content and never pairwise.
 
 use std::cmp::Reverse;
 
@@ -15,23 +15,23 @@ use crate::facts::NONE;
 use crate::session::Session;
 use crate::tree::IndexGroups;
 
-/// What is kept of a session while others are read.
+/// The part of a session that is kept in memory while others are read.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFingerprint {
-    /// The step before each step.
+    /// The parent of each step.
     parents: Vec<u32>,
-    /// What was said, by step.
+    /// The content keys, by step.
     content_keys: Vec<StepContentKey>,
-    /// The endings of its paths.
+    /// The ends of its paths.
     path_ends: Vec<PathEnd>,
 }
 
-/// The ending of a path.
+/// The end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathEnd {
-    /// The step that the path ends with.
+    /// The last step of the path.
     pub step: usize,
-    /// The client would resume it.
+    /// Set if the client would resume the path.
     pub active: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct PathId {
     pub path: usize,
 }
 
-/// Where a session goes on from in another.
+/// The point in another session from which a session continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionContinuation {
     /// The index of the session.
@@ -55,52 +55,52 @@ pub struct SessionContinuation {
     pub continues_from: (usize, usize),
 }
 
-/// How many trees are looked at for copies of one tree.
+/// The maximum number of trees that are searched for copies of one tree.
 const MAX_TREES: usize = 16;
-/// How many places of one thing said are looked at.
+/// The maximum number of occurrences of one key that are considered.
 const MAX_OCCURRENCES: usize = 64;
 
 impl SessionFingerprint {
-    /// Keeps of a session what is needed to find copies; what was said counts once on each step.
-    pub fn new(session: &Session, mut said: Vec<StepContentKey>, endings: Vec<PathEnd>) -> Self {
-        said.sort_unstable();
-        said.dedup();
-        said.shrink_to_fit();
+    /// Creates a fingerprint; duplicate keys of a step are dropped.
+    pub fn new(session: &Session, mut keys: Vec<StepContentKey>, ends: Vec<PathEnd>) -> Self {
+        keys.sort_unstable();
+        keys.dedup();
+        keys.shrink_to_fit();
         let parents = session.tree.steps.iter().map(|step| step.parent).collect();
-        Self { parents, content_keys: said, path_ends: endings }
+        Self { parents, content_keys: keys, path_ends: ends }
     }
 
-    /// Leaves these of its endings.
+    /// Keeps only the given path ends.
     pub fn retain_path_ends(mut self, kept: &[usize]) -> Self {
         self.path_ends = kept.iter().filter_map(|&i| self.path_ends.get(i).copied()).collect();
         self
     }
 
-    /// Says that something was said under another key.
+    /// Replaces a content key by another.
     pub fn replace_key(&mut self, from: u64, to: u64) {
-        for said in &mut self.content_keys {
-            if said.key == from {
-                said.key = to;
+        for content_key in &mut self.content_keys {
+            if content_key.key == from {
+                content_key.key = to;
             }
         }
     }
 }
 
-/// Finds for each path of each session the one that holds it, if it is not to be kept itself.
+/// Finds for each path of each session the kept path that contains it, or `None` if it is kept itself.
 ///
-/// Of paths that hold each other one is kept: one that a client would resume before others, then the
-/// one of the earlier session.
+/// Of paths that contain each other one is kept: preferably one that a client would resume, then the one
+/// of the earlier session.
 pub fn containing_paths(
     sessions: &[SessionFingerprint],
-    joints: &[SessionContinuation],
+    continuations: &[SessionContinuation],
 ) -> Vec<Vec<Option<PathId>>> {
-    let forest = Forest::new(sessions, joints);
-    let mut held: FxHashMap<PathId, PathId> = FxHashMap::default();
-    forest.find_within_trees(&mut held);
-    forest.find_across_trees(&mut held);
+    let forest = Forest::new(sessions, continuations);
+    let mut containers: FxHashMap<PathId, PathId> = FxHashMap::default();
+    forest.find_within_trees(&mut containers);
+    forest.find_across_trees(&mut containers);
     let kept = |mut at: PathId| {
-        // Each holder is larger in one order of all paths, so this ends.
-        while let Some(&by) = held.get(&at) {
+        // Each container is larger in one total order of all paths, so this terminates.
+        while let Some(&by) = containers.get(&at) {
             at = by;
         }
         at
@@ -108,17 +108,17 @@ pub fn containing_paths(
     sessions
         .iter()
         .enumerate()
-        .map(|(session, sketch)| {
-            let holder = |path| {
+        .map(|(session, fingerprint)| {
+            let container = |path| {
                 let id = PathId { session, path };
                 Some(kept(id)).filter(|&by| by != id)
             };
-            (0..sketch.path_ends.len()).map(holder).collect()
+            (0..fingerprint.path_ends.len()).map(container).collect()
         })
         .collect()
 }
 
-/// A path with its place in the order of all paths: one that is held comes before its holder.
+/// A path with its rank in the order of all paths: a contained path comes before its container.
 type RankedPath = (u32, Reverse<(bool, PathId)>);
 
 fn id_of(ranked: RankedPath) -> PathId {
@@ -128,42 +128,43 @@ fn id_of(ranked: RankedPath) -> PathId {
 /// All steps of all sessions in one numbering, joined across files.
 struct Forest {
     parent: Vec<u32>,
-    /// The steps, each before what follows it, trees one behind the other.
+    /// The steps in preorder, one tree after the other.
     order: Vec<u32>,
-    /// The place of each step in the order.
+    /// The index of each step in `order`.
     order_index: Vec<u32>,
-    /// How many steps follow each, itself included.
+    /// The number of descendants of each step, including itself.
     subtree_size: Vec<u32>,
-    /// The first step of each step's tree.
+    /// The root of each step's tree.
     root: Vec<u32>,
-    /// The first step of each step's tree in its own file.
+    /// The root of each step's tree within its own file.
     file_root: Vec<u32>,
-    /// What was said on each step.
+    /// The keys of each step, as indices of `key_values`.
     keys_by_step: IndexGroups,
-    /// The keys, by the numbers that `keys` gives.
+    /// The keys.
     key_values: Vec<u64>,
-    /// How many things were said on the way to each step.
+    /// The number of keys on the path to each step.
     keys_on_path: Vec<u32>,
-    /// The endings at each step.
+    /// The path ends at each step.
     ends: Vec<(u32, RankedPath)>,
-    /// Everything that was said: the key, the tree, the step; sorted.
+    /// All occurrences of keys: the key, the tree, the step; sorted.
     key_index: Vec<(u64, u32, u32)>,
 }
 
 impl Forest {
-    fn new(sessions: &[SessionFingerprint], joints: &[SessionContinuation]) -> Self {
+    fn new(sessions: &[SessionFingerprint], continuations: &[SessionContinuation]) -> Self {
         let number = |n: usize| u32::try_from(n).unwrap_or(NONE);
         let mut first = Vec::with_capacity(sessions.len());
         let mut parent = Vec::new();
-        for sketch in sessions {
+        for fingerprint in sessions {
             let start = number(parent.len());
             first.push(start);
-            parent.extend(sketch.parents.iter().map(|&p| if p == NONE { NONE } else { start + p }));
+            parent.extend(fingerprint.parents.iter().map(|&p| if p == NONE { NONE } else { start + p }));
         }
         let alone = parent.clone();
-        for joint in joints {
-            let (session, step) = joint.continues_from;
-            let (root, before) = (first[joint.session] as usize + joint.root, first[session] + number(step));
+        for continuation in continuations {
+            let (session, step) = continuation.continues_from;
+            let (root, before) =
+                (first[continuation.session] as usize + continuation.root, first[session] + number(step));
             if parent[root] == NONE && root != before as usize {
                 parent[root] = before;
             }
@@ -188,9 +189,9 @@ impl Forest {
                 if above == NONE { step } else { forest.file_root[above as usize] };
         }
         let mut step_of = Vec::new();
-        for (sketch, &start) in sessions.iter().zip(&first) {
-            step_of.extend(sketch.content_keys.iter().map(|said| start + said.step));
-            forest.key_values.extend(sketch.content_keys.iter().map(|said| said.key));
+        for (fingerprint, &start) in sessions.iter().zip(&first) {
+            step_of.extend(fingerprint.content_keys.iter().map(|content_key| start + content_key.step));
+            forest.key_values.extend(fingerprint.content_keys.iter().map(|content_key| content_key.key));
         }
         forest.keys_by_step = IndexGroups::new(forest.parent.len(), &step_of);
         forest.key_index = step_of
@@ -204,8 +205,8 @@ impl Forest {
             let before = forest.keys_on_path.get(forest.parent[step as usize] as usize).copied().unwrap_or(0);
             forest.keys_on_path[step as usize] = before + own;
         }
-        for (session, (sketch, &start)) in sessions.iter().zip(&first).enumerate() {
-            for (path, end) in sketch.path_ends.iter().enumerate() {
+        for (session, (fingerprint, &start)) in sessions.iter().zip(&first).enumerate() {
+            for (path, end) in fingerprint.path_ends.iter().enumerate() {
                 let step = start + number(end.step);
                 let id = PathId { session, path };
                 forest.ends.push((step, (forest.keys_on_path[step as usize], Reverse((!end.active, id)))));
@@ -214,7 +215,7 @@ impl Forest {
         forest
     }
 
-    /// Puts the steps in an order in which each tree is one run, and cuts joints that make a circle.
+    /// Orders the steps so that each tree is contiguous, and removes continuations that form a cycle.
     fn order_steps(&mut self) {
         let children = IndexGroups::new(self.parent.len(), &self.parent);
         let mut stack = Vec::new();
@@ -245,13 +246,13 @@ impl Forest {
         }
     }
 
-    /// Tells whether the way to `below` leads through `above`.
+    /// Returns whether `above` is on the path to `below`.
     fn is_ancestor(&self, above: u32, below: u32) -> bool {
         let (start, at) = (self.order_index[above as usize], self.order_index[below as usize]);
         start <= at && at - start < self.subtree_size[above as usize]
     }
 
-    /// Finds for each step the largest path that runs through it.
+    /// Finds for each step the largest path that passes through it.
     fn largest_path_through(&self) -> Vec<Option<RankedPath>> {
         let mut largest: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
         for &(step, ranked) in &self.ends {
@@ -266,9 +267,9 @@ impl Forest {
         largest
     }
 
-    /// A path is held by a larger one that runs through its ending, and by one that ends before it if
-    /// nothing was said between.
-    fn find_within_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+    /// Finds contained paths within a tree: in a larger path through the same end, or in one that ends
+    /// earlier if there is no content in between.
+    fn find_within_trees(&self, containers: &mut FxHashMap<PathId, PathId>) {
         let largest = self.largest_path_through();
         let mut same: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
         for &(step, ranked) in &self.ends {
@@ -283,35 +284,37 @@ impl Forest {
         for &(step, ranked) in &self.ends {
             let by = largest[step as usize].max(same[step as usize]);
             if let Some(by) = by.filter(|&by| by > ranked) {
-                held.insert(id_of(ranked), id_of(by));
+                containers.insert(id_of(ranked), id_of(by));
             }
         }
     }
 
-    fn find_across_trees(&self, held: &mut FxHashMap<PathId, PathId>) {
+    fn find_across_trees(&self, containers: &mut FxHashMap<PathId, PathId>) {
         let largest = self.largest_path_through();
-        // The step that last said something, on the way to each.
-        let mut spoke: Vec<u32> = vec![NONE; self.parent.len()];
+        // The nearest step with content at or above each step.
+        let mut last_with_keys: Vec<u32> = vec![NONE; self.parent.len()];
         for &step in &self.order {
-            let above = spoke.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
-            spoke[step as usize] =
+            let above = last_with_keys.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
+            last_with_keys[step as usize] =
                 if self.keys_by_step.members_of(step as usize).is_empty() { above } else { step };
         }
         let mut by_tree: FxHashMap<(u32, u32), Vec<(u32, RankedPath)>> = FxHashMap::default();
-        for &(step, ranked) in self.ends.iter().filter(|(_, ranked)| !held.contains_key(&id_of(*ranked))) {
+        for &(step, ranked) in
+            self.ends.iter().filter(|(_, ranked)| !containers.contains_key(&id_of(*ranked)))
+        {
             let (root, file_root) = (self.root[step as usize], self.file_root[step as usize]);
             by_tree.entry((root, file_root)).or_default().push((step, ranked));
         }
         for (&(tree, file_tree), ends) in &by_tree {
-            // Where copies can be: in other trees, or in other files that are joined to this one.
+            // Candidates for copies: other trees, or other files joined to this tree.
             let mut candidates: FxHashMap<(u32, u32), usize> = FxHashMap::default();
             for &(step, _) in ends {
-                let Some(last) = self.keys_of(spoke[step as usize]).next() else { continue };
-                for &(_, other, place) in self.occurrences(last, None).iter().take(MAX_OCCURRENCES) {
-                    let beside = self.file_root[place as usize];
-                    let pair = if other != tree { (tree, other) } else { (file_tree, beside) };
+                let Some(last) = self.keys_of(last_with_keys[step as usize]).next() else { continue };
+                for &(_, other, occurrence) in self.occurrences(last, None).iter().take(MAX_OCCURRENCES) {
+                    let other_root = self.file_root[occurrence as usize];
+                    let pair = if other != tree { (tree, other) } else { (file_tree, other_root) };
                     let known = other == tree
-                        && (beside == file_tree || !self.shares_continuation(file_tree, beside));
+                        && (other_root == file_tree || !self.shares_continuation(file_tree, other_root));
                     if !known && largest[pair.1 as usize].is_some() {
                         *candidates.entry(pair).or_default() += 1;
                     }
@@ -331,7 +334,7 @@ impl Forest {
                     let at = found[(self.order_index[step as usize] - start) as usize];
                     let by = at.and_then(|at| largest[at as usize]).filter(|&by| by > ranked);
                     if let Some(by) = by {
-                        held.insert(id_of(ranked), id_of(by));
+                        containers.insert(id_of(ranked), id_of(by));
                     }
                     by.is_none()
                 });
@@ -339,7 +342,7 @@ impl Forest {
         }
     }
 
-    /// Tells whether what a file's tree goes on from is on the way to another's too.
+    /// Returns whether the point from which a file's tree continues is on the path to another's too.
     fn shares_continuation(&self, file_tree: u32, other: u32) -> bool {
         let before = self.parent[file_tree as usize];
         before == NONE || self.is_ancestor(before, other)
@@ -347,10 +350,10 @@ impl Forest {
 
     fn keys_of(&self, step: u32) -> impl Iterator<Item = u64> {
         let keys = if step == NONE { &[][..] } else { self.keys_by_step.members_of(step as usize) };
-        keys.iter().map(|&said| self.key_values[said as usize])
+        keys.iter().map(|&content_key| self.key_values[content_key as usize])
     }
 
-    /// Returns where a thing was said, in all trees or in one.
+    /// Returns the occurrences of a key, in all trees or in one.
     fn occurrences(&self, key: u64, tree: Option<u32>) -> &[(u64, u32, u32)] {
         let from = (key, tree.unwrap_or(0));
         let to = (key, tree.unwrap_or(u32::MAX));
@@ -359,13 +362,13 @@ impl Forest {
         &self.key_index[start..start + len]
     }
 
-    /// Finds for each step from `tree` on, in order, a step from `other` on, on whose way everything was
-    /// said that was said on the way from `tree` to the step.
+    /// Finds for each step in the subtree of `tree`, in order, a step in that of `other` whose path has
+    /// all the keys on the path from `tree` to the step.
     fn find_copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
         let in_tree = self.root[other as usize];
         let start = self.order_index[tree as usize] as usize;
         let steps = &self.order[start..start + self.subtree_size[tree as usize] as usize];
-        // Nothing said yet is everywhere: at the root.
+        // A step without content before it maps to the root.
         let mut found: Vec<Option<u32>> = Vec::with_capacity(steps.len());
         for &step in steps {
             let parent = self.parent[step as usize];
@@ -377,14 +380,16 @@ impl Forest {
             let mut at = before;
             for key in self.keys_of(step) {
                 at = at.and_then(|at| {
-                    let deeper = |place: u32| {
-                        if self.is_ancestor(place, at) {
+                    let deeper = |occurrence: u32| {
+                        if self.is_ancestor(occurrence, at) {
                             Some(at)
                         } else {
-                            self.is_ancestor(at, place).then_some(place)
+                            self.is_ancestor(at, occurrence).then_some(occurrence)
                         }
                     };
-                    self.occurrences(key, Some(in_tree)).iter().find_map(|&(_, _, place)| deeper(place))
+                    self.occurrences(key, Some(in_tree))
+                        .iter()
+                        .find_map(|&(_, _, occurrence)| deeper(occurrence))
                 });
             }
             found.push(at);
@@ -401,32 +406,37 @@ mod tests {
 
     use super::*;
 
-    /// A session by its steps: the step before each, and what was said on it.
+    /// Builds a session from its steps: the parent and the keys of each.
     fn session_fingerprint(steps: &[(Option<u32>, &[u64])], active: usize) -> SessionFingerprint {
         let parents: Vec<u32> = steps.iter().map(|(parent, _)| parent.unwrap_or(NONE)).collect();
-        let said = steps.iter().enumerate().flat_map(|(i, (_, keys))| {
+        let keys = steps.iter().enumerate().flat_map(|(i, (_, keys))| {
             keys.iter().map(move |&key| StepContentKey { step: u32::try_from(i).expect("few"), key })
         });
         let is_end = |i: usize| !parents.iter().any(|&p| p as usize == i);
-        let endings = (0..steps.len())
+        let ends = (0..steps.len())
             .filter(|&i| is_end(i) || i == active)
             .map(|step| PathEnd { step, active: step == active })
             .collect();
-        let mut said: Vec<StepContentKey> = said.collect();
-        said.sort_unstable();
-        said.dedup();
-        SessionFingerprint { parents, content_keys: said, path_ends: endings }
+        let mut keys: Vec<StepContentKey> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        SessionFingerprint { parents, content_keys: keys, path_ends: ends }
     }
 
-    fn check(sessions: &[SessionFingerprint], joints: &[SessionContinuation]) -> String {
-        let told = |(session, held): (usize, &Vec<Option<PathId>>)| {
+    fn check(sessions: &[SessionFingerprint], continuations: &[SessionContinuation]) -> String {
+        let describe = |(session, containers): (usize, &Vec<Option<PathId>>)| {
             let path = |(path, by): (usize, &Option<PathId>)| match by {
                 Some(by) => format!("{session}.{path} in {}.{}", by.session, by.path),
                 None => format!("{session}.{path}"),
             };
-            held.iter().enumerate().map(path).collect::<Vec<_>>()
+            containers.iter().enumerate().map(path).collect::<Vec<_>>()
         };
-        containing_paths(sessions, joints).iter().enumerate().flat_map(told).collect::<Vec<_>>().join(", ")
+        containing_paths(sessions, continuations)
+            .iter()
+            .enumerate()
+            .flat_map(describe)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     const A: &[u64] = &[1];
@@ -435,7 +445,7 @@ mod tests {
     const D: &[u64] = &[5];
 
     #[test]
-    fn copies_are_held_by_what_they_are_copies_of() {
+    fn copy_is_contained_in_its_original() {
         let one = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         let longer = session_fingerprint(&[(None, A), (Some(0), B), (Some(1), C)], 2);
         let other = session_fingerprint(&[(None, A), (Some(0), D)], 1);
@@ -449,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_branches_each_holds_its_own_copy() {
+    fn each_branch_contains_its_copy() {
         let forked = session_fingerprint(&[(None, A), (Some(0), B), (Some(0), C), (Some(2), D)], 3);
         let left = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         let right = session_fingerprint(&[(None, A), (Some(0), C)], 1);
@@ -458,42 +468,48 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_would_resume_is_kept_of_equals() {
+    fn active_path_is_kept_among_equals() {
         let abandoned = session_fingerprint(&[(None, A), (Some(0), B), (Some(0), C)], 2);
         let alive = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         insta::assert_snapshot!(check(&[abandoned, alive], &[]), @"0.0 in 1.0, 0.1, 1.0");
     }
 
     #[test]
-    fn an_ending_inside_another_path_is_held_by_it() {
+    fn inner_end_is_contained_in_the_longer_path() {
         let inner = session_fingerprint(&[(None, A), (Some(0), B)], 0);
         insta::assert_snapshot!(check(&[inner], &[]), @"0.0 in 0.1, 0.1");
     }
 
     #[test]
-    fn what_goes_on_in_another_file_is_one_path() {
+    fn continuation_in_another_file_is_one_path() {
         let first = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         let second = session_fingerprint(&[(None, C)], 0);
-        let joint = SessionContinuation { session: 1, root: 0, continues_from: (0, 1) };
-        insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[joint]), @"0.0 in 1.0, 1.0");
-        // Copies of what goes on in another file are copies.
+        let continuation = SessionContinuation { session: 1, root: 0, continues_from: (0, 1) };
+        insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[continuation]), @"0.0 in 1.0, 1.0");
+        // Copies of a continuation in another file are copies.
         let copy = SessionContinuation { session: 2, root: 0, continues_from: (0, 1) };
         let longer = session_fingerprint(&[(None, C), (Some(0), D)], 1);
-        insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[joint, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
-        insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[joint, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
-        // A circle of files is cut somewhere.
+        insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[continuation, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
+        insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[continuation, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
+        // A cycle of files is broken somewhere.
         let back = SessionContinuation { session: 0, root: 0, continues_from: (1, 0) };
-        insta::assert_snapshot!(check(&[first, second], &[joint, back]), @"0.0 in 1.0, 1.0");
+        insta::assert_snapshot!(check(&[first, second], &[continuation, back]), @"0.0 in 1.0, 1.0");
     }
 
-    /// What was said on each path.
+    /// Returns the keys on each path.
     fn keys_by_path(sessions: &[SessionFingerprint]) -> Vec<Vec<BTreeSet<u64>>> {
-        let set = |sketch: &SessionFingerprint, step: usize| {
+        let set = |fingerprint: &SessionFingerprint, step: usize| {
             let mut set = BTreeSet::new();
             let mut at = u32::try_from(step).expect("few");
             while at != NONE {
-                set.extend(sketch.content_keys.iter().filter(|said| said.step == at).map(|said| said.key));
-                at = sketch.parents[at as usize];
+                set.extend(
+                    fingerprint
+                        .content_keys
+                        .iter()
+                        .filter(|content_key| content_key.step == at)
+                        .map(|content_key| content_key.key),
+                );
+                at = fingerprint.parents[at as usize];
             }
             set
         };
@@ -501,7 +517,7 @@ mod tests {
     }
 
     fn any_session() -> impl Strategy<Value = SessionFingerprint> {
-        // Few keys, so that sessions overlap; a key once on each step and mostly once in a session.
+        // Few keys, so that sessions overlap; a key is once on each step and mostly once in a session.
         let step = (any::<prop::sample::Index>(), prop::collection::vec(0..12u64, 0..3));
         prop::collection::vec(step, 1..8).prop_map(|steps| {
             let steps: Vec<(Option<u32>, Vec<u64>)> = steps
@@ -519,27 +535,27 @@ mod tests {
         #![proptest_config(rethread_testkit::test_cases(2000))]
 
         #[test]
-        fn what_is_left_out_is_all_in_what_is_kept(sessions in prop::collection::vec(any_session(), 1..6)) {
-            let held = containing_paths(&sessions, &[]);
+        fn content_of_dropped_paths_is_on_kept_paths(sessions in prop::collection::vec(any_session(), 1..6)) {
+            let containers = containing_paths(&sessions, &[]);
             let sets = keys_by_path(&sessions);
-            for (session, held) in held.iter().enumerate() {
-                for (path, by) in held.iter().enumerate() {
+            for (session, containers) in containers.iter().enumerate() {
+                for (path, by) in containers.iter().enumerate() {
                     if let Some(by) = by {
                         prop_assert!(sets[session][path].is_subset(&sets[by.session][by.path]));
                     }
                 }
             }
-            let kept: Vec<&BTreeSet<u64>> = sets.iter().zip(&held)
-                .flat_map(|(sets, held)| sets.iter().zip(held))
+            let kept: Vec<&BTreeSet<u64>> = sets.iter().zip(&containers)
+                .flat_map(|(sets, containers)| sets.iter().zip(containers))
                 .filter(|(_, by)| by.is_none()).map(|(set, _)| set).collect();
             let all: BTreeSet<u64> = sets.iter().flatten().flatten().copied().collect();
             let of_kept: BTreeSet<u64> = kept.iter().copied().flatten().copied().collect();
             prop_assert_eq!(all, of_kept);
         }
 
-        /// Copies as they really are: the same things in the same order, cut at some place.
+        /// Realistic copies: the same content in the same order, truncated somewhere.
         #[test]
-        fn no_copy_is_kept(lengths in prop::collection::vec(1..30usize, 1..20)) {
+        fn truncated_copies_are_dropped(lengths in prop::collection::vec(1..30usize, 1..20)) {
             let line = |n: usize| {
                 let steps: Vec<(Option<u32>, Vec<u64>)> =
                     (0..n).map(|i| (i.checked_sub(1).map(|p| p as u32), vec![i as u64 * 2, i as u64 * 2 + 1])).collect();
@@ -553,14 +569,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_copies_of_a_session_with_a_thousand_branches_take_no_time() {
+    fn thousand_copies_of_a_thousand_branches_are_found() {
         let n = 1000u32;
         let steps: Vec<(Option<u32>, Vec<u64>)> =
             (0..n).map(|i| (i.checked_sub(1).map(|p| p / 2), vec![u64::from(i)])).collect();
         let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
         let sessions = vec![session_fingerprint(&borrowed, 999); 1000];
-        let held = containing_paths(&sessions, &[]);
-        assert!(held[0].iter().all(Option::is_none));
-        assert!(held[1..].iter().flatten().all(|by| by.is_some_and(|by| by.session == 0)));
+        let containers = containing_paths(&sessions, &[]);
+        assert!(containers[0].iter().all(Option::is_none));
+        assert!(containers[1..].iter().flatten().all(|by| by.is_some_and(|by| by.session == 0)));
     }
 }

@@ -1,7 +1,7 @@
-//! What is known of each entry after one pass over a log, without its text.
+//! The facts about each entry after one pass over a log, without its text.
 //!
-//! The texts stay in the log: a record says where its entry stands, and whoever has the bytes can
-//! show it. So the facts of a session of a gigabyte fit in some tens of megabytes.
+//! A record contains the location of its entry, from which the text can be read. So the facts of a
+//! session of a gigabyte fit in tens of megabytes.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use crate::id::{Time, Uid};
 use crate::name_counts::NameCounts;
 use crate::usage::Usage;
 
-/// No index: the thing does not exist.
+/// The index that means none.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an entry in the tree is.
+/// The role of an entry in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A user entry: a prompt, a tool result, a command …
     User,
-    /// A piece of a message of the model.
+    /// A part of a message of the model.
     Assistant,
-    /// A note of the client.
+    /// A `system` entry, written by the client.
     System,
-    /// Context that the client attached.
+    /// Context attached by the client.
     Attachment,
     /// The progress of a tool or hook.
     Progress,
-    /// A type that we do not know, or one that should not stand in the tree.
+    /// An unknown type, or one that should not be in the tree.
     Other,
 }
 
@@ -43,153 +43,153 @@ pub struct Node {
     pub uid: Uid,
     /// The id of its parent.
     pub parent: Uid,
-    /// When it was written.
+    /// The time at which it was written.
     pub time: Time,
     /// Its entry number.
     pub entry: u32,
-    /// The index of its message, or none.
+    /// The index of its message, or `NONE`.
     pub(crate) message: u32,
-    /// What is true of it.
+    /// Properties of the entry.
     pub flags: EntryFlags,
     /// The model, as an index of [`Facts::models`], or `u16::MAX`.
     pub(crate) model: u16,
-    /// What it is.
+    /// The role of the entry.
     pub role: Role,
 }
 
 impl Node {
-    /// Returns the index of the message that it is part of.
+    /// Returns the index of the message that the entry belongs to.
     pub fn message(&self) -> Option<usize> {
         (self.message != NONE).then_some(self.message as usize)
     }
 
-    /// Tells whether it is a user or assistant entry.
+    /// Returns whether this is a user or assistant entry.
     pub fn is_conversation(&self) -> bool {
         matches!(self.role, Role::User | Role::Assistant)
     }
 }
 
-/// Where an entry stands in its file.
+/// The location of an entry in its file.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryLocation {
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u32,
     /// The line, from 1.
     pub line: u32,
 }
 
-/// What one side said: a user entry, or all entries of one `message.id`.
+/// A message: a user entry, or all entries of one `message.id`.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
-    /// `message.id`, or nothing.
+    /// `message.id`, or none.
     pub id: Uid,
-    /// Its first entry in the file, as an index of a node.
+    /// Its first entry in the file, as the index of a node.
     pub first_node: u32,
-    /// Whether the model said it.
+    /// Set for a message of the model.
     pub assistant: bool,
-    /// Whether a subagent's model said it.
+    /// Set for a message of a subagent's model.
     pub(crate) sidechain: bool,
     /// The model's name, as an index of [`Facts::models`].
     pub model: Option<u16>,
-    /// What it cost, as an index of [`Facts::usages`].
+    /// Its usage, as an index of [`Facts::usages`].
     pub(crate) usage: u32,
 }
 
-/// What a content block is, as far as the rules of clients ask.
+/// The class of a content block, as far as the rules of clients distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockClass {
-    /// Words.
+    /// Text that is not blank.
     Text,
     /// White space.
     Blank,
-    /// A text of no length.
+    /// Empty text.
     Empty,
-    /// A text block without a text.
+    /// A text block without `text`.
     NoText,
-    /// The text `(no content)`, which clients put in where there is none.
+    /// The text `(no content)`, which clients insert where there is none.
     NoContent,
-    /// The text `[Empty text removed]`, another of these.
+    /// The text `[Empty text removed]`, another placeholder.
     EmptyRemoved,
-    /// The text `Tool loaded.`, another of these.
+    /// The text `Tool loaded.`, another placeholder.
     ToolLoaded,
     /// Thinking with its signature.
     Thinking,
     /// Thinking without a signature.
     UnsignedThinking,
-    /// Thinking that only the API can read.
+    /// Encrypted thinking, which only the API can read.
     RedactedThinking,
-    /// A call of a tool.
+    /// A tool call.
     ToolCall,
-    /// The result of a call.
+    /// A tool result.
     ToolResult,
-    /// A picture or document.
+    /// An image or document.
     Media,
-    /// A call that the API itself answers.
+    /// A tool call that is executed by the API.
     ServerCall,
-    /// The API's answer to one.
+    /// The result of such a call.
     ServerResult,
-    /// A mark that another model answered.
+    /// A marker that another model answered.
     Fallback,
-    /// A block of another sort.
+    /// Any other type of block.
     Other,
-    /// No block at all: nothing with a type.
+    /// A value without a type.
     Untyped,
-    /// A string in place of a block.
+    /// A string instead of a block.
     BareString,
-    /// `null` in place of a block.
+    /// `null` instead of a block.
     Null,
 }
 
 impl BlockClass {
-    /// Tells whether it is thinking of any form.
+    /// Returns whether this is thinking of any kind.
     pub fn is_thinking(self) -> bool {
         matches!(self, Self::Thinking | Self::UnsignedThinking | Self::RedactedThinking)
     }
 
-    /// Tells whether it is text without any words.
+    /// Returns whether this is blank text.
     pub fn is_blank(self) -> bool {
         matches!(self, Self::Blank | Self::Empty | Self::NoText)
     }
 
-    /// Tells whether it is a text block.
+    /// Returns whether this is a text block.
     pub fn is_text(self) -> bool {
         self.is_blank()
             || matches!(self, Self::Text | Self::NoContent | Self::EmptyRemoved | Self::ToolLoaded)
     }
 }
 
-/// How a result refers to tools that were looked for.
+/// The references of a tool result to tools that were searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ToolReferences {
-    /// It does.
+    /// There is a reference.
     pub(crate) any: bool,
-    /// To one that the newest client has.
+    /// There is a reference to a tool of the newest client.
     pub(crate) known: bool,
-    /// To one that it has for older models only.
+    /// There is a reference to a tool that the newest client offers to older models only.
     pub(crate) task_tools: bool,
 }
 
-/// A content block of an entry; a content that is a string is one block of text.
+/// A content block of an entry. String content counts as one text block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
-    /// The call that it makes or answers, as an index of [`Facts::calls`], or none; of calls that the
-    /// API answers, a hash of the id.
+    /// The call that it makes or answers, as an index of [`Facts::calls`], or `NONE`; for calls executed
+    /// by the API, a hash of the id.
     pub(crate) call: u32,
     /// Its length in the file.
     pub len: u32,
-    /// How much of that are pictures and documents.
+    /// The part of that length taken by images and documents.
     pub media_bytes: u32,
-    /// A hash of its content: of a text, of a call's name and input, of what a result holds.
+    /// A hash of its content: of a text, of the name and input of a call, of the content of a result.
     pub(crate) fingerprint: u32,
-    /// A result whose content is a string.
+    /// Set for a result whose content is a string.
     pub(crate) has_string_content: bool,
-    /// How a result refers to tools.
+    /// The references of a result to tools.
     pub(crate) tool_references: ToolReferences,
-    /// A call that says who made it.
+    /// Set for a call with a `caller`.
     pub(crate) has_caller: bool,
-    /// What it is.
+    /// The class of the block.
     pub class: BlockClass,
 }
 
@@ -200,36 +200,36 @@ impl Block {
     }
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// Where its id stands in [`Facts::call_ids`].
+    /// The position of its id in [`Facts::call_ids`].
     pub(crate) id: (u32, u16),
     /// The tool, as an index of [`Facts::tools`].
     pub tool: u16,
-    /// The entry that holds the call, as an index of a node.
+    /// The entry that contains the call, as the index of a node.
     pub node: u32,
-    /// How many results it has.
+    /// The number of its results.
     pub n_results: u32,
-    /// The entry that holds its first result.
+    /// The entry that contains its first result.
     pub(crate) first_result: u32,
-    /// What the prompt of a subagent hashes to, if this starts one.
+    /// The hash of the subagent's prompt, if the call starts one.
     pub(crate) prompt_hash: Option<u64>,
-    /// The subagent that it started, if its result says so.
+    /// The subagent that it started, if its result names one.
     pub agent: Option<Box<str>>,
 }
 
 impl ToolCall {
-    /// Returns the entry that holds its first result, as an index of a node.
+    /// Returns the entry that contains its first result, as the index of a node.
     pub fn first_result(&self) -> Option<usize> {
         (self.first_result != NONE).then_some(self.first_result as usize)
     }
 }
 
-/// A `last-prompt` entry: the client's note of where the conversation stands.
+/// A `last-prompt` entry, in which the client records the current end of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Checkpoint {
-    /// `leafUuid`: absent, naming nothing, or an id.
+    /// `leafUuid`: `None` if absent, otherwise an id, which may be none.
     pub leaf: Option<Uid>,
     /// `leafUuid` is `null`.
     pub leaf_is_null: bool,
@@ -237,49 +237,49 @@ pub struct Checkpoint {
     pub explicit: bool,
     /// `rewound`
     pub(crate) rewound: bool,
-    /// `cutUuid`, if the key is there.
+    /// `cutUuid`, if the key is present.
     pub(crate) cut: Option<Uid>,
-    /// How many nodes stand before it in the file.
+    /// The number of nodes before it in the file.
     pub nodes_before: u32,
 }
 
 impl Checkpoint {
-    /// Tells whether it only says where the conversation stands, and that nobody chose another place.
+    /// Returns whether it only records the end of the conversation, without a choice by the user.
     pub fn is_implicit(&self) -> bool {
         !self.explicit && !self.leaf_is_null && !self.rewound && self.cut.is_none()
     }
 }
 
-/// Everything known of a session after one pass over its log.
+/// All facts about a session after one pass over its log.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Entries with a uuid, in the order of the file.
+    /// Entries with a uuid, in file order.
     pub nodes: Vec<Node>,
-    /// The places of all entries; entry number `n` is at `n - 1`.
+    /// The locations of all entries; entry number `n` is at index `n - 1`.
     pub locations: Vec<EntryLocation>,
-    /// The messages, in the order of their first entries; message number `n` is at `n - 1`.
+    /// The messages, in the order of their first entries; message number `n` is at index `n - 1`.
     pub messages: Vec<Message>,
-    /// What messages cost, each from the last entry that says so.
+    /// The usage of messages, each from the last entry that has it.
     pub(crate) usages: Vec<Usage>,
     /// The tool calls, each id once.
     pub calls: Vec<ToolCall>,
-    /// The ids of the calls, one behind the other.
+    /// The ids of the calls, concatenated.
     pub(crate) call_ids: String,
     /// Results whose call is not in the file: the id and the entry.
     pub orphan_results: Vec<(Box<str>, u32)>,
-    /// Every place of a call, copies too: the node and the index of the call.
+    /// Every occurrence of a call, copies included: the node and the index of the call.
     pub(crate) call_sites: Vec<(u32, u32)>,
-    /// Every place of a result whose call is in the file: the node and the index of the call.
+    /// Every occurrence of a result whose call is in the file: the node and the index of the call.
     pub(crate) result_sites: Vec<(u32, u32)>,
-    /// Where the client said that the conversation stands, in the order of the file.
+    /// The checkpoints, in file order.
     pub checkpoints: Vec<Checkpoint>,
-    /// The number of nodes before the first line that is `null`; some clients read no further.
+    /// The number of nodes before the first line that is `null`; some clients stop reading there.
     pub nodes_before_null: Option<u32>,
     /// That line.
     pub null_line_no: Option<u32>,
-    /// The last entry, if its line does not end.
+    /// The last entry, if its line has no newline.
     pub unterminated_line: Option<u32>,
-    /// The file begins with a byte order mark.
+    /// Set if the file begins with a byte order mark.
     pub byte_order_mark: bool,
     /// `logicalParentUuid` of boundaries, by node.
     pub(crate) logical_parents: FxHashMap<u32, Uid>,
@@ -287,13 +287,13 @@ pub struct Facts {
     pub(crate) preserved: FxHashMap<u32, PreservedMessages>,
     /// `retractedMessageUuids`, by node.
     pub(crate) retracted: FxHashMap<u32, Vec<Uid>>,
-    /// What clients make of attachments, by node.
+    /// The treatment of attachments by clients, by node.
     pub(crate) attachments: FxHashMap<u32, AttachmentFacts>,
     /// Attachments that belong to a call in the file: the node and the index of the call.
     pub(crate) attachment_calls: FxHashMap<u32, u32>,
-    /// `sourceToolAssistantUUID`, where it is not the parent.
+    /// `sourceToolAssistantUUID`, where it differs from the parent.
     pub(crate) source_assistants: FxHashMap<u32, Uid>,
-    /// The first entries of subagents inside this file, with what their prompts hash to.
+    /// The first entries of subagents inside this file, with the hashes of their prompts.
     pub(crate) sidechain_roots: Vec<(u32, u64)>,
     /// `agentId` of sidechain entries in this file.
     pub agent_ids: NameCounts,
@@ -311,67 +311,67 @@ pub struct Facts {
     pub cwds: NameCounts,
     /// Git branches, by entry.
     pub git_branches: NameCounts,
-    /// How the client was started, by entry.
+    /// The `entrypoint` of the client, by entry.
     pub entrypoints: NameCounts,
     /// Subtypes of system entries.
     pub subtypes: NameCounts,
     /// Entries by type.
     pub types: BTreeMap<String, u64>,
-    /// Fields that no client we know writes, by name.
+    /// Fields that no known client writes, by name.
     pub unknown_fields: BTreeMap<String, u64>,
     /// Content blocks by `role:type`, each block of a message once.
     pub block_counts: BTreeMap<String, u64>,
-    /// The content blocks of user and assistant entries, as they stand in the file.
+    /// The content blocks of user and assistant entries, in file order.
     pub(crate) blocks: Vec<Block>,
-    /// Where the blocks of each node begin.
+    /// The index of the first block of each node.
     pub(crate) block_starts: Vec<u32>,
-    /// Bytes by what they hold.
+    /// Bytes by kind of content.
     pub bytes: ByteCounts,
-    /// The first prompt that somebody typed.
+    /// The first prompt that a person typed.
     pub first_prompt: Option<String>,
     /// The first task of a subagent in this file.
     pub(crate) first_task: Option<String>,
-    /// The first local command that somebody typed.
+    /// The first local command that a person typed.
     pub(crate) first_command: Option<String>,
-    /// Somebody sent a picture without words.
+    /// Set if a person sent an image without text.
     pub(crate) has_wordless_prompt: bool,
     /// The last `custom-title`.
     pub custom_title: Option<String>,
     /// The last `ai-title`.
     pub ai_title: Option<String>,
-    /// Summaries with the leaf that they are about, which may be in another file.
+    /// Summaries with the leaf that they describe, which may be in another file.
     pub summaries: Vec<(Uid, String)>,
     /// The earliest and the latest time of any entry.
     pub time_span: Option<(Time, Time)>,
-    /// What is wrong with the file.
+    /// The defects of the file.
     pub defects: Vec<Defect>,
-    /// How many more defects there are than are listed.
+    /// The number of defects that are not listed.
     pub defects_omitted: u64,
     /// The session that this one was forked from.
     pub forked_from: Option<String>,
     /// The session that continues this one.
     pub continued_in: Option<String>,
-    /// Lines in the file.
+    /// The number of lines.
     pub lines: u32,
-    /// Lines that are not blank and gave no object.
+    /// The number of lines that are not blank and contain no object.
     pub bad_lines: u32,
-    /// Nodes by their uuid: numbers of nodes, found by the hash of the node's own id.
+    /// Nodes by uuid: their indices, by the hash of the id.
     pub(crate) by_uid: HashTable<u32>,
-    /// Uuids that stand twice: the first node and the last.
+    /// Uuids that occur more than once: the first node and the last.
     pub(crate) duplicates: FxHashMap<u32, u32>,
 }
 
-/// Which rows a compaction kept: listed, as newer clients write it, or by the ends of a chain.
+/// The entries that a compaction kept: as a list in newer clients, or by the ends of a chain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreservedMessages {
     pub(crate) listed: Option<PreservedList>,
     pub(crate) segment: Option<PreservedList>,
 }
 
-/// Rows that a compaction kept.
+/// Entries that a compaction kept.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreservedList {
-    /// The row behind which they follow.
+    /// The entry that they follow.
     pub(crate) anchor: Uid,
     /// All of them, or the first and the last.
     pub(crate) uuids: Vec<Uid>,
@@ -390,13 +390,13 @@ impl Facts {
         if parent.is_none() { None } else { self.node_of(parent) }
     }
 
-    /// Returns the entry that a compaction says it follows, if it is in the file.
+    /// Returns the logical parent of a boundary, if it is in the file.
     pub fn logical_parent_of(&self, node: usize) -> Option<usize> {
         let node = u32::try_from(node).ok()?;
         self.node_of(*self.logical_parents.get(&node)?)
     }
 
-    /// Returns the model that an answer names.
+    /// Returns the model named in an answer.
     pub fn model_of(&self, node: usize) -> Option<&str> {
         let model = self.nodes[node].model;
         (model != u16::MAX).then(|| self.models.name(model))
@@ -415,7 +415,7 @@ impl Facts {
         self.attachment_calls.get(&node).map(|&call| call as usize)
     }
 
-    /// Tells whether a uuid stands twice.
+    /// Returns whether any uuid occurs more than once.
     pub fn has_duplicates(&self) -> bool {
         !self.duplicates.is_empty()
     }
@@ -428,7 +428,7 @@ impl Facts {
         self.node_of(self.nodes[node].uid).unwrap_or(node)
     }
 
-    /// Notes that a node answers a call.
+    /// Records that a node contains a result of a call.
     pub(crate) fn record_result(&mut self, call: u32, node: u32, agent: Option<Box<str>>) {
         self.result_sites.push((node, call));
         let call = &mut self.calls[call as usize];
@@ -437,7 +437,7 @@ impl Facts {
         call.agent = call.agent.take().or(agent);
     }
 
-    /// Returns what a message cost.
+    /// Returns the usage of a message.
     pub fn usage(&self, message: &Message) -> Option<Usage> {
         self.usages.get(message.usage as usize).copied()
     }
@@ -448,12 +448,12 @@ impl Facts {
         self.call_ids.get(start..start + usize::from(call.id.1)).unwrap_or_default()
     }
 
-    /// Returns where a node's entry stands.
+    /// Returns the location of a node's entry.
     pub fn location(&self, node: usize) -> EntryLocation {
         self.locations[self.nodes[node].entry as usize - 1]
     }
 
-    /// Tells whether every entry of the tree belongs to a subagent.
+    /// Returns whether every entry in the tree belongs to a subagent.
     pub fn is_all_sidechain(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|n| n.flags.is_sidechain())
     }

@@ -1,12 +1,12 @@
-//! Ids and times in a form that is small and quick to compare.
+//! Ids and times in a compact form that is fast to compare.
 
 use std::hash::Hasher;
 
 use jiff::Timestamp;
 use rustc_hash::FxHasher;
 
-/// The identity of an entry, a message or a tool call: a UUID as its number, any other text as a
-/// hash of 128 bits. The text itself is read from the log where it is shown.
+/// The identity of an entry, a message or a tool call: a UUID as its number, any other text as a 128-bit
+/// hash. The text itself is read from the log when it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Uid(u128);
 
@@ -14,17 +14,17 @@ impl Uid {
     /// No id: the field is absent or `null`.
     pub const NONE: Self = Self(0);
 
-    /// Makes the identity of an id as it is spelled in the log.
+    /// Creates the identity of an id as written in the log.
     pub fn new(text: &[u8]) -> Self {
         parse_uuid(text).unwrap_or_else(|| Self(hash_text(text)))
     }
 
-    /// Tells whether there is no id.
+    /// Returns whether there is no id.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
 
-    /// Makes the identity of a UUID in its usual spelling, which spells it; nothing of another text.
+    /// Parses a UUID in canonical form, from which it can be written back; `None` for any other text.
     pub(crate) fn from_canonical_uuid(text: &[u8]) -> Option<Self> {
         parse_uuid(text)
     }
@@ -34,7 +34,7 @@ impl Uid {
         self.0 >> 48
     }
 
-    /// Spells it as a UUID. An id that is none has a spelling too, which is not its own.
+    /// Formats it as a UUID. The result is not the original text if that was not a UUID.
     pub fn to_uuid_string(self) -> String {
         let hex = format!("{:032x}", self.0);
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
@@ -45,7 +45,7 @@ impl Uid {
         self.0.to_le_bytes()
     }
 
-    /// Returns a hash for tables. UUIDs that differ in a few digits only are spread too.
+    /// Returns a hash for tables, which also separates UUIDs that differ in a few digits only.
     pub(crate) fn table_hash(self) -> u64 {
         let mut hasher = FxHasher::default();
         hasher.write_u128(self.0);
@@ -53,8 +53,8 @@ impl Uid {
     }
 }
 
-/// Reads a UUID in its usual spelling with lower-case digits; the nil UUID is an ordinary text, so
-/// that it is told apart from no id at all.
+/// Parses a UUID in canonical form with lower-case digits. The nil UUID is treated as other text, so that
+/// it differs from no id at all.
 fn parse_uuid(text: &[u8]) -> Option<Uid> {
     let text: &[u8; 36] = text.try_into().ok()?;
     if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
@@ -73,19 +73,19 @@ fn parse_uuid(text: &[u8]) -> Option<Uid> {
     (value != 0).then_some(Uid(value))
 }
 
-/// Reads eight hexadecimal digits in lower case at once, a byte for each.
+/// Parses eight lower-case hexadecimal digits at once, one per byte.
 fn parse_eight_hex_digits(text: u64) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // Letters have this bit, digits have not.
+    // Letters have this bit set, digits do not.
     let letters = text >> 6 & ONES;
     let low = text & (ONES * 0x0f);
     let values = low + letters * 9;
-    // Spelled again they must be the same; and no digit is above 9, no letter above `f` or below `a`.
-    let spelled = values + ONES * 0x30 + letters * 0x27;
+    // Encoded again they must be the same; and no digit is above 9, no letter above `f` or below `a`.
+    let encoded = values + ONES * 0x30 + letters * 0x27;
     let above_nine = (low + ONES * 6) >> 4 & ONES & !letters;
     let above_f = values >> 4 & ONES;
     let no_letter = (letters * 0x0f) & !(low + letters * 0x0f) >> 4 & letters;
-    if spelled != text || above_nine | above_f | no_letter != 0 {
+    if encoded != text || above_nine | above_f | no_letter != 0 {
         return None;
     }
     let pairs = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
@@ -104,7 +104,7 @@ fn hash_text(text: &[u8]) -> u128 {
     ((half(0x9e37_79b9) << 64) | half(0x85eb_ca6b)).max(1)
 }
 
-/// Hashes bytes for comparing contents.
+/// Hashes bytes, to compare content.
 pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
     let mut hasher = FxHasher::default();
     for part in parts {
@@ -114,7 +114,7 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
     hasher.finish()
 }
 
-/// A moment, in milliseconds since 1970. Entries may have none.
+/// A point in time, in milliseconds since 1970. Entries may have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(i64);
 
@@ -125,21 +125,20 @@ impl Default for Time {
 }
 
 impl Time {
-    /// No time: sorts before every other.
+    /// No time. Sorts before every other value.
     pub const NONE: Self = Self(i64::MIN);
 
-    /// Makes a time from milliseconds since 1970.
+    /// Creates a time from milliseconds since 1970.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Reads an ISO 8601 time. Clients write `2025-01-31T12:34:56.789Z`; any other form that names
-    /// a moment is taken too.
+    /// Parses an ISO 8601 time. Clients write `2025-01-31T12:34:56.789Z`; other forms are accepted too.
     pub fn parse(text: &[u8]) -> Self {
         parse_client_format(text).or_else(|| parse_any_format(text)).unwrap_or(Self::NONE)
     }
 
-    /// Tells whether there is no time.
+    /// Returns whether there is no time.
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
@@ -149,7 +148,7 @@ impl Time {
         (!self.is_none()).then_some(self.0)
     }
 
-    /// Returns the time as a timestamp, if there is one and it is within the calendar's range.
+    /// Returns the time as a timestamp, if there is one and the calendar can represent it.
     pub fn timestamp(self) -> Option<Timestamp> {
         Timestamp::from_millisecond(self.millis()?).ok()
     }
@@ -163,7 +162,7 @@ impl Time {
 fn parse_any_format(text: &[u8]) -> Option<Time> {
     let text = std::str::from_utf8(text).ok()?;
     let timestamp = text.parse::<Timestamp>().or_else(|_| {
-        // A date alone is its first moment in UTC, as in JavaScript.
+        // A date alone means midnight UTC, as in JavaScript.
         let date: jiff::civil::Date = text.parse()?;
         Ok::<_, jiff::Error>(date.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
     });
@@ -184,7 +183,7 @@ fn parse_client_format(text: &[u8]) -> Option<Time> {
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
     let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
     if !(1..=12).contains(&month) || !(1..=28).contains(&day) || hour > 23 || minute > 59 || second > 59 {
-        // The end of a month is left to the calendar of `jiff`.
+        // The last days of a month are left to the calendar of `jiff`.
         return None;
     }
     // Days since 1970, counting years from March so that the leap day is the last of its year.
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uuids_are_their_number_and_other_texts_a_hash() {
+    fn uid_is_the_uuid_or_a_hash_of_other_text() {
         let uuid = Uid::new(b"00000000-0000-4000-8000-00000000000a");
         assert_eq!(uuid, Uid(0x0000_0000_0000_4000_8000_0000_0000_000a));
         assert_ne!(Uid::new(b"a"), Uid::new(b"b"));
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_times_are_read_or_none() {
+    fn unusual_times_are_parsed_or_none() {
         assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Time(1));
         assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Time(0));
         assert_eq!(
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lower_case_digits_are_read() {
+    fn only_lower_case_hex_digits_are_parsed() {
         for byte in 0..=255u8 {
             let digit = char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
             for place in 0..8 {
@@ -242,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_quick_reading_of_times_is_the_calendar_s(millis in -2_000_000_000_000i64..4_000_000_000_000) {
+        fn fast_time_parser_agrees_with_jiff(millis in -2_000_000_000_000i64..4_000_000_000_000) {
             let text = Time(millis).to_iso().expect("in range");
             prop_assert_eq!(parse_any_format(text.as_bytes()), Some(Time(millis)));
             if let Some(quick) = parse_client_format(text.as_bytes()) {

@@ -1,4 +1,4 @@
-//! What is in a session, counted.
+//! The counts of a session.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::session::Session;
 use crate::tree::Link;
 use crate::usage::Usage;
 
-/// The inventory of one session, or of several together.
+/// The counts of one session, or of several together.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Inventory {
-    /// The file's bytes.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// Lines, blank ones too.
+    /// Lines, including blank ones.
     pub lines: u64,
     /// Entries by type.
     pub entries: BTreeMap<String, u64>,
     /// System entries by subtype.
     pub system: BTreeMap<String, u64>,
-    /// Lines that are not blank and hold no object.
+    /// Lines that are neither blank nor contain an object.
     pub bad_lines: u64,
     /// Messages by role.
     pub messages: MessageCounts,
@@ -30,40 +30,40 @@ pub struct Inventory {
     pub blocks: BTreeMap<String, u64>,
     /// Tool calls.
     pub tool_calls: ToolCallCounts,
-    /// Prompts that somebody typed.
+    /// Prompts typed by a person.
     pub turns: u64,
-    /// Stop reasons, by assistant entry; `None` where there is none.
+    /// Stop reasons, by assistant entry; `None` if the entry has none.
     pub stop_reasons: BTreeMap<String, u64>,
     /// Client versions, by entry.
     pub versions: BTreeMap<String, u64>,
     /// Models, by assistant entry.
     pub models: BTreeMap<String, u64>,
-    /// Points from which more than one path leads on.
+    /// Steps with more than one branch.
     pub forks: u64,
-    /// Endings of the conversation.
+    /// Ends of the conversation.
     pub tips: u64,
     /// Compactions.
     pub compactions: u64,
-    /// Subagents, in this file and beside it.
+    /// Subagents, in this file and in sidecars.
     pub subagents: u64,
-    /// How entries are joined to each other.
+    /// Links between entries.
     pub chain: LinkCounts,
-    /// Bytes by what they hold.
+    /// Bytes by kind of content.
     pub bytes_by: ByteCounts,
     /// Tokens, each message once.
     pub usage: Usage,
-    /// Types and fields that no client we know writes.
+    /// Types and fields that no known client writes.
     pub unknown: UnknownNames,
-    /// What is wrong with the file.
+    /// Defects of the file.
     pub defects: Vec<InventoryDefect>,
-    /// How many more defects there are than are listed.
+    /// The number of defects that are not listed.
     pub defects_omitted: u64,
 }
 
 /// Messages by role.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct MessageCounts {
-    /// User entries, replays once.
+    /// User entries; replays count once.
     pub user: u64,
     /// Messages of the model, by distinct `message.id`.
     pub assistant: u64,
@@ -88,10 +88,10 @@ pub struct ToolCallCounts {
     pub multiple_results: Vec<String>,
 }
 
-/// How the parents of entries relate to the file.
+/// The parents of entries, by their position in the file.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct LinkCounts {
-    /// The parent is the entry before.
+    /// The parent is the previous entry.
     pub previous: u64,
     /// The parent is another entry of the file.
     pub other: u64,
@@ -101,13 +101,13 @@ pub struct LinkCounts {
     pub missing: u64,
     /// The parent is not in the file.
     pub dangling: u64,
-    /// Joined over a compaction, by `logicalParentUuid`.
+    /// Linked across a compaction by `logicalParentUuid`.
     pub logical: u64,
-    /// Joined over a compaction that nothing links, by the order of the file.
+    /// Linked across a compaction by the order of the file.
     pub inferred: u64,
 }
 
-/// What we do not know.
+/// Unknown types and fields.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "each field is what it is called")]
 pub struct UnknownNames {
@@ -115,7 +115,7 @@ pub struct UnknownNames {
     pub fields: BTreeMap<String, u64>,
 }
 
-/// A defect as it is told.
+/// A defect as reported.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "each field is what it is called")]
 pub struct InventoryDefect {
@@ -125,8 +125,8 @@ pub struct InventoryDefect {
 }
 
 impl Inventory {
-    /// Counts what is in a session. `bytes` is the size of its file; subagents in files beside it
-    /// are the caller's to add.
+    /// Counts the content of a session. `bytes` is the size of its file. The caller adds subagents in
+    /// sidecars.
     pub fn new(session: &Session, bytes: u64) -> Self {
         let facts = &session.facts;
         let known = |name: &str| rethread_log::EntryKind::from_name(name.as_bytes()).is_some();
@@ -169,8 +169,8 @@ impl Inventory {
         }
     }
 
-    /// Adds the counts of another session. Lists of ids and defects are not joined, only counted
-    /// where there is a count. Usage is left to the caller, who knows which messages are copies.
+    /// Adds the counts of another session. Lists of ids and defects are not merged, only counted if there is
+    /// a count. The caller adds usage, because it knows which messages are copies.
     pub fn add(&mut self, other: &Self) {
         let sum = |into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
             for (name, n) in from {
@@ -238,8 +238,8 @@ fn count_messages(facts: &Facts) -> MessageCounts {
     messages
 }
 
-/// Adds up what the messages cost. A message that stands in the main conversation and in a subagent's
-/// of the same file costs once.
+/// Sums the usage of the messages. A message that is both in the main conversation and in a subagent of the
+/// same file counts once.
 fn sum_usage(facts: &Facts) -> Usage {
     let mut seen = rustc_hash::FxHashSet::default();
     let mut sum = Usage::default();

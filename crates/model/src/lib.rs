@@ -1,12 +1,19 @@
-//! One correct model of a session, without I/O.
+//! The typed model of a session: entries, messages, tool calls, steps and paths.
 //!
-//! [`Builder`] takes the entries of a log and makes [`Facts`] of them; [`Session`] joins the facts
-//! into a tree of steps and finds its paths; [`Reader`] brings the bytes back for what is shown.
-//! [`resume()`] tells which path a given client would go on with.
+//! [`FactsBuilder`] collects [`Facts`] from the entries of a log; [`Session`] joins them into a tree of
+//! steps and finds its paths; [`Reader`] reads the text of messages back from the log. [`resume()`]
+//! determines the path that a given client would resume, and [`check()`] lists what a user should know
+//! before that.
 //!
-//! Every entry has one place, in the tree or among the loose ones; a path runs from a root to an
-//! ending; the same bytes give the same model. What is wrong with a log is told as defects; nothing
-//! here fails.
+//! Promises: every entry is in the tree or among the metadata, exactly once; a path leads from a root to
+//! one end of the conversation; the same bytes give the same model. Nothing here fails: faults in a log
+//! are reported as defects.
+//!
+//! There is no I/O here. Parsing is left to `rethread-log`, disk access to `rethread-store`, changes to
+//! `rethread-edit` and output formats to `rethread-render`.
+//!
+//! Keeping the text of entries in memory was rejected: facts refer to bytes of the log, so that a log of
+//! a gigabyte needs tens of megabytes.
 
 mod id;
 mod prompt;

@@ -1,11 +1,11 @@
-//! Names that recur in a log: counted, and kept once.
+//! Counts names that recur in a log and stores each once.
 
 use std::collections::BTreeMap;
 
 use rethread_log::unescape;
 use rustc_hash::FxHashMap;
 
-/// Names that recur, with how often each was seen.
+/// Recurring names, with the number of occurrences of each.
 #[derive(Debug, Clone, Default)]
 pub struct NameCounts {
     names: Vec<(Box<str>, u32)>,
@@ -14,7 +14,7 @@ pub struct NameCounts {
 }
 
 impl NameCounts {
-    /// Counts a name spelled by a string's inner bytes and returns its index.
+    /// Counts a name, given as the inner bytes of a string, and returns its index.
     pub fn count(&mut self, inner: &[u8]) -> u16 {
         let index = self.find_or_add(inner);
         self.names[index as usize].1 += 1;
@@ -22,17 +22,17 @@ impl NameCounts {
     }
 
     fn find_or_add(&mut self, inner: &[u8]) -> u16 {
-        // The same name comes again and again; look at the last one first.
+        // The same name usually repeats, so the last one is checked first.
         if self.names.get(self.last as usize).is_some_and(|(name, _)| name.as_bytes() == inner) {
             return self.last;
         }
-        // A name is a word or a path; of anything longer the beginning is enough.
+        // A name is a word or a path; anything longer is truncated.
         let name = unescape(&inner[..inner.len().min(4000)]);
         if let Some(&index) = self.index.get(&*name) {
             self.last = index;
             return index;
         }
-        // Past 65,000 distinct names something is wrong with the file; the rest share one name.
+        // With more than 65,000 distinct names the file is malformed; the rest share one name.
         let full = self.names.len() >= usize::from(u16::MAX);
         let name: Box<str> = if full { "(other)".into() } else { name.into() };
         let next = u16::try_from(self.names.len()).unwrap_or(u16::MAX);
@@ -44,17 +44,17 @@ impl NameCounts {
         index
     }
 
-    /// Returns the name of an index.
+    /// Returns the name at an index.
     pub fn name(&self, index: u16) -> &str {
         self.names.get(index as usize).map_or("", |(name, _)| name)
     }
 
-    /// Returns all names with their counts, in the order of their first sight.
+    /// Returns all names with their counts, in the order of their first occurrence.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u32)> {
         self.names.iter().map(|(name, n)| (&**name, *n))
     }
 
-    /// Returns how many names there are.
+    /// Returns the number of names.
     pub fn n_names(&self) -> usize {
         self.names.len()
     }
@@ -69,7 +69,7 @@ impl NameCounts {
         self.names.first().map(|(name, _)| &**name)
     }
 
-    /// Returns the name seen last.
+    /// Returns the name counted last.
     pub fn last(&self) -> Option<&str> {
         self.names.get(self.last as usize).map(|(name, _)| &**name)
     }

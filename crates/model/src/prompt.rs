@@ -1,22 +1,22 @@
-//! Who wrote a user entry: a person, or the client in a person's place; and what was typed.
+//! Determines the author of a user entry, a person or the client, and the typed text.
 //!
-//! Clients write everything that is not from the model as a user entry. Only some of it was typed by
-//! somebody; the rest is tool results, commands and their output, notices and reminders in markup.
+//! Clients write everything that is not from the model as a user entry. Only some of it was typed by a
+//! person; the rest is tool results, commands and their output, notices and reminders in markup.
 //!
-//! A slash command is written in one of two forms. `<command-message>` first: a command or skill that
-//! the client expands into a prompt for the model. `<command-name>` first: a local command, such as
-//! `/clear`, which the client carries out itself. The first is a prompt, the second a note.
+//! A slash command has one of two forms. `<command-message>` first: a command or skill that the client
+//! expands into a prompt for the model. `<command-name>` first: a local command, such as `/clear`, which the
+//! client executes. The first is a prompt, the second a note.
 
 use std::borrow::Cow;
 
 use rethread_log::{BlockKind, Json, Key, Line, unescape};
 
-/// What a user entry is.
+/// The author of a user entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// Somebody typed or pasted it.
+    /// Typed or pasted by a person.
     Human,
-    /// The lead of a team of agents gave a task.
+    /// A task from the lead of an agent team.
     TeamLead,
     /// A slash command, a shell command or the output of one.
     Command,
@@ -30,10 +30,10 @@ pub(crate) enum Author {
     Nobody,
 }
 
-/// Markup that the client puts in a user's place, and what it means.
+/// Markup that the client writes in user entries, with its meaning.
 const MARKUP: &[(&str, Author)] = &[
     ("<command-name>", Author::Command),
-    // Without a name behind it; see `author_of_markup`.
+    // Without a name after it; see `author_of_markup`.
     ("<command-message>", Author::Command),
     ("<command-args>", Author::Command),
     ("<local-command-stdout>", Author::Command),
@@ -57,7 +57,7 @@ const MARKUP: &[(&str, Author)] = &[
     ("This session is being continued from a previous conversation", Author::Summary),
 ];
 
-/// Elements that an editor or the client puts before what was typed.
+/// Elements that an editor or the client puts around the typed text.
 const WRAPPINGS: &[(&str, &str)] = &[
     ("<system-reminder>", "</system-reminder>"),
     ("<ide_opened_file>", "</ide_opened_file>"),
@@ -66,7 +66,7 @@ const WRAPPINGS: &[(&str, &str)] = &[
     ("<post-tool-use-hook>", "</post-tool-use-hook>"),
 ];
 
-/// Tells who wrote a text, and its words without what is wrapped around them.
+/// Returns the author of a text, and the text without the elements before it.
 fn author_and_words(text: &[u8]) -> (Author, &[u8]) {
     let whole = text;
     let mut text = trim_escaped_start(text);
@@ -85,7 +85,7 @@ fn author_and_words(text: &[u8]) -> (Author, &[u8]) {
     (author_of_markup(text), text)
 }
 
-/// Returns who wrote a text that begins with markup of the client; a person wrote any other.
+/// Returns the author of a text by the markup that it starts with. A text without markup is a person's.
 fn author_of_markup(text: &[u8]) -> Author {
     if text.first().is_some_and(|&first| !matches!(first, b'<' | b'[' | b'C' | b'T' | b'(')) {
         return Author::Human;
@@ -106,26 +106,26 @@ fn author_of_markup(text: &[u8]) -> Author {
     markup.map_or(Author::Human, |&(_, author)| author)
 }
 
-/// The beginning of a message of the lead of a team, as it is spelled in JSON.
+/// The start of a message from the lead of a team, as escaped in JSON.
 const TEAM_LEAD_PREFIX: &str = r#"<teammate-message teammate_id=\"team-lead\""#;
-/// How many messages of a team are looked at in one entry.
+/// Maximum number of team messages examined in one entry.
 const MAX_MESSAGES: usize = 64;
 /// The client's placeholder for a message without text.
 const NO_CONTENT: &str = "(no content)";
 
-/// Returns whether a command is words that a person typed: a memory, or a shell command.
+/// Returns whether a command contains text typed by a person: a memory, or a shell command.
 pub(crate) fn is_typed_command(text: &[u8]) -> bool {
     text.starts_with(b"<user-memory-input>") || text.starts_with(b"<bash-input>")
 }
 
-/// Returns whether a message between agents is of their protocol: JSON that is no assignment.
+/// Returns whether a message between agents belongs to their protocol: JSON other than an assignment.
 fn is_protocol(message: &[u8]) -> bool {
     let body = find(message, b">").map_or(&[][..], |end| trim_escaped_start(&message[end + 1..]));
     body.starts_with(b"{") && find(body, br#"\"type\":\"task_assignment\""#).is_none()
 }
 
-/// Returns the words that a person queued while the model was busy, as they are spelled; nothing if a
-/// background task did.
+/// Returns the text that a person queued while the model was busy, still escaped. Returns `None` if a
+/// background task queued it.
 pub(crate) fn queued_prompt_text(attachment: Json<'_>) -> Option<&[u8]> {
     let inner = |key: &str| attachment.get(key).and_then(Json::raw_string);
     let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Json::raw_string);
@@ -149,7 +149,7 @@ pub(crate) fn queued_prompt_text(attachment: Json<'_>) -> Option<&[u8]> {
     pictures
 }
 
-/// Returns the beginning of what a person typed in an entry, without the client's markup.
+/// Returns the beginning of the text that a person typed in an entry, without the client's markup.
 pub(crate) fn typed_text(line: &Line, raw: &[u8]) -> String {
     let attachment = line.field(Key::Attachment);
     let words = if attachment.is_empty() {
@@ -160,8 +160,8 @@ pub(crate) fn typed_text(line: &Line, raw: &[u8]) -> String {
     readable_text(&crate::build::clip_text(words)).into_owned()
 }
 
-/// Returns a text of a user entry as its author typed it: a command as it is typed, output without its
-/// tags, words without what an editor or the client put around them.
+/// Returns a text of a user entry as its author typed it: a command as typed, output without its tags, text
+/// without elements added by an editor or the client.
 pub fn readable_text(text: &str) -> Cow<'_, str> {
     let text = strip_wrappers(text);
     if !text.starts_with(['<', '(', 'C']) {
@@ -172,7 +172,7 @@ pub fn readable_text(text: &str) -> Cow<'_, str> {
     }
     let command = || {
         let name = element_text(text, "command-name").or_else(|| element_text(text, "command-message"))?;
-        // What was typed may hold the closing tag.
+        // The typed arguments may contain the closing tag.
         let args = text
             .split_once("<command-args>")
             .map_or("", |(_, rest)| rest.rfind("</command-args>").map_or(rest, |end| &rest[..end]).trim());
@@ -198,7 +198,7 @@ pub fn readable_text(text: &str) -> Cow<'_, str> {
 
 const CAVEAT: &str = "Caveat: The messages below were generated by the user while running local commands";
 
-/// Drops the elements that an editor or the client put before or behind what was typed.
+/// Removes the elements that an editor or the client put before or after the typed text.
 fn strip_wrappers(text: &str) -> &str {
     let mut text = text.trim();
     loop {
@@ -206,42 +206,42 @@ fn strip_wrappers(text: &str) -> &str {
             let rest = text.strip_prefix(open)?;
             Some(rest[rest.find(close)? + close.len()..].trim_start())
         });
-        let behind = || {
+        let after = || {
             WRAPPINGS.iter().find_map(|(open, close)| {
                 let rest = text.strip_suffix(close)?;
                 Some(rest[..rest.rfind(open)?].trim_end())
             })
         };
-        match before.or_else(behind) {
+        match before.or_else(after) {
             Some(rest) => text = rest,
             None => return text,
         }
     }
 }
 
-/// Returns the name of the element that a text begins with.
+/// Returns the name of the element at the start of a text.
 fn leading_tag(text: &str) -> &str {
     let name = text.strip_prefix('<').unwrap_or_default();
     name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or_default()
 }
 
-/// Returns the text inside the first element of this name; one that does not end goes to the end.
+/// Returns the text of the first element with this name. An unclosed element extends to the end.
 fn element_text<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let start = text.find(&format!("<{name}>"))? + name.len() + 2;
     let rest = &text[start..];
     Some(rest[..rest.find(&format!("</{name}>")).unwrap_or(rest.len())].trim())
 }
 
-/// Returns the texts of messages between agents; of an assignment, its subject and description.
+/// Returns the texts of messages between agents; for an assignment, its subject and description.
 fn team_message_text(text: &str) -> String {
     let body = |part: &str| {
         let inner = part.split_once('>').map_or("", |(_, rest)| rest);
         let inner = inner.split("</teammate-message>").next().unwrap_or_default().trim();
         let json = Json::new(inner.as_bytes());
-        let said = |key: &str| json.get(key).and_then(Json::as_str);
-        let assignment = said("subject").filter(|_| inner.starts_with('{'));
+        let member = |key: &str| json.get(key).and_then(Json::as_str);
+        let assignment = member("subject").filter(|_| inner.starts_with('{'));
         assignment.map_or(inner.to_owned(), |subject| {
-            format!("{subject}\n\n{}", said("description").unwrap_or_default()).trim_end().to_owned()
+            format!("{subject}\n\n{}", member("description").unwrap_or_default()).trim_end().to_owned()
         })
     };
     text.split("<teammate-message").skip(1).map(body).collect::<Vec<_>>().join("\n\n")
@@ -251,7 +251,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-/// Drops white space, spelled plainly or as an escape.
+/// Removes leading white space, plain or escaped.
 pub(crate) fn trim_escaped_start(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
@@ -261,11 +261,11 @@ pub(crate) fn trim_escaped_start(mut text: &[u8]) -> &[u8] {
     }
 }
 
-/// Tells whether a text has anything to read in it.
+/// Returns whether a text consists of white space.
 pub(crate) fn is_blank(text: &[u8]) -> bool {
     match trim_escaped_start(text) {
         [] => true,
-        // An escape or a letter beyond ASCII may be a space of another sort.
+        // An escape or a non-ASCII character may be another kind of space.
         rest @ [b'\\' | 0x80.. | 0x0b | 0x0c, ..] => {
             rethread_log::unescape(rest).chars().all(is_js_whitespace)
         }
@@ -273,13 +273,13 @@ pub(crate) fn is_blank(text: &[u8]) -> bool {
     }
 }
 
-/// What the clients' language takes for white space.
+/// Returns whether JavaScript, the clients' language, treats a character as white space.
 pub(crate) fn is_js_whitespace(c: char) -> bool {
     c.is_whitespace() && c != '\u{85}' || c == '\u{feff}'
 }
 
-/// Tells who wrote a user entry that holds no tool result, and gives its words: the inner bytes of
-/// the first text that counts.
+/// Returns the author of a user entry without tool results, and its text: the inner bytes of the first text
+/// that counts.
 pub(crate) fn author_of_entry<'r>(line: &Line, raw: &'r [u8]) -> (Author, &'r [u8]) {
     if let Some(text) = line.message.and_then(|m| m.content.string_in(raw)) {
         return author_and_words(text);
@@ -291,12 +291,12 @@ pub(crate) fn author_of_entry<'r>(line: &Line, raw: &'r [u8]) -> (Author, &'r [u
                 let text = block.text.string_in(raw).unwrap_or_default();
                 author_and_words(text)
             }
-            // A pasted picture is as much a prompt as a text.
+            // A pasted image is a prompt like any text.
             Some(BlockKind::Image | BlockKind::Document) => (Author::Human, &raw[..0]),
             _ => continue,
         };
         match (author, found.0) {
-            // Words say more than a picture beside them.
+            // Text takes precedence over an image next to it.
             (Author::Human, Author::Human) if found.1.is_empty() => found = (author, text),
             (Author::Human, Author::Human) => {}
             (Author::Human, _) | (_, Author::Nobody) => found = (author, text),
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_is_no_person() {
+    fn client_markup_is_not_human() {
         for (text, author) in [
             ("fix the build", Author::Human),
             ("<div> is not closed, why?", Author::Human),
@@ -345,7 +345,7 @@ mod tests {
         }
     }
     #[test]
-    fn commands_and_wrapped_words_are_readable() {
+    fn readable_text_unwraps_markup() {
         for (text, words) in [
             ("fix it", "fix it"),
             (

@@ -1,8 +1,8 @@
-//! What clients write about attachments.
+//! The texts that clients write for attachments.
 //!
-//! Mostly that goes into a reminder of its own and is no part of the conversation. But where an attachment
-//! follows the result of a call, the reminder is put into that result, and then it is part of what is
-//! sent. The wording is the clients' own.
+//! Most of them become a separate reminder, which is not part of the conversation. But the reminder of an
+//! attachment that follows a tool result is merged into that result, and so becomes part of it. The wording
+//! is the clients'.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use rethread_log::{Json, Key, Line};
 
 use crate::client::Client;
 
-/// Returns what a client writes about an attachment, each text as it is sent.
+/// Returns the texts that a client writes for an attachment, as they are sent.
 pub(crate) fn reminder_texts(line: &Line, raw: &[u8], client: Client) -> Vec<String> {
     let rendered = Json::new(line.field(Key::Rendered).bytes_in(raw));
     if client >= Client::V2_1_325 && rendered.is_array() {
@@ -95,13 +95,13 @@ impl ReminderWriter<'_> {
                 one(format!("{} hook success: {}", self.text("hookName"), self.text("content")))
             }
             "date_change" => {
-                let behind = if newest {
+                let suffix = if newest {
                     "No need to announce the new date — the user's own clock shows it."
                 } else {
                     "DO NOT mention this to the user explicitly because they are already aware."
                 };
                 let date = self.text("newDate");
-                one(format!("The date has changed. Today's date is now {date}. {behind}"))
+                one(format!("The date has changed. Today's date is now {date}. {suffix}"))
             }
             "skill_listing" => one(format!(
                 "The following skills are available for use with the Skill tool:\n\n{}",
@@ -130,7 +130,7 @@ impl ReminderWriter<'_> {
         }
     }
 
-    /// A prompt that was typed while the model was busy.
+    /// Returns the text for a prompt that was typed while the model was busy.
     fn queued_prompt(&self) -> String {
         let client = self.client;
         let prompt = self.attachment.get("prompt");
@@ -162,8 +162,8 @@ impl ReminderWriter<'_> {
                         start += NO_HUMAN_INPUT;
                     }
                     start.push('\n');
-                    let said = client >= Client::V2_1_325 && text.starts_with(&start);
-                    return if said { text } else { start + &text };
+                    let has_prefix = client >= Client::V2_1_325 && text.starts_with(&start);
+                    return if has_prefix { text } else { start + &text };
                 }
                 "coordinator" => {
                     return format!(
@@ -183,37 +183,34 @@ impl ReminderWriter<'_> {
                 };
             }
         }
-        let behind = if client >= Client::V2_1_325 {
+        let suffix = if client >= Client::V2_1_325 {
             "This is how Claude Code surfaces messages the user sends mid-turn — within the running turn, often alongside the next tool result, rather than as a separate conversation turn. Address the message above as you continue this turn."
         } else {
             "IMPORTANT: After completing your current task, you MUST address the user's message above. Do not ignore it."
         };
-        format!("The user sent a new message while you were working:\n{text}\n\n{behind}")
+        format!("The user sent a new message while you were working:\n{text}\n\n{suffix}")
     }
 
     fn todo_reminder(&self) -> String {
-        let mut said = "The TodoWrite tool hasn't been used recently. If you're working on tasks that would benefit from tracking progress, consider using the TodoWrite tool to track progress. Also consider cleaning up the todo list if has become stale and no longer matches what you are working on. Only use it if it's relevant to the current work. This is just a gentle reminder - ignore if not applicable.".to_owned();
+        let mut out = "The TodoWrite tool hasn't been used recently. If you're working on tasks that would benefit from tracking progress, consider using the TodoWrite tool to track progress. Also consider cleaning up the todo list if has become stale and no longer matches what you are working on. Only use it if it's relevant to the current work. This is just a gentle reminder - ignore if not applicable.".to_owned();
         if (Client::V2_0_36..Client::V2_1_200).contains(&self.client) {
-            said += " Make sure that you NEVER mention this reminder to the user";
+            out += " Make sure that you NEVER mention this reminder to the user";
         }
-        said.push('\n');
+        out.push('\n');
         let items = self.attachment.get("content").map(Json::items).into_iter().flatten();
         let list: Vec<String> = items
             .enumerate()
             .map(|(n, item)| format!("{}. [{}] {}", n + 1, text_in(item, "status"), text_in(item, "content")))
             .collect();
         if !list.is_empty() {
-            let _ = write!(
-                said,
-                "\n\nHere are the existing contents of your todo list:\n\n[{}]",
-                list.join("\n")
-            );
+            let _ =
+                write!(out, "\n\nHere are the existing contents of your todo list:\n\n[{}]", list.join("\n"));
         }
-        said
+        out
     }
 
     fn task_reminder(&self) -> String {
-        let mut said = "The task tools haven't been used recently. If you're working on tasks that would benefit from tracking progress, consider using TaskCreate to add new tasks and TaskUpdate to update task status (set to in_progress when starting, completed when done). Also consider cleaning up the task list if it has become stale. Only use these if relevant to the current work. This is just a gentle reminder - ignore if not applicable.\n".to_owned();
+        let mut out = "The task tools haven't been used recently. If you're working on tasks that would benefit from tracking progress, consider using TaskCreate to add new tasks and TaskUpdate to update task status (set to in_progress when starting, completed when done). Also consider cleaning up the task list if it has become stale. Only use these if relevant to the current work. This is just a gentle reminder - ignore if not applicable.\n".to_owned();
         let items = self.attachment.get("content").map(Json::items).into_iter().flatten();
         let list: Vec<String> = items
             .map(|item| {
@@ -222,31 +219,31 @@ impl ReminderWriter<'_> {
             })
             .collect();
         if !list.is_empty() {
-            let _ = write!(said, "\n\nHere are the existing tasks:\n\n{}", list.join("\n"));
+            let _ = write!(out, "\n\nHere are the existing tasks:\n\n{}", list.join("\n"));
         }
-        said
+        out
     }
 
     fn edited_file(&self) -> String {
         let (name, snippet) = (self.text("filename"), self.text("snippet"));
         let changes = format!(" Here are the relevant changes (shown with line numbers):\n{snippet}");
         if self.client >= Client::V2_1_325 {
-            let behind = if snippet.is_empty() {
+            let suffix = if snippet.is_empty() {
                 " The changes are not shown here; use Read if you need the current content."
             } else {
                 &changes
             };
             return format!(
-                "Note: {name} changed on disk since you last read it. That's usually deliberate, so take it as the current state rather than reverting it; if the change looks wrong, say so rather than undoing it yourself — otherwise no need to call it out.{behind}"
+                "Note: {name} changed on disk since you last read it. That's usually deliberate, so take it as the current state rather than reverting it; if the change looks wrong, say so rather than undoing it yourself — otherwise no need to call it out.{suffix}"
             );
         }
-        let behind = if self.client >= Client::V2_1_200 && snippet.is_empty() {
+        let suffix = if self.client >= Client::V2_1_200 && snippet.is_empty() {
             " The diff was omitted because other modified files in this turn already exceeded the snippet budget; use the Read tool if you need the current content."
         } else {
             &changes
         };
         format!(
-            "Note: {name} was modified, either by the user or by a linter. This change was intentional, so make sure to take it into account as you proceed (ie. don't revert it unless the user asks you to). Don't tell the user this, since they are already aware.{behind}"
+            "Note: {name} was modified, either by the user or by a linter. This change was intentional, so make sure to take it into account as you proceed (ie. don't revert it unless the user asks you to). Don't tell the user this, since they are already aware.{suffix}"
         )
     }
 
@@ -293,7 +290,7 @@ impl ReminderWriter<'_> {
         let of = |key: &str| file.map_or(String::new(), |file| text_in(file, key));
         let content = of("content");
         if content.is_empty() {
-            let told = if of("totalLines") == "0" {
+            let warning = if of("totalLines") == "0" {
                 "the file exists but the contents are empty.".to_owned()
             } else {
                 let (start, total) = (of("startLine"), of("totalLines"));
@@ -301,7 +298,7 @@ impl ReminderWriter<'_> {
                     "the file exists but is shorter than the provided offset ({start}). The file has {total} lines."
                 )
             };
-            return format!("<system-reminder>Warning: {told}</system-reminder>");
+            return format!("<system-reminder>Warning: {warning}</system-reminder>");
         }
         let first: usize = of("startLine").parse().unwrap_or(1);
         let numbered = content.split('\n').enumerate();
@@ -320,7 +317,7 @@ impl ReminderWriter<'_> {
         format!("Result of calling the {tool} tool: {quoted}")
     }
 
-    /// Instructions for planning: in full, in brief, or for a subagent.
+    /// Returns the instructions for plan mode: complete, short, or for a subagent.
     fn plan_mode(&self) -> String {
         let path = self.text("planFilePath");
         let is = |key: &str| self.attachment.get(key).is_some_and(|value| value.raw() == b"true");
@@ -340,23 +337,23 @@ impl ReminderWriter<'_> {
                 "No plan file exists yet. You should create your plan at {path} using the Write tool{needed}."
             )
         };
-        let said = if subagent { PLAN_MODE_OF_SUBAGENT } else { PLAN_MODE };
-        let mut said = said.trim_end().replace("{file}", &file);
+        let out = if subagent { PLAN_MODE_OF_SUBAGENT } else { PLAN_MODE };
+        let mut out = out.trim_end().replace("{file}", &file);
         if self.client < Client::V2_1_200 {
             for (now, before) in PLAN_MODE_OLD_WORDING {
-                said = said.replace(now, before);
+                out = out.replace(now, before);
             }
         }
-        said
+        out
     }
 
     fn plan_mode_exit(&self) -> String {
-        let mut said = "## Exited Plan Mode\n\nYou have exited plan mode. You can now make edits, run tools, and take actions.".to_owned();
+        let mut out = "## Exited Plan Mode\n\nYou have exited plan mode. You can now make edits, run tools, and take actions.".to_owned();
         if self.attachment.get("planExists").is_some_and(|plan| plan.raw() == b"true") {
             let path = self.text("planFilePath");
-            let _ = write!(said, " The plan file is located at {path} if you need to reference it.");
+            let _ = write!(out, " The plan file is located at {path} if you need to reference it.");
         }
-        said
+        out
     }
 
     fn mcp_instructions(&self) -> String {
@@ -410,7 +407,7 @@ impl ReminderWriter<'_> {
                 "The following MCP servers are still connecting — their tools (typically named mcp__<server>__*) are not yet available but will appear shortly:\n{names}\n\nIf the user's request might be served by one of these servers (even if they didn't name it explicitly), call ToolSearch with a relevant keyword — ToolSearch will wait for connecting servers and search their tools once available. Do not report a capability as unavailable without first searching."
             ));
         }
-        // 2.1.112 tells of a change that is none, too.
+        // 2.1.112 reports a change even if there is none.
         if parts.is_empty() { "(no content)".to_owned() } else { parts.join("\n\n") }
     }
 
@@ -441,7 +438,7 @@ impl ReminderWriter<'_> {
 
     fn diagnostics(&self) -> String {
         let files = self.attachment.get("files").map(Json::items).into_iter().flatten();
-        let told = files.map(|file| {
+        let sections = files.map(|file| {
             let uri = text_in(file, "uri");
             let found = file.get("diagnostics").map(Json::items).into_iter().flatten().map(|found| {
                 let mark = match &*text_in(found, "severity") {
@@ -470,13 +467,13 @@ impl ReminderWriter<'_> {
             let found: Vec<String> = found.collect();
             format!("{}:\n{}", uri.rsplit('/').next().unwrap_or_default(), found.join("\n"))
         });
-        told.collect::<Vec<_>>().join("\n\n")
+        sections.collect::<Vec<_>>().join("\n\n")
     }
 }
 
 const PLAN_MODE: &str = include_str!("reminders/plan_mode.txt");
 const PLAN_MODE_OF_SUBAGENT: &str = include_str!("reminders/plan_mode_subagent.txt");
-/// Lines of the instructions for planning that 2.1.112 words in another way.
+/// Lines of the plan mode instructions with a different wording in 2.1.112.
 const PLAN_MODE_OLD_WORDING: [(&str, &str); 2] = [
     (
         "1. Read the critical files you identified during exploration to deepen your understanding",
@@ -498,7 +495,7 @@ const NOT_THE_USER: &str = "[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]";
 const AMBIENT: &str = "This is ambient context — do not narrate it to the user unless they ask or it is directly relevant to their request.";
 const MALWARE: &str = "\n\n<system-reminder>\nWhenever you read a file, you should consider whether it would be considered malware. You CAN and SHOULD provide analysis of malware, what it is doing. But you MUST refuse to improve or augment the code. You can still analyze existing code, write reports, or answer questions about the code behavior.\n</system-reminder>\n";
 
-/// A member as text: a string as it is, a number as it is spelled.
+/// Returns a member as text: a string unescaped, other values as written in JSON.
 fn text_in(object: Json<'_>, key: &str) -> String {
     let Some(value) = object.get(key) else { return String::new() };
     match value.as_str() {

@@ -1,4 +1,4 @@
-//! One session, read and understood: the facts of its log, its tree and its paths.
+//! One session: the facts of its log, its tree and its paths.
 
 use std::sync::OnceLock;
 
@@ -13,67 +13,67 @@ use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
 use crate::tree::Tree;
 
-/// A session without its texts.
+/// A session without its text.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// What is known of its entries.
+    /// The facts about its entries.
     pub facts: Facts,
-    /// How they hang together.
+    /// The links between its entries.
     pub tree: Tree,
-    /// Whether it is one line; asked for by several in turn.
+    /// The result of [`Session::linear`], which has several callers.
     linear: OnceLock<Option<LinearConversation>>,
 }
 
-/// A conversation from a root to one of its endings.
+/// A conversation from a root to one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path {
-    /// Its number, from 1, in the order in which the endings stand in the file.
+    /// Its number, from 1, in the order of the ends in the file.
     pub n: usize,
-    /// It is the one that the client would resume.
+    /// Set if the client would resume this path.
     pub active: bool,
-    /// It is active, and the client would resume it before its end.
+    /// Set if the client would resume this path before its end.
     pub resumes_before_end: bool,
-    /// It is what a person would call the conversation: the active path, unless the client would resume
-    /// a local command beside the conversation.
+    /// Set for the path that a person would call the conversation: the active path, unless the client
+    /// would resume a branch of local commands.
     pub main: bool,
-    /// The step that it ends with.
+    /// Its last step.
     pub step: usize,
-    /// The last entry of a message, as an index of a node: of a user, the model, or a queued prompt.
+    /// The last user or assistant entry, or a queued prompt after it, as the index of a node.
     pub tip: usize,
     /// On the active path, the last entry that the client would send.
     pub resumes_at: Option<usize>,
     /// The last entry that it shares with another path.
     pub fork_point: Option<usize>,
-    /// The fork point's step.
+    /// The step of the fork point.
     pub fork_step: Option<usize>,
-    /// Messages on it.
+    /// The number of messages on it.
     pub messages: u32,
-    /// Prompts on it.
+    /// The number of prompts on it.
     pub turns: u32,
-    /// Compactions on it.
+    /// The number of compactions on it.
     pub compactions: u32,
-    /// Its last prompt, as an index of a node.
+    /// Its last prompt, as the index of a node.
     pub last_prompt: Option<usize>,
-    /// When its last entry was written.
+    /// The time of its tip.
     pub time: Time,
 }
 
 impl Path {
-    /// Returns whether the client would resume it, or a person would say that it is the conversation.
+    /// Returns whether the path is active or main.
     pub fn is_current(&self) -> bool {
         self.active || self.main
     }
 }
 
-/// A conversation that a client leaves behind.
+/// A conversation that a client does not resume.
 pub(crate) struct AbandonedConversation {
     /// The last entry of the conversation.
     pub(crate) tip: usize,
-    /// The entry that the client resumes after.
+    /// The entry from which the client resumes instead.
     pub(crate) leaf: usize,
 }
 
-/// Where a path leaves another.
+/// The point at which a path leaves another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BranchPoint {
     /// The index of the other path.
@@ -82,7 +82,7 @@ pub struct BranchPoint {
     pub step: usize,
     /// The number of the last message that they share.
     pub message: Option<usize>,
-    /// Messages on the way to there.
+    /// The number of messages up to that point.
     pub messages_before: u32,
 }
 
@@ -97,7 +97,7 @@ struct StepTotals {
 }
 
 impl Session {
-    /// Reads a session that is in memory.
+    /// Reads a session in memory.
     pub fn read(bytes: &[u8]) -> Self {
         let mut builder = crate::FactsBuilder::for_size(bytes.len() as u64);
         let mut scanner = rethread_log::Scanner::default();
@@ -105,18 +105,18 @@ impl Session {
         Self::new(builder.finish(scanner.lines(), scanner.bad_lines))
     }
 
-    /// Builds the tree of the facts.
+    /// Builds the tree from the facts.
     pub fn new(facts: Facts) -> Self {
         let tree = Tree::new(&facts);
         Self { facts, tree, linear: OnceLock::new() }
     }
 
-    /// Tells whether it is one line that every client takes in the same way.
+    /// Returns the conversation if it is linear, so that every client resumes it in the same way.
     pub(crate) fn linear(&self) -> Option<LinearConversation> {
         *self.linear.get_or_init(|| linear_conversation(&self.facts))
     }
 
-    /// Returns the paths, the active one by the rule of `client`.
+    /// Returns the paths; the active one follows the rules of `client`.
     pub fn paths(&self, client: Client) -> Vec<Path> {
         let known = if client == Client::NEWEST { newest_client_tip(self) } else { None };
         let (leaf, sent) = known.map_or_else(
@@ -129,8 +129,8 @@ impl Session {
         self.paths_with(leaf.filter(|_| sent.is_some()), sent)
     }
 
-    /// Returns the last entry that a client sends: one on the chain of its leaf, if there is any, for it also
-    /// sends parts and results from other branches.
+    /// Returns the last entry that a client sends: one on the chain of its leaf, if possible, because it
+    /// also sends parts and results from other branches.
     fn last_sent(&self, resumed: &Resume) -> Option<usize> {
         let end = resumed.leaf.and_then(|leaf| self.tree.step_on_chain(leaf));
         let on_path = end.map(|end| self.tree.ancestors_of(&[end])).unwrap_or_default();
@@ -141,8 +141,8 @@ impl Session {
             .or_else(|| resumed.tip())
     }
 
-    /// Returns the paths; the active one is that of the entry `leaf`, which a client takes for the last
-    /// one, and `resumes_at` is the last entry that it sends.
+    /// Returns the paths. The active one ends at `leaf`, the leaf chosen by a client, and `resumes_at` is
+    /// the last entry that it sends.
     fn paths_with(&self, leaf: Option<usize>, resumes_at: Option<usize>) -> Vec<Path> {
         let sums = self.step_totals();
         let mut ends: Vec<usize> = self.tree.path_ends();
@@ -151,22 +151,22 @@ impl Session {
         ends.sort_by_key(|&step| last[step]);
         let at = leaf.and_then(|node| self.tree.step_on_chain(node));
         let sent_at = resumes_at.and_then(|node| self.tree.step(node));
-        let beside = at.filter(|&step| !on_paths[step]);
+        let off_path = at.filter(|&step| !on_paths[step]);
         let main = match at {
             Some(at) if self.is_leaf_chosen() => self.last_path_through(at, &ends),
             Some(at) => self.conversation_at(at, &ends, &last),
             None => ends.last().copied(),
         };
         // A branch of nothing but notes is a path if the client would resume it.
-        let added = beside
+        let added = off_path
             .filter(|&step| !self.tree.steps[step].sidechain)
             .map(|step| self.tree.last_trailing_note(step));
         ends.extend(added);
         ends.sort_by_key(|&step| last[step]);
         let main = main.or(added);
         let active =
-            if beside.is_some() { added } else { at.and_then(|at| self.last_path_through(at, &ends)) };
-        let mut said_above = self.nearest_conversation_node();
+            if off_path.is_some() { added } else { at.and_then(|at| self.last_path_through(at, &ends)) };
+        let mut nearest_conversation_node = self.nearest_conversation_node();
         ends.iter()
             .enumerate()
             .map(|(i, &step)| {
@@ -182,7 +182,7 @@ impl Session {
                     step,
                     tip,
                     resumes_at,
-                    fork_point: sums.fork.map(|(_, from)| said_above(from)),
+                    fork_point: sums.fork.map(|(_, from)| nearest_conversation_node(from)),
                     fork_step: sums.fork.map(|(step, _)| step),
                     messages: sums.messages,
                     turns: sums.turns,
@@ -194,21 +194,21 @@ impl Session {
             .collect()
     }
 
-    /// Returns whether somebody chose the leaf by a checkpoint: that is meant, whatever it is.
+    /// Returns whether the user chose the leaf by a checkpoint. Such a leaf is always intended.
     fn is_leaf_chosen(&self) -> bool {
         self.facts.checkpoints.last().is_some_and(|last| last.explicit)
     }
 
-    /// Finds the conversation that a client leaves behind: it resumes a branch of nothing but commands and
-    /// notes, which nobody chose.
+    /// Finds the conversation that a client abandons by resuming a branch of nothing but commands and
+    /// notes, which the user did not choose.
     pub(crate) fn abandoned_conversation(&self, resumed: &Resume) -> Option<AbandonedConversation> {
         let leaf = resumed.leaf?;
         let mut branch =
             std::iter::successors(self.tree.step_on_chain(leaf), |&step| self.tree.parent_of(step))
                 .map(|step| &self.tree.steps[step])
                 .take_while(|step| !step.subtree_makes_path && !step.sidechain);
-        // An entry without words, or a placeholder in the model's place, is no reason to leave anything.
-        let says = |step: &crate::steps::Step| {
+        // An entry without text, or a placeholder in the place of the model, does not abandon anything.
+        let has_user_text = |step: &crate::steps::Step| {
             let has_words = |block: &crate::facts::Block| block.class == BlockClass::Text;
             let head = step.first_node as usize;
             self.facts.nodes[head].role == Role::User
@@ -216,7 +216,7 @@ impl Session {
                 && !self.facts.nodes[head].flags.is_meta()
                 && self.facts.blocks_of(head).iter().any(has_words)
         };
-        if self.is_leaf_chosen() || !branch.any(says) {
+        if self.is_leaf_chosen() || !branch.any(has_user_text) {
             return None;
         }
         let paths = self.paths_with(Some(leaf), Some(leaf));
@@ -224,7 +224,7 @@ impl Session {
         Some(AbandonedConversation { tip: conversation.tip, leaf })
     }
 
-    /// Returns the entry that the conversation ends with, if that is not where the newest client resumes.
+    /// Returns the last entry of the conversation, if the newest client does not resume there.
     pub fn conversation_end(&self) -> Option<usize> {
         if self.linear().is_some() {
             return None;
@@ -232,17 +232,18 @@ impl Session {
         self.abandoned_conversation(&resume(&self.facts, Client::NEWEST)).map(|left| left.tip)
     }
 
-    /// Returns the last of the paths that a step is on; `ends` are sorted.
+    /// Returns the last path that contains a step; `ends` must be sorted.
     fn last_path_through(&self, step: usize, ends: &[usize]) -> Option<usize> {
-        let beyond = self.descendants_of(step);
-        ends.iter().copied().rfind(|&end| beyond[end])
+        let is_descendant = self.descendants_of(step);
+        ends.iter().copied().rfind(|&end| is_descendant[end])
     }
 
     /// Finds the path that a person would call the conversation when a client resumes at a step: the last
-    /// one with it. Where the step is on a branch of nothing but notes, the last of the conversations that the
-    /// branch leaves, or for one with a root of its own the last conversation written before it.
+    /// one that contains it. If the step is on a branch of nothing but notes, this is the last of the
+    /// conversations that the branch leaves; if that branch has its own root, the last conversation
+    /// written before it.
     fn conversation_at(&self, step: usize, ends: &[usize], last: &[Option<u32>]) -> Option<usize> {
-        // The tip of a path is above the notes behind it.
+        // The tip of a path is above the notes after it.
         let is_conversation = |end: &usize| {
             let mut up = std::iter::successors(Some(*end), |&at| self.tree.parent_of(at));
             up.find(|&at| self.tree.steps[at].subtree_has_content)
@@ -260,11 +261,11 @@ impl Session {
         conversations.iter().copied().rfind(before).or(conversations.last().copied())
     }
 
-    /// Finds where each path leaves another, the main one being whole: a picture of the branches, in
-    /// which every step is drawn once.
+    /// Finds where each path leaves another, starting with the main one, for a drawing of the branches in
+    /// which every step occurs once.
     pub fn branch_points(&self, paths: &[Path]) -> Vec<Option<BranchPoint>> {
         let sums = self.step_totals();
-        let mut said_above = self.nearest_conversation_node();
+        let mut nearest_conversation_node = self.nearest_conversation_node();
         let mut drawn = vec![NONE; self.tree.steps.len()];
         let mut found = vec![None; paths.len()];
         let mut order: Vec<usize> = (0..paths.len()).collect();
@@ -283,7 +284,8 @@ impl Session {
             let of = drawn[at] as usize;
             if of != i {
                 let from = below.map(|below| self.tree.steps[below].parent_node).filter(|&from| from != NONE);
-                let message = from.and_then(|from| self.facts.nodes[said_above(from)].message());
+                let message =
+                    from.and_then(|from| self.facts.nodes[nearest_conversation_node(from)].message());
                 found[i] = Some(BranchPoint {
                     other_path: of,
                     step: at,
@@ -295,13 +297,12 @@ impl Session {
         found
     }
 
-    /// Counts the messages, the prompts and the compactions on the way to each step.
+    /// Counts the messages, prompts and compactions on the path to each step.
     pub fn counts_by_step(&self) -> Vec<(u32, u32, u32)> {
         self.step_totals().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
-    /// Returns the steps of the path that ends with `step`; if a step of the path is given, those that
-    /// come after it.
+    /// Returns the steps of the path that ends with `step`, or only those after the step `after`.
     pub fn path_steps_after(&self, step: usize, after: Option<usize>) -> Vec<usize> {
         let mut path = self.tree.path_to(step);
         let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
@@ -317,17 +318,17 @@ impl Session {
     /// notes.
     pub fn off_path_nodes(&self) -> Vec<usize> {
         let on_paths = self.tree.ancestors_of(&self.tree.path_ends());
-        let beside = |&node: &usize| {
+        let off_path = |&node: &usize| {
             let step = self.tree.step(node);
             let main = step.is_some_and(|step| !self.tree.steps[step].sidechain);
             main && self.facts.nodes[node].is_conversation() && step.is_some_and(|step| !on_paths[step])
         };
-        (0..self.facts.nodes.len()).filter(beside).collect()
+        (0..self.facts.nodes.len()).filter(off_path).collect()
     }
 
-    /// Returns the id that a root names as what came before it.
+    /// Returns the id that a root names as its predecessor.
     pub fn parent_of_root(&self, step: usize) -> Option<Uid> {
-        // Notes may stand before the first message; the link is at the top of them.
+        // Notes may precede the first message; the link is at the first of them.
         let mut node = self.tree.first_node(step);
         while let Some(above) = self.tree.links[node].target() {
             node = above as usize;
@@ -337,27 +338,27 @@ impl Session {
         (!uid.is_none()).then_some(uid)
     }
 
-    /// Returns the step that message number `n` is part of.
+    /// Returns the step of message number `n`.
     pub fn step_of_message(&self, n: usize) -> Option<usize> {
         let message = self.facts.messages.get(n.checked_sub(1)?)?;
         self.tree.step(message.first_node as usize)
     }
 
-    /// Returns for each step whether a path that ends with it has `step`.
+    /// Returns for each step whether it is `step` or a descendant of it.
     pub fn descendants_of(&self, step: usize) -> Vec<bool> {
-        let mut beyond = vec![false; self.tree.steps.len()];
+        let mut is_descendant = vec![false; self.tree.steps.len()];
         for &at in &self.tree.order {
-            let above = self.tree.parent_of(at as usize).is_some_and(|parent| beyond[parent]);
-            beyond[at as usize] = at as usize == step || above;
+            let above = self.tree.parent_of(at as usize).is_some_and(|parent| is_descendant[parent]);
+            is_descendant[at as usize] = at as usize == step || above;
         }
-        beyond
+        is_descendant
     }
 
-    /// Returns for each step the prompt of its turn, as a step; a turn of a subagent is none.
+    /// Returns for each step the prompt of its turn, as a step; turns of subagents have none.
     pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
         let mut prompts = vec![None; self.tree.steps.len()];
         for step in self.tree.parents_first() {
-            // A prompt that was queued belongs to the turn that was running.
+            // A queued prompt belongs to the turn that was running.
             let human = self.facts.nodes[self.tree.first_node(step)].flags.is_human();
             let asks = self.tree.steps[step].kind == StepKind::Prompt && human;
             let above = self.tree.parent_of(step).and_then(|parent| prompts[parent]);
@@ -366,7 +367,7 @@ impl Session {
         prompts
     }
 
-    /// Counts distinct prompts, copies once.
+    /// Counts distinct prompts; copies count once.
     pub fn turns(&self) -> usize {
         self.facts
             .messages
@@ -375,12 +376,12 @@ impl Session {
             .count()
     }
 
-    /// Counts compactions: boundaries, and summaries that stand without one.
+    /// Counts compactions: boundaries, and summaries without a boundary.
     pub fn compactions(&self) -> usize {
         (0..self.tree.steps.len()).filter(|&i| self.is_compaction(i)).count()
     }
 
-    /// Returns everything that is wrong with the file, in the order of its lines.
+    /// Returns all defects of the file, in line order.
     pub fn defects(&self) -> Vec<Defect> {
         let mut defects = self.facts.defects.clone();
         defects.extend(self.tree.defects.iter().cloned());
@@ -388,8 +389,8 @@ impl Session {
         defects
     }
 
-    /// Tells whether a step is a compaction of the main conversation; the summary behind a boundary
-    /// is part of the same one.
+    /// Returns whether a step is a compaction of the main conversation; the summary after a boundary
+    /// belongs to the same compaction.
     pub fn is_compaction(&self, step: usize) -> bool {
         let at = &self.tree.steps[step];
         let boundary = self.facts.nodes[at.first_node as usize].flags.is_boundary();
@@ -425,7 +426,7 @@ impl Session {
             sum.compactions += u32::from(self.is_compaction(i));
             let head = &self.facts.nodes[step.first_node as usize];
             if step.kind.is_prompt() && !self.tree.is_continuation(i, head.message) {
-                // The prompt of a subagent is nobody's turn.
+                // The prompt of a subagent does not begin a turn.
                 sum.turns += u32::from(head.flags.is_prompt());
                 sum.last_prompt = Some(step.first_node as usize);
             }
@@ -434,7 +435,7 @@ impl Session {
         sums
     }
 
-    /// Counts the messages that begin on each step.
+    /// Counts the messages that begin in each step.
     fn count_messages_by_step(&self) -> Vec<u32> {
         let mut own = vec![0u32; self.tree.steps.len()];
         let mut count = |step: u32, add: bool| match own.get_mut(step as usize) {
@@ -455,7 +456,7 @@ impl Session {
         own
     }
 
-    /// Returns the last entry of a message in each step; of one without any, that of the step before.
+    /// Returns the last message entry of each step; for a step without one, that of its parent.
     fn last_entries(&self) -> Vec<Option<u32>> {
         let mut last = vec![None; self.tree.steps.len()];
         for (i, node) in self.facts.nodes.iter().enumerate() {
@@ -473,7 +474,7 @@ impl Session {
         last
     }
 
-    /// Finds the user or assistant entry at or above each of some nodes, in one pass over the log.
+    /// Finds the nearest user or assistant entry at or above given nodes, in one pass over the log.
     fn nearest_conversation_node(&self) -> impl FnMut(u32) -> usize + '_ {
         let mut known: FxHashMap<u32, u32> = FxHashMap::default();
         move |node| {
@@ -495,7 +496,7 @@ impl Session {
         }
     }
 
-    /// Returns for each step the root that it goes back to.
+    /// Returns the root of each step.
     pub fn roots_by_step(&self) -> Vec<usize> {
         let mut roots: Vec<usize> = (0..self.tree.steps.len()).collect();
         for &step in &self.tree.order {

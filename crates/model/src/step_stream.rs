@@ -1,8 +1,8 @@
 //! A part of a conversation whose text is read while it is shown.
 //!
-//! A [`StepStream`] knows which steps are shown and which result belongs to which call, from the facts alone. The
-//! bytes are read from the log in chunks of about a megabyte, made into items, shown and forgotten, so that a
-//! log of any size is shown in memory for its facts and its largest step.
+//! A [`StepStream`] determines from the facts alone which steps are shown and which result belongs to
+//! which call. The bytes are read from the log in chunks of about a megabyte, converted to items, shown
+//! and dropped, so that showing a log of any size needs memory only for its facts and its largest step.
 
 use std::io;
 
@@ -20,28 +20,28 @@ use crate::view::{
     EntrySource, MessageKind, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note, message_kind,
 };
 
-/// The bytes of a log, wherever they are.
+/// Random access to the bytes of a log.
 pub trait RandomAccessLog: Sync {
-    /// Fills a buffer with the bytes from an offset on.
+    /// Fills a buffer with the bytes from `offset`.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Returns whether an entry still has the bytes that it had when the facts were read.
     fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool;
 }
 
-/// How many bytes are read at a time, unless one step has more.
+/// The number of bytes that are read at a time, unless one step is larger.
 const CHUNK: usize = 1 << 20;
-/// Bytes between two entries that are read rather than skipped.
+/// The maximum gap between two entries that is read instead of skipped.
 const MAX_GAP: u64 = 16 << 10;
-/// An entry that answers more calls of other steps than this shows its results where it stands: it would be read
-/// again for each of those steps.
+/// The maximum number of results of other steps' calls in one entry that are shown under their calls.
+/// Beyond it they are shown in place, because the entry would be read again for each of those steps.
 const MAX_SEPARATE_RESULTS: u32 = 64;
 
 /// Some entries of a log.
 #[derive(Debug, Default)]
 pub struct EntryChunk {
     bytes: Vec<u8>,
-    /// The number of each entry and where it stands in `bytes`, in the order of the log.
+    /// The number of each entry and its range in `bytes`, in log order.
     entries: Vec<(u32, usize, usize)>,
 }
 
@@ -75,28 +75,29 @@ impl EntryChunk {
         numbers.sort_unstable();
         numbers.dedup();
         self.entries.clear();
-        // The buffer is used again, but not one that a huge step needed.
+        // The buffer is reused, but not one that was grown for a huge step.
         if self.bytes.capacity() > 8 * CHUNK {
             self.bytes = Vec::new();
         }
-        let place = |number: u32| facts.locations[number as usize - 1];
-        let end = |place: EntryLocation| place.offset + u64::from(place.len);
-        let near = |a: &u32, b: &u32| place(*b).offset.saturating_sub(end(place(*a))) <= MAX_GAP;
-        let total = numbers.chunk_by(near).map(|run| end(place(run[run.len() - 1])) - place(run[0]).offset);
+        let location = |number: u32| facts.locations[number as usize - 1];
+        let end = |entry: EntryLocation| entry.offset + u64::from(entry.len);
+        let near = |a: &u32, b: &u32| location(*b).offset.saturating_sub(end(location(*a))) <= MAX_GAP;
+        let total =
+            numbers.chunk_by(near).map(|run| end(location(run[run.len() - 1])) - location(run[0]).offset);
         let total = usize::try_from(total.sum::<u64>()).map_err(io::Error::other)?;
         self.bytes.resize(total, 0);
         let mut at = 0;
         for run in numbers.chunk_by(near) {
-            let start = place(run[0]).offset;
-            let len = (end(place(run[run.len() - 1])) - start) as usize;
+            let start = location(run[0]).offset;
+            let len = (end(location(run[run.len() - 1])) - start) as usize;
             text.read_at(start, &mut self.bytes[at..at + len])?;
             for &number in run {
-                let from = at + (place(number).offset - start) as usize;
-                let to = from + place(number).len as usize;
+                let from = at + (location(number).offset - start) as usize;
+                let to = from + location(number).len as usize;
                 if !text.is_unchanged(number, &self.bytes[from..to]) {
                     return Err(io::Error::new(
                         io::ErrorKind::ResourceBusy,
-                        "the session was changed while it was read",
+                        "the session changed while it was being read",
                     ));
                 }
                 self.entries.push((number, from, to));
@@ -106,8 +107,8 @@ impl EntryChunk {
         Ok(())
     }
 
-    /// Gives runs of nodes in the order of the log, each with the bytes of its entries, from the first to the last
-    /// or the other way round, until `take` returns false.
+    /// Passes runs of nodes in log order, each with the bytes of its entries, forwards or backwards,
+    /// until `take` returns false.
     pub fn for_each_chunk(
         session: &Session,
         text: &dyn RandomAccessLog,
@@ -136,7 +137,7 @@ impl EntryChunk {
     }
 }
 
-/// What all passages of a session share.
+/// The nodes of each step, shared by all streams of a session.
 #[derive(Debug)]
 pub struct StepNodes {
     /// The entries of each step.
@@ -144,13 +145,13 @@ pub struct StepNodes {
 }
 
 impl StepNodes {
-    /// Lays out a session.
+    /// Collects the nodes of each step of a session.
     pub fn new(session: &Session) -> Self {
         Self { nodes: session.tree.nodes_by_step() }
     }
 
-    /// Adds up the bytes of the entries that are shown on the way to each step, with what its messages have on other
-    /// branches.
+    /// Sums the bytes of the entries shown on the path to each step, including parts of its messages on
+    /// other branches.
     pub fn path_bytes_by_step(&self, session: &Session, own: impl Fn(usize) -> u64) -> Vec<u64> {
         let tree = &session.tree;
         let sum = |step| {
@@ -170,23 +171,23 @@ impl StepNodes {
             let before = tree.parent_of(step).map_or(0, |parent| weights[parent]);
             weights[step] = weights[step].saturating_add(before);
         }
-        // No path shows more than the session has.
+        // No path shows more than the whole session.
         weights.into_iter().map(|weight| weight.min(all)).collect()
     }
 }
 
-/// A message or a note of a passage, without its text.
+/// A message or note of a stream, without its text.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemHeader<'a> {
-    /// What a message is; nothing for a note.
+    /// The kind of a message; `None` for a note.
     pub kind: Option<MessageKind>,
-    /// It is a compaction.
+    /// Set for a compaction.
     pub compaction: bool,
-    /// When it was said.
+    /// The time of the entry.
     pub time: Time,
     /// The model.
     pub model: Option<&'a str>,
-    /// What it cost.
+    /// The usage.
     pub usage: Option<Usage>,
 }
 
@@ -195,29 +196,30 @@ pub struct StepStream<'a> {
     session: &'a Session,
     step_nodes: &'a StepNodes,
     text: &'a dyn RandomAccessLog,
-    /// The steps that are shown, in the order of reading.
+    /// The steps that are shown, in reading order.
     steps: Vec<u32>,
-    /// The entries of steps that also show what their messages have on other branches, by place.
+    /// The entries of steps that also show parts of their messages from other branches, by index in
+    /// `steps`.
     merged_nodes: FxHashMap<u32, Vec<u32>>,
-    /// The calls that are made, each with the place of its step in `steps` and its message; in order.
+    /// The calls, each with the index of its step in `steps` and its message; sorted.
     call_sites: Vec<(u32, u32, u32)>,
-    /// Steps that answer calls of other steps, by the place of the step that calls.
+    /// Steps with results of calls of other steps, by the index of the calling step.
     separate_results: FxHashMap<u32, Vec<u32>>,
-    /// Messages that answer too many calls of other steps.
+    /// Messages with too many results of other steps' calls.
     results_in_place: Vec<u32>,
 }
 
-/// One step of a passage, with its text.
+/// One step of a stream, with its text.
 pub struct StepItems<'r> {
-    /// What is shown.
+    /// The items that are shown.
     pub items: Vec<TranscriptItem<'r>>,
-    /// What is shown elsewhere and holds results of calls of this step.
+    /// Items of other steps that contain results of this step's calls.
     pub separate_results: Vec<TranscriptItem<'r>>,
 }
 
 impl<'a> StepStream<'a> {
-    /// Returns what is shown on the way to `step` after the step `after`. With `joins`, copied messages also show what
-    /// they have only on other branches.
+    /// Creates a stream of the path to `step`, after the step `after`. With `joins`, copied messages also
+    /// show the parts that they have only on other branches.
     pub fn to_step(
         session: &'a Session,
         layout: &'a StepNodes,
@@ -235,8 +237,8 @@ impl<'a> StepStream<'a> {
         Self::from_steps(session, layout, text, path, joins)
     }
 
-    /// Returns everything that a subagent said and did, in the order of its log: the subagent in this file whose
-    /// first entry is `root`, or without one all that stands in a log of its own.
+    /// Creates a stream of a subagent in log order: the one in this file whose first entry is `root`, or
+    /// without `root` a whole log of a subagent.
     pub fn of_subagent(
         session: &'a Session,
         layout: &'a StepNodes,
@@ -259,7 +261,7 @@ impl<'a> StepStream<'a> {
         steps: Vec<u32>,
         joins: bool,
     ) -> Self {
-        let mut passage = Self {
+        let mut stream = Self {
             session,
             step_nodes: layout,
             text,
@@ -270,13 +272,13 @@ impl<'a> StepStream<'a> {
             results_in_place: Vec::new(),
         };
         if joins {
-            passage.merge_copies();
+            stream.merge_copies();
         }
-        passage.pair_results();
-        passage
+        stream.pair_results();
+        stream
     }
 
-    /// Joins what copied messages lack here and have on other branches to their entries.
+    /// Adds the parts that copied messages have only on other branches.
     fn merge_copies(&mut self) {
         let steps: Vec<usize> = self.steps.iter().map(|&step| step as usize).collect();
         let mut elsewhere = OffPathParts::new(self.session, &self.step_nodes.nodes, &steps);
@@ -293,7 +295,7 @@ impl<'a> StepStream<'a> {
         self.merged_nodes.get(&place).map_or_else(own, Vec::as_slice)
     }
 
-    /// Finds the calls, and which of them are answered in other steps.
+    /// Finds the calls, and those whose results are in other steps.
     fn pair_results(&mut self) {
         let facts = &self.session.facts;
         let places = 0..u32::try_from(self.steps.len()).unwrap_or(NONE);
@@ -308,17 +310,17 @@ impl<'a> StepStream<'a> {
         self.call_sites = uses;
         self.call_sites.sort_unstable();
         self.call_sites.dedup();
-        let mut apart: Vec<(u32, u32)> = Vec::new();
+        let mut separate: Vec<(u32, u32)> = Vec::new();
         let mut in_place = Vec::new();
         for place in places {
             for &node in self.nodes_at(place) {
-                let start = apart.len();
+                let start = separate.len();
                 for call in calls_of_node(&facts.result_sites, node) {
                     let used = self.call_site_for(call, place).map(|(_, used, _)| used);
-                    apart.extend(used.filter(|&used| used != place).map(|used| (used, place)));
+                    separate.extend(used.filter(|&used| used != place).map(|used| (used, place)));
                 }
-                if apart.len() - start > MAX_SEPARATE_RESULTS as usize {
-                    apart.truncate(start);
+                if separate.len() - start > MAX_SEPARATE_RESULTS as usize {
+                    separate.truncate(start);
                     let message = facts.nodes[node as usize].message();
                     in_place.extend(message.and_then(|message| u32::try_from(message).ok()));
                 }
@@ -326,7 +328,7 @@ impl<'a> StepStream<'a> {
         }
         in_place.sort_unstable();
         self.results_in_place = in_place;
-        for (used, place) in apart {
+        for (used, place) in separate {
             let places = self.separate_results.entry(used).or_default();
             if places.last() != Some(&place) {
                 places.push(place);
@@ -334,7 +336,8 @@ impl<'a> StepStream<'a> {
         }
     }
 
-    /// Finds the use of a call that a result at a place belongs to: the last before it, else the first.
+    /// Finds the use of a call that a result at `place` belongs to: the last one before it, otherwise the
+    /// first.
     fn call_site_for(&self, call: u32, place: u32) -> Option<(u32, u32, u32)> {
         let before = self.call_sites.partition_point(|&(used, at, _)| (used, at) <= (call, place));
         let of_call = |used: &&(u32, u32, u32)| used.0 == call;
@@ -342,7 +345,7 @@ impl<'a> StepStream<'a> {
         last.or_else(|| self.call_sites.get(before).filter(of_call)).copied()
     }
 
-    /// Returns whether a call is made here.
+    /// Returns whether the stream contains a call.
     pub fn makes_call(&self, call: usize) -> bool {
         let at = self.call_sites.partition_point(|&(used, ..)| (used as usize) < call);
         self.call_sites.get(at).is_some_and(|&(used, ..)| used as usize == call)
@@ -353,12 +356,13 @@ impl<'a> StepStream<'a> {
         self.session.facts.call_id(&self.session.facts.calls[call])
     }
 
-    /// Returns what is shown, without the texts.
+    /// Returns the items without their text.
     pub fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
         let facts = &self.session.facts;
         (0..self.steps.len()).flat_map(move |place| {
-            let laid = StepContents::new(self.session, self.nodes_at(u32::try_from(place).unwrap_or(NONE)));
-            let messages = laid.messages.into_iter().map(move |(message, nodes)| {
+            let contents =
+                StepContents::new(self.session, self.nodes_at(u32::try_from(place).unwrap_or(NONE)));
+            let messages = contents.messages.into_iter().map(move |(message, nodes)| {
                 let (fact, first) = (&facts.messages[message], &facts.nodes[nodes[0]]);
                 ItemHeader {
                     kind: Some(message_kind(first)),
@@ -368,7 +372,7 @@ impl<'a> StepStream<'a> {
                     usage: facts.usage(fact),
                 }
             });
-            let notes = laid.notes.into_iter().map(move |node| &facts.nodes[node]);
+            let notes = contents.notes.into_iter().map(move |node| &facts.nodes[node]);
             let notes = notes.filter(|fact| is_note(fact)).map(|fact| {
                 let compaction = fact.flags.is_boundary() && !fact.flags.has(EntryFlags::QUEUED);
                 ItemHeader { kind: None, compaction, time: fact.time, model: None, usage: None }
@@ -377,7 +381,7 @@ impl<'a> StepStream<'a> {
         })
     }
 
-    /// Gives what is shown step by step, with the texts.
+    /// Passes the items with their text, step by step.
     pub fn for_each_step(
         &self,
         mut take: impl FnMut(&StepItems<'_>, &Self) -> io::Result<()>,
@@ -386,7 +390,7 @@ impl<'a> StepStream<'a> {
         self.for_each_step_at(&all, |nodes| nodes.to_vec(), |run| take(run, self).map(|()| true))
     }
 
-    /// Gives the prompts and the compactions one by one, until `take` returns false.
+    /// Passes the prompts and compactions one by one, until `take` returns false.
     pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
         let facts = &self.session.facts;
         let wanted = |node: &u32| {
@@ -394,9 +398,9 @@ impl<'a> StepStream<'a> {
             let prompt = fact.message().is_some() && message_kind(fact) == MessageKind::Prompt;
             prompt || fact.flags.is_boundary()
         };
-        let asks = |place: &u32| self.nodes_at(*place).iter().any(wanted);
+        let is_wanted = |place: &u32| self.nodes_at(*place).iter().any(wanted);
         let all = (0..self.steps.len()).filter_map(|place| u32::try_from(place).ok());
-        let places: Vec<u32> = all.filter(asks).collect();
+        let places: Vec<u32> = all.filter(is_wanted).collect();
         self.for_each_step_at(
             &places,
             |nodes| nodes.iter().copied().filter(wanted).collect(),
@@ -414,7 +418,7 @@ impl<'a> StepStream<'a> {
             let len = |&node: &u32| self.session.facts.location(node as usize).len as usize;
             self.nodes_at(place).iter().map(len).sum::<usize>()
         };
-        let apart =
+        let separate =
             |place: u32| self.separate_results.get(&place).map_or(&[][..], Vec::as_slice).iter().copied();
         let (mut line, mut shown) = (Line::default(), ShownBlocks::default());
         let mut chunk = EntryChunk::default();
@@ -422,14 +426,14 @@ impl<'a> StepStream<'a> {
         while !rest.is_empty() {
             let (mut n, mut size) = (0, 0);
             while n < rest.len() && (n == 0 || size < CHUNK) {
-                size += bytes(rest[n]) + apart(rest[n]).map(bytes).sum::<usize>();
+                size += bytes(rest[n]) + separate(rest[n]).map(bytes).sum::<usize>();
                 n += 1;
             }
             let (now, later) = rest.split_at(n);
             let nodes = now.iter().flat_map(|&place| {
                 nodes_of(self.nodes_at(place))
                     .into_iter()
-                    .chain(apart(place).flat_map(|p| self.nodes_at(p).to_vec()))
+                    .chain(separate(place).flat_map(|p| self.nodes_at(p).to_vec()))
             });
             chunk.reload(self.session, self.text, nodes.map(|node| node as usize))?;
             let reader = Reader::with_entries(self.session, &chunk);
@@ -441,7 +445,7 @@ impl<'a> StepStream<'a> {
                     &mut shown,
                     &mut run.items,
                 );
-                for other in apart(place) {
+                for other in separate(place) {
                     let mut all = ShownBlocks::default();
                     reader.push_step_items(
                         self.nodes_at(other),
@@ -460,7 +464,7 @@ impl<'a> StepStream<'a> {
         Ok(())
     }
 
-    /// Notes at the results of a run which message makes the call that each belongs to.
+    /// Sets the owner of each result in a step: the message with its call.
     fn assign_owners(&self, place: u32, run: &mut StepItems<'_>) {
         let note = |items: &mut [TranscriptItem<'_>], at: &dyn Fn(usize) -> u32| {
             for (n, item) in items.iter_mut().enumerate() {
@@ -477,7 +481,7 @@ impl<'a> StepStream<'a> {
             }
         };
         note(&mut run.items, &|_| place);
-        // The place of a result in another step decides whose it is.
+        // The position of a result in another step determines its call.
         let mut places = Vec::new();
         for &other in self.separate_results.get(&place).into_iter().flatten() {
             let n = StepContents::new(self.session, self.nodes_at(other)).messages.len();
@@ -497,12 +501,12 @@ pub(crate) struct StepContents {
 impl StepContents {
     pub(crate) fn new(session: &Session, nodes: &[u32]) -> Self {
         let facts = &session.facts;
-        // Entries by message, in the order of their first sight.
+        // Entries by message, in the order of their first occurrence.
         let mut messages: Vec<(usize, Vec<usize>)> = Vec::new();
         let mut place_of: FxHashMap<usize, usize> = FxHashMap::default();
         let mut notes = Vec::new();
         for &node in nodes {
-            // Of two entries with one uuid the later one is shown.
+            // Of two entries with the same uuid the later one is shown.
             if facts.duplicates.contains_key(&node) {
                 continue;
             }
@@ -523,7 +527,7 @@ impl StepContents {
             let place = calls_of_node(&facts.result_sites, first).next();
             if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
         };
-        // Results that were written one behind the other stay in that order.
+        // Consecutive results keep their order.
         let is_result = |node: usize| facts.nodes[node].flags.has_result();
         let follows = |&node: &u32| {
             let parent = session.tree.links[node as usize].target();

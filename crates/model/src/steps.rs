@@ -1,13 +1,13 @@
 //! Steps: entries grouped into prompts, answers and compactions, along the chain of parents.
 //!
-//! An entry joins the step of its parent if it is another part of the same message, or the result of
-//! one of its calls. Everything else that was said begins a step of its own, which is a child of its
-//! parent's step. So a path through the steps has the messages of a chain of parents, in its order,
-//! and parallel calls with their results are one step.
+//! An entry joins the step of its parent if it is another part of the same message, or the result of one
+//! of its calls. All other content begins a new step, a child of its parent's step. So a path through the
+//! steps has the messages of a chain of parents, in order, and parallel calls with their results are one
+//! step.
 //!
-//! A message can be in several steps: a prompt that was queued while it was streamed is an entry
-//! between two of its parts. Clients also write history again under new uuids. Siblings that are parts
-//! or copies of one message are one step, so that a history written twice is one path.
+//! A message can be in several steps: a prompt that was queued while it was streamed is an entry between
+//! two of its parts. Clients also write history again under new uuids. Siblings that are parts or copies
+//! of one message are one step, so that a history written twice is one path.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,10 +15,10 @@ use crate::facts::{Facts, NONE, Node, Role};
 use crate::flags::EntryFlags;
 use crate::tree::Link;
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// Something a person wrote.
+    /// A prompt written by a person.
     Prompt,
     /// A prompt that was typed while the model was busy and attached to its turn.
     Queued,
@@ -26,19 +26,20 @@ pub enum StepKind {
     Answer,
     /// The boundary of a compaction, or the summary after one.
     Compaction,
-    /// Anything else in a user's or the model's place: commands, notices, interruptions, errors.
+    /// Any other user or assistant entry: commands, notices, interruptions, errors.
     Note,
 }
 
 impl StepKind {
-    /// Returns whether a branch with such a step makes a path.
+    /// Returns whether a branch with such a step is a path.
     ///
-    /// A queued prompt does not: until an answer follows it, it is part of the turn it was attached to.
+    /// A queued prompt is not enough: until an answer follows it, it is part of the turn it was attached
+    /// to.
     pub(crate) fn makes_path(self) -> bool {
         matches!(self, Self::Prompt | Self::Answer)
     }
 
-    /// Returns whether it begins a turn.
+    /// Returns whether such a step begins a turn.
     pub fn is_prompt(self) -> bool {
         matches!(self, Self::Prompt | Self::Queued)
     }
@@ -59,27 +60,27 @@ impl StepKind {
 /// A node of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// What it is.
+    /// The kind of the step.
     pub kind: StepKind,
-    /// The step before it.
+    /// The parent step.
     pub(crate) parent: u32,
-    /// The entry of the step before that is its parent.
+    /// The entry in the parent step that is its parent.
     pub(crate) parent_node: u32,
     /// Its first entry.
     pub(crate) first_node: u32,
-    /// The message that it is or that its results answer, or none for a boundary.
+    /// Its message, or the message that its results answer; `NONE` for a boundary.
     message: u32,
-    /// Its first entry is one of a user or the model.
+    /// Set if its first entry is a user or assistant entry.
     pub(crate) is_conversation: bool,
-    /// It belongs to a subagent.
+    /// Set if it belongs to a subagent.
     pub sidechain: bool,
-    /// Something was typed or said here or further on.
+    /// Set if this step or a descendant has content.
     pub(crate) subtree_has_content: bool,
-    /// The same for prompts and answers alone.
+    /// Set if this step or a descendant is a prompt or an answer.
     pub(crate) subtree_makes_path: bool,
-    /// Its only entry was moved to another step.
+    /// Set if its only entry was moved to another step.
     pub(crate) emptied: bool,
-    /// How many of the steps after it count.
+    /// The number of its children that count as branches.
     pub(crate) branches: u32,
 }
 
@@ -91,13 +92,13 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Groups the entries of a log; `links` has no cycles.
+    /// Groups the entries of a log. `links` must have no cycles.
     pub(crate) fn new(facts: &Facts, links: &[Link]) -> Self {
         let mut grouping = StepBuilder::new(facts);
         let mut visited = vec![false; facts.nodes.len()];
         let mut pending: Vec<usize> = Vec::new();
         for start in 0..facts.nodes.len() {
-            // Go up to the first ancestor that is known, then come down again.
+            // Go up to the first ancestor that has a step, then come down again.
             let mut at = start;
             while !visited[at] {
                 visited[at] = true;
@@ -125,7 +126,7 @@ struct StepBuilder<'f> {
     first_step: Vec<u32>,
     /// The other steps of messages, by message and parent step.
     other_steps: FxHashMap<(u32, u32), u32>,
-    /// Calls whose id several messages use, with each message but the first.
+    /// Calls whose id several messages use, with each message except the first.
     reused_calls: FxHashSet<(u32, u32)>,
 }
 
@@ -162,13 +163,14 @@ impl<'f> StepBuilder<'f> {
             self.add_step(index, parent, above, side, StepKind::classify(node.flags, node.role))
         };
         self.found.step_of[index] = step;
-        // An error becomes an answer when the model did speak in the same message after all.
+        // An error becomes an answer if the model did respond in the same message after all.
         if step != NONE && is_answer(node) {
             self.found.steps[step as usize].kind = StepKind::Answer;
         }
     }
 
-    /// Returns whether an entry is a part of its parent's step: of the same message, or a result of it.
+    /// Returns whether an entry joins its parent's step: as part of the same message, or as a result of
+    /// it.
     fn joins_parent_step(&self, index: usize, above: u32, side: bool) -> bool {
         let Some(step) = self.found.steps.get(above as usize).filter(|step| step.sidechain == side) else {
             return false;
@@ -187,7 +189,7 @@ impl<'f> StepBuilder<'f> {
         self.facts.nodes[first as usize].message == message || self.reused_calls.contains(&(call, message))
     }
 
-    /// Finds a child of the same step that is another part, or a copy, of the same message.
+    /// Finds a sibling step that is another part, or a copy, of the same message.
     fn find_sibling(&self, message: u32, above: u32, side: bool) -> Option<u32> {
         let first = self.first_step[message as usize];
         let known = |&step: &u32| {
@@ -228,7 +230,7 @@ impl<'f> StepBuilder<'f> {
         step
     }
 
-    /// Gives entries above the first message of a chain the step of what follows them.
+    /// Assigns entries above the first message of a chain to the step that follows them.
     fn assign_leading(&mut self, links: &[Link]) {
         for index in 0..links.len() {
             let step = self.found.step_of[index];
@@ -240,7 +242,7 @@ impl<'f> StepBuilder<'f> {
         }
     }
 
-    /// Gives an entry whose uuid an earlier one has the step of that one.
+    /// Assigns an entry with a duplicate uuid to the step of the first entry with that uuid.
     fn assign_duplicates(&mut self) {
         if !self.facts.has_duplicates() {
             return;

@@ -1,8 +1,8 @@
-//! Subagents: which call started which.
+//! Subagents and the calls that started them.
 //!
-//! Their entries stand in the session's own file (before 2.0.28), in `agent-<id>.jsonl` beside it, or
-//! in `<session>/subagents/`. The result of the call names the agent since 2.0; before that, the only
-//! link is that the subagent's first prompt is the prompt of the call.
+//! Their entries are in the session's file (before 2.0.28), in `agent-<id>.jsonl` next to it, or in
+//! `<session>/subagents/`. Since 2.0 the result of the call names the agent. Before that, the only link is
+//! that the subagent's first prompt equals the prompt of the call.
 
 use rustc_hash::FxHashMap;
 
@@ -10,29 +10,29 @@ use crate::facts::NONE;
 use crate::session::Session;
 use crate::tree::IndexGroups;
 
-/// A subagent whose entries stand in the session's own file.
+/// A subagent whose entries are in the session's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InlineSubagent {
-    /// Its first entry, as an index of a node.
+    /// Its first entry, as a node index.
     pub root: usize,
-    /// The call that started it, as an index of a call.
+    /// The call that started it, as an index into the session's calls.
     pub call: Option<usize>,
-    /// How many messages it has.
+    /// The number of its messages.
     pub messages: usize,
 }
 
 impl Session {
-    /// Counts the subagents whose entries stand in this file.
+    /// Counts the subagents whose entries are in this file.
     pub fn inline_subagent_count(&self) -> usize {
         if self.facts.is_all_sidechain() { 0 } else { self.facts.sidechain_roots.len() }
     }
 
-    /// Returns the subagents whose entries stand in this file, each with the call that started it.
+    /// Returns the subagents whose entries are in this file, each with the call that started it.
     pub fn subagents(&self) -> Vec<InlineSubagent> {
         if self.facts.is_all_sidechain() {
             return Vec::new();
         }
-        // Calls with the same prompt are taken in turn.
+        // Calls with the same prompt are assigned in order.
         let mut by_prompt: FxHashMap<u64, std::collections::VecDeque<usize>> = FxHashMap::default();
         for (i, call) in self.facts.calls.iter().enumerate() {
             if let Some(prompt) = call.prompt_hash {
@@ -61,13 +61,13 @@ impl Session {
             .collect()
     }
 
-    /// Returns the steps of each subagent in this file, by the first of them.
+    /// Groups the steps of each subagent in this file by its first step.
     pub fn steps_by_sidechain_root(&self) -> IndexGroups {
         let roots: Vec<u32> = self.sidechain_roots().into_iter().map(|root| root.unwrap_or(NONE)).collect();
         IndexGroups::new(roots.len(), &roots)
     }
 
-    /// Returns for each step of a subagent the first of its steps.
+    /// Returns the first step of the subagent for each of its steps, and `None` for all other steps.
     pub fn sidechain_roots(&self) -> Vec<Option<u32>> {
         let mut roots = vec![None; self.tree.steps.len()];
         for &step in &self.tree.order {

@@ -1,12 +1,12 @@
 //! The conversation as a tree, and the paths through it.
 //!
-//! The log's own tree has one node per entry and forks at every parallel tool call, hook and
-//! progress entry. This one has a node per *step*: a prompt, a message of the model together with the
-//! results of its calls, or a compaction. Steps follow the chain of entries (see [`crate::steps`]), so
-//! a step forks only where a person or a client chose to: a rewind, a redo, a retry.
+//! The tree in the log has one node per entry and forks at every parallel tool call, hook and progress
+//! entry. This one has a node per *step*: a prompt, a message of the model together with the results of
+//! its calls, or a compaction. Steps follow the chain of entries (see [`crate::steps`]), so a step forks
+//! only where a person or a client chose to: a rewind, a redo, a retry.
 //!
-//! A branch counts only if a person or the model said something on it; a branch of nothing but
-//! command records and notes makes no path.
+//! A branch counts only if it has a prompt or an answer; a branch of nothing but command records and
+//! notes is not a path.
 //!
 //! Everything here is linear in the number of entries and nothing recurses.
 
@@ -17,25 +17,25 @@ use crate::facts::{Facts, NONE, Role};
 use crate::id::{Time, Uid};
 use crate::steps::{Step, StepKind, Steps};
 
-/// How an entry is joined to the one before it.
+/// The link from an entry to its predecessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// It has no parent.
+    /// No parent.
     Root,
     /// By `parentUuid`.
     Parent(u32),
-    /// By `logicalParentUuid`: a compaction lies between.
+    /// By `logicalParentUuid`, across a compaction.
     Logical(u32),
-    /// By the order of the file: a compaction lies between that no uuid links.
+    /// By file order, across a compaction that has no uuid link.
     Inferred(u32),
-    /// By the nearest entry before it in time, as clients since 2.1.112 do for a lost parent.
+    /// By time: the nearest earlier entry, which clients since 2.1.112 use for a missing parent.
     Bridged(u32),
     /// Its parent is not in the file.
     Dangling,
 }
 
 impl Link {
-    /// Returns the entry that it leads to.
+    /// Returns the predecessor.
     pub fn target(self) -> Option<u32> {
         match self {
             Self::Parent(node) | Self::Logical(node) | Self::Inferred(node) | Self::Bridged(node) => {
@@ -46,24 +46,25 @@ impl Link {
     }
 }
 
-/// Links between entries, and the steps they make.
+/// The links between entries, and the steps they form.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
-    /// How each node is joined.
+    /// The link of each node.
     pub links: Vec<Link>,
-    /// The steps; nearly in the order of their first entries, for a parent comes before its children.
+    /// The steps, roughly in the order of their first entries, because a parent comes before its
+    /// children.
     pub steps: Vec<Step>,
     /// The step of each node: its own, or that of its nearest ancestor that has one.
     pub(crate) step_of: Vec<u32>,
-    /// Entries that were moved to a step that is not that of their parent, sorted.
+    /// Entries that were moved to a step other than that of their parent, sorted.
     pub(crate) moved: Vec<u32>,
-    /// Results in another step than the call they answer: the step of the call, their step, the entry.
+    /// Results in another step than their call: the step of the call, the step of the result, the entry.
     pub(crate) separate_results: Vec<(u32, u32, u32)>,
     /// Messages whose entries are in more than one step.
     pub(crate) split_messages: Vec<SplitMessagePart>,
-    /// What is wrong with the links.
+    /// The defects of the links.
     pub defects: Vec<Defect>,
-    /// The steps in an order in which every one comes after the step before it.
+    /// The steps in topological order, parents first.
     pub(crate) order: Vec<u32>,
 }
 
@@ -72,11 +73,11 @@ pub struct Tree {
 pub(crate) struct SplitMessagePart {
     pub(crate) message: u32,
     pub(crate) step: u32,
-    /// An ancestor of the step has a part of the same message.
+    /// Set if an ancestor of the step has a part of the same message.
     pub(crate) continued: bool,
 }
 
-/// Five seconds: how far back a client since 2.1.112 looks for a lost parent.
+/// The maximum age difference of a bridged link, five seconds, as in clients since 2.1.112.
 pub(crate) const BRIDGE_MILLIS: i64 = 5000;
 
 impl Tree {
@@ -94,13 +95,13 @@ impl Tree {
         tree
     }
 
-    /// Returns the step that an entry belongs to.
+    /// Returns the step of an entry.
     pub fn step(&self, node: usize) -> Option<usize> {
         let step = *self.step_of.get(node)?;
         (step != NONE).then_some(step as usize)
     }
 
-    /// Returns the step that an entry belongs to; of one that was moved, the step of its parent.
+    /// Returns the step of an entry; for a moved entry, the step of its parent.
     pub(crate) fn step_on_chain(&self, node: usize) -> Option<usize> {
         let mut at = node;
         while u32::try_from(at).is_ok_and(|at| self.moved.binary_search(&at).is_ok()) {
@@ -121,14 +122,14 @@ impl Tree {
         path
     }
 
-    /// Returns the nodes of each step: its own entries and their attachments, in the file's order.
+    /// Returns the nodes of each step: its entries and their attachments, in file order.
     pub fn nodes_by_step(&self) -> IndexGroups {
         IndexGroups::new(self.steps.len(), &self.step_of)
     }
 
     fn report_dangling(&mut self, facts: &Facts) {
         for (node, link) in self.links.iter().enumerate() {
-            // Files of subagents begin with a parent in another file; that is how they are.
+            // A subagent's file normally begins with a parent in another file.
             let expected = facts.nodes[node].flags.is_sidechain();
             if matches!(link, Link::Dangling | Link::Bridged(_)) && !expected {
                 let detail = match link {
@@ -141,7 +142,7 @@ impl Tree {
         }
     }
 
-    /// Cuts each cycle at its first entry in the file.
+    /// Breaks each cycle at its first entry in the file.
     fn break_cycles(&mut self, facts: &Facts) {
         let next: Vec<u32> = self.links.iter().map(|link| link.target().unwrap_or(NONE)).collect();
         let found = find_cycles(&next);
@@ -150,7 +151,7 @@ impl Tree {
         }
         let by_time = sorted_by_time(facts);
         for node in found {
-            // As for a lost parent, clients take the entry before it in time.
+            // As for a missing parent, clients use the nearest earlier entry in time.
             self.links[node as usize] = find_bridge(facts, &by_time, node).map_or(Link::Root, Link::Bridged);
             let line = facts.location(node as usize).line;
             let detail = "entry is its own ancestor".to_owned();
@@ -162,11 +163,12 @@ impl Tree {
         }
     }
 
-    /// Finds the steps on which something was said, there or further on, and counts the branches.
+    /// Finds the steps whose subtree has content, and counts the branches.
     fn count_branches(&mut self, facts: &Facts) {
         self.order = topological_order(&self.steps);
-        // A session of nothing but commands and notes is shown as what it is.
-        let talk = |step: &Step| !step.sidechain && facts.nodes[step.first_node as usize].is_conversation();
+        // If a session has nothing but commands and notes, they are its conversation.
+        let is_conversation =
+            |step: &Step| !step.sidechain && facts.nodes[step.first_node as usize].is_conversation();
         let typed = |step: &Step| {
             step.kind.makes_path() || facts.nodes[step.first_node as usize].flags.is_typed_command()
         };
@@ -174,10 +176,11 @@ impl Tree {
         for &i in self.order.iter().rev() {
             self.steps[i as usize].subtree_makes_path |= self.steps[i as usize].kind.makes_path();
             let step = self.steps[i as usize];
-            let spoken = step.subtree_has_content || typed(&step) || nothing_typed && talk(&step);
-            self.steps[i as usize].subtree_has_content = spoken;
+            let has_content =
+                step.subtree_has_content || typed(&step) || nothing_typed && is_conversation(&step);
+            self.steps[i as usize].subtree_has_content = has_content;
             if let Some(parent) = self.steps.get_mut(step.parent as usize)
-                && spoken
+                && has_content
                 && parent.sidechain == step.sidechain
             {
                 parent.subtree_has_content = true;
@@ -187,11 +190,11 @@ impl Tree {
         }
     }
 
-    /// Moves results and queued prompts that no path has to a step that they belong to.
+    /// Moves results and queued prompts that are on no path to the step they belong to.
     ///
-    /// Parallel results can be children of an entry before their call, or have no parent at all: they go
-    /// to the step of their call, as clients see it when they resume. A queued prompt beside the path goes
-    /// to the step that it was attached to.
+    /// Parallel results can be children of an entry before their call, or have no parent at all: they are
+    /// moved to the step of their call, which is how clients resume them. A queued prompt off the path is
+    /// moved to the step that it was attached to.
     fn move_off_path_entries(&mut self, facts: &Facts) {
         let movable = |step: &Step| {
             let result =
@@ -255,14 +258,15 @@ impl Tree {
         self.separate_results.sort_unstable();
     }
 
-    /// Returns the results of the calls of a step that are in other steps, each with its step and entry.
+    /// Returns the results that belong to calls of a step but are in other steps, with their step and
+    /// entry.
     pub(crate) fn separate_results_of(&self, step: u32) -> &[(u32, u32, u32)] {
         let start = self.separate_results.partition_point(|&(host, ..)| host < step);
         let end = self.separate_results.partition_point(|&(host, ..)| host <= step);
         &self.separate_results[start..end]
     }
 
-    /// Returns for each step the nearest one at or above it that is on a path, or none.
+    /// Returns the nearest step on a path at or above each step, or none.
     fn nearest_on_path(&self, on_paths: &[bool]) -> Vec<u32> {
         let mut nearest = vec![NONE; self.steps.len()];
         for &step in &self.order {
@@ -272,8 +276,8 @@ impl Tree {
         nearest
     }
 
-    /// Finds for each entry with results the step of the nearest call before it that it answers, or else
-    /// of the first one.
+    /// Finds the step of the call for each entry with results: the nearest such call before it, otherwise
+    /// the first one.
     fn call_steps_of_results(&self, facts: &Facts) -> FxHashMap<u32, u32> {
         let mut uses: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for &(node, call) in &facts.call_sites {
@@ -293,16 +297,16 @@ impl Tree {
         found
     }
 
-    /// Returns the last steps of the main conversation's paths: for each tip the last note behind it.
+    /// Returns the last steps of the paths of the main conversation: for each tip the last note after it.
     pub fn path_ends(&self) -> Vec<usize> {
         let last = self.last_trailing_notes();
         self.tips().into_iter().map(|tip| last[tip] as usize).collect()
     }
 
-    /// Returns for each step the last one in the file among it and the notes behind it.
+    /// Returns for each step the last in the file of the step and the notes after it.
     fn last_trailing_notes(&self) -> Vec<u32> {
         let mut last: Vec<u32> = (0..self.steps.len()).map(|i| u32::try_from(i).unwrap_or(NONE)).collect();
-        // A queued prompt can be moved, an entry of a user or the model cannot.
+        // A queued prompt can be moved, a user or assistant entry cannot.
         let rank =
             |step: u32| (self.steps[step as usize].is_conversation, self.steps[step as usize].first_node);
         for &i in self.order.iter().rev() {
@@ -317,12 +321,12 @@ impl Tree {
         last
     }
 
-    /// Returns the last one in the file among a step and the notes behind it.
+    /// Returns the last in the file of a step and the notes after it.
     pub(crate) fn last_trailing_note(&self, step: usize) -> usize {
         self.last_trailing_notes()[step] as usize
     }
 
-    /// Returns for each step whether it is one of these or an ancestor of one.
+    /// Returns for each step whether it is one of `steps` or an ancestor of one.
     pub(crate) fn ancestors_of(&self, steps: &[usize]) -> Vec<bool> {
         let mut found = vec![false; self.steps.len()];
         for &step in steps {
@@ -335,7 +339,7 @@ impl Tree {
         found
     }
 
-    /// Returns whether something was said after `step` on the path that ends with `end`.
+    /// Returns whether there is content after `step` on the path that ends with `end`.
     pub(crate) fn has_more_after(&self, step: usize, end: usize) -> bool {
         let mut at = Some(end);
         while let Some(here) = at.filter(|&here| here != step) {
@@ -367,7 +371,7 @@ impl Tree {
             return;
         }
         let visits = self.preorder_ranges();
-        // Within a message, a step comes after its ancestors.
+        // Within a message, ancestors come before their descendants.
         let start = |step: u32| visits.get(step as usize).map_or(0, |&(start, _)| start);
         spread.sort_unstable_by_key(|part| (part.message, start(part.step)));
         spread.dedup();
@@ -383,7 +387,7 @@ impl Tree {
         self.split_messages = spread;
     }
 
-    /// Returns whether a step only continues a message that an ancestor of it has a part of.
+    /// Returns whether a step only continues a message that one of its ancestors has a part of.
     pub(crate) fn is_continuation(&self, step: usize, message: u32) -> bool {
         let step = u32::try_from(step).unwrap_or(NONE);
         let at = self.split_messages.partition_point(|part| (part.message, part.step) < (message, step));
@@ -405,8 +409,7 @@ impl Tree {
         &self.split_messages[start..end]
     }
 
-    /// Returns for each step its place in a walk that visits a step before its descendants, and the
-    /// place behind the last of them.
+    /// Returns for each step its index in a preorder walk, and the index after its last descendant.
     fn preorder_ranges(&self) -> Vec<(u32, u32)> {
         let mut size = vec![1u32; self.steps.len()];
         for &i in self.order.iter().rev() {
@@ -428,34 +431,34 @@ impl Tree {
         visits
     }
 
-    /// Returns the step before a step.
+    /// Returns the parent of a step.
     pub fn parent_of(&self, step: usize) -> Option<usize> {
         let parent = self.steps[step].parent;
         (parent != NONE).then_some(parent as usize)
     }
 
-    /// Returns the steps in an order in which every one comes after the step before it.
+    /// Returns the steps in topological order, parents first.
     pub fn parents_first(&self) -> impl Iterator<Item = usize> + '_ {
         self.order.iter().map(|&step| step as usize)
     }
 
-    /// Returns the first entry of a step, as an index of a node.
+    /// Returns the first entry of a step, as the index of a node.
     pub fn first_node(&self, step: usize) -> usize {
         self.steps[step].first_node as usize
     }
 
-    /// Returns the steps in an order in which every one comes before the step that it hangs on.
+    /// Returns the steps in reverse topological order, children first.
     pub fn children_first(&self) -> impl Iterator<Item = usize> + '_ {
         self.order.iter().rev().map(|&step| step as usize)
     }
 
-    /// Returns the tips: the last steps of the main conversation's paths, in the order of the file.
+    /// Returns the tips: the last steps of the paths of the main conversation, in file order.
     pub fn tips(&self) -> Vec<usize> {
         let tip = |step: &Step| !step.sidechain && step.subtree_has_content && step.branches == 0;
         (0..self.steps.len()).filter(|&i| tip(&self.steps[i])).collect()
     }
 
-    /// Returns the number of steps from which more than one path leads on.
+    /// Returns the number of steps with more than one branch.
     pub fn forks(&self) -> usize {
         self.steps.iter().filter(|step| !step.sidechain && step.branches > 1).count()
     }
@@ -466,19 +469,19 @@ fn resolve_links(facts: &Facts) -> Vec<Link> {
     let mut links = Vec::with_capacity(facts.nodes.len());
     let mut by_time: Option<Vec<(Time, u32)>> = None;
     let first_of = |node: u32| u32::try_from(facts.first_with_same_uuid(node as usize)).unwrap_or(NONE);
-    // The last entry of the conversation so far, for joining what no uuid links.
-    let mut last_said = NONE;
+    // The last user or assistant entry so far, the target of inferred links.
+    let mut last_conversation_node = NONE;
     for (i, node) in facts.nodes.iter().enumerate() {
         let index = u32::try_from(i).unwrap_or(NONE);
-        // Of two entries with one uuid the later one counts, at the place of the first.
+        // Of two entries with the same uuid the later one counts, at the position of the first.
         let node = facts.duplicates.get(&index).map_or(node, |&later| &facts.nodes[later as usize]);
         let restarts = node.flags.is_boundary() || node.flags.is_summary();
         let link = if node.parent.is_none() || node.flags.is_boundary() {
             let logical = facts.logical_parents.get(&index).and_then(|&uid| facts.node_of(uid));
             let parent = facts.node_of(node.parent);
-            match (logical.or(parent), restarts && last_said != NONE) {
+            match (logical.or(parent), restarts && last_conversation_node != NONE) {
                 (Some(parent), _) if parent != i => Link::Logical(u32::try_from(parent).unwrap_or(NONE)),
-                (_, true) => Link::Inferred(last_said),
+                (_, true) => Link::Inferred(last_conversation_node),
                 _ => Link::Root,
             }
         } else if let Some(parent) = facts.node_of(node.parent).and_then(|parent| u32::try_from(parent).ok())
@@ -490,7 +493,7 @@ fn resolve_links(facts: &Facts) -> Vec<Link> {
         };
         links.push(link);
         if node.is_conversation() && !node.flags.is_sidechain() {
-            last_said = first_of(index);
+            last_conversation_node = first_of(index);
         }
     }
     links
@@ -506,8 +509,8 @@ fn sorted_by_time(facts: &Facts) -> Vec<(Time, u32)> {
     times
 }
 
-/// Finds the entry that a client takes for a lost parent: the latest one that is not newer and at
-/// most five seconds older. Only entries earlier in the file are taken, so no cycle comes of it.
+/// Finds the entry that a client uses for a missing parent: the latest one that is not newer and at most
+/// five seconds older. Only earlier entries of the file are considered, so there can be no cycle.
 fn find_bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32> {
     let node = &facts.nodes[index as usize];
     let millis = node.time.millis()?;
@@ -516,7 +519,7 @@ fn find_bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32
         .iter()
         .rev()
         .take_while(|(time, _)| time.millis().is_some_and(|t| millis - t <= BRIDGE_MILLIS))
-        // A crowd within the same moment must not make this quadratic.
+        // Many entries at the same moment must not make this quadratic.
         .take(64)
         .find(|&&(_, other)| {
             let same_side = facts.nodes[other as usize].flags.is_sidechain() == node.flags.is_sidechain();
@@ -525,11 +528,10 @@ fn find_bridge(facts: &Facts, by_time: &[(Time, u32)], index: u32) -> Option<u32
         .map(|&(_, other)| other)
 }
 
-/// Returns one node of each cycle of a graph in which every node has at most one successor: the
-/// smallest.
+/// Returns the smallest node of each cycle of a graph in which every node has at most one successor.
 pub(crate) fn find_cycles(next: &[u32]) -> Vec<u32> {
     let mut found = Vec::new();
-    // 0: not seen; otherwise the number of the walk that saw it first.
+    // 0: not visited; otherwise the number of the walk that visited it first.
     let mut seen = vec![0u32; next.len()];
     for start in 0..next.len() {
         let walk = u32::try_from(start).unwrap_or(NONE - 1) + 1;
@@ -542,7 +544,7 @@ pub(crate) fn find_cycles(next: &[u32]) -> Vec<u32> {
             }
         }
         if seen[at] == walk && next.get(next[at] as usize).is_some() {
-            // The walk ran into itself: go round once to find the smallest.
+            // The walk met itself: follow the cycle once to find its smallest node.
             let mut smallest = at;
             let mut round = next[at] as usize;
             while round != at {
@@ -576,7 +578,7 @@ fn topological_order(steps: &[Step]) -> Vec<u32> {
     order
 }
 
-/// Numbers sorted into groups, without a list for each.
+/// Indices sorted into groups, without a `Vec` per group.
 #[derive(Debug, Clone, Default)]
 pub struct IndexGroups {
     starts: Vec<u32>,
@@ -601,7 +603,7 @@ impl IndexGroups {
         Self { starts, members }
     }
 
-    /// Returns the members of a group, in their order.
+    /// Returns the members of a group, in order.
     pub fn members_of(&self, group: usize) -> &[u32] {
         match self.starts.get(group..group + 2) {
             Some(&[start, end]) => &self.members[start as usize..end as usize],

@@ -1,4 +1,4 @@
-//! Tokens, as the API counted them.
+//! Token usage as counted by the API.
 
 use rethread_log::Json;
 use serde::Serialize;
@@ -6,9 +6,9 @@ use serde::Serialize;
 /// The tokens of one message, or a sum of many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Tokens that were sent and not cached.
+    /// Input tokens that were not cached.
     pub input: u64,
-    /// Tokens that the model wrote.
+    /// Output tokens.
     pub output: u64,
     /// Tokens written to the cache for five minutes.
     pub cache_write_5m: u64,
@@ -16,12 +16,12 @@ pub struct Usage {
     pub cache_write_1h: u64,
     /// Tokens read from the cache.
     pub cache_read: u64,
-    /// Searches and fetches on the web.
+    /// Web searches and fetches.
     pub web: u64,
 }
 
 impl Usage {
-    /// Reads `message.usage`; nothing if there is none.
+    /// Parses `message.usage`. Returns `None` if it is not an object.
     pub fn parse(usage: Json<'_>) -> Option<Self> {
         if !usage.is_object() {
             return None;
@@ -46,7 +46,7 @@ impl Usage {
             }),
             _ => {}
         });
-        // Clients before 1.0.84 do not say for how long; it was five minutes then.
+        // Clients before 1.0.84 do not record the duration; it was five minutes then.
         found.cache_write_5m = found.cache_write_5m.max(written.saturating_sub(found.cache_write_1h));
         Some(found)
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_told_apart() {
+    fn parse_separates_cache_write_durations() {
         let old = Usage::parse(Json::new(br#"{"input_tokens":1,"cache_creation_input_tokens":7}"#));
         assert_eq!(old, Some(Usage { input: 1, cache_write_5m: 7, ..Usage::default() }));
         let new = Usage::parse(Json::new(

@@ -1,4 +1,4 @@
-//! A path as it is read: messages with their blocks, results under their calls, notes between.
+//! A readable view of a path: messages with their blocks, results under their calls, notes in between.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use crate::step_stream::StepContents;
 use crate::tree::IndexGroups;
 use crate::usage::Usage;
 
-/// What a message is to a reader.
+/// The kind of a message for a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
-    /// Somebody's words.
+    /// A prompt of a person.
     Prompt,
-    /// The model's words and calls.
+    /// Text and tool calls of the model.
     Answer,
-    /// The results of calls.
+    /// Tool results.
     Result,
     /// The summary after a compaction.
     Summary,
@@ -49,47 +49,47 @@ impl MessageKind {
 pub struct MessageView<'a> {
     /// Its number in the session, which never changes.
     pub n: usize,
-    /// Whether the model said it.
+    /// Set for a message of the model.
     pub assistant: bool,
-    /// What it is.
+    /// The kind of the message.
     pub kind: MessageKind,
-    /// Hidden from the user by the client.
+    /// Set if the client hides it from the user.
     pub meta: bool,
     /// The numbers of its entries.
     pub entries: Vec<u32>,
     /// The line of its first entry.
     pub line: u32,
-    /// When it was said.
+    /// The time of the message.
     pub time: Time,
     /// The model.
     pub model: Option<&'a str>,
     /// Its blocks, each once, in order.
     pub blocks: Vec<BlockView<'a>>,
-    /// What it cost.
+    /// The usage.
     pub usage: Option<Usage>,
-    /// What the client kept of a result for itself, if this is one.
+    /// The client's own copy of a tool result (`toolUseResult`), if this is one.
     pub tool_use_result: Json<'a>,
 }
 
 /// One content block.
 #[derive(Debug, Clone)]
 pub struct BlockView<'a> {
-    /// What sort of block it is; `None` for one we do not know.
+    /// The type of the block; `None` if it is unknown.
     pub kind: Option<BlockKind>,
-    /// The bytes that the spans are places in: those of the entry, or of the block alone.
+    /// The bytes that the spans refer to: those of the entry, or of the block alone.
     raw: &'a [u8],
-    /// Where its parts are.
+    /// The positions of its parts.
     spans: BlockSpans,
-    /// The content itself where it is a plain string and no block.
+    /// Set if the content is a plain string instead of a block.
     bare_string: bool,
-    /// For a call the message that holds its result, for a result the one that holds its call.
+    /// For a call, the message with its result; for a result, the message with its call.
     pub partner_message: Option<usize>,
     /// For a call, its index in the session's facts.
     pub call: Option<usize>,
-    /// For a call its place among the calls that are read together, for a result that of its call. An id
-    /// that several messages use is a call in each of them.
+    /// For a call, its index among the calls that are read together; for a result, that of its call. An
+    /// id used in several messages is a separate call in each of them.
     pub pair: Option<usize>,
-    /// For a result in a passage, the number of the message there that makes the call it is shown under.
+    /// For a result in a stream, the number of the message with the call that it is shown under.
     pub owner: Option<usize>,
 }
 
@@ -107,12 +107,12 @@ impl<'a> BlockView<'a> {
         }
     }
 
-    /// Returns the block as it stands in the log.
+    /// Returns the block as written in the log.
     pub fn json(&self) -> Json<'a> {
         Json::new(self.spans.whole.bytes_in(self.raw))
     }
 
-    /// Tells whether the content is a string of its own and not a block.
+    /// Returns whether the content is a plain string and not a block.
     pub fn is_bare_string(&self) -> bool {
         self.bare_string
     }
@@ -124,12 +124,12 @@ impl<'a> BlockView<'a> {
         Json::new(text.bytes_in(self.raw)).as_str().unwrap_or_default()
     }
 
-    /// Returns the text of a user's block as its author typed it, without the client's markup.
+    /// Returns the text of a user's block as typed, without the client's markup.
     pub fn readable(&self) -> Cow<'a, str> {
         match self.text() {
             Cow::Borrowed(text) => crate::prompt::readable_text(text),
             Cow::Owned(text) => match crate::prompt::readable_text(&text) {
-                // It may be very long, so a part of it is not copied.
+                // It may be very long, so a substring is borrowed.
                 Cow::Borrowed("") => Cow::Owned(String::new()),
                 Cow::Borrowed(part) => {
                     let start = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
@@ -144,7 +144,7 @@ impl<'a> BlockView<'a> {
         }
     }
 
-    /// Returns the id of a call, or the id of the call that a result answers.
+    /// Returns the id of a call, or of the call that a result belongs to.
     pub fn id(&self) -> Cow<'a, str> {
         Json::new(self.spans.id.bytes_in(self.raw)).as_str().unwrap_or_default()
     }
@@ -159,17 +159,17 @@ impl<'a> BlockView<'a> {
         Json::new(self.spans.input.bytes_in(self.raw))
     }
 
-    /// Returns whether it is the result of a call.
+    /// Returns whether this is a tool result.
     pub fn is_result(&self) -> bool {
         self.kind == Some(BlockKind::ToolResult)
     }
 
-    /// Tells whether a result is an error.
+    /// Returns whether a result is an error.
     pub fn is_error(&self) -> bool {
         self.spans.is_error.bytes_in(self.raw) == b"true"
     }
 
-    /// Returns what a result is made of.
+    /// Returns the parts of a result.
     pub fn result_parts(&self) -> Vec<ResultPart<'a>> {
         let content = Json::new(self.spans.content.bytes_in(self.raw));
         if let Some(text) = content.as_str() {
@@ -182,7 +182,7 @@ impl<'a> BlockView<'a> {
         content.items().map(part).collect()
     }
 
-    /// Returns the text of a result; pictures and documents are named.
+    /// Returns the text of a result, with placeholders for images and documents.
     pub fn result_text(&self) -> Cow<'a, str> {
         let mut parts = self.result_parts();
         if let [ResultPart::Text(text)] = &mut parts[..] {
@@ -195,22 +195,22 @@ impl<'a> BlockView<'a> {
         parts.into_iter().map(text).collect::<Vec<_>>().join("\n").into()
     }
 
-    /// Names a picture, a document or a block of another sort.
+    /// Describes an image, a document or a block of another type.
     pub fn describe(&self) -> String {
         describe_media(self.json())
     }
 }
 
-/// A part of a tool's result.
+/// A part of a tool result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPart<'a> {
-    /// Words.
+    /// Text.
     Text(Cow<'a, str>),
-    /// A picture, a document, a reference.
+    /// An image, a document, a reference.
     Other(Json<'a>),
 }
 
-/// Returns the field of a call's input that says what it is about.
+/// Returns the field of a call's input that describes it best.
 pub fn main_argument(input: Json<'_>) -> Option<Cow<'_, str>> {
     const FIELDS: [&str; 12] = [
         "command",
@@ -230,23 +230,23 @@ pub fn main_argument(input: Json<'_>) -> Option<Cow<'_, str>> {
     FIELDS.iter().find_map(text)
 }
 
-/// How much of a text is enough to say what it is about, in bytes.
+/// The number of bytes of a text that is enough for a one-line description.
 const BEGINNING: usize = 64 << 10;
 
-/// Returns a text, of a very long one the beginning: enough for a line about it.
+/// Returns a text, truncated if it is very long: enough for a one-line description.
 pub fn beginning(text: Json<'_>) -> Option<Cow<'_, str>> {
     let inner = text.raw_string()?;
     let Some(start) = inner.get(..BEGINNING) else { return text.as_str() };
-    // No escape and no character is cut: one of them takes at most twelve bytes.
+    // The cut must not be inside an escape or a character, which have at most twelve bytes.
     let last = &start[BEGINNING - 12..];
     let cut = last.iter().position(|&b| b == b'\\' || b >= 0x80).unwrap_or(last.len());
     let start = &start[..BEGINNING - 12 + cut];
-    // A backslash at the end is a half of two.
+    // A single backslash at the end would be half of an escape.
     let slashes = start.iter().rev().take_while(|&&b| b == b'\\').count();
     Some(rethread_log::unescape(&start[..start.len() - slashes % 2]))
 }
 
-/// Names a picture, a document or a block of another sort.
+/// Describes an image, a document or a block of another type.
 pub fn describe_media(item: Json<'_>) -> String {
     let text = |json: Option<Json<'_>>| json.and_then(Json::as_str).map(Cow::into_owned);
     let kind = text(item.get("type")).unwrap_or_else(|| "block".into());
@@ -262,42 +262,42 @@ pub fn describe_media(item: Json<'_>) -> String {
     }
 }
 
-/// Something of the client that stands between messages.
+/// A note of the client between messages.
 #[derive(Debug, Clone)]
 pub struct NoteView<'a> {
     /// The number of its entry.
     pub entry: u32,
     /// The line of its entry.
     pub line: u32,
-    /// When it was written.
+    /// The time of the entry.
     pub time: Time,
-    /// What sort of note: `compaction`, `queued`, or the subtype of a system entry.
+    /// The kind of note: `compaction`, `queued`, or the subtype of a system entry.
     pub kind: Cow<'a, str>,
-    /// Its words.
+    /// Its text.
     pub text: Cow<'a, str>,
-    /// How many tokens the conversation had before a compaction.
+    /// The number of tokens in the conversation before a compaction.
     pub tokens_before: Option<u64>,
 }
 
-/// What a path is made of.
+/// An item of a path.
 #[derive(Debug, Clone)]
 pub enum TranscriptItem<'a> {
-    /// Something was said.
+    /// A message.
     Message(MessageView<'a>),
-    /// Something was noted.
+    /// A note.
     Note(NoteView<'a>),
 }
 
 /// The entries of a log that is not in memory as a whole.
 pub trait EntrySource: std::fmt::Debug + Sync {
-    /// Returns the bytes of an entry, by its number and place.
+    /// Returns the bytes of an entry, by its number and location.
     fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8];
 }
 
-/// Where the bytes of a session are.
+/// The source of a session's bytes.
 #[derive(Debug, Clone, Copy)]
 enum EntryBytes<'a> {
-    /// Here, from this place of the log on.
+    /// In memory, from this offset of the log.
     InMemory(&'a [u8], u64),
     Loaded(&'a dyn EntrySource),
 }
@@ -310,17 +310,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Joins a session with the bytes that it was read from.
+    /// Combines a session with the bytes that it was read from.
     pub fn new(session: &'a Session, bytes: &'a [u8]) -> Self {
         Self::with_partial_bytes(session, bytes, 0)
     }
 
-    /// Joins a session with a part of its bytes, for entries that stand in it.
+    /// Combines a session with a part of its bytes, for the entries in that part.
     pub fn with_partial_bytes(session: &'a Session, bytes: &'a [u8], base: u64) -> Self {
         Self { session, text: EntryBytes::InMemory(bytes, base) }
     }
 
-    /// Joins a session with entries that are found one by one.
+    /// Combines a session with entries that are looked up one by one.
     pub fn with_entries(session: &'a Session, entries: &'a dyn EntrySource) -> Self {
         Self { session, text: EntryBytes::Loaded(entries) }
     }
@@ -340,23 +340,23 @@ impl<'a> Reader<'a> {
         bytes.get(start..start.saturating_add(place.len as usize)).unwrap_or_default()
     }
 
-    /// Finds the parts of a node's entry.
+    /// Parses a node's entry.
     pub(crate) fn parse_node(&self, node: usize, line: &mut Line) -> &'a [u8] {
         let raw = self.entry_bytes(self.session.facts.nodes[node].entry);
         rethread_log::parse_entry(raw, line);
         raw
     }
 
-    /// Returns the beginning of what a person typed in an entry, without the client's markup.
+    /// Returns the beginning of the text that a person typed in an entry, without the client's markup.
     pub fn prompt_words(&self, node: usize) -> String {
         let mut line = Line::default();
         let raw = self.parse_node(node, &mut line);
         crate::prompt::typed_text(&line, raw)
     }
 
-    /// Returns the uuid of a node as it is spelled.
+    /// Returns the uuid of a node as written in the log.
     pub fn uuid(&self, node: usize) -> String {
-        // Nearly all ids are UUIDs, whose spelling is known.
+        // Nearly all ids are UUIDs, which can be formatted without reading the log.
         let fact = &self.session.facts.nodes[node];
         if fact.flags.has_canonical_uuid() {
             return fact.uid.to_uuid_string();
@@ -366,12 +366,12 @@ impl<'a> Reader<'a> {
         line.string(Key::Uuid, raw).map_or(String::new(), |uuid| rethread_log::unescape(uuid).into_owned())
     }
 
-    /// Returns what is shown on the way to `step`, in the order of reading.
+    /// Returns the items on the path to `step`, in reading order.
     pub fn items(&self, step: usize) -> Vec<TranscriptItem<'a>> {
         self.items_after(step, None)
     }
 
-    /// Returns what is shown on the way to `step` after the step `after`.
+    /// Returns the items on the path to `step` after the step `after`.
     pub fn items_after(&self, step: usize, after: Option<usize>) -> Vec<TranscriptItem<'a>> {
         let by_step = self.session.tree.nodes_by_step();
         let steps = self.session.path_steps_after(step, after);
@@ -390,8 +390,8 @@ impl<'a> Reader<'a> {
         items
     }
 
-    /// Returns everything that a subagent said and did, in the order of its log: the subagent in this
-    /// file whose first entry is `root`, or without one all that stands in a log of its own.
+    /// Returns all items of a subagent in log order: of the one in this file whose first entry is `root`,
+    /// or without `root` of a whole log of a subagent.
     pub fn subagent_items(&self, root: Option<usize>) -> Vec<TranscriptItem<'a>> {
         let tree = &self.session.tree;
         let root = root.and_then(|node| tree.step(node)).and_then(|step| u32::try_from(step).ok());
@@ -407,7 +407,7 @@ impl<'a> Reader<'a> {
         items
     }
 
-    /// Lays out the entries of one step: its message, the results in the order of the calls, notes.
+    /// Adds the items of one step: its message, the results in the order of the calls, notes.
     pub(crate) fn push_step_items(
         &self,
         nodes: &[u32],
@@ -415,14 +415,14 @@ impl<'a> Reader<'a> {
         shown: &mut ShownBlocks,
         items: &mut Vec<TranscriptItem<'a>>,
     ) {
-        let laid = StepContents::new(self.session, nodes);
-        for (message, nodes) in laid.messages {
+        let contents = StepContents::new(self.session, nodes);
+        for (message, nodes) in contents.messages {
             let mut view = self.message_view(message, &nodes, line);
             if shown.retain_new_blocks(self.session, &mut view) {
                 items.push(TranscriptItem::Message(view));
             }
         }
-        for node in laid.notes {
+        for node in contents.notes {
             if let Some(note) = self.note_view(node, line) {
                 items.push(TranscriptItem::Note(note));
             }
@@ -447,7 +447,7 @@ impl<'a> Reader<'a> {
             tool_use_result: Json::new(b""),
         };
         for &node in nodes {
-            // A replay of what somebody wrote shows nothing new.
+            // A replay of a user's message shows nothing new.
             if facts.nodes[node].flags.is_replay() && !fact.assistant && node != nodes[0] {
                 continue;
             }
@@ -488,7 +488,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 Some(BlockKind::ToolResult) if has_id => {
-                    // Results without a call are not among the answers.
+                    // `answers` skips results without a call.
                     let id = block.id();
                     let mut ahead = answers.clone();
                     if ahead
@@ -544,8 +544,8 @@ impl<'a> Reader<'a> {
 
 /// Parts of the messages of a path, and results of their calls, that are only on other branches.
 ///
-/// Clients copy messages to other branches. When they resume a copy they take the parts and results
-/// that it lacks from the original.
+/// Clients copy messages to other branches. When they resume a copy they take its missing parts and
+/// results from the original.
 #[derive(Default)]
 pub(crate) struct OffPathParts {
     by_step: FxHashMap<usize, Vec<u32>>,
@@ -562,7 +562,7 @@ impl OffPathParts {
         let on_path: FxHashSet<usize> = steps.iter().copied().collect();
         let calls_in = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
         let mut answered: FxHashSet<(u32, u32)> = FxHashSet::default();
-        // The last step of each message, as clients put the others behind it.
+        // The last step of each message, after which clients put the others.
         let mut last: FxHashMap<u32, usize> = FxHashMap::default();
         for &step in steps {
             let message = facts.nodes[tree.steps[step].first_node as usize].message;
@@ -575,11 +575,11 @@ impl OffPathParts {
         let parts_of = |&message: &u32| tree.parts_of_split(message).iter();
         for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&(part.step as usize))) {
             let Some(&step) = last.get(&part.message) else { continue };
-            let apart = tree.separate_results_of(part.step).iter();
-            let apart = apart.filter(|(_, other, _)| !on_path.contains(&(*other as usize)));
-            let apart: Vec<u32> = apart.map(|&(_, _, node)| node).collect();
-            for &node in by_step.members_of(part.step as usize).iter().chain(&apart) {
-                // Of two entries with one uuid the later one is shown.
+            let separate = tree.separate_results_of(part.step).iter();
+            let separate = separate.filter(|(_, other, _)| !on_path.contains(&(*other as usize)));
+            let separate: Vec<u32> = separate.map(|&(_, _, node)| node).collect();
+            for &node in by_step.members_of(part.step as usize).iter().chain(&separate) {
+                // Of two entries with the same uuid the later one is shown.
                 if facts.duplicates.contains_key(&node) {
                     continue;
                 }
@@ -594,8 +594,8 @@ impl OffPathParts {
         found
     }
 
-    /// Adds results that are behind a fork between a call and its result: a prompt can be queued there, and
-    /// the conversation rewound to it.
+    /// Adds results after a fork between a call and its result: a prompt can be queued there, and the
+    /// conversation rewound to it.
     fn add_off_path_results(&mut self, session: &Session, by_step: &IndexGroups, steps: &[usize]) {
         let (tree, facts) = (&session.tree, &session.facts);
         if tree.separate_results.is_empty() {
@@ -603,15 +603,15 @@ impl OffPathParts {
         }
         let on_path: FxHashSet<u32> = steps.iter().filter_map(|&step| u32::try_from(step).ok()).collect();
         for &step in steps {
-            let apart = u32::try_from(step).map_or(&[][..], |step| tree.separate_results_of(step));
-            if apart.is_empty() || apart.iter().any(|&(_, other, _)| on_path.contains(&other)) {
-                // The result is on the path, further on.
+            let separate = u32::try_from(step).map_or(&[][..], |step| tree.separate_results_of(step));
+            if separate.is_empty() || separate.iter().any(|&(_, other, _)| on_path.contains(&other)) {
+                // The result is further down the path.
                 continue;
             }
             let calls = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
             let mut answered: FxHashSet<u32> =
                 by_step.members_of(step).iter().flat_map(|&node| calls(node)).collect();
-            for &(_, _, node) in apart {
+            for &(_, _, node) in separate {
                 let superseded = facts.duplicates.contains_key(&node);
                 if !superseded && calls(node).any(|call| !answered.contains(&call)) {
                     answered.extend(calls(node));
@@ -626,13 +626,13 @@ impl OffPathParts {
     }
 }
 
-/// The blocks so far of messages that are in several steps, by a hash of their bytes.
+/// The blocks shown so far of messages that are in several steps, by a hash of their bytes.
 #[derive(Default)]
 pub(crate) struct ShownBlocks(FxHashMap<usize, FxHashSet<u64>>);
 
 impl ShownBlocks {
     /// Keeps the blocks of a message that were not shown before; returns whether there are any, or the
-    /// message is shown for the first time.
+    /// message is new.
     fn retain_new_blocks(&mut self, session: &Session, view: &mut MessageView<'_>) -> bool {
         if !u32::try_from(view.n - 1).is_ok_and(|message| session.tree.is_split(message)) {
             return true;
@@ -692,7 +692,7 @@ fn pair_results(items: &mut [TranscriptItem<'_>]) {
     }
 }
 
-/// Takes the prompt of a queued command apart: a string, or blocks.
+/// Splits the prompt of a queued command, which is a string or a list of blocks.
 fn push_queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
     let span = |part: &[u8], of: &[u8]| Span::at(part.as_ptr() as usize - of.as_ptr() as usize, part.len());
     let view = |json: Json<'a>, kind| {
@@ -711,7 +711,7 @@ fn push_queued_blocks<'a>(prompt: Json<'a>, blocks: &mut Vec<BlockView<'a>>) {
     }
 }
 
-/// The words of a prompt given as a string or as blocks.
+/// Returns the text of a prompt given as a string or as blocks.
 fn prompt_text(prompt: Json<'_>) -> Cow<'_, str> {
     prompt.as_str().unwrap_or_else(|| {
         let text = |item: Json<'_>| Some(item.get("text")?.as_str()?.into_owned());
@@ -719,15 +719,16 @@ fn prompt_text(prompt: Json<'_>) -> Cow<'_, str> {
     })
 }
 
-/// Very long ids are kept by their beginning.
+/// Compares ids; very long ones are stored truncated.
 fn matches_id(kept: &str, id: &str) -> bool {
     kept == id || kept.len() >= crate::build::MAX_TEXT / 2 && id.starts_with(kept)
 }
 
-/// A text that was written while it grew stands for its beginnings.
+/// Returns whether a text extends the last one: a text written while it was streamed replaces its
+/// beginnings.
 fn extends_last_text(blocks: &[BlockView<'_>], block: &BlockView<'_>) -> bool {
     let Some(last) = blocks.last().filter(|last| last.kind == Some(BlockKind::Text)) else { return false };
-    // Two texts of one entry are two texts.
+    // Two texts in one entry are distinct.
     block.kind == last.kind
         && !std::ptr::eq(block.raw, last.raw)
         && last.spans.text.string_in(last.raw).zip(block.spans.text.string_in(block.raw)).is_some_and(

@@ -1,7 +1,7 @@
-//! A request in the words of the API: the blocks of its messages as JSON.
+//! A request in the format of the API: the blocks of its messages as JSON.
 //!
-//! What the client tells the model anew with every prompt (reminders, its own turns) is left out, and
-//! so are marks for the cache: what is left is the conversation, the same in every run.
+//! Reminders and system turns, which the client adds anew with every prompt, are left out, and so are cache
+//! marks. The rest is the conversation, the same in every run.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::view::Reader;
 /// A message as the API receives it.
 #[derive(Debug, Clone)]
 pub struct WireMessage<'a> {
-    /// Whether it stands for the model.
+    /// The model is its author.
     pub assistant: bool,
     /// Its blocks, each as JSON.
     pub blocks: Vec<WireBlock<'a>>,
@@ -27,7 +27,7 @@ pub struct WireMessage<'a> {
 #[derive(Debug, Clone)]
 pub struct WireBlock<'a> {
     json: Cow<'a, [u8]>,
-    /// The entry that it comes from, as an index of a node.
+    /// The entry that it comes from, as a node index.
     pub node: Option<usize>,
 }
 
@@ -39,12 +39,12 @@ impl WireBlock<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// Puts what a client would send into the words of the API.
+    /// Encodes the messages that a client would send in the format of the API.
     pub fn wire_messages(&self, resume: &Resume, client: Client, prompt: &str) -> Vec<WireMessage<'a>> {
         self.wire_messages_for(resume, &resume.messages, client, prompt)
     }
 
-    /// The same for some of the messages, so that many can be done side by side.
+    /// Encodes some of the messages, so that several threads can share the work.
     pub fn wire_messages_for(
         &self,
         resume: &Resume,
@@ -76,11 +76,11 @@ impl<'a> Reader<'a> {
 struct WireEncoder<'a, 'p> {
     reader: Reader<'a>,
     client: Client,
-    /// The model takes turns of the client.
+    /// The model accepts system turns.
     accepts_system_turns: bool,
     prompt: &'p str,
     line: Line,
-    /// The node whose entry `line` and `raw` are.
+    /// The node of the entry in `line` and `raw`.
     parsed: Option<u32>,
     raw: &'a [u8],
 }
@@ -98,7 +98,7 @@ impl<'a> WireEncoder<'a, '_> {
         let one =
             |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
         match part.origin {
-            // A reminder inside a reminder ends it early, and its end is told.
+            // A nested reminder ends the outer one early, so the rest of it is sent as text.
             PartOrigin::Reminder(Some(node)) if self.client < Client::V2_1_112 => {
                 let texts = self.reminder_texts(node).into_iter();
                 let blocks = texts.filter_map(|text| text_block(text.into(), part.adds_line_break));
@@ -157,7 +157,7 @@ impl<'a> WireEncoder<'a, '_> {
         let spans = self.line.blocks.get(at)?;
         let block = Json::new(spans.whole.bytes_in(self.raw));
         match part.class {
-            sort if sort.is_text() => {
+            class if class.is_text() => {
                 let text = block.get("text").and_then(Json::as_str).unwrap_or_default();
                 let marked = text.contains(REMINDER_START);
                 if !part.adds_line_break && !marked {
@@ -177,8 +177,8 @@ impl<'a> WireEncoder<'a, '_> {
         }
     }
 
-    /// Since 2.0.77 tools that were renamed are sent with their new names and some inputs are trimmed;
-    /// most clients send nothing but what the API asks for.
+    /// Encodes a tool call. Since 2.0.77 renamed tools are sent under their new names and some inputs are
+    /// trimmed. Most clients send only the fields that the API requires.
     fn encode_call(&self, block: Json<'a>, bare: bool) -> Cow<'a, [u8]> {
         let client = self.client;
         let name = block.get("name").and_then(Json::as_str).unwrap_or_default();
@@ -222,7 +222,7 @@ impl<'a> WireEncoder<'a, '_> {
         let mut changed = content.and_then(|content| self.result_content(block, content));
         let notes: Vec<String> =
             part.attachments.iter().flat_map(|&node| self.reminder_texts(node)).collect();
-        // The reminders of the new prompt are left out, but not what they do to the text before them.
+        // The reminders of the new prompt are left out, but they still change the text before them.
         let more = part.attachments.contains(&NONE);
         if !notes.is_empty() || more {
             changed = Some(match content.filter(|content| content.is_array()) {
@@ -243,7 +243,7 @@ impl<'a> WireEncoder<'a, '_> {
         object.finish()
     }
 
-    /// What the client writes about an attachment.
+    /// Returns the texts that the client writes for an attachment.
     fn reminder_texts(&self, node: u32) -> Vec<String> {
         if self.reader.session.facts.nodes.get(node as usize).is_none() {
             return Vec::new();
@@ -253,14 +253,14 @@ impl<'a> WireEncoder<'a, '_> {
         crate::reminders::reminder_texts(&line, raw, self.client)
     }
 
-    /// Tells whether the tool that a reference names is there.
+    /// Returns whether the tool named by a reference exists.
     fn has_tool(&self, item: &[u8]) -> bool {
         let name = Json::new(item).get("tool_name").and_then(Json::as_str).unwrap_or_default();
         let of_tasks = attachment::TASK_TOOLS.contains(&&*name) && !self.accepts_system_turns;
         name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name) || of_tasks
     }
 
-    /// References to tools are not sent, and an error holds nothing but text.
+    /// Encodes the content of a result. Tool references are not sent, and an error contains only text.
     fn result_content(&self, block: Json<'a>, content: Json<'a>) -> Option<Vec<u8>> {
         let mut items: Vec<Cow<'a, [u8]>> = content.items().map(|item| item.raw().into()).collect();
         let of_kind = |item: &Cow<'a, [u8]>, kind: &[u8]| type_of(Json::new(item)) == kind;
@@ -272,11 +272,11 @@ impl<'a> WireEncoder<'a, '_> {
                 let name = Json::new(item).get("tool_name").and_then(Json::as_str);
                 name.is_some_and(|name| attachment::TOOLS_OF_2_1_20.contains(&&*name))
             };
-            let gone = self.client == Client::V2_1_20 && !items.iter().any(old);
+            let unavailable = self.client == Client::V2_1_20 && !items.iter().any(old);
             items.retain(|item| !of_kind(item, b"tool_reference") || newest && self.has_tool(item));
             changed = items.len() != before;
             if changed && items.is_empty() {
-                let words = if newest || gone { TOOLS_UNAVAILABLE } else { TOOL_SEARCH_DISABLED };
+                let words = if newest || unavailable { TOOLS_UNAVAILABLE } else { TOOL_SEARCH_DISABLED };
                 items.push(text_block(words.into(), false)?);
             }
         }
@@ -305,12 +305,12 @@ impl<'a> WireEncoder<'a, '_> {
     }
 }
 
-/// Returns whether the input of `SendMessage` has the fields of today, beside which those of before are dropped.
+/// Returns whether the input of `SendMessage` has the current fields. The old fields are then dropped.
 fn has_current_fields(input: Json<'_>) -> bool {
     input.get("to").is_some() && input.get("message").is_some()
 }
 
-/// The name that a client knows a tool by.
+/// Returns the name that a client uses for a tool.
 fn current_tool_name(client: Client, name: &str) -> &str {
     let old = client < Client::V2_1_325;
     match name {
@@ -335,7 +335,7 @@ fn type_of(item: Json<'_>) -> &[u8] {
     item.get("type").and_then(Json::raw_string).unwrap_or_default()
 }
 
-/// Adds texts to the list that a result holds; `more` says that another one follows.
+/// Adds texts to the content list of a result. If `more`, another text follows.
 fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
     let mut items: Vec<Vec<u8>> = Json::new(list).items().map(|item| item.raw().to_vec()).collect();
     let end_line = |items: &mut Vec<Vec<u8>>| {
@@ -366,7 +366,7 @@ fn with_text_blocks(list: &[u8], texts: &[String], more: bool) -> Vec<u8> {
     out
 }
 
-/// The picture of a file that was attached.
+/// Returns the image of an attached file.
 fn attached_picture<'a>(attachment: Json<'_>) -> Option<Cow<'a, [u8]>> {
     let content = attachment.get("content").filter(|content| type_of(*content) == b"image")?;
     let file = content.get("file")?;
@@ -380,7 +380,7 @@ fn attached_picture<'a>(attachment: Json<'_>) -> Option<Cow<'a, [u8]>> {
     Some(object.finish())
 }
 
-/// What is left of a text without the client's reminders; nothing if it was nothing else.
+/// Removes the client's reminders from a text. Returns `None` if nothing else is left.
 fn strip_reminders(text: String, broken: bool) -> Option<String> {
     let mut text = text;
     if broken {
@@ -400,23 +400,23 @@ fn strip_reminders(text: String, broken: bool) -> Option<String> {
     (!left.trim().is_empty()).then_some(left)
 }
 
-/// Returns whether the spelling of a text in the log is taken over: it is well-formed and has no reminders. A text may
-/// be very long, so it is not copied to find out.
+/// Returns whether a text can be copied from the log as encoded: it is well-formed and has no reminders. A
+/// text may be very long, so this check does not copy it.
 fn is_sent_verbatim(inner: &[u8]) -> bool {
-    let holds = |what: &[u8]| memchr::memmem::find(inner, what).is_some();
-    // A reminder may be spelled in escapes.
-    let plain = !holds(b"system-reminder") && !holds(b"\\u00");
+    let contains = |what: &[u8]| memchr::memmem::find(inner, what).is_some();
+    // A reminder may be written with escapes.
+    let plain = !contains(b"system-reminder") && !contains(b"\\u00");
     plain
         && std::str::from_utf8(inner).is_ok()
         && !inner.iter().any(|&b| b < 0x20)
         && has_valid_escapes(inner)
 }
 
-/// Returns whether every backslash begins an escape that JSON knows.
+/// Returns whether every backslash starts a simple JSON escape.
 fn has_valid_escapes(inner: &[u8]) -> bool {
     let mut rest = inner;
     while let Some(slash) = memchr::memchr(b'\\', rest) {
-        // Escapes by number may be halves of a pair.
+        // Escapes by number may be halves of a surrogate pair.
         if !rest.get(slash + 1).is_some_and(|c| b"\"\\/bfnrt".contains(c)) {
             return false;
         }
@@ -433,7 +433,7 @@ fn text_block<'a>(text: Cow<'_, str>, broken: bool) -> Option<Cow<'a, [u8]>> {
     Some(object.finish())
 }
 
-/// A block without marks for the cache, citations and these keys.
+/// Returns a block without cache marks, citations and the given keys.
 fn without<'a>(block: Json<'a>, keys: &[&str]) -> Cow<'a, [u8]> {
     let mut drops = false;
     block.for_each_member(|name, _| drops |= is_dropped(name, keys));
@@ -453,7 +453,7 @@ fn json_string(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).unwrap_or_default()
 }
 
-/// An object in the making.
+/// Writes a JSON object.
 struct JsonObjectWriter(Vec<u8>);
 
 impl JsonObjectWriter {
@@ -472,15 +472,15 @@ impl JsonObjectWriter {
 
     fn text(&mut self, key: &str, text: &str) {
         self.raw(key, b"");
-        // A text may be very long, so it is spelled in its place.
-        let spelled = serde_json::to_writer(&mut self.0, text);
-        debug_assert!(spelled.is_ok(), "memory takes everything");
+        // A text may be very long, so it is encoded in place.
+        let result = serde_json::to_writer(&mut self.0, text);
+        debug_assert!(result.is_ok(), "writing to memory cannot fail");
     }
 
-    /// Takes over the members of an object but these.
-    fn copy_members(&mut self, object: Json<'_>, but: &[&str]) {
+    /// Copies the members of an object except the given ones.
+    fn copy_members(&mut self, object: Json<'_>, except: &[&str]) {
         object.for_each_member(|name, value| {
-            if !is_dropped(name, but) {
+            if !is_dropped(name, except) {
                 self.raw(&String::from_utf8_lossy(name), value.raw());
             }
         });

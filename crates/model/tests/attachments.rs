@@ -1,5 +1,5 @@
-//! What clients make of attachments behind a result, and of calls that newer versions spell in another way. Every
-//! expectation was recorded with the real client of that version.
+//! Attachments after a tool result as clients send them, and calls that newer versions encode differently.
+//! Every expectation was recorded with the real client of that version.
 
 use rethread_model::{Client, Reader, Session, resume};
 use rethread_testkit::LogBuilder;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const PROMPT: &str = "Next";
 
-/// The blocks that a client sends, message by message.
+/// Returns the blocks that a client sends, by message.
 fn sent_blocks(log: &LogBuilder, client: Client) -> Vec<Vec<Value>> {
     let bytes = log.bytes();
     let session = Session::read(&bytes);
@@ -17,10 +17,11 @@ fn sent_blocks(log: &LogBuilder, client: Client) -> Vec<Vec<Value>> {
     wire.iter().map(|message| message.blocks.iter().map(|b| block(b).expect("JSON")).collect()).collect()
 }
 
-/// The content of the result in a session with a call, its result, attachments behind it and an answer.
+/// Returns the content of the result that is sent for a session with a call, its result, attachments
+/// after it and an answer.
 fn sent_result_content(client: Client, content: &Value, attachments: &[Value]) -> Value {
     let mut log = LogBuilder::new(1);
-    // Newer models take reminders between two turns.
+    // Newer models get reminders between two turns.
     "claude-opus-4-6".clone_into(&mut log.model);
     log.prompt("Go");
     let call = log.call("ToolSearch", &json!({ "query": "x" }));
@@ -65,7 +66,7 @@ fn newest_client_drops_old_fields_of_send_message() {
 }
 
 #[test]
-fn reminder_is_folded_into_a_result_whose_tool_references_are_gone() {
+fn reminder_is_folded_into_result_with_missing_tool_references() {
     let note = json!({ "type": "critical_system_reminder", "content": "Mind" });
     let reference = |name: &str| json!({ "type": "tool_reference", "tool_name": name });
     let gone = json!([reference("mcp__a__b")]);
@@ -78,21 +79,21 @@ fn reminder_is_folded_into_a_result_whose_tool_references_are_gone() {
 }
 
 #[test]
-fn only_2_1_112_tells_of_a_change_of_tools_that_is_none() {
+fn only_2_1_112_reports_an_empty_tools_delta() {
     let none =
         json!({ "type": "deferred_tools_delta", "addedNames": [], "addedLines": [], "removedNames": [] });
-    let told = format!("R\n\n{}", reminder("(no content)"));
+    let sent = format!("R\n\n{}", reminder("(no content)"));
     let of = |client| sent_result_content(client, &json!("R"), std::slice::from_ref(&none));
-    assert_eq!(of(Client::V2_1_112), told);
+    assert_eq!(of(Client::V2_1_112), sent);
     assert_eq!(of(Client::V2_1_200), "R");
     assert_eq!(of(Client::V2_1_325), "R");
 }
 
 #[test]
-fn modes_are_told_behind_a_result() {
+fn mode_reminders_follow_the_tool_result() {
     let of = |client, attachment: Value| {
-        let told = sent_result_content(client, &json!("R"), &[attachment]);
-        told.as_str().expect("a string").to_owned()
+        let sent = sent_result_content(client, &json!("R"), &[attachment]);
+        sent.as_str().expect("a string").to_owned()
     };
     let plan = |reminder: &str, subagent: bool, exists: bool| {
         json!({ "type": "plan_mode", "reminderType": reminder, "isSubAgent": subagent,
@@ -115,14 +116,14 @@ fn modes_are_told_behind_a_result() {
         assert!(again.contains("A plan file exists at /p.md from"), "{again}");
         let auto = of(client, json!({ "type": "auto_mode", "reminderType": "sparse" }));
         assert_eq!(auto.contains("Auto mode still active"), client == Client::V2_1_112, "{auto}");
-        for told in [full, there, brief, again, auto] {
-            assert!(told.ends_with("\n</system-reminder>") && !told.contains('{'), "{told}");
+        for sent in [full, there, brief, again, auto] {
+            assert!(sent.ends_with("\n</system-reminder>") && !sent.contains('{'), "{sent}");
         }
     }
 }
 
 #[test]
-fn reminders_of_the_new_prompt_break_the_line_of_a_list_result() {
+fn reminders_of_a_new_prompt_add_a_newline_to_a_list_result() {
     let failed = |content: &Value, model: &str| {
         let mut log = LogBuilder::new(1);
         model.clone_into(&mut log.model);
@@ -140,7 +141,7 @@ fn reminders_of_the_new_prompt_break_the_line_of_a_list_result() {
     let blocks = failed(&list, "claude-opus-4-6");
     assert_eq!(blocks[0]["content"], json!([text("R\n")]));
     assert_eq!(blocks[1], text(PROMPT));
-    // Newer models take the reminders between two turns.
+    // Newer models get the reminders between two turns.
     assert_eq!(failed(&list, "claude-opus-5-5")[0]["content"], list);
     assert_eq!(failed(&json!("R"), "claude-opus-4-6")[0]["content"], "R");
 }

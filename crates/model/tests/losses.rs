@@ -1,4 +1,4 @@
-//! What `check` says that clients lose.
+//! The losses that `check` reports.
 
 use proptest::prelude::*;
 use rethread_model::{Client, Finding, FindingKind, Session, Severity, check};
@@ -15,7 +15,7 @@ fn loss_kinds(log: &[u8]) -> Vec<FindingKind> {
     losses(log).iter().map(|finding| finding.kind).collect()
 }
 
-/// A turn with a call and its result.
+/// Adds a turn with a call and its result.
 fn add_tool_turn(log: &mut LogBuilder, n: usize) {
     log.wait(60).prompt(&format!("Prompt {n}"));
     let call = log.call("Bash", &json!({ "command": format!("echo {n}") }));
@@ -23,7 +23,7 @@ fn add_tool_turn(log: &mut LogBuilder, n: usize) {
     log.answer(&format!("Answer {n}"));
 }
 
-/// The lines of a log, and the same entries once more behind them: with uuids of their own, in one chain.
+/// Returns the lines of a log followed by the same entries again: with new uuids, in one chain.
 fn with_entries_repeated(log: &LogBuilder) -> Vec<Value> {
     let mut lines = lines_of(&log.bytes());
     let mut again = lines.clone();
@@ -51,7 +51,7 @@ fn history_written_twice_loses_nothing() {
 }
 
 #[test]
-fn another_result_of_a_repeated_call_is_lost() {
+fn second_result_of_repeated_call_is_lost() {
     let mut log = LogBuilder::new(1);
     add_tool_turn(&mut log, 0);
     let mut lines = with_entries_repeated(&log);
@@ -66,7 +66,7 @@ fn another_result_of_a_repeated_call_is_lost() {
 }
 
 #[test]
-fn another_call_under_the_same_id_is_lost() {
+fn second_call_with_the_same_id_is_lost() {
     let mut log = LogBuilder::new(1);
     for n in 0..2 {
         log.wait(60).prompt("Go on");
@@ -81,24 +81,24 @@ fn another_call_under_the_same_id_is_lost() {
 }
 
 #[test]
-fn a_result_behind_another_message_is_misplaced() {
+fn result_after_another_message_is_misplaced() {
     let mut log = LogBuilder::new(1);
     log.prompt("Go");
     let first = log.call("Bash", &json!({ "command": "a" }));
     let second = log.call("Bash", &json!({ "command": "b" }));
     log.result(&second, "B");
-    let behind = log.tip().expect("an entry");
+    let later = log.tip().expect("an entry");
     log.result(&first, "A");
     let mut lines = lines_of(&log.bytes());
     let last = lines.len() - 1;
-    lines[last]["parentUuid"] = json!(behind);
+    lines[last]["parentUuid"] = json!(later);
     let log = log_of(&lines);
     assert_eq!(loss_kinds(&log), [FindingKind::MisplacedResult]);
     assert_eq!(check_losses(&log), Ok(()));
 }
 
 #[test]
-fn a_result_beside_a_text_that_is_sent_is_lost() {
+fn orphan_result_next_to_sent_text_is_lost() {
     let mut log = LogBuilder::new(1);
     add_tool_turn(&mut log, 0);
     let content = json!([
@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(test_cases(400))]
 
     #[test]
-    fn losses_are_reported_and_real(
+    fn reported_losses_match_actual_losses(
         damages in prop::collection::vec((0usize..40, 0..DAMAGES), 0..4),
         twice in any::<bool>(),
         queued in prop::collection::vec(0usize..16, 0..3),

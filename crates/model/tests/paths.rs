@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use rethread_testkit::{LogBuilder, broken_path_laws, test_cases};
 use serde_json::{Value, json};
 
-/// Something that clients write.
+/// An event in a log, as clients write them.
 #[derive(Debug, Clone)]
 enum LogEvent {
     Prompt,
@@ -21,20 +21,20 @@ enum LogEvent {
         fan_out: bool,
         reused_ids: bool,
     },
-    /// A call, a prompt that was queued, and the result behind it.
+    /// A call, a queued prompt, and the result after it.
     QueuedBeforeResult(bool),
-    /// A result that is a child of something else than its call, or of nothing.
+    /// A result whose parent is not its call, or that has no parent.
     MisplacedResult(Index, bool),
     Queued,
     Attachment,
     Progress,
     Notes,
     Compact(bool),
-    /// Goes on from an earlier entry.
+    /// Continues from an earlier entry.
     GoBack(Index),
     Restart,
     LostParent,
-    /// Writes entries again under new ids, behind an earlier entry or as a new root.
+    /// Writes entries again under new ids, after an earlier entry or as a new root.
     Copy {
         from: Index,
         n: u8,
@@ -221,7 +221,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes a stretch of entries again, each the child of the one before.
+    /// Writes a run of entries again, each the child of the previous one.
     fn copy(&mut self, log: &mut LogBuilder, from: &Index, n: usize, to: Option<&Index>) {
         if self.lines.is_empty() {
             return;
@@ -270,7 +270,7 @@ fn event() -> impl Strategy<Value = LogEvent> {
     ]
 }
 
-/// Events that make neither a fork nor a second root.
+/// Events that create neither a fork nor a second root.
 fn linear_event() -> impl Strategy<Value = LogEvent> {
     prop_oneof![
         5 => Just(LogEvent::Prompt),
@@ -296,20 +296,20 @@ fn log_of_events(events: &[LogEvent]) -> Vec<u8> {
     log.bytes()
 }
 
-/// The entries of a log, one short line each.
+/// Formats the entries of a log, one short line each.
 fn outline(bytes: &[u8]) -> String {
     let short = |value: &Value| {
         let text = value.as_str().unwrap_or("-");
         text[text.len().saturating_sub(5)..].to_owned()
     };
     let lines = bytes.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let told = |(i, entry): (usize, Value)| {
+    let format_entry = |(i, entry): (usize, Value)| {
         let content = entry["message"]["content"].to_string();
         let content: String = content.chars().take(70).collect();
         let (uuid, parent, id) = (&entry["uuid"], &entry["parentUuid"], &entry["message"]["id"]);
         format!("{} {} {} < {} {} {content}\n", i + 1, entry["type"], short(uuid), short(parent), short(id))
     };
-    lines.enumerate().map(told).collect()
+    lines.enumerate().map(format_entry).collect()
 }
 
 proptest! {

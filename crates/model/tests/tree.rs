@@ -1,4 +1,4 @@
-//! Shapes of conversations, and the paths that they have.
+//! The paths of conversations of various shapes.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn session(bytes: &[u8]) -> Session {
     Session::new(builder.finish(scanner.lines(), scanner.bad_lines))
 }
 
-/// The words of each path, messages in order, the active one marked.
+/// Formats the text of each path, messages in order, the active one marked.
 fn describe_paths(bytes: &[u8]) -> String {
     let session = session(bytes);
     let reader = Reader::new(&session, bytes);
@@ -25,7 +25,7 @@ fn describe_paths(bytes: &[u8]) -> String {
         for item in reader.items(path.step) {
             match item {
                 TranscriptItem::Message(message) => {
-                    let said: Vec<String> = message
+                    let blocks: Vec<String> = message
                         .blocks
                         .iter()
                         .map(|block| match (message.kind, &*block.tool()) {
@@ -34,7 +34,7 @@ fn describe_paths(bytes: &[u8]) -> String {
                             (_, tool) => format!("{tool}!"),
                         })
                         .collect();
-                    words.push(said.join("+"));
+                    words.push(blocks.join("+"));
                 }
                 TranscriptItem::Note(note) => words.push(format!("({})", note.kind)),
             }
@@ -80,7 +80,7 @@ fn two_redos_give_three_paths() {
         .iter()
         .map(|path| {
             let node = path.fork_point.expect("every path forks");
-            let message = session.facts.nodes[node].message().expect("said") + 1;
+            let message = session.facts.nodes[node].message().expect("a message") + 1;
             format!("path {} leaves the others at message {message}, {} turns", path.n, path.turns)
         })
         .collect();
@@ -93,7 +93,7 @@ fn two_redos_give_three_paths() {
 }
 
 #[test]
-fn parallel_calls_are_one_step_with_results_in_the_order_of_the_calls() {
+fn parallel_calls_are_one_step_with_results_in_call_order() {
     let mut log = LogBuilder::new(1);
     log.prompt("go");
     let calls = log.calls(&[("A", json!({})), ("B", json!({})), ("C", json!({}))]);
@@ -105,7 +105,7 @@ fn parallel_calls_are_one_step_with_results_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn results_between_the_calls_of_one_message_are_no_branch() {
+fn results_between_calls_of_one_message_do_not_branch() {
     // Clients before 2.0 write each result before the next call of the same message.
     let mut log = LogBuilder::new(1);
     log.prompt("go");
@@ -120,7 +120,7 @@ fn results_between_the_calls_of_one_message_are_no_branch() {
 }
 
 #[test]
-fn hooks_progress_and_command_records_make_no_path() {
+fn hooks_progress_and_commands_do_not_create_paths() {
     let mut log = LogBuilder::new(1);
     let first = log.entry("progress", json!({ "data": { "type": "hook_progress" } }));
     log.prompt("go");
@@ -146,7 +146,7 @@ fn hooks_progress_and_command_records_make_no_path() {
 }
 
 #[test]
-fn a_session_of_eight_compactions_is_one_path() {
+fn eight_compactions_are_one_path() {
     let mut log = LogBuilder::new(1);
     for i in 0..9 {
         log.prompt(&format!("p{i}"));
@@ -182,14 +182,14 @@ fn a_session_of_eight_compactions_is_one_path() {
 }
 
 #[test]
-fn a_replayed_conversation_is_the_one_it_repeats() {
+fn replayed_conversation_is_merged_with_its_original() {
     let mut log = LogBuilder::new(1);
     log.prompt("go");
     let call = log.call("A", &json!({}));
     log.result(&call, "a");
     log.answer("done");
     let original = String::from_utf8(log.bytes()).expect("text");
-    // The same entries again under new uuids, and a new turn behind the copy.
+    // The same entries again under new uuids, and a new turn after the copy.
     let copy = original.replace("00000001-0000", "00000002-0000");
     let mut more = LogBuilder::new(3);
     more.back_to("00000002-0000-4000-8000-000000000004").wait(100);
@@ -202,13 +202,13 @@ fn a_replayed_conversation_is_the_one_it_repeats() {
 }
 
 #[test]
-fn messages_that_a_compaction_laid_behind_its_summary_keep_it_on_the_path() {
+fn messages_copied_after_a_summary_keep_it_on_the_path() {
     let mut log = LogBuilder::new(1);
     log.prompt("one");
     log.answer("ONE");
     let before = String::from_utf8(log.bytes()).expect("text");
     let summary = log.compact("…");
-    // The same two messages again, under new uuids, behind the summary.
+    // The same two messages again, under new uuids, after the summary.
     let copy = before
         .replace("00000001-0000", "00000002-0000")
         .replace("\"parentUuid\":null", &format!("\"parentUuid\":\"{summary}\""));
@@ -222,7 +222,7 @@ fn messages_that_a_compaction_laid_behind_its_summary_keep_it_on_the_path() {
 }
 
 #[test]
-fn blocks_stand_once_however_often_they_were_written() {
+fn repeated_blocks_are_counted_once() {
     let mut log = LogBuilder::new(1);
     log.prompt("go");
     let text = |text: &str| json!({ "type": "text", "text": text });
@@ -237,8 +237,8 @@ fn blocks_stand_once_however_often_they_were_written() {
 }
 
 #[test]
-fn broken_links_lose_nothing() {
-    // A cycle, a child before its parent, a parent that is gone.
+fn broken_links_lose_no_message() {
+    // A cycle, a child before its parent, a missing parent.
     let mut log = LogBuilder::new(1);
     let first = log.prompt("aa");
     log.answer("bb");
@@ -260,7 +260,7 @@ fn broken_links_lose_nothing() {
 }
 
 #[test]
-fn of_two_entries_with_one_uuid_the_later_counts() {
+fn later_entry_with_the_same_uuid_wins() {
     let mut log = LogBuilder::new(1);
     log.prompt("before");
     log.answer("ok");
@@ -271,7 +271,7 @@ fn of_two_entries_with_one_uuid_the_later_counts() {
 }
 
 #[test]
-fn a_checkpoint_inside_the_conversation_makes_no_path() {
+fn checkpoint_inside_the_conversation_is_not_a_path() {
     let mut log = LogBuilder::new(1);
     log.prompt("one");
     let one = log.answer("ONE");
@@ -288,7 +288,7 @@ fn a_checkpoint_inside_the_conversation_makes_no_path() {
 }
 
 #[test]
-fn subagents_in_the_same_file_are_found_with_their_calls() {
+fn inline_subagents_are_matched_to_their_calls() {
     let mut log = LogBuilder::new(1);
     log.prompt("go");
     let calls = log.calls(&[("Task", json!({ "prompt": "first" })), ("Task", json!({ "prompt": "second" }))]);
@@ -306,12 +306,12 @@ fn subagents_in_the_same_file_are_found_with_their_calls() {
     let started_by: Vec<Option<usize>> = session.subagents().iter().map(|agent| agent.call).collect();
     assert_eq!(started_by, [Some(1), Some(0)]);
     assert_eq!(session.inline_subagent_count(), 2);
-    assert_eq!(session.turns(), 1, "a subagent's prompt is nobody's turn");
+    assert_eq!(session.turns(), 1, "a subagent's prompt is not a turn");
     assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | Task!+Task! | =1 | =2 | done");
 }
 
 #[test]
-fn a_log_of_commands_only_is_still_shown() {
+fn log_of_only_commands_has_a_path() {
     let mut log = LogBuilder::new(1);
     log.prompt("<command-name>/clear</command-name>");
     log.prompt("<local-command-stdout></local-command-stdout>");
@@ -320,7 +320,7 @@ fn a_log_of_commands_only_is_still_shown() {
 }
 
 #[test]
-fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
+fn large_logs_of_any_shape_are_read_in_linear_time() {
     let uuid = |n: u64| format!("00000000-0000-4000-8000-{n:012x}");
     let line = |n: u64, parent: Option<u64>, kind: &str| {
         let message = match kind {
@@ -344,7 +344,7 @@ fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
     let all = session(star.as_bytes());
     assert_eq!((all.paths(Client::NEWEST).len(), all.tree.forks()), (20_000, 1));
 
-    // A trunk of 5,001 answers, from each but the last of which a prompt branches off.
+    // A trunk of 5,001 answers; a prompt branches off from each except the last.
     let forks: String = (1..=5_000u64)
         .map(|n| {
             line(2 * n, (n > 1).then_some(2 * n - 2), "assistant") + &line(2 * n + 1, Some(2 * n), "user")
@@ -355,9 +355,9 @@ fn size_and_shape_cost_no_stack_and_no_more_than_their_length() {
     assert_eq!((all.paths(Client::NEWEST).len(), all.tree.forks()), (5_001, 5_000));
 }
 
-/// Shapes on which a search from each entry would go over the same entries again and again.
+/// Shapes on which a search from each entry would visit the same entries repeatedly.
 #[test]
-fn notes_and_lost_parents_by_the_thousand_are_no_obstacle() {
+fn thousands_of_notes_and_missing_parents_are_linear() {
     let uuid = |n: u64| format!("00000000-0000-4000-8000-{n:012x}");
     let note = |n: u64, parent: Option<String>, time: &str| {
         json!({ "parentUuid": parent, "type": "system", "subtype": "x", "uuid": uuid(n), "timestamp": time })
@@ -365,11 +365,11 @@ fn notes_and_lost_parents_by_the_thousand_are_no_obstacle() {
             + "\n"
     };
     let moment = "2026-01-01T00:00:00.000Z";
-    // A long chain of notes, and from each of them another note.
+    // A long chain of notes, with another note as a child of each.
     let chain = (1..=20_000).map(|n| note(n, (n > 1).then(|| uuid(n - 1)), moment));
     let leaves = (1..=20_000).map(|n| note(n + 20_000, Some(uuid(n)), moment));
     let notes: String = chain.chain(leaves).collect();
-    // Entries at one moment whose parents are all gone.
+    // Entries at one moment whose parents are all missing.
     let lost: String = (1..=50_000).map(|n| note(n, Some(format!("gone {n}")), moment)).collect();
     // A fork at the end of each of many notes.
     let mut forks = String::from(
@@ -389,7 +389,7 @@ fn notes_and_lost_parents_by_the_thousand_are_no_obstacle() {
     }
 }
 
-/// What a random log is made of.
+/// A step of a random log.
 #[derive(Debug, Clone)]
 enum LogStep {
     Prompt,
@@ -458,7 +458,7 @@ fn step() -> impl Strategy<Value = LogStep> {
 }
 
 proptest! {
-    /// Every message of the main conversation is on some path, once on each.
+    /// Every message of the main conversation is on some path, and at most once on each.
     #[test]
     fn every_message_is_on_a_path(steps in prop::collection::vec(step(), 1..60)) {
         let bytes = random_log(&steps);
@@ -475,13 +475,13 @@ proptest! {
                 }
             }
             let distinct: std::collections::BTreeSet<_> = on_path.iter().collect();
-            prop_assert_eq!(distinct.len(), on_path.len(), "a message is once on a path");
+            prop_assert_eq!(distinct.len(), on_path.len(), "a message is on a path only once");
         }
         for (n, message) in session.facts.messages.iter().enumerate() {
             let side = session.facts.nodes[message.first_node as usize].flags.is_sidechain();
             let side = side && !session.facts.is_all_sidechain();
-            let beside = session.off_path_nodes().contains(&(message.first_node as usize));
-            prop_assert!(beside || shown[n] != side, "message {} is lost or shown by mistake", n + 1);
+            let off_path = session.off_path_nodes().contains(&(message.first_node as usize));
+            prop_assert!(off_path || shown[n] != side, "message {} is lost or shown by mistake", n + 1);
         }
         prop_assert!(all.iter().filter(|path| path.active).count() <= 1);
         for client in Client::ALL {
@@ -490,9 +490,9 @@ proptest! {
         }
     }
 
-    /// A file that grows keeps the numbers of its entries and messages.
+    /// Entries and messages keep their numbers when a file grows.
     #[test]
-    fn numbers_never_change(steps in prop::collection::vec(step(), 1..40), cut in 0usize..40) {
+    fn numbers_do_not_change_when_a_log_grows(steps in prop::collection::vec(step(), 1..40), cut in 0usize..40) {
         let whole = random_log(&steps);
         let part = random_log(&steps[..cut.min(steps.len())]);
         prop_assert!(whole.starts_with(&part));
@@ -505,9 +505,9 @@ proptest! {
         }
     }
 
-    /// Whatever the links, nothing hangs or panics.
+    /// Reading terminates without a panic, whatever the links.
     #[test]
-    fn any_graph_is_read(
+    fn any_graph_of_links_is_read(
         parents in prop::collection::vec(prop::option::of(0u8..20), 1..20),
         kinds in prop::collection::vec(0usize..5, 20),
     ) {

@@ -1,20 +1,20 @@
-//! What was found about sessions, for a terminal.
+//! Findings about sessions, for a terminal.
 
 use std::io::{self, Write};
 
 use rethread_model::{Client, FindingKind, Severity};
 
 use crate::rows::FindingRow;
-use crate::text::{DisplayOptions, Style, plural};
+use crate::text::{DisplayOptions, Style, format_count};
 
-/// A session and what was found about it.
+/// A session and its findings.
 #[derive(Debug, Clone)]
 pub struct CheckReport {
-    /// What it is called by.
+    /// The name to print: id or file.
     pub session: String,
     /// Its title, if there is one.
     pub title: String,
-    /// What was found, the worst first.
+    /// The findings, most severe first.
     pub findings: Vec<FindingRow>,
 }
 
@@ -23,24 +23,24 @@ impl CheckReport {
         self.findings.iter().any(|row| row.finding.kind == FindingKind::NoConversation)
     }
 
-    /// Tells whether something of it does not reach the model.
+    /// Returns whether any finding keeps content from the model.
     pub fn has_harmful_findings(&self) -> bool {
         self.findings.iter().any(|row| row.finding.is_harmful())
     }
 }
 
-/// How many findings of one kind are shown one by one.
+/// Maximum number of findings of one kind that are listed individually.
 const MAX_OF_KIND: usize = 3;
 
-/// Writes what was found about a session.
+/// Writes the findings about a session.
 pub fn write_check(out: &mut dyn Write, checked: &CheckReport, look: &DisplayOptions) -> io::Result<()> {
     let worst = checked.findings.iter().map(|row| row.finding.severity).max();
     let (style, verdict) = match worst {
-        Some(Severity::Refusal) => (Style::Error, "does not resume everywhere"),
-        Some(Severity::Loss) => (Style::Error, "resumes, but loses something"),
-        Some(Severity::Harmless) if checked.is_empty() => (Style::Dim, "has nothing to resume"),
-        Some(Severity::Harmless) => (Style::Active, "resumes; something is odd"),
-        None => (Style::Active, "resumes whole"),
+        Some(Severity::Refusal) => (Style::Error, "does not resume in every client"),
+        Some(Severity::Loss) => (Style::Error, "resumes, with losses"),
+        Some(Severity::Harmless) if checked.is_empty() => (Style::Dim, "nothing to resume"),
+        Some(Severity::Harmless) => (Style::Active, "resumes, with harmless findings"),
+        None => (Style::Active, "resumes completely"),
     };
     let id = look.paint(Style::Id, look.sanitize_line(&checked.session));
     write!(out, "{id}  {}", look.paint(style, verdict))?;
@@ -63,8 +63,8 @@ pub fn write_check(out: &mut dyn Write, checked: &CheckReport, look: &DisplayOpt
             write_finding(out, row, look)?;
         }
         if n > MAX_OF_KIND {
-            let more = plural((n - MAX_OF_KIND) as u64, "more like it");
-            writeln!(out, "           {}", look.paint(Style::Dim, format!("… and {more}")))?;
+            let more = format_count((n - MAX_OF_KIND) as u64);
+            writeln!(out, "           {}", look.paint(Style::Dim, format!("… and {more} more like this")))?;
         }
         writeln!(out, "           {}", look.paint(Style::Dim, first.hint))?;
         rest = &rest[n..];
@@ -82,7 +82,7 @@ fn write_finding(out: &mut dyn Write, row: &FindingRow, look: &DisplayOptions) -
     writeln!(out, "  {severity}  {text}{}", look.paint(Style::Dim, clients))
 }
 
-/// Names clients: all, a stretch of versions, or one by one.
+/// Describes a set of clients: all, a range of versions, or a list.
 fn client_versions(clients: &[Client]) -> String {
     let all = Client::ALL;
     let place = |client: &Client| all.iter().position(|c| c == client);

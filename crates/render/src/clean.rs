@@ -1,4 +1,4 @@
-//! What was taken out of sessions, and what in them must not be shared.
+//! The results of `clean` and of the secret scan, for a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use rethread_edit::Rule;
 use crate::rows::{CleanedRow, SecretRow};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
-/// Writes a table of what each rule took, all sessions together.
+/// Writes a table of the matches of each rule, summed over all sessions.
 pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptions) -> io::Result<()> {
     let sum = |of: fn(&CleanedRow) -> u64| rows.iter().map(of).sum::<u64>();
     let (raw, cleaned) = (sum(|row| row.raw), sum(|row| row.cleaned));
@@ -40,7 +40,7 @@ pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptio
     Ok(())
 }
 
-/// Writes where secrets stand: each once, with how often and where first.
+/// Writes the secrets found: each once, with its count and first position.
 pub fn write_secrets(out: &mut dyn Write, rows: &[SecretRow], look: &DisplayOptions) -> io::Result<()> {
     let mut sessions: Vec<(&str, Vec<&SecretRow>)> = Vec::new();
     for row in rows {
@@ -51,14 +51,15 @@ pub fn write_secrets(out: &mut dyn Write, rows: &[SecretRow], look: &DisplayOpti
     }
     for (session, rows) in sessions {
         writeln!(out, "{}", look.paint(Style::Id, look.sanitize_line(session)))?;
-        let mut told: Vec<(&SecretRow, u64)> = Vec::new();
+        let mut distinct: Vec<(&SecretRow, u64)> = Vec::new();
         for row in rows {
-            match told.iter_mut().find(|(first, _)| first.rule == row.rule && first.masked == row.masked) {
+            match distinct.iter_mut().find(|(first, _)| first.rule == row.rule && first.masked == row.masked)
+            {
                 Some((_, n)) => *n += 1,
-                None => told.push((row, 1)),
+                None => distinct.push((row, 1)),
             }
         }
-        for (row, n) in told {
+        for (row, n) in distinct {
             let places = match n {
                 1 => String::new(),
                 2 => ", and 1 more place".to_owned(),

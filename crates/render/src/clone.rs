@@ -1,11 +1,11 @@
-//! What became of a clone.
+//! The result of a clone, for a terminal.
 
 use std::io::{self, Write};
 
 use crate::rows::CloneRow;
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
-/// Writes what a clone is, before and after.
+/// Writes the summary of a clone, before and after.
 pub fn write_clone(
     out: &mut dyn Write,
     row: &CloneRow,
@@ -26,13 +26,13 @@ pub fn write_clone(
     writeln!(out, "{}  {context}", look.paint(Style::Dim, "context"))?;
     let turns =
         if row.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", format_count(row.turns)) };
-    writeln!(out, "{}  {turns}{}", look.paint(Style::Dim, "holds  "), sidecar_counts(row))?;
+    writeln!(out, "{}  {turns}{}", look.paint(Style::Dim, "content"), sidecar_counts(row))?;
     let left_out = removed_counts(row);
     if !left_out.is_empty() {
-        writeln!(out, "{}  {}", look.paint(Style::Dim, "without"), left_out.join(", "))?;
+        writeln!(out, "{}  {}", look.paint(Style::Dim, "removed"), left_out.join(", "))?;
     }
     if let Some(removed) = &row.removed_file {
-        writeln!(out, "{}  {}", look.paint(Style::Dim, "cut out"), look.sanitize_line(removed))?;
+        writeln!(out, "{}  {}", look.paint(Style::Dim, "kept in"), look.sanitize_line(removed))?;
     }
     if let Some(path) = &row.path {
         writeln!(out, "{}", look.sanitize_line(path))?;
@@ -57,11 +57,11 @@ fn sidecar_counts(row: &CloneRow) -> String {
 fn removed_counts(row: &CloneRow) -> Vec<String> {
     let removed = &row.removed;
     [
-        (removed.turns, "turn, condensed", "turns, condensed"),
+        (removed.turns, "turn (condensed)", "turns (condensed)"),
         (removed.calls, "tool call", "tool calls"),
-        (removed.shortened, "tool call in full", "tool calls in full"),
-        (removed.thinking, "block of thinking", "blocks of thinking"),
-        (removed.entries, "entry of the conversation", "entries of the conversation"),
+        (removed.shortened, "tool call (shortened)", "tool calls (shortened)"),
+        (removed.thinking, "thinking block", "thinking blocks"),
+        (removed.entries, "conversation entry", "conversation entries"),
         (removed.records, "other entry", "other entries"),
     ]
     .into_iter()
@@ -70,13 +70,13 @@ fn removed_counts(row: &CloneRow) -> Vec<String> {
     .collect()
 }
 
-/// A table of what the bytes hold.
+/// Writes a table of bytes by kind of content.
 fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) -> io::Result<()> {
     let head = format!("{:<18} {:>10} {:>10} {:>12} {:>12}", "", "before", "after", "≈ tokens", "after");
     writeln!(out, "{}", look.paint(Style::Dim, head.trim_end()))?;
     for kind in row.bytes_by.iter().filter(|kind| kind.before + kind.after > 0) {
         let name = kind.kind.replace('_', " ");
-        // What a picture or document costs does not depend on its bytes.
+        // The token cost of an image or document does not depend on its bytes.
         let tokens = |n: u64| match (kind.sent, kind.kind) {
             (true, "media") if n > 0 => "?".to_owned(),
             (true, _) => format_count(n / 4),
@@ -86,6 +86,6 @@ fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) 
         let (told, told_after) = (tokens(kind.before), tokens(kind.after));
         writeln!(out, "{name:<18} {before:>10} {after:>10} {told:>12} {told_after:>12}")?;
     }
-    let told = "tokens are those of the whole file; `context` is what is sent";
+    let told = "token counts are for the whole file; `context` is what is sent";
     writeln!(out, "{}\n", look.paint(Style::Dim, told))
 }

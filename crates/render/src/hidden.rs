@@ -1,12 +1,12 @@
 //! Characters that a reader does not see: control characters, default-ignorable and format characters,
 //! private use and noncharacters.
 //!
-//! Some of them belong to visible text: U+FE0F behind an emoji, a joiner between two emoji or between
-//! two letters of a script that joins or stacks its letters. These stay, one at a time; everything else
-//! that hides is spelled out wherever text from a log is shown.
+//! Some of them belong to visible text: U+FE0F after an emoji, a joiner between two emoji or between two
+//! letters of a script that joins or stacks its letters. These are kept, one at a time; all others are
+//! escaped wherever text from a log is shown.
 
-/// Returns whether a character is invisible or obeyed by a terminal, whatever stands beside it. Line
-/// feed and tab are not.
+/// Returns whether a character is invisible or interpreted by a terminal, regardless of context. Line feed
+/// and tab are not.
 pub fn is_hidden(c: char) -> bool {
     match u32::from(c) {
         0x0a | 0x09 => false,
@@ -16,8 +16,8 @@ pub fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Returns whether a code point is `Default_Ignorable_Code_Point` in Unicode 17, with the ranges
-/// that are reserved for such characters.
+/// Returns whether a code point is `Default_Ignorable_Code_Point` in Unicode 17, including the ranges
+/// reserved for such characters.
 fn is_ignorable(n: u32) -> bool {
     matches!(
         n,
@@ -27,8 +27,8 @@ fn is_ignorable(n: u32) -> bool {
     )
 }
 
-/// Returns whether a code point formats the text around it without a shape of its own: line and
-/// paragraph separators, annotations, controls of hieroglyphs, noncharacters inside a block.
+/// Returns whether a code point formats the text around it and has no glyph: line and paragraph separators,
+/// annotations, hieroglyph controls, noncharacters inside a block.
 fn is_format(n: u32) -> bool {
     matches!(n, 0x2028..=0x2029 | 0xfff9..=0xfffb | 0x13430..=0x1343f | 0xfdd0..=0xfdef)
 }
@@ -37,7 +37,7 @@ fn is_private(n: u32) -> bool {
     matches!(n, 0xe000..=0xf8ff | 0xf0000..=0x10ffff)
 }
 
-/// Finds the characters of a text that hide, with their byte offsets.
+/// Finds the hidden characters of a text, with their byte offsets.
 pub(crate) fn hidden_chars(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -52,10 +52,10 @@ pub(crate) fn hidden_chars(text: &str) -> impl Iterator<Item = (usize, char)> + 
     })
 }
 
-/// Finds the next byte that can begin a character that hides.
+/// Finds the next byte that can begin a hidden character.
 ///
-/// Blocks of plain ASCII are passed over with a test that compilers turn into vector instructions; an export looks at
-/// all of its text here.
+/// Blocks of plain ASCII are skipped with a test that compilers vectorise; an export passes all of its text
+/// through this function.
 fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
     const BLOCK: usize = 32;
     let mut at = from;
@@ -71,7 +71,7 @@ fn next_candidate(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Returns whether the encoding of a character that hides can begin with a byte. Most text has none.
+/// Returns whether the encoding of a hidden character can begin with this byte. Most text has no such byte.
 pub fn can_begin_hidden(b: u8) -> bool {
     match b {
         b'\n' | b'\t' => false,
@@ -82,7 +82,7 @@ pub fn can_begin_hidden(b: u8) -> bool {
     }
 }
 
-/// Returns whether a character that hides is part of the visible text around it.
+/// Returns whether a hidden character is part of the visible text around it.
 fn is_part_of_visible(text: &str, at: usize, c: char) -> bool {
     let before = || text[..at].chars().next_back();
     let after = || text[at + c.len_utf8()..].chars().next();
@@ -94,7 +94,7 @@ fn is_part_of_visible(text: &str, at: usize, c: char) -> bool {
             let (Some(base), Some(next)) = (base, after()) else { return false };
             c == '\u{200d}' && is_emoji(base) && is_emoji(next) || uses_joiners(base) && uses_joiners(next)
         }
-        // Mongolian letters choose their shape by these.
+        // Mongolian letters select their shape by these.
         '\u{180b}'..='\u{180f}' => before().is_some_and(|b| matches!(b, '\u{1820}'..='\u{18aa}')),
         _ => false,
     }
@@ -111,7 +111,7 @@ fn is_keycap(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, '#' | '*')
 }
 
-/// Returns whether a letter or sign is of a script in which joiners change the shape of words: Arabic
+/// Returns whether a letter or sign belongs to a script in which joiners change the shape of words: Arabic
 /// and its relatives, Indic scripts, Myanmar, Khmer, Mongolian and the scripts of insular South-East Asia.
 fn uses_joiners(c: char) -> bool {
     let script = matches!(u32::from(c), 0x620..=0x6ff | 0x700..=0x74f | 0x750..=0x77f | 0x7c0..=0x7ff
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hiding_character_begins_with_a_known_byte() {
+    fn every_hidden_character_begins_with_a_candidate_byte() {
         for c in (0..=0x10_ffff).filter_map(char::from_u32).filter(|&c| is_hidden(c)) {
             assert!(can_begin_hidden(c.to_string().as_bytes()[0]), "{:x}", u32::from(c));
             assert_eq!(found(&format!("a{c}b")), [c]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_belong_to_visible_text_stay() {
+    fn joiners_and_selectors_in_visible_text_are_kept() {
         let visible = [
             "👩‍👩‍👧‍👦 👩🏽‍💻 ❤️‍🔥 🏳️‍🌈 ☺️ ©️ 1️⃣ #️⃣ ✈︎",
             "می‌خواهم",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn joiners_and_selectors_elsewhere_hide() {
+    fn joiners_and_selectors_elsewhere_are_hidden() {
         assert_eq!(found("a\u{200d}b"), ['\u{200d}']);
         assert_eq!(found("😀\u{200d}a"), ['\u{200d}']);
         assert_eq!(found("😀\u{fe0f}\u{fe0f}"), ['\u{fe0f}']);

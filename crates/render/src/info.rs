@@ -1,4 +1,4 @@
-//! The inventory of a session as text.
+//! The inventory of a session, for a terminal.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -66,13 +66,13 @@ pub fn write_info(
     write_counts(out, look, "stop reasons", &inventory.stop_reasons)?;
     let chain = &inventory.chain;
     let links: BTreeMap<String, u64> = [
-        ("parent is the entry before", chain.previous),
+        ("parent is the previous entry", chain.previous),
         ("parent is another entry", chain.other),
         ("no parent", chain.null),
-        ("parent not given", chain.missing),
+        ("parent missing", chain.missing),
         ("parent not in the file", chain.dangling),
-        ("joined over a compaction", chain.logical),
-        ("joined by file order", chain.inferred),
+        ("linked across a compaction", chain.logical),
+        ("linked by file order", chain.inferred),
     ]
     .map(|(name, n)| (name.to_owned(), n))
     .into();
@@ -90,7 +90,7 @@ pub fn write_info(
     if more > 0 {
         let and = if listed.is_empty() { "" } else { "and " };
         let told =
-            format!("{and}{} {}", format_count(more), if listed.is_empty() { "in all" } else { "more" });
+            format!("{and}{} {}", format_count(more), if listed.is_empty() { "in total" } else { "more" });
         write_line(
             out,
             look,
@@ -101,7 +101,7 @@ pub fn write_info(
     Ok(())
 }
 
-/// Writes a line for each of many sessions.
+/// Writes one line per session.
 pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &DisplayOptions) -> io::Result<()> {
     let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
     writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
@@ -128,7 +128,7 @@ fn write_line(out: &mut dyn Write, look: &DisplayOptions, name: &str, text: &str
     writeln!(out, "  {} {text}", look.paint(Style::Dim, pad(name, 14)))
 }
 
-/// Writes counts, the largest first, on as many lines as they need.
+/// Writes counts, largest first, on as many lines as they need.
 fn write_counts(
     out: &mut dyn Write,
     look: &DisplayOptions,
@@ -140,7 +140,7 @@ fn write_counts(
         return Ok(());
     }
     counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    // A log can make up any number of names; the most frequent tell enough.
+    // A log can contain any number of distinct names; only the most frequent are listed.
     let more = counts.len().saturating_sub(MAX_NAMES);
     counts.truncate(MAX_NAMES);
     let width = look.width.unwrap_or(100).saturating_sub(18).max(20);
@@ -165,7 +165,7 @@ fn write_counts(
     write_line(out, look, name, &text)
 }
 
-/// How many names of one sort are told.
+/// Maximum number of names listed per category.
 const MAX_NAMES: usize = 100;
 
 fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io::Result<()> {
@@ -173,7 +173,7 @@ fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io:
         return Ok(());
     }
     let mut told = format!(
-        "{} in, {} out, {} written to the cache, {} read from it",
+        "{} in, {} out, {} cache writes, {} cache reads",
         format_count(usage.input),
         format_count(usage.output),
         format_count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),
@@ -185,7 +185,7 @@ fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io:
     write_line(out, look, "tokens", &told)
 }
 
-/// Writes what the bytes hold, with a bar for each share.
+/// Writes the bytes by kind of content, with a bar for each share.
 fn write_byte_shares(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
     let mut parts: Vec<_> = inventory.bytes_by.by_label().into_iter().filter(|&(_, n)| n > 0).collect();
     parts.sort_by_key(|&(_, n)| std::cmp::Reverse(n));

@@ -1,7 +1,22 @@
-//! Views as text: for a terminal, and as the JSON that scripts read.
+//! Turns typed views into text: for a terminal, as JSON rows (`--json`), and as documents (Markdown, HTML,
+//! JSON).
 //!
-//! Nothing is decided here; a view is chosen elsewhere and printed. Text from a log is never trusted:
-//! on a terminal every control character and every hidden one in it is spelled out.
+//! This crate chooses nothing: the caller selects the session, the path and the options, and passes a writer.
+//! The modules named after commands write terminal text; `rows` contains the JSON shapes, which are
+//! documented and versioned separately from the model; `export` writes transcripts as documents and their
+//! index.
+//!
+//! Promises:
+//! - Text from a log is untrusted. On a terminal every control character and hidden character in it is
+//!   escaped; in a document it never becomes active markup.
+//! - The same view and options give the same bytes. Time and time zone come from [`DisplayOptions`].
+//! - Long blocks are written piece by piece and are not copied as a whole where that can be avoided.
+//!
+//! Left to others: reading logs (`model`), finding and selecting sessions (`rethread`), flags, terminal
+//! detection and paging (`cli`).
+//!
+//! Rejected: printing the model types as JSON, because every change of the model would change the output;
+//! relying on how one renderer parses Markdown, because renderers disagree on where code, HTML and links begin.
 
 mod hidden;
 mod rows;

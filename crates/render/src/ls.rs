@@ -7,7 +7,7 @@ use rethread_model::TitleSource;
 use crate::rows::{SessionKind, SessionRow};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left};
 
-/// Writes a table of sessions. Ids are cut to what tells them apart among `all` ids.
+/// Writes a table of sessions. Ids are shortened to a width that keeps them distinct.
 pub fn write_ls(out: &mut dyn Write, rows: &[SessionRow], look: &DisplayOptions) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
@@ -75,7 +75,8 @@ pub fn write_ls(out: &mut dyn Write, rows: &[SessionRow], look: &DisplayOptions)
     Ok(())
 }
 
-/// Eight characters tell sessions apart but for chance; files of other names need more.
+/// Returns the width of the id column. Eight characters distinguish uuids in practice; files with other names
+/// need more.
 fn id_width(rows: &[SessionRow]) -> usize {
     let mut width = 8;
     let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
@@ -85,7 +86,7 @@ fn id_width(rows: &[SessionRow]) -> usize {
         let common = pair[0].chars().zip(pair[1].chars()).take_while(|(a, b)| a == b).count();
         width = width.max(common + 1);
     }
-    // Names that differ late would push the titles out of sight.
+    // Names with a long common prefix would leave no room for the titles.
     width.min(16)
 }
 
@@ -102,7 +103,7 @@ fn title(row: &SessionRow) -> (String, Style) {
     match (row.kind, row.title_source) {
         (SessionKind::Empty, _) => ("(empty)".into(), Style::Dim),
         (SessionKind::Summaries, _) => ("(summaries of other sessions)".into(), Style::Dim),
-        (SessionKind::Pointer, _) => ("(no conversation, only its state)".into(), Style::Dim),
+        (SessionKind::Pointer, _) => ("(no conversation, only client state)".into(), Style::Dim),
         (_, TitleSource::None) => ("(no prompt)".into(), Style::Dim),
         (_, TitleSource::FirstPrompt) => (row.title.clone(), Style::Plain),
         _ => (row.title.clone(), Style::Title),

@@ -1,4 +1,4 @@
-//! What a client would send on resume.
+//! The request that a client would send on resume.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,55 +10,55 @@ use serde_json::value::RawValue;
 
 use crate::text::{DisplayOptions, Style, plural};
 
-/// What a client would send to the API on resume.
+/// The request that a client would send to the API on resume.
 #[derive(Debug, Clone)]
 pub struct Preview<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// Whose rules were applied.
+    /// The client version whose rules were applied.
     pub client: Client,
-    /// The uuid of the entry that it takes for the last one.
+    /// The uuid of the entry that it selects as the leaf.
     pub leaf: Option<String>,
-    /// The messages, the new prompt included; none if it does not resume.
+    /// The messages, including the new prompt; empty if the client does not resume.
     pub messages: Vec<WireMessage<'a>>,
-    /// How it came to that.
+    /// The decisions of the client on resume.
     pub resume: Resume,
 }
 
 impl Preview<'_> {
-    /// Tells whether the client resumes the session at all.
+    /// Returns whether the client resumes the session at all.
     pub fn is_accepted(&self) -> bool {
         self.resume.refusal.is_none()
     }
 }
 
-/// Says why a client does not resume a session.
+/// Returns the reason why a client does not resume a session.
 pub fn refusal_text(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::NoConversation => "it finds no conversation",
-        Refusal::NoTime(_) => "the entry it would go on from has no time",
+        Refusal::NoTime(_) => "the entry it would resume from has no time",
         Refusal::NullLine => "a line is `null`",
-        Refusal::Cycle(_) => "an entry is its own ancestor, and the client never comes back",
+        Refusal::Cycle(_) => "an entry is its own ancestor, and the client loops forever",
         Refusal::NoMessage(_) => "an entry has no message",
-        Refusal::InvalidContent(_) => "the content of an entry is no list of blocks",
-        Refusal::NoModel(_) => "an answer does not name its model, and the client never comes back",
-        Refusal::InvalidAttachment(_) => "an attachment is not what its type says",
+        Refusal::InvalidContent(_) => "the content of an entry is not a list of blocks",
+        Refusal::NoModel(_) => "an answer does not name its model, and the client hangs",
+        Refusal::InvalidAttachment(_) => "an attachment does not match its type",
     }
 }
 
-/// Returns the line above the messages that a client sends, or the one that says why it does not resume.
+/// Returns the line above the messages, or the reason why the client does not resume.
 pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &DisplayOptions) -> String {
     let client = head.client;
     match head.reason {
-        Some(why) => look.paint(Style::Error, format!("{client} does not resume it: {why}")),
+        Some(why) => look.paint(Style::Error, format!("{client} does not resume this session: {why}")),
         None => {
             let n = plural(messages as u64, "message");
-            look.paint(Style::Dim, format!("{client} sends {n}, the new prompt included"))
+            look.paint(Style::Dim, format!("{client} sends {n}, including the new prompt"))
         }
     }
 }
 
-/// Returns the lines of a message that is sent, one for each block.
+/// Returns the lines of a message that is sent, one per block.
 pub fn message_lines(message: &WireMessage<'_>, look: &DisplayOptions) -> String {
     let (role, style) = if message.assistant { ("assistant", Style::Model) } else { ("user", Style::Human) };
     let mut name = role;
@@ -73,10 +73,10 @@ pub fn message_lines(message: &WireMessage<'_>, look: &DisplayOptions) -> String
     lines
 }
 
-/// How much of a block its line shows at most, in bytes.
+/// Maximum length of a block on its line, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// The beginning of a text on one line.
+/// Returns the beginning of a text on one line.
 fn line_prefix(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_LINE);
     let mut line = collapse_whitespace(&text[..end]);
@@ -86,14 +86,15 @@ fn line_prefix(text: &str) -> String {
     line
 }
 
-/// The beginning of a string on one line. Only what is shown of it is unescaped, for it may be very long.
+/// Returns the beginning of a string on one line. Unescapes only that part, because the string may be very
+/// long.
 fn string_prefix(json: Option<Json<'_>>) -> String {
     let inner = json.and_then(Json::raw_string).unwrap_or_default();
-    // An escape has at most six bytes, so the end of this is not shown if it is not the end.
+    // An escape has at most six bytes, so a cut escape at the end is never shown.
     line_prefix(&unescape(&inner[..inner.len().min(8 * MAX_LINE)]))
 }
 
-/// A block in a few words.
+/// Summarises a block in a few words.
 fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     let text = |key: &str| block.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = text("type");
@@ -121,14 +122,14 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
 }
 
 impl Preview<'_> {
-    /// Returns everything but the messages, as `preview --json` prints it.
+    /// Returns everything except the messages, as `preview --json` prints it.
     pub fn head(&self) -> PreviewHead<'_> {
         PreviewHead::new(self.session, self.client, self.leaf.as_deref(), &self.resume)
     }
 }
 
 impl<'a> PreviewHead<'a> {
-    /// Makes the head of what a client makes of a session.
+    /// Builds the head of a preview.
     pub fn new(session: &'a str, client: Client, leaf: Option<&'a str>, resume: &Resume) -> Self {
         Self {
             r#type: "preview",
@@ -180,7 +181,7 @@ impl Serialize for WireMessageRow<'_> {
     }
 }
 
-/// A value as it is spelled in the log; what is not UTF-8 becomes U+FFFD, as in the client.
+/// A value exactly as written in the log; invalid UTF-8 becomes U+FFFD, as in the client.
 struct RawJson<'a>(Json<'a>);
 
 impl Serialize for RawJson<'_> {

@@ -1,33 +1,33 @@
-//! What a repair changes, line by line.
+//! The changes of a repair, line by line.
 
 use std::io::{self, Write};
 
 use crate::text::{DisplayOptions, Style};
 
-/// A line that is changed, dropped or added.
+/// A line that is changed, removed or added.
 #[derive(Debug, Clone, Copy)]
 pub struct LineChange<'a> {
-    /// The line in the source, or the one behind which it is added.
+    /// The line in the source, or the one after which it is added.
     pub line: u32,
-    /// What it mends.
+    /// The defect that it repairs.
     pub reason: &'a str,
-    /// What stood there.
+    /// The original line; none if it is added.
     pub before: Option<&'a [u8]>,
-    /// What stands there now.
+    /// The new line; none if it is removed.
     pub after: Option<&'a [u8]>,
 }
 
-/// How much of a line is shown around what changes.
+/// Bytes of a line shown around a change.
 const CONTEXT_BYTES: usize = 56;
-/// How much of a line is shown that comes or goes as a whole.
+/// Maximum bytes shown of a line that is added or removed as a whole.
 const MAX_SHOWN_BYTES: usize = 160;
 
-/// Writes the changes: of each line the part that differs.
+/// Writes the changes, showing only the differing part of each line.
 pub fn write_repair(out: &mut dyn Write, lines: &[LineChange<'_>], look: &DisplayOptions) -> io::Result<()> {
     for line in lines {
         let place = match line.before {
             Some(_) => format!("line {}", line.line),
-            None => format!("behind line {}", line.line),
+            None => format!("after line {}", line.line),
         };
         writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, line.reason))?;
         let (before, after) = match (line.before, line.after) {
@@ -45,7 +45,7 @@ pub fn write_repair(out: &mut dyn Write, lines: &[LineChange<'_>], look: &Displa
     Ok(())
 }
 
-/// The parts of two lines that differ, with a little around them.
+/// Returns the differing parts of two lines, with some context.
 fn differing(before: &[u8], after: &[u8]) -> (Option<String>, Option<String>) {
     let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (rest_before, rest_after) = (&before[same..], &after[same..]);

@@ -1,4 +1,4 @@
-//! The JSON shapes: what `--json` prints, one object per line.
+//! The JSON shapes that `--json` prints, one object per line.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use rethread_model::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What a log is, by what is in it.
+/// The kind of a log, judged by its content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SessionKind {
-    /// Somebody talked with the model.
+    /// A person talked with the model.
     #[default]
     Conversation,
-    /// A program did.
+    /// A program talked with the model.
     Headless,
     /// The log of a subagent.
     Agent,
-    /// The log of a subagent whose session's log is gone.
+    /// The log of a subagent whose session log is missing.
     Orphan,
     /// No entries at all.
     Empty,
-    /// Nothing but summaries of other sessions.
+    /// Only summaries of other sessions.
     Summaries,
-    /// Nothing but state: titles, checkpoints, queues. The conversation is elsewhere or never began.
+    /// Only state: titles, checkpoints, queues. The conversation is elsewhere or never began.
     Pointer,
 }
 
@@ -106,7 +106,7 @@ pub struct PathRow {
     pub path: Path,
 }
 
-/// Something to know before a session is resumed, as `check --json` prints it.
+/// A finding about a session, as `check --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct FindingRow {
@@ -124,7 +124,7 @@ pub struct FindingRow {
 }
 
 impl FindingRow {
-    /// Makes the row of a finding.
+    /// Builds the row of a finding.
     pub fn new(session: &str, finding: Finding) -> Self {
         Self {
             r#type: "finding",
@@ -141,7 +141,7 @@ impl FindingRow {
     }
 }
 
-/// A session that was mended, as `repair --json` prints it.
+/// A repaired session, as `repair --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct RepairRow {
@@ -182,7 +182,7 @@ pub struct CloneRow {
     pub resume: Option<String>,
 }
 
-/// How the tokens before and after a clone are known.
+/// The sources of the token figures before and after a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct TokenSources {
@@ -190,14 +190,14 @@ pub struct TokenSources {
     pub after: &'static str,
 }
 
-/// How many bytes of a session hold something, before and after.
+/// Bytes of one kind of content in a session, before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct BytesByKind {
     pub kind: &'static str,
     pub before: u64,
     pub after: u64,
-    /// Clients send it.
+    /// Clients send this content.
     pub sent: bool,
 }
 
@@ -230,7 +230,7 @@ pub struct SubagentRow {
     pub unchanged: bool,
 }
 
-/// Where a path goes on from in another file.
+/// The other file that a path continues from.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct ContinuedFrom {
@@ -258,7 +258,7 @@ pub struct MessageRow<'a> {
     pub usage: Option<Usage>,
 }
 
-/// Which message holds the other half of a tool call.
+/// The message that contains the other half of a tool call.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct CallPair {
@@ -288,7 +288,7 @@ pub enum ShowRow<'a> {
 }
 
 impl ShowRow<'_> {
-    /// Says that the row is from another session.
+    /// Marks the row as coming from another session.
     pub fn with_session(mut self, session: &str) -> Self {
         if let Self::Message(message) = &mut self {
             message.session = Some(session.to_owned());
@@ -306,7 +306,7 @@ impl<'a> From<&TranscriptItem<'a>> for ShowRow<'a> {
     }
 }
 
-/// A block as it stands in the log, which may be very long and is not copied if it can be helped.
+/// Returns a block as written in the log. It may be very long, so it is borrowed where possible.
 fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
     let raw = block.json().raw();
     let value = serde_json::from_slice::<&RawValue>(raw).ok();
@@ -325,7 +325,7 @@ fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
     if serde_json::from_str::<&RawValue>(&raw).is_ok() {
         return RawValue::from_string(raw).ok().map(Cow::Owned);
     }
-    // What is broken inside is given as the text that it is.
+    // A malformed block is passed on as text.
     RawValue::from_string(serde_json::json!({ "type": "broken", "text": raw }).to_string())
         .ok()
         .map(Cow::Owned)
@@ -362,7 +362,7 @@ fn note_row(note: &NoteView<'_>) -> NoteRow {
     }
 }
 
-/// A session that was cleaned.
+/// A cleaned session, as `clean --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct CleanedRow {
@@ -374,14 +374,14 @@ pub struct CleanedRow {
     pub cleaned: u64,
     pub by_rule: std::collections::BTreeMap<&'static str, u64>,
     pub redactions: RedactionCounts,
-    /// Subagents' logs and large results that were cleaned with it.
+    /// Sidecars (subagent logs and large results) that were cleaned too.
     pub beside: u64,
     pub resumable: bool,
     pub backup: Option<String>,
     pub warnings: Vec<String>,
 }
 
-/// A secret and where it stands.
+/// A secret and its position.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct SecretRow {

@@ -1,4 +1,4 @@
-//! A conversation as text.
+//! A conversation as terminal text.
 
 use std::io::{self, Write};
 
@@ -9,38 +9,38 @@ use rethread_model::{
 
 use crate::text::{DisplayOptions, Style, plural};
 
-/// How much of tool calls is shown.
+/// The amount of detail shown for tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolDetail {
     /// Inputs and results in full.
     Full,
-    /// A line for each call, and one for its result.
+    /// One line for each call, and one for its result.
     #[default]
     Brief,
-    /// Nothing.
+    /// No tool calls.
     None,
 }
 
-/// What is shown of a conversation.
+/// Options for showing a conversation.
 pub struct ShowOptions<'a> {
-    /// How much of tool calls.
+    /// Detail of tool calls.
     pub tools: ToolDetail,
-    /// Thinking too.
+    /// Show thinking.
     pub thinking: bool,
-    /// Finds the whole text of a result that was shortened.
+    /// Returns the full text of a result that was shortened.
     pub whole_result: &'a dyn Fn(&str) -> Option<String>,
-    /// Tells what is known of the subagent that a call started.
+    /// Describes the subagent that a call started.
     pub subagent: &'a dyn Fn(usize) -> Option<String>,
 }
 
-/// Writes what is read on a path.
+/// Writes the conversation on a path.
 pub fn write_conversation(
     out: &mut dyn Write,
     items: &[TranscriptItem<'_>],
     options: &ShowOptions<'_>,
     look: &DisplayOptions,
 ) -> io::Result<()> {
-    // Results are shown under their calls, so they are looked up by the call.
+    // Results are shown under their calls, so they are indexed by call.
     let mut results: rustc_hash::FxHashMap<usize, Vec<&BlockView<'_>>> = rustc_hash::FxHashMap::default();
     for item in items {
         let TranscriptItem::Message(message) = item else { continue };
@@ -80,7 +80,7 @@ impl ConversationWriter<'_, '_> {
                     out,
                     message,
                     Style::Dim,
-                    "summary of what came before, written by the client",
+                    "summary of the earlier conversation, written by the client",
                 )?;
                 self.write_message_text(out, message, "")
             }
@@ -111,7 +111,7 @@ impl ConversationWriter<'_, '_> {
         writeln!(out, "{} {}", self.look.paint(style, format!("▌ {who}")), self.look.paint(Style::Dim, facts))
     }
 
-    /// Writes what a person typed, without what the client put around it.
+    /// Writes the text a person typed, without the markup that the client added.
     fn write_prompt(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
@@ -177,7 +177,7 @@ impl ConversationWriter<'_, '_> {
                 Some(BlockKind::Text) => self.write_text(out, &block.text(), "", Style::Plain)?,
                 Some(BlockKind::Thinking) => {
                     let text = block.text();
-                    let text = if text.is_empty() { "(thinking that is stored encrypted)" } else { &text };
+                    let text = if text.is_empty() { "(encrypted thinking)" } else { &text };
                     self.write_text(out, text, "  ~ ", Style::Dim)?;
                 }
                 Some(BlockKind::RedactedThinking) => {
@@ -198,8 +198,8 @@ impl ConversationWriter<'_, '_> {
         let look = self.look;
         let tool = look.sanitize_line(&block.tool());
         let room = look.width.unwrap_or(160).saturating_sub(6 + tool.chars().count());
-        let gist = look.sanitize_prefix(&input_summary(block.input()), room);
-        writeln!(out, "  {} {gist}", look.paint(Style::Tool, format!("⏺ {tool}")))?;
+        let summary = look.sanitize_prefix(&input_summary(block.input()), room);
+        writeln!(out, "  {} {summary}", look.paint(Style::Tool, format!("⏺ {tool}")))?;
         let result = block.pair.and_then(|pair| self.results.get(&pair));
         if self.options.tools == ToolDetail::Full {
             self.write_text(out, &pretty(block.input()), "      ", Style::Dim)?;
@@ -208,8 +208,12 @@ impl ConversationWriter<'_, '_> {
             None => writeln!(out, "    {}", look.paint(Style::Error, "↳ no result"))?,
             Some(results) => results.iter().try_for_each(|result| self.write_result(out, result))?,
         }
-        if let Some(told) = block.call.and_then(|call| (self.options.subagent)(call)) {
-            writeln!(out, "    {}", look.paint(Style::Tool, format!("↳ {}", look.sanitize_line(&told))))?;
+        if let Some(description) = block.call.and_then(|call| (self.options.subagent)(call)) {
+            writeln!(
+                out,
+                "    {}",
+                look.paint(Style::Tool, format!("↳ {}", look.sanitize_line(&description)))
+            )?;
         }
         Ok(())
     }
@@ -224,14 +228,14 @@ impl ConversationWriter<'_, '_> {
             return self.write_text(out, text, "    │ ", style);
         }
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let first = lines.next().unwrap_or("(nothing)");
+        let first = lines.next().unwrap_or("(empty)");
         let more = lines.count() as u64;
         let more = if more > 0 { format!("  (+{})", plural(more, "line")) } else { String::new() };
         let room = look.width.unwrap_or(160).saturating_sub(8 + more.chars().count());
         writeln!(out, "    {}", look.paint(style, format!("↳ {}{more}", look.sanitize_prefix(first, room))))
     }
 
-    /// Results whose call is on this path are shown there.
+    /// Writes results whose call is not on this path; all others are shown under their call.
     fn write_orphan_results(&self, out: &mut dyn Write, message: &MessageView<'_>) -> io::Result<()> {
         let mut any = false;
         for block in &message.blocks {
@@ -279,7 +283,7 @@ impl ConversationWriter<'_, '_> {
     }
 }
 
-/// The part of a call's input that says what it is about.
+/// Returns the part of a call's input that summarises it.
 pub(crate) fn input_summary(input: Json<'_>) -> String {
     if let Some(text) = main_argument(input) {
         return text.into_owned();

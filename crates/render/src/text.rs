@@ -1,4 +1,4 @@
-//! Words on a terminal: colours by meaning, sizes, times, widths, and nothing that a log can inject.
+//! Terminal text: colours by role, sizes, times, widths, and escaping of untrusted text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -11,28 +11,28 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::hidden::hidden_chars;
 
-/// What a piece of text means; how it looks is decided in one place.
+/// The role of a piece of text; its appearance is defined in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Ids and numbers that can be typed again.
+    /// Ids and numbers that can be used as arguments.
     Id,
     /// Titles and headings.
     Title,
-    /// What matters less.
+    /// Secondary text.
     Dim,
-    /// What a person wrote.
+    /// Text by a person.
     Human,
-    /// What the model wrote.
+    /// Text by the model.
     Model,
     /// Tools and their output.
     Tool,
-    /// What the client would go on with.
+    /// The branch that the client would continue.
     Active,
-    /// What was left behind.
+    /// Abandoned branches.
     Abandoned,
-    /// What is wrong.
+    /// Errors and defects.
     Error,
-    /// Nothing in particular.
+    /// No particular role.
     Plain,
 }
 
@@ -54,28 +54,28 @@ impl Style {
     }
 }
 
-/// How output is to look.
+/// Settings for terminal output.
 #[derive(Debug, Clone)]
 pub struct DisplayOptions {
     /// Use colours.
     pub color: bool,
-    /// It goes to a terminal: spell control characters out.
+    /// The output is a terminal: escape control characters.
     pub escape: bool,
-    /// How many columns there are; none if lines may be of any length.
+    /// Number of columns; none if lines may have any length.
     pub width: Option<usize>,
-    /// The moment that relative times refer to.
+    /// The reference time for relative times.
     pub now: Timestamp,
-    /// Where the reader is.
+    /// The reader's time zone.
     pub zone: TimeZone,
 }
 
 impl DisplayOptions {
-    /// Plain text of any width, with times in UTC: for pipes and tests.
+    /// Returns settings for pipes and tests: plain text of any width, times in UTC.
     pub fn plain(now: Timestamp) -> Self {
         Self { color: false, escape: false, width: None, now, zone: TimeZone::UTC }
     }
 
-    /// Paints a text that the program made itself.
+    /// Paints trusted text.
     pub fn paint(&self, style: Style, text: impl Display) -> String {
         let text = text.to_string();
         if !self.color || style == Style::Plain || text.is_empty() {
@@ -85,25 +85,25 @@ impl DisplayOptions {
         format!("{ansi}{text}{ansi:#}")
     }
 
-    /// Makes a text from a log safe to print.
+    /// Escapes text from a log for printing.
     pub fn sanitize<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.escape { escape(text) } else { text.into() }
     }
 
-    /// Makes a text from a log safe to print on one line of a terminal.
+    /// Escapes text from a log for printing on one line of a terminal.
     pub fn sanitize_line(&self, text: &str) -> String {
         self.sanitize(&rethread_model::collapse_whitespace(text)).into_owned()
     }
 
-    /// Makes the beginning of a text from a log safe to print on `width` columns of one line of a terminal.
+    /// Escapes the beginning of a text from a log for printing on `width` columns of one terminal line.
     pub fn sanitize_prefix(&self, text: &str, width: usize) -> String {
-        /// More than any line shows: a text may be very long.
+        /// Longer than any printed line; the text itself may be very long.
         const MAX_BYTES: usize = 64 << 10;
         let text = text.trim_start();
         truncate(&self.sanitize_line(&text[..text.floor_char_boundary(MAX_BYTES)]), width)
     }
 
-    /// Cuts a text to a width, if there is one.
+    /// Cuts a text to the remaining width, if the width is limited.
     pub fn truncate(&self, text: &str, used: usize) -> String {
         match self.width {
             Some(width) => truncate(text, width.saturating_sub(used).max(10)),
@@ -111,20 +111,20 @@ impl DisplayOptions {
         }
     }
 
-    /// Tells how long ago something was.
+    /// Formats the age of a moment.
     pub fn format_ago(&self, time: Time) -> String {
         time.timestamp().map_or_else(|| "-".to_owned(), |time| format_ago(time, self.now, &self.zone))
     }
 
-    /// Tells when something was, to the minute.
+    /// Formats a moment, to the minute.
     pub fn format_time(&self, time: Time) -> String {
         let zoned = |time: Timestamp| time.to_zoned(self.zone.clone());
         time.timestamp().map_or_else(|| "-".to_owned(), |t| zoned(t).strftime("%-d %b %Y %H:%M").to_string())
     }
 }
 
-/// Spells out what a terminal obeys or does not show: control characters, changes of direction, and
-/// characters that hide (see [`is_hidden`](crate::is_hidden)). Line ends and tabs stay.
+/// Escapes everything that a terminal interprets or does not show: control characters, direction changes, and
+/// hidden characters (see [`is_hidden`](crate::is_hidden)). Line ends and tabs are kept.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let mut found = hidden_chars(text).peekable();
     if found.peek().is_none() {
@@ -145,7 +145,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     safe.into()
 }
 
-/// Cuts a text to at most `width` columns, with an ellipsis where something is missing.
+/// Cuts a text to at most `width` columns and marks the cut with an ellipsis.
 pub fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -164,17 +164,17 @@ pub fn truncate(text: &str, width: usize) -> String {
     cut
 }
 
-/// Fills a text with blanks to `width` columns.
+/// Pads a text with spaces to `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// Fills with blanks before a text.
+/// Pads a text with spaces on the left.
 pub(crate) fn pad_left(text: &str, width: usize) -> String {
     format!("{}{text}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// Tells a number of bytes in three digits.
+/// Formats a number of bytes in three digits.
 pub fn format_bytes(n: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if n < 1000 {
@@ -189,7 +189,7 @@ pub fn format_bytes(n: u64) -> String {
     if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
 }
 
-/// Tells a number with commas between the thousands.
+/// Formats a number with commas between the thousands.
 pub fn format_count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -202,7 +202,7 @@ pub fn format_count(n: u64) -> String {
     out
 }
 
-/// A number and a word that agrees with it.
+/// Formats a number and a noun that agrees with it.
 pub(crate) fn plural(n: u64, word: &str) -> impl Display {
     struct Plural<'w>(u64, &'w str);
     impl Display for Plural<'_> {
@@ -213,7 +213,7 @@ pub(crate) fn plural(n: u64, word: &str) -> impl Display {
     Plural(n, word)
 }
 
-/// Tells how long ago a moment was: the older, the rougher.
+/// Formats the age of a moment: the older, the coarser.
 pub fn format_ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let seconds = now.as_second() - time.as_second();
     let then: Zoned = time.to_zoned(zone.clone());
@@ -231,13 +231,13 @@ pub fn format_ago(time: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     }
 }
 
-/// Returns a text as one word of a shell command: in quotes unless it is plain, and never an option.
+/// Returns a text as one word of a shell command: quoted unless it is plain, and never an option.
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+:@%,=".contains(c);
     if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
         return text.to_owned();
     }
-    // A name that begins like an option is a file of this directory.
+    // A name that begins with a dash is written as a path in the current directory.
     let dash = if text.starts_with('-') { "./" } else { "" };
     format!("'{dash}{}'", text.replace('\'', r"'\''"))
 }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_obeys_gets_through() {
+    fn terminal_control_sequences_are_escaped() {
         assert_eq!(escape("a\x1b[31mb\u{9b}c\r\u{202e}d\te\nf"), "a\\x1b[31mb\\u{9b}c\\r\\u{202e}d\te\nf");
         assert!(matches!(escape("plain ä 😀"), Cow::Borrowed(_)));
     }
@@ -259,7 +259,7 @@ mod tests {
 
         #[test]
         #[cfg(unix)]
-        fn a_shell_reads_a_quoted_word_as_the_text_itself(text in "[-a '\"$`\\\\!*?~;&|<>(){}#\n\t\u{e9}]{0,12}") {
+        fn shell_word_round_trips_through_sh(text in "[-a '\"$`\\\\!*?~;&|<>(){}#\n\t\u{e9}]{0,12}") {
             let command = format!("printf %s {}", shell_word(&text));
             let output = std::process::Command::new("sh").arg("-c").arg(command).output().expect("a shell");
             let read = String::from_utf8(output.stdout).expect("UTF-8");
@@ -268,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn hidden_characters_are_spelled_out_on_a_terminal() {
+    fn hidden_characters_are_escaped_on_a_terminal() {
         assert_eq!(escape("pass\u{200b}word \u{e0068}\u{e0069}"), "pass\\u{200b}word \\u{e0068}\\u{e0069}");
         assert_eq!(escape("👩‍💻 می‌خواهم ❤️"), "👩‍💻 می‌خواهم ❤️");
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_are_formatted_compactly() {
         let sizes: Vec<String> =
             [0, 999, 1000, 9_949, 9_960, 999_499, 999_500, 3_800_000_000].map(format_bytes).into();
         assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "3.8 GB"]);
@@ -282,22 +282,22 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_from_now() {
+    fn times_are_formatted_relative_to_now() {
         let now: Timestamp = "2026-03-10T12:00:00Z".parse().expect("a time");
-        let told = |time: &str| format_ago(time.parse().expect("a time"), now, &TimeZone::UTC);
-        assert_eq!(told("2026-03-10T11:59:30Z"), "now");
-        assert_eq!(told("2026-03-10T11:15:00Z"), "45 min ago");
-        assert_eq!(told("2026-03-10T01:00:00Z"), "11 h ago");
-        assert_eq!(told("2026-03-09T23:00:00Z"), "yesterday");
-        assert_eq!(told("2026-03-06T12:00:00Z"), "4 days ago");
-        assert_eq!(told("2026-01-05T12:00:00Z"), "5 Jan");
-        assert_eq!(told("2024-01-05T12:00:00Z"), "5 Jan 2024");
-        assert_eq!(told("2027-01-05T12:00:00Z"), "5 Jan 2027");
+        let ago = |time: &str| format_ago(time.parse().expect("a time"), now, &TimeZone::UTC);
+        assert_eq!(ago("2026-03-10T11:59:30Z"), "now");
+        assert_eq!(ago("2026-03-10T11:15:00Z"), "45 min ago");
+        assert_eq!(ago("2026-03-10T01:00:00Z"), "11 h ago");
+        assert_eq!(ago("2026-03-09T23:00:00Z"), "yesterday");
+        assert_eq!(ago("2026-03-06T12:00:00Z"), "4 days ago");
+        assert_eq!(ago("2026-01-05T12:00:00Z"), "5 Jan");
+        assert_eq!(ago("2024-01-05T12:00:00Z"), "5 Jan 2024");
+        assert_eq!(ago("2027-01-05T12:00:00Z"), "5 Jan 2027");
     }
 
     proptest! {
         #[test]
-        fn what_fits_fits(text: String, width in 1usize..40) {
+        fn truncated_text_fits_the_width(text: String, width in 1usize..40) {
             prop_assert!(truncate(&text, width).width() <= width);
             prop_assert!(hidden_chars(&escape(&text)).next().is_none());
         }

@@ -1,7 +1,7 @@
-//! The branches of a conversation as a picture.
+//! The branches of a conversation, drawn as text.
 //!
-//! The line that the client would go on with runs straight down; what was left behind branches off
-//! to the right. Each stretch between forks is one line, named by its first prompt.
+//! The branch that the client would continue runs straight down; abandoned branches go to the right. Each
+//! segment between forks is one line, named by its first prompt.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 use crate::rows::PathRow;
 use crate::text::{DisplayOptions, Style, plural};
 
-/// How far branches of branches are drawn to the right.
+/// Maximum depth of nested branches that is drawn.
 const MAX_DEPTH: usize = 12;
 
-/// Writes the tree of a session. `paths` are its paths, one of them active at most.
+/// Writes the tree of a session. At most one of `paths` is active.
 pub fn write_tree(
     out: &mut dyn Write,
     session: &Session,
@@ -56,7 +56,7 @@ impl<'a> TreeDrawing<'a> {
     ) -> Self {
         let mut children: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut ends: FxHashMap<usize, Vec<&PathRow>> = FxHashMap::default();
-        // The straight line goes to the main path, else to the newest ending.
+        // The straight line follows the active path, or else the newest leaf.
         let mut rank = vec![(false, 0); session.tree.steps.len()];
         for path in paths {
             ends.entry(path.path.step).or_default().push(path);
@@ -81,11 +81,11 @@ impl<'a> TreeDrawing<'a> {
     }
 
     fn draw(&self, out: &mut dyn Write, root: usize) -> io::Result<()> {
-        // Each waiting stretch with the bars before it and whether it branches off.
+        // Pending segments, each with its depth and whether it branches off.
         let mut waiting = vec![(root, 0usize, false)];
-        while let Some((start, depth, twig)) = waiting.pop() {
-            let (end, stretch) = self.follow_segment(start);
-            self.write_segment(out, start, end, &stretch, depth, twig)?;
+        while let Some((start, depth, branches_off)) = waiting.pop() {
+            let (end, segment) = self.follow_segment(start);
+            self.write_segment(out, start, end, &segment, depth, branches_off)?;
             let mut next: Vec<usize> = self.children.get(&end).cloned().unwrap_or_default();
             if let Some(straight) = next.pop() {
                 waiting.push((straight, depth, false));
@@ -100,21 +100,21 @@ impl<'a> TreeDrawing<'a> {
     /// Follows the steps from `start` to the next fork or ending.
     fn follow_segment(&self, start: usize) -> (usize, TreeSegment) {
         let mut at = start;
-        let mut stretch = TreeSegment::default();
+        let mut segment = TreeSegment::default();
         loop {
             let step = &self.session.tree.steps[at];
             match step.kind {
                 StepKind::Prompt | StepKind::Queued => {
-                    stretch.turns += 1;
-                    stretch.prompt = stretch.prompt.or(Some(at));
+                    segment.turns += 1;
+                    segment.prompt = segment.prompt.or(Some(at));
                 }
-                StepKind::Compaction if self.session.is_compaction(at) => stretch.compactions += 1,
+                StepKind::Compaction if self.session.is_compaction(at) => segment.compactions += 1,
                 _ => {}
             }
-            stretch.steps += 1;
+            segment.steps += 1;
             match self.children.get(&at).map(Vec::as_slice) {
                 Some(&[only]) if !self.ends.contains_key(&at) => at = only,
-                _ => return (at, stretch),
+                _ => return (at, segment),
             }
         }
     }
@@ -124,13 +124,13 @@ impl<'a> TreeDrawing<'a> {
         out: &mut dyn Write,
         start: usize,
         end: usize,
-        stretch: &TreeSegment,
+        segment: &TreeSegment,
         depth: usize,
-        twig: bool,
+        branches_off: bool,
     ) -> io::Result<()> {
         let look = self.look;
         let shown = depth.min(MAX_DEPTH);
-        let bars = match (twig, shown) {
+        let bars = match (branches_off, shown) {
             (_, 0) => String::new(),
             (true, n) => "│ ".repeat(n - 1) + "├─",
             (false, n) => "│ ".repeat(n),
@@ -138,20 +138,20 @@ impl<'a> TreeDrawing<'a> {
         let paths = self.ends.get(&end);
         let active = self.active[start];
         let (mark, style) = if active { ("●", Style::Active) } else { ("○", Style::Abandoned) };
-        let words = self.segment_label(start, stretch);
+        let words = self.segment_label(start, segment);
         let mut facts = Vec::new();
-        if stretch.turns > 0 {
-            facts.push(plural(stretch.turns, "turn").to_string());
+        if segment.turns > 0 {
+            facts.push(plural(segment.turns, "turn").to_string());
         }
-        if stretch.compactions > 0 {
-            facts.push(plural(stretch.compactions, "compaction").to_string());
+        if segment.compactions > 0 {
+            facts.push(plural(segment.compactions, "compaction").to_string());
         }
         let (mut tags, mut tag_width) = (Vec::new(), 0);
         let paths_have_active = self.ends.values().flatten().any(|path| path.path.active);
         for path in paths.into_iter().flatten() {
             let mut tag = format!("path {} {}", path.n, path.status);
             if path.path.main && !path.path.active && paths_have_active {
-                tag += " (the conversation; the client would go on elsewhere)";
+                tag += " (the conversation; the client would resume elsewhere)";
             }
             if let Some(line) = path.resumes_line.filter(|_| path.inner) {
                 tag += &format!(" (the client resumes at line {line})");
@@ -173,17 +173,17 @@ impl<'a> TreeDrawing<'a> {
         )
     }
 
-    fn segment_label(&self, start: usize, stretch: &TreeSegment) -> String {
+    fn segment_label(&self, start: usize, segment: &TreeSegment) -> String {
         let node = |step: usize| self.session.tree.first_node(step);
-        match stretch.prompt {
+        match segment.prompt {
             Some(step) => {
                 let words = self.look.sanitize_line(&heading(&self.reader.prompt_words(node(step))));
-                if words.is_empty() { "(no words)".to_owned() } else { words }
+                if words.is_empty() { "(no text)".to_owned() } else { words }
             }
             None => match self.session.tree.steps[start].kind {
                 StepKind::Compaction => "(after a compaction)".to_owned(),
                 StepKind::Answer => format!("(another answer, {})", self.look.format_time(self.time(start))),
-                _ => format!("({})", plural(stretch.steps, "step")),
+                _ => format!("({})", plural(segment.steps, "step")),
             },
         }
     }
@@ -193,7 +193,7 @@ impl<'a> TreeDrawing<'a> {
     }
 }
 
-/// What lies between two forks.
+/// The steps between two forks.
 #[derive(Default)]
 struct TreeSegment {
     prompt: Option<usize>,

@@ -1,4 +1,4 @@
-//! Will it resume: findings about a session, and about its file.
+//! Findings about a session and its file: whether and how it will resume.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,32 +7,32 @@ use rethread_render::{CheckReport, FindingRow};
 
 use crate::library::{Library, LogSource};
 
-/// Which clients a session is checked against.
+/// The clients that a session is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientChoice {
-    /// Those that are still in use.
+    /// Clients that are still in use.
     #[default]
     InUse,
-    /// All whose rules are known.
+    /// All clients whose rules are known.
     All,
-    /// One of them.
+    /// One client.
     One(Client),
 }
 
-/// What is checked.
+/// Options of a check.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions {
-    /// Against the rules of which clients.
+    /// The clients whose rules apply.
     pub clients: ClientChoice,
-    /// Now, to know what the client's clean-up will delete; without it, files do not age.
+    /// The current time, to predict the client's clean-up; without it, the age of files is ignored.
     pub now: Option<SystemTime>,
 }
 
-/// After how long the client deletes a session, unless its settings say otherwise.
+/// The age at which the client deletes a session, by default.
 const CLEANUP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Library {
-    /// Checks whether a session will resume, and what of it would be lost or refused.
+    /// Checks whether a session will resume, and which content would be lost or refused.
     pub fn check(&self, source: &LogSource, options: &CheckOptions) -> Result<CheckReport, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, _) = self.read(source)?;
@@ -48,7 +48,7 @@ impl Library {
     }
 }
 
-/// Checks a session without its file.
+/// Checks a session, ignoring its file.
 pub(crate) fn check_session(session: &Session, options: &CheckOptions) -> Vec<Finding> {
     match options.clients {
         ClientChoice::InUse => check(session, &Client::IN_USE),
@@ -57,7 +57,7 @@ pub(crate) fn check_session(session: &Session, options: &CheckOptions) -> Vec<Fi
     }
 }
 
-/// The client deletes sessions whose file was not written to for a month.
+/// Returns a finding for a file that was not written to for a month, because the client deletes it.
 fn stale_finding(source: &LogSource, now: SystemTime) -> Option<Finding> {
     let age = now.duration_since(source.file.modified?).ok()?;
     (age >= CLEANUP).then(|| Finding {
@@ -65,7 +65,7 @@ fn stale_finding(source: &LogSource, now: SystemTime) -> Option<Finding> {
         kind: FindingKind::Stale,
         severity: Severity::Harmless,
         detail: format!(
-            "not written to for {} days; the client deletes sessions after 30 days",
+            "not modified for {} days; the client deletes sessions after 30 days",
             age.as_secs() / (24 * 3600)
         ),
         clients: Vec::new(),

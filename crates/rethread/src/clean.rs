@@ -1,4 +1,4 @@
-//! Small copies of sessions that can be shared, and what in them must not be.
+//! Reduced copies of sessions for sharing, and the search for secrets in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,38 +13,38 @@ use rethread_store::{ConfinedPath, Holder, NewSession, ReplaceError};
 
 use crate::library::{Library, LogSource, config_root};
 
-/// What is wanted of cleaned sessions.
+/// Options of a clean run.
 #[derive(Debug, Clone)]
 pub struct CleanOptions {
-    /// What is taken out.
+    /// The content to remove.
     pub rules: RuleSet,
-    /// What is replaced.
+    /// The content to replace.
     pub redact: RedactOptions,
-    /// Where the results go.
+    /// The destination of the results.
     pub to: CleanDestination,
-    /// Names of the user and the machine at hand, to be replaced with those that are found.
+    /// Names of the current user, redacted in addition to those found in the logs.
     pub users: Vec<String>,
-    /// The same for machines.
+    /// Names of the current machine, redacted likewise.
     pub hosts: Vec<String>,
 }
 
-/// Where cleaned sessions go.
+/// The destination of cleaned sessions.
 #[derive(Debug, Clone)]
 pub enum CleanDestination {
-    /// To a directory, laid out like the one that they come from.
+    /// A directory, laid out like the source directory.
     Dir {
-        /// Which.
+        /// The directory.
         dir: PathBuf,
-        /// Write over files that are there.
+        /// Overwrite existing files.
         over: bool,
     },
-    /// In place of the old ones, which are kept as backups.
+    /// Replace the originals, which are kept as backups.
     InPlace,
-    /// Nowhere: only the figures are wanted.
+    /// Nothing is written; only the statistics are returned.
     DryRun,
 }
 
-/// Why a session could not be cleaned.
+/// An error while cleaning a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CleanError {
@@ -54,41 +54,41 @@ pub enum CleanError {
     /// A process has it open, or may have.
     #[error(transparent)]
     InUse(#[from] Holder),
-    /// It is no file, so it cannot be cleaned in place.
-    #[error("there is no file to clean in place")]
+    /// It is not a file, so it cannot be cleaned in place.
+    #[error("the input is not a file, so it cannot be cleaned in place")]
     NoDestination,
-    /// The copy would take the place of the session itself.
-    #[error("{} is the session itself", .0.display())]
+    /// The copy would overwrite the session itself.
+    #[error("{} is the source session itself", .0.display())]
     OutputIsSource(PathBuf),
     /// The result could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What must not be shared in a session, and what of it could not be looked at.
+/// Secrets found in a session, and files that could not be scanned.
 #[derive(Debug, Clone, Default)]
 pub struct SecretScan {
-    /// Each, where it stands.
+    /// The secrets, with their positions.
     pub found: Vec<SecretRow>,
     /// Files that could not be read.
     pub unread: Vec<String>,
 }
 
-/// A file of a session.
+/// A file of a session: its log or a sidecar.
 struct SessionPart {
     path: PathBuf,
-    /// The same, to be opened.
+    /// The same path, for opening.
     confined: ConfinedPath,
-    /// Where it goes below the directory that is written to.
+    /// Its path relative to the output directory.
     relative: PathBuf,
-    /// Its entries are cleaned; all other files are texts.
+    /// It is a log whose entries are cleaned; all other files are treated as text.
     is_log: bool,
-    /// Its bytes, if it is no file.
+    /// Its bytes, if it is not a file.
     bytes: Option<Arc<Vec<u8>>>,
 }
 
@@ -102,8 +102,8 @@ impl SessionPart {
 }
 
 impl Library {
-    /// Cleans sessions with what lies beside them, all at once. `progress` is told how many bytes were
-    /// read of each. What fails does not hold up the others.
+    /// Cleans sessions and their sidecars, in parallel. `progress` receives the number of bytes read of each.
+    /// A failure does not stop the others.
     pub fn clean(
         &self,
         sources: &[LogSource],
@@ -114,7 +114,7 @@ impl Library {
         if let CleanDestination::Dir { dir, .. } = &options.to
             && let Ok(dir) = dir.canonicalize()
         {
-            // What an earlier run wrote there is no session of this one, unless nothing else is meant.
+            // Results of an earlier run are not sources of this one, unless they are the only ones selected.
             let written =
                 |s: &&LogSource| s.file.path.canonicalize().is_ok_and(|path| path.starts_with(&dir));
             let (there, elsewhere): (Vec<_>, Vec<_>) = sources.into_iter().partition(written);
@@ -130,7 +130,7 @@ impl Library {
         sources.par_iter().map(clean).collect()
     }
 
-    /// Finds what must not be shared, in sessions and what lies beside them.
+    /// Finds secrets in sessions and their sidecars.
     pub fn secrets(
         &self,
         sources: &[LogSource],
@@ -146,7 +146,7 @@ impl Library {
         sources.par_iter().map(find).collect()
     }
 
-    /// Leaves out the logs of subagents whose sessions are there too: they come with those.
+    /// Drops the logs of subagents whose sessions are selected too; they are processed with those.
     fn without_owned_agents<'s>(&self, sources: &'s [LogSource]) -> Vec<&'s LogSource> {
         let sessions = sources.iter().filter(|source| !source.file.is_subagent);
         let parts: BTreeSet<PathBuf> =
@@ -156,8 +156,8 @@ impl Library {
         sources.iter().filter(|source| !parts.contains(&source.file.path)).filter(first).collect()
     }
 
-    /// The files of a session: its log first, then what lies beside it. What is in no config directory
-    /// keeps its place below `base`.
+    /// Returns the files of a session: its log first, then its sidecars. Files outside any config directory
+    /// keep their path relative to `base`.
     fn parts_of(&self, source: &LogSource, base: &Path) -> Vec<SessionPart> {
         let path = &source.file.path;
         let dir = path.parent().unwrap_or(Path::new(""));
@@ -188,7 +188,7 @@ impl Library {
             agents.chain(beside).map(|file| (file.path(), file)).collect();
         parts.extend(files.into_iter().filter_map(|(path, place)| {
             let below = project.join(path.strip_prefix(dir).ok()?);
-            // Other files with lines of JSON hold what somebody else wrote.
+            // Other JSON Lines files were not written by the client.
             let log = path.extension().is_some_and(|ending| ending == "jsonl")
                 && (path.iter().any(|name| name == "subagents") || path.parent() == Some(dir));
             Some(SessionPart { path, confined: place, relative: below, is_log: log, bytes: None })
@@ -210,13 +210,13 @@ impl Library {
         }
         let parts = self.parts_of(source, base);
         if matches!(options.to, CleanDestination::InPlace) {
-            // All or nothing of a session: what lies beside it is replaced before the log is.
+            // A session is replaced as a whole or not at all: its sidecars are replaced before the log.
             rethread_store::find_writer(parts.iter().map(|part| &part.confined)).map_or(Ok(()), Err)?;
         }
         let mut warnings = Vec::new();
         let redaction = options.redact.is_enabled().then(|| redaction_for(&parts, options));
         let redaction = redaction.as_ref();
-        // The name of a file may hold what must not be shown.
+        // The name of a file may contain secrets.
         let shown = |path: &Path| {
             redaction
                 .map_or_else(|| path.to_owned(), |redaction| redaction.rewrite_path(path))
@@ -239,17 +239,18 @@ impl Library {
         };
         let mut all = CleanReport::default();
         let mut names = BTreeSet::new();
-        // What lies beside it comes first: a session is there when its log is.
+        // Sidecars are written first: a session exists once its log does.
         for (at, part) in parts.iter().enumerate().rev() {
             let mut target = CleanedFile::new(part, options, redaction, &mut names)?;
             if let (CleanDestination::Dir { over: true, .. }, Ok(file)) =
                 (&options.to, rethread_store::SessionFile::from_confined(&target.confined))
             {
-                // What is written over may be a session of another config directory.
+                // The file that is overwritten may be a session of another config directory.
                 self.store.holder(&file).map_or(Ok(()), Err)?;
                 rethread_store::find_writer(std::iter::once(&target.confined)).map_or(Ok(()), Err)?;
             }
-            // What is written in place is what was read, and nothing that came later is lost.
+            // The file is replaced only if it still has the bytes that were read, so later writes are not
+            // lost.
             let before = match &options.to {
                 CleanDestination::InPlace => Some(part.confined.read().map_err(|e| source.error(e))?),
                 _ => None,
@@ -266,13 +267,13 @@ impl Library {
                 Ok(Some(cleaned)) => all.add(&cleaned),
                 Ok(None) => {
                     let stays = matches!(options.to, CleanDestination::InPlace);
-                    let told = if stays { "stays as it is" } else { "is left out" };
-                    warnings.push(format!("{} is no text and {told}", shown(&part.path)));
+                    let told = if stays { "was kept unchanged" } else { "was left out" };
+                    warnings.push(format!("{} is not text and {told}", shown(&part.path)));
                     continue;
                 }
                 Err(CleanIoError::Read(error)) if at == 0 => return Err(source.error(error).into()),
                 Err(CleanIoError::Read(error)) => {
-                    warnings.push(format!("{} cannot be read: {error}", shown(&part.path)));
+                    warnings.push(format!("cannot read {}: {error}", shown(&part.path)));
                     continue;
                 }
                 Err(CleanIoError::Write(source)) => {
@@ -303,7 +304,7 @@ impl Library {
         let mut secrets = SecretScan::default();
         let redaction = Redaction::new(redact.clone());
         for (at, part) in self.parts_of(source, Path::new("")).iter().enumerate() {
-            // The name of a file may be a secret too, and is shown without it.
+            // The name of a file may contain a secret too, and is shown redacted.
             let path = redaction.rewrite_path(&part.path);
             let mut found = SecretLocator { redaction: &redaction, rows: Vec::new() };
             if part.is_log {
@@ -341,31 +342,31 @@ impl Library {
     }
 }
 
-/// Looks at everything that belongs to a session, so that what is found in one place is known in all.
+/// Scans all files of a session, so that a name found in one of them is redacted in all.
 fn redaction_for(parts: &[SessionPart], options: &CleanOptions) -> Redaction {
-    let mut noting =
+    let mut collector =
         SecretCollector(Redaction::new(options.redact.clone()).with_people(&options.users, &options.hosts));
     for part in parts {
-        // What cannot be read is not written either, and that is told then.
+        // A file that cannot be read is not written either; that is reported later.
         if part.is_log {
-            let _ = part.input().scan(&mut noting);
+            let _ = part.input().scan(&mut collector);
         } else if let Ok(bytes) = part.confined.read() {
-            noting.0.scan_file(&bytes);
+            collector.0.scan_file(&bytes);
         }
-        noting.0.scan_text(&part.path.to_string_lossy());
+        collector.0.scan_text(&part.path.to_string_lossy());
     }
-    noting.0.finish_scan();
-    noting.0
+    collector.0.finish_scan();
+    collector.0
 }
 
-/// Tells whether a file is a backup, or half of a file that is being written.
+/// Returns whether a file is a backup or a partially written file.
 fn is_backup_or_partial(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let backup = name.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with(".bak");
     backup || name.starts_with(".rethread-") && name.ends_with(".part")
 }
 
-/// The directory that holds all files that are in no config directory.
+/// Returns the common directory of all files outside config directories.
 fn common_dir(sources: &[&LogSource]) -> PathBuf {
     let files =
         sources.iter().filter(|source| source.bytes.is_none() && config_root(&source.file.path).is_none());
@@ -396,7 +397,7 @@ impl CleanInput<'_> {
     }
 }
 
-/// Takes note of what must not be shared.
+/// Collects names and secrets to redact.
 struct SecretCollector(Redaction);
 
 impl Sink for SecretCollector {
@@ -410,7 +411,7 @@ impl Sink for SecretCollector {
     fn defect(&mut self, _: Defect) {}
 }
 
-/// Tells where it stands.
+/// Reports the positions of secrets.
 struct SecretLocator<'f> {
     redaction: &'f Redaction,
     rows: Vec<(u32, &'static str, rethread_edit::FoundSecret)>,
@@ -431,16 +432,16 @@ impl Sink for SecretLocator<'_> {
     fn defect(&mut self, _: Defect) {}
 }
 
-/// A buffer with more bytes than this is not copied.
+/// Buffers larger than this are moved instead of copied.
 const MAX_COPIED_BYTES: usize = 1 << 20;
 
-/// What went wrong.
+/// A failed read or write.
 enum CleanIoError {
     Read(io::Error),
     Write(io::Error),
 }
 
-/// Where the bytes of a cleaned file go.
+/// The destination of a cleaned file.
 struct CleanedFile {
     path: PathBuf,
     confined: ConfinedPath,
@@ -468,13 +469,13 @@ impl CleanedFile {
             };
             return Ok(Self { path: part.path.clone(), confined: part.confined.clone(), sink: to });
         };
-        // The name of a project is a path, with the user's name in it.
+        // The name of a project directory is a path that contains the user name.
         let below: PathBuf = match redaction {
             Some(redaction) => redaction.rewrite_path(&part.relative),
             None => part.relative.clone(),
         };
         let mut below = below;
-        // Different names may have become one.
+        // Distinct names may have become equal.
         for n in 2.. {
             if names.insert(below.clone()) {
                 break;
@@ -482,7 +483,7 @@ impl CleanedFile {
             let name = below.file_name().unwrap_or_default().to_string_lossy().into_owned();
             below = below.with_file_name(format!("{n}-{name}"));
         }
-        // Below the directory no link is followed.
+        // Links inside the directory are not followed.
         let place = ConfinedPath::new(dir, below);
         let path = place.path();
         let failed = |source| CleanError::Write { path: path.clone(), source };
@@ -492,7 +493,7 @@ impl CleanedFile {
             return Err(CleanError::OutputIsSource(path));
         }
         if !over && path.symlink_metadata().is_ok() {
-            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "it is there already")));
+            return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, "file already exists")));
         }
         place.ensure_regular().map_err(failed)?;
         let file = NewSession::begin(&place).map_err(failed)?;
@@ -510,7 +511,7 @@ impl CleanedFile {
         }
     }
 
-    /// Writes bytes; the buffer is kept if that saves a copy, for a line may be very long.
+    /// Writes bytes; takes over the buffer if that saves a copy, because a line may be very long.
     fn write_buffer(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.sink {
             CleanSink::Memory(all) if bytes.len() > all.len().max(MAX_COPIED_BYTES) => {
@@ -522,7 +523,7 @@ impl CleanedFile {
         }
     }
 
-    /// Forgets what was written.
+    /// Discards everything written so far.
     fn restart(&mut self) -> io::Result<()> {
         match &mut self.sink {
             CleanSink::File(file, _) => *file = NewSession::begin(&self.confined)?,
@@ -532,7 +533,7 @@ impl CleanedFile {
         Ok(())
     }
 
-    /// Puts it in its place; returns where the old file is kept.
+    /// Moves the file to its final path; returns the path of the backup.
     fn finish(
         self,
         old: &ConfinedPath,
@@ -574,7 +575,7 @@ fn clean_log(
     }
 }
 
-/// Cleans a file that is no log; nothing if it may hold what cannot be looked for.
+/// Cleans a file that is not a log; returns `None` if it may contain data that cannot be scanned.
 fn clean_sidecar(
     path: &ConfinedPath,
     before: Option<&[u8]>,

@@ -1,10 +1,10 @@
-//! The sample that `--demo` shows: made up, and made by the builders of the tests.
+//! The sample that `--demo` shows: synthetic logs made with the test builders.
 
 use std::path::Path;
 
 use crate::library::LogSource;
 
-/// The logs, by their ids.
+/// The logs, with their ids.
 pub(crate) const LOGS: [(&str, &[u8]); 4] = [
     ("0000d001-0000-4000-8000-000000000000", include_bytes!("../demo/redos.jsonl")),
     ("0000d002-0000-4000-8000-000000000000", include_bytes!("../demo/parallel.jsonl")),
@@ -26,7 +26,7 @@ mod tests {
 
     use super::*;
 
-    /// Two redos: one conversation with three endings.
+    /// Two redos: one conversation with three leaves.
     fn redos() -> LogBuilder {
         let mut log = LogBuilder::new(0xd001);
         log.cwd = "/home/ada/kettle".into();
@@ -48,7 +48,7 @@ mod tests {
         log
     }
 
-    /// Three calls at once, and a subagent.
+    /// Three parallel calls, and a subagent.
     fn parallel() -> LogBuilder {
         let mut log = LogBuilder::new(0xd002);
         log.cwd = "/home/ada/kettle".into();
@@ -91,7 +91,7 @@ mod tests {
         log
     }
 
-    /// A client that was killed while it wrote.
+    /// A client that was killed while writing.
     fn torn() -> LogBuilder {
         let mut log = LogBuilder::new(0xd004);
         log.cwd = "/home/ada/almanac".into();
@@ -102,13 +102,13 @@ mod tests {
         log
     }
 
-    /// Run with `RETHREAD_WRITE_DEMO=1` to write the files anew.
+    /// Run with `RETHREAD_WRITE_DEMO=1` to regenerate the files.
     #[test]
-    fn the_demo_is_what_the_builders_make() {
-        let made =
+    fn demo_files_match_the_builders() {
+        let logs =
             [("redos", redos()), ("parallel", parallel()), ("compacted", compacted()), ("torn", torn())];
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("demo");
-        for ((name, log), (id, bytes)) in made.iter().zip(LOGS) {
+        for ((name, log), (id, bytes)) in logs.iter().zip(LOGS) {
             assert_eq!(log.session(), id);
             if std::env::var_os("RETHREAD_WRITE_DEMO").is_some() {
                 std::fs::write(dir.join(format!("{name}.jsonl")), log.bytes()).expect("written");

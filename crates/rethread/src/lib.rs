@@ -1,4 +1,8 @@
-//! Claude Code sessions, read right.
+//! Reads, checks, repairs, clones, cleans and exports Claude Code sessions.
+//!
+//! A [`Library`] gives access to the sessions below one or more config directories such as `~/.claude`.
+//! [`Library::find`] resolves a name to [`LogSource`]s; [`Library::load`] reads one into a [`LoadedSession`],
+//! which has the tree of entries, the paths through it and their messages.
 //!
 //! ```
 //! use rethread::{Client, Library};
@@ -15,8 +19,19 @@
 //! # Ok::<(), rethread::Error>(())
 //! ```
 //!
-//! Each command of the `rethread` program is a function here with the same name and gives the values
-//! that `--json` prints.
+//! Each command of the `rethread` program is a function here with the same name and returns the values that
+//! `--json` prints.
+//!
+//! Promises:
+//! - Malformed entries are data: they are reported as defects, and reading continues. Unknown entry types and
+//!   fields are passed through.
+//! - The active path follows the rules of a given [`Client`] version.
+//! - A source log is never written to, except by an in-place clean or repair. These keep a backup and refuse
+//!   a log that a process has open. A file is written completely or not at all.
+//! - Links that lead out of a session's directory are not followed.
+//!
+//! Left to others: entries and bytes (`log`), the tree and client rules (`model`), editing (`edit`), files
+//! and locks (`store`), text and JSON output (`render`), flags and messages (the `rethread` program).
 
 mod check;
 mod clean;

@@ -1,4 +1,4 @@
-//! The sessions at hand, and how they are named.
+//! The library of sessions, and the resolution of session names.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::demo;
 use crate::session::LoadedSession;
 use crate::titles::SummaryCache;
 
-/// Why something could not be done.
+/// An error while finding or reading a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -25,31 +25,31 @@ pub enum Error {
     /// Its file could not be read.
     #[error("cannot read {}", .path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no session here to be the last.
-    #[error("no session in this directory's project")]
+    /// The project of the current directory has no session.
+    #[error("no session in the current directory's project")]
     NoLastSession {
         /// The directory.
         cwd: PathBuf,
     },
-    /// The bytes are those of something else.
+    /// The file is not a log.
     #[error("{} is not a session", .path.display())]
     NotASession {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
 
-/// A log: a file, or bytes that came from elsewhere.
+/// A log: a file, or bytes from another source.
 #[derive(Debug, Clone)]
 pub struct LogSource {
-    /// Its name and place.
+    /// Its id and path.
     pub file: SessionFile,
-    /// Its bytes, if it is no file.
+    /// Its bytes, if it is not a file.
     pub(crate) bytes: Option<Arc<Vec<u8>>>,
 }
 
@@ -60,7 +60,7 @@ impl From<SessionFile> for LogSource {
 }
 
 impl LogSource {
-    /// Takes a log from memory.
+    /// Creates a log source from bytes in memory.
     pub fn from_bytes(id: &str, path: &Path, bytes: &[u8]) -> Self {
         let file = SessionFile {
             id: id.to_owned(),
@@ -77,14 +77,14 @@ impl LogSource {
         Error::Read { path: self.file.path.clone(), source }
     }
 
-    /// Holds others back while a large log is read, so that memory is bounded by one of them.
+    /// Serialises the reading of large logs, so that memory is bounded by one of them.
     pub(crate) fn lock_if_large(&self) -> Option<MutexGuard<'static, ()>> {
         static LARGE: Mutex<()> = Mutex::new(());
         const LARGE_BYTES: u64 = 128 << 20;
         (self.file.bytes >= LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads what is known of it, in memory that does not grow with its texts; returns its size too.
+    /// Reads its facts, in memory that does not grow with its texts; also returns its size.
     pub fn facts(&self) -> Result<(Facts, u64), Error> {
         match &self.bytes {
             Some(bytes) => read_facts_from(&mut &bytes[..], u64::MAX),
@@ -98,7 +98,7 @@ impl LogSource {
 #[derive(Debug, Clone)]
 pub struct Library {
     pub(crate) store: Store,
-    /// The built-in sample, in place of any directory.
+    /// The built-in sample, used instead of directories.
     pub(crate) demo: Option<Vec<LogSource>>,
     pub(crate) agents: Arc<SubagentIndex>,
     pub(crate) summaries: Arc<SummaryCache>,
@@ -111,18 +111,18 @@ impl Library {
             .with_skips(SkippedPaths::default())
     }
 
-    /// Notes in `skips` which links and other things that are not regular files are passed over.
+    /// Records in `skips` the links and other non-regular files that are skipped.
     pub fn with_skips(self, skips: SkippedPaths) -> Self {
         let agents = Arc::new(SubagentIndex::with_skips(skips.clone()));
         Self { store: self.store.with_skips(skips), agents, ..self }
     }
 
-    /// Asks the clients of these config directories too before a session is changed.
+    /// Also checks the clients of these config directories before a session is changed.
     pub fn with_guard_roots(self, roots: Vec<PathBuf>) -> Self {
         Self { store: self.store.with_guard_roots(roots), ..self }
     }
 
-    /// Returns which links and other things that are not regular files were passed over so far.
+    /// Returns the links and other non-regular files that were skipped so far.
     pub fn skips(&self) -> &SkippedPaths {
         self.store.skips()
     }
@@ -137,23 +137,23 @@ impl Library {
         }
     }
 
-    /// Tells whether this is the built-in sample.
+    /// Returns whether this is the built-in sample.
     pub fn is_demo(&self) -> bool {
         self.demo.is_some()
     }
 
-    /// Returns where the sessions lie.
+    /// Returns the store that contains the sessions.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Finds what a user names: an id or its beginning, a path to a log or to a directory of logs,
-    /// `-` for standard input, `last` for the newest session of the current directory's project.
+    /// Resolves a name: an id or a prefix of it, a path to a log or to a directory of logs, `-` for standard
+    /// input, `last` for the newest session of the current directory's project.
     pub fn find(&self, wanted: &str) -> Result<Vec<LogSource>, Error> {
         self.find_os(OsStr::new(wanted))
     }
 
-    /// Finds what a user names as [`Library::find`] does; a path may hold any bytes.
+    /// Resolves a name as [`Library::find`] does; a path need not be UTF-8.
     pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
         match wanted.to_str() {
             Some("-") => {
@@ -205,7 +205,7 @@ impl Library {
         if let Some(source) = self.find_demo(&newest.id)? {
             return Ok(source);
         }
-        // The row has the path as text, which is not all of it if it is not UTF-8.
+        // The row has the path as text, which is lossy for a path that is not UTF-8.
         let mut sources = self.select(&[], Some(cwd.clone()))?;
         let at = sources.iter().position(|source| source.file.path.to_string_lossy() == newest.path);
         at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLastSession { cwd })
@@ -232,7 +232,7 @@ impl Library {
         if source.bytes.is_some() { Vec::new() } else { self.agents.logs_of(&source.file) }
     }
 
-    /// Reads a session without its texts; returns its size too.
+    /// Reads a session without its texts; also returns its size.
     pub fn read(&self, source: &LogSource) -> Result<(Session, u64), Error> {
         let (facts, bytes) = source.facts()?;
         reject_non_log(source, &facts)?;
@@ -240,8 +240,8 @@ impl Library {
     }
 }
 
-/// A log may hold anything and be torn anywhere; a file in which nothing at all is an entry, and that
-/// was never a log by its name, was named by mistake.
+/// Rejects a file that was named by mistake: one without a single entry and without the name of a log. Any
+/// other log is accepted, however malformed or truncated.
 pub(crate) fn reject_non_log(source: &LogSource, facts: &Facts) -> Result<(), Error> {
     let named_so =
         source.file.path.extension().is_some_and(|ending| ending == "jsonl") || source.bytes.is_some();
@@ -251,7 +251,7 @@ pub(crate) fn reject_non_log(source: &LogSource, facts: &Facts) -> Result<(), Er
     Ok(())
 }
 
-/// The config directory that a session lies in, as `<root>/projects/<project>/<id>.jsonl`.
+/// Returns the config directory of a session, as in `<root>/projects/<project>/<id>.jsonl`.
 pub(crate) fn config_root(path: &Path) -> Option<PathBuf> {
     let projects = path.parent()?.parent()?;
     projects

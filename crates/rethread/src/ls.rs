@@ -1,4 +1,4 @@
-//! Which sessions there are.
+//! Lists and selects sessions.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,49 +12,49 @@ use rethread_store::{FindError, SessionFile, project_dir_name};
 use crate::library::{Library, LogSource};
 use crate::titles::{self, TitleInFile};
 
-/// What to list.
+/// Options of a listing.
 #[derive(Debug, Clone, Default)]
 pub struct LsOptions {
     /// Only sessions of this directory's project.
     pub cwd: Option<PathBuf>,
-    /// Only these projects: directories, or parts of their names. Files and directories of logs
-    /// outside any config directory can be named too.
+    /// Only these projects: directories, or parts of their names. Files and directories of logs outside any
+    /// config directory are accepted too.
     pub projects: Vec<OsString>,
-    /// Show subagents, headless runs and files without a conversation too.
+    /// Include subagents, headless runs and files without a conversation.
     pub agents: bool,
-    /// Only sessions with something written since then.
+    /// Only sessions with entries since then.
     pub since: Option<Time>,
-    /// In which order.
+    /// The order of the sessions.
     pub sort: SortOrder,
 }
 
-/// In which order sessions are listed.
+/// The order in which sessions are listed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SortOrder {
-    /// The one written last first.
+    /// Most recently written first.
     #[default]
     Recent,
-    /// The largest first.
+    /// Largest first.
     Size,
-    /// The one with the most turns first.
+    /// Most turns first.
     Turns,
 }
 
-/// The sessions of a listing, and what was left out of it.
+/// The sessions of a listing, and the number of hidden ones.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The sessions, in order.
     pub sessions: Vec<SessionRow>,
-    /// How many subagents, headless runs and files without a conversation were folded away.
+    /// Numbers of hidden subagents, headless runs and files without a conversation.
     pub folded: [(SessionKind, usize); 5],
-    /// Projects that were asked for and not found.
+    /// Requested projects that were not found.
     pub missing: Vec<String>,
     /// Files that could not be read.
     pub errors: Vec<crate::Error>,
 }
 
 impl Listing {
-    /// Tells whether there is nothing, not even something folded away.
+    /// Returns whether nothing was found, not even hidden sessions.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.folded.iter().all(|(_, n)| *n == 0)
     }
@@ -66,7 +66,7 @@ struct ScannedSession {
 }
 
 impl Library {
-    /// Lists sessions, newest first. `progress` is told of each file when it has been read.
+    /// Lists sessions, newest first. `progress` is called for each file after it was read.
     pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
         let mut listing = Listing {
             folded: [
@@ -122,7 +122,7 @@ impl Library {
         listing
     }
 
-    /// Returns how many bytes [`Library::ls`] would read.
+    /// Returns the number of bytes that [`Library::ls`] would read.
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
@@ -173,8 +173,8 @@ impl Library {
         sources
     }
 
-    /// Finds what a command for many sessions is given: sessions, files, directories, projects. Nothing
-    /// given means the project of `cwd`, or without one the whole library.
+    /// Resolves the arguments of a command for many sessions: sessions, files, directories, projects. Without
+    /// arguments, selects the project of `cwd`, or without `cwd` the whole library.
     pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
@@ -183,7 +183,7 @@ impl Library {
         let mut sources = Vec::new();
         for wanted in wanted {
             let text = wanted.to_string_lossy();
-            // A name that was never set means nothing, not everything.
+            // An empty argument, such as an unset variable, selects nothing.
             if text.trim().is_empty() {
                 let roots = self.store.roots().to_vec();
                 return Err(FindError::NoMatch { wanted: text.into_owned(), roots }.into());
@@ -206,8 +206,8 @@ impl Library {
         Ok(sources)
     }
 
-    /// Finds the sessions of a project by its directory, its name or a part of it, or the logs under
-    /// any other directory.
+    /// Finds the sessions of a project by its directory, its name or a part of it, or the logs below any
+    /// other directory.
     fn project(&self, wanted: &OsStr) -> Vec<LogSource> {
         let in_dirs = |dirs: Vec<PathBuf>| -> Vec<LogSource> {
             dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
@@ -222,7 +222,7 @@ impl Library {
                 return found;
             }
         }
-        // A path of a project that is no longer on disk.
+        // The path of a project that no longer exists on disk.
         let gone = in_dirs(self.store.projects_of(path));
         if !gone.is_empty() {
             return gone;
@@ -236,8 +236,7 @@ impl Library {
     }
 }
 
-/// Two directories can have one name here (`/a/b-c` and `/a/b/c`); a session that began in the other
-/// one is not meant.
+/// Returns whether a session began in another directory with the same encoded name (`/a/b-c` and `/a/b/c`).
 fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
     let Some(theirs) = &row.cwd else { return false };
     let ours = cwd.to_string_lossy();

@@ -1,4 +1,4 @@
-//! What a client would send on resume.
+//! The request that a client would send on resume.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -11,12 +11,12 @@ use rethread_render::{Preview, PreviewHead};
 use crate::library::{Library, LogSource};
 use crate::session::LoadedSession;
 
-/// How many messages one thread puts into words at a time, and how many are held before they are given
-/// on.
+/// Number of messages that one thread formats at a time, and number of messages buffered before they are
+/// passed on.
 const BATCH_SIZES: (usize, usize) = (64, 1024);
 
-/// What a client would send of a session whose texts are read only where they are sent: a session of any
-/// length is previewed in little memory.
+/// The request that a client would send on resume. Texts are read only when they are sent, so a session of
+/// any length is previewed in little memory.
 #[derive(Debug)]
 pub struct LazyPreview {
     source: LogSource,
@@ -28,7 +28,7 @@ pub struct LazyPreview {
 }
 
 impl Library {
-    /// Tells what a client would send to the API on resume.
+    /// Computes the request that a client would send to the API on resume.
     pub fn preview(&self, source: &LogSource, client: Client) -> Result<LazyPreview, crate::Error> {
         let (session, _) = self.read(source)?;
         let resume = resume(&session.facts, client);
@@ -44,18 +44,18 @@ impl Library {
 }
 
 impl LazyPreview {
-    /// Tells whether the client resumes the session at all.
+    /// Returns whether the client resumes the session at all.
     pub fn is_accepted(&self) -> bool {
         self.resume.refusal.is_none()
     }
 
-    /// Returns everything but the messages.
+    /// Returns everything except the messages.
     pub fn head(&self) -> PreviewHead<'_> {
         PreviewHead::new(&self.source.file.id, self.client, self.leaf.as_deref(), &self.resume)
     }
 
-    /// Puts the messages into the words of the API, with `prompt` as the next prompt: `spell` is given a
-    /// few at a time, side by side, and `write` what it makes of them, in order.
+    /// Converts the messages to API form, with `prompt` as the next prompt: `spell` formats batches in
+    /// parallel, and `write` receives the results in order.
     pub fn for_each_batch<T: Send, E: From<crate::Error>>(
         &self,
         prompt: &str,
@@ -78,7 +78,7 @@ impl LazyPreview {
         Ok(())
     }
 
-    /// Where the entries of some messages stand in the log.
+    /// Returns the byte range of the entries of some messages.
     fn range_of(&self, messages: &[SentMessage]) -> Range<u64> {
         let facts = &self.session.facts;
         let parts = || messages.iter().flat_map(|message| &message.parts);
@@ -90,7 +90,7 @@ impl LazyPreview {
             end = end.max(place.offset + u64::from(place.len));
             needed += u64::from(place.len);
         }
-        // Entries that stand far apart are better looked up in the whole log, which is read once.
+        // For entries that are far apart, reading the whole log once is faster.
         let span = end.saturating_sub(start);
         if span > 4 * needed + (1 << 20) { 0..u64::MAX } else { start.min(end)..end }
     }
@@ -121,7 +121,7 @@ impl LazyPreview {
 }
 
 impl LoadedSession {
-    /// Tells what a client would send to the API on resume, with `prompt` as the next prompt.
+    /// Computes the request that a client would send to the API on resume, with `prompt` as the next prompt.
     pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
         let resume = resume(&self.session.facts, client);
         let reader = self.reader();

@@ -1,4 +1,4 @@
-//! Mending a session: what is changed, and where the result goes.
+//! Repairs a session and writes the result.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -13,21 +13,21 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::library::{Library, LogSource};
 
-/// Where a mended session goes.
+/// The destination of a repaired session.
 #[derive(Debug, Clone, Default)]
 pub enum RepairDestination {
-    /// Beside the old one, as a session of its own.
+    /// Next to the original, as a new session.
     #[default]
     New,
-    /// In place of the old one, which is kept as a backup.
+    /// Replaces the original, which is kept as a backup.
     InPlace,
-    /// To a file.
+    /// A file.
     File(PathBuf),
-    /// Nowhere: only the changes are wanted.
+    /// Nothing is written; only the changes are returned.
     DryRun,
 }
 
-/// Why a session could not be repaired.
+/// An error while repairing a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepairError {
@@ -37,30 +37,30 @@ pub enum RepairError {
     /// A process has it open, or may have.
     #[error(transparent)]
     InUse(#[from] Holder),
-    /// It is no file, so there is no place for the result.
-    #[error("there is no place to write the repaired session to")]
+    /// It is not a file, so there is no destination for the result.
+    #[error("no destination for the repaired session")]
     NoDestination,
     /// The result could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// A session that was mended, or had nothing to mend.
+/// A repaired session, or one without defects.
 #[derive(Debug, Clone)]
 pub struct Repaired {
-    /// What `repair --json` prints.
+    /// The row that `repair --json` prints.
     pub row: RepairRow,
-    /// What was changed, line by line.
+    /// The changes, line by line.
     pub changes: Vec<Change>,
 }
 
 impl Library {
-    /// Mends a session. Nothing is written if there is nothing to mend.
+    /// Repairs a session. Writes nothing if there is nothing to repair.
     pub fn repair(&self, source: &LogSource, to: &RepairDestination) -> Result<Repaired, RepairError> {
         let again = self.reload(source)?;
         let repair = rethread_edit::repair_from(&again)?;
@@ -80,19 +80,19 @@ impl Library {
             RepairDestination::New if file => {
                 let id = uuid::Uuid::new_v4().to_string();
                 let output = path.with_file_name(format!("{id}.jsonl"));
-                // What lies beside it comes first: a session is there when its log is.
-                let beside = ConfinedPath::of_file(&output).with_extension("");
-                rethread_store::copy_side_dir(&source.file.confined_side_dir(), &beside, self.skips())
+                // Sidecars are written first: a session exists once its log does.
+                let side_dir = ConfinedPath::of_file(&output).with_extension("");
+                rethread_store::copy_side_dir(&source.file.confined_side_dir(), &side_dir, self.skips())
                     .map_err(|e| failed(&output, e))?;
                 rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
-                    rethread_store::remove_tree(&beside);
+                    rethread_store::remove_tree(&side_dir);
                     failed(&output, e)
                 })?;
                 row.output = Some(output.to_string_lossy().into_owned());
                 row.id = Some(id);
             }
             RepairDestination::InPlace if file => {
-                // A link was resolved when the session was found; this is the path that is checked and written.
+                // A link was resolved when the session was found; this path is checked and written.
                 let holder = || self.store.holder(&source.file);
                 let place = source.file.confined_path();
                 let before = again()?;
@@ -113,8 +113,8 @@ impl Library {
 }
 
 impl Library {
-    /// Reads a session, and returns what reads it again: the same bytes, or an error if they have changed. A line may be
-    /// very long, so they are not kept in between.
+    /// Reads a session, and returns a function that reads it again: the same bytes, or an error if they have
+    /// changed. The bytes are not kept in between, because a line may be very long.
     fn reload<'s>(
         &self,
         source: &'s LogSource,
@@ -131,7 +131,7 @@ impl Library {
             }
             let bytes = rethread_store::read_whole(&source.file).map_err(|error| source.error(error))?;
             if xxh3_128(&bytes) != print {
-                let changed = "the session was changed while it was read";
+                let changed = "the session changed while it was being read";
                 return Err(source.error(io::Error::new(io::ErrorKind::ResourceBusy, changed)));
             }
             Ok(bytes.into())

@@ -1,4 +1,4 @@
-//! One session: its inventory, its tree, its messages.
+//! A loaded session: its inventory, its tree, its messages.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use crate::library::{Library, LogSource};
 /// A session with its texts.
 #[derive(Debug, Clone)]
 pub struct LoadedSession {
-    /// Where it came from.
+    /// Its source.
     pub source: LogSource,
-    /// What it is.
+    /// The parsed session.
     pub session: Session,
-    /// Shared as it was read: a slice of its own would be a copy.
+    /// Shared as read: an `Arc<[u8]>` would need a copy.
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) agents: Arc<rethread_store::SubagentIndex>,
 }
@@ -30,40 +30,42 @@ pub struct LoadedSession {
 /// A subagent of a session.
 #[derive(Debug, Clone)]
 pub struct Subagent {
-    /// The call that started it, as an index of the session's calls.
+    /// The call that started it, as an index into the session's calls.
     pub call: Option<usize>,
-    /// Its log, if it has one of its own.
+    /// Its log, if it has a separate one.
     pub path: Option<PathBuf>,
-    /// The same, to be opened.
+    /// The same log, for opening.
     pub file: Option<SessionFile>,
     /// Its first entry in the session's own log.
     pub root: Option<usize>,
 }
 
-/// What came before a session, in another file.
+/// The earlier part of a session, in another file.
 #[derive(Debug, Clone)]
 pub struct EarlierSession {
-    /// The session that holds it.
+    /// The session that contains it.
     pub loaded: LoadedSession,
-    /// The step that it goes on from.
+    /// The step that the later session continues from.
     pub step: usize,
-    /// The number of the message that it goes on from.
+    /// The number of the message that the later session continues from.
     pub message: Option<usize>,
 }
 
-/// How many files back a conversation is followed.
+/// Maximum number of files that a conversation is followed back.
 const MAX_FILES: usize = 50;
 
 impl Library {
-    /// Returns the paths of a session as [`LoadedSession::tree`] does, with what they go on from elsewhere.
+    /// Returns the paths of a session as [`LoadedSession::tree`] does, with their continuation from other
+    /// files.
     pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathRow> {
         let mut rows = loaded.tree(client);
-        // Paths of one root go on from the same place.
+        // All paths of one root continue from the same entry.
         let roots = loaded.session.roots_by_step();
         let mut known: FxHashMap<usize, Option<ContinuedFrom>> = FxHashMap::default();
         for row in &mut rows {
             let root = roots[row.path.step];
-            // A log of many lost roots is broken; looking for each in all files would take long.
+            // A log with many unresolved roots is malformed; searching all files for each of them would take
+            // long.
             if known.len() >= 8 && !known.contains_key(&root) {
                 continue;
             }
@@ -76,10 +78,10 @@ impl Library {
         rows
     }
 
-    /// Finds what a path goes on from in other files of its project, the oldest first.
+    /// Finds the earlier parts of a path in other files of its project, oldest first.
     ///
-    /// A compaction, or a client that went on in a new file, leaves a root whose parent is elsewhere.
-    /// Logs of subagents also begin so; they are not the same conversation and are not followed.
+    /// A compaction, or a client that continued in a new file, leaves a root whose parent is in another file.
+    /// Logs of subagents begin in the same way; they are separate conversations and are not followed.
     pub fn earlier_sessions(&self, loaded: &LoadedSession, path: &Path) -> Vec<EarlierSession> {
         let mut found: Vec<EarlierSession> = Vec::new();
         let mut visited = vec![loaded.source.file.path.clone()];
@@ -94,7 +96,7 @@ impl Library {
         found
     }
 
-    /// Finds the session of the same project that holds an entry.
+    /// Finds the session of the same project that contains an entry.
     fn session_with_entry(
         &self,
         uid: Uid,
@@ -116,7 +118,7 @@ impl Library {
         Some(EarlierSession { loaded, step, message })
     }
 
-    /// Counts what is in a session.
+    /// Computes the inventory of a session.
     pub fn info(&self, source: &LogSource) -> Result<InventoryRow, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, bytes) = self.read(source)?;
@@ -135,8 +137,8 @@ impl Library {
     }
 }
 
-/// Adds up inventories. A message that stands in several sessions, as resuming and forking copy it,
-/// costs once.
+/// Adds up inventories. A message that occurs in several sessions, because resuming and forking copy it, is
+/// charged once.
 pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inventory {
     let mut total = Inventory::default();
     let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
@@ -146,7 +148,7 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
             if id.is_none() {
                 total.usage += usage;
             } else {
-                // Of two copies the one that was written to the end counts more.
+                // Of two copies, the complete one counts.
                 let known = charges.entry(id).or_default();
                 if usage.output >= known.output {
                     *known = usage;
@@ -161,12 +163,12 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
 }
 
 impl LoadedSession {
-    /// Returns the id that the way to a step goes on from, if it is not in this file.
+    /// Returns the id that the path to a step continues from, if it is not in this file.
     fn external_parent(&self, step: usize) -> Option<Uid> {
         self.external_root_parent(*self.session.tree.path_to(step).first()?)
     }
 
-    /// Returns the id that a root goes on from, if it is not in this file.
+    /// Returns the id that a root continues from, if it is not in this file.
     pub(crate) fn external_root_parent(&self, root: usize) -> Option<Uid> {
         let uid = self.session.parent_of_root(root)?;
         (!self.source.file.is_subagent && self.session.facts.node_of(uid).is_none()).then_some(uid)
@@ -177,19 +179,19 @@ impl LoadedSession {
         Reader::new(&self.session, &self.bytes)
     }
 
-    /// Returns its paths, the active one by the rule of `client`.
+    /// Returns its paths; `client` determines the active one.
     pub fn tree(&self, client: Client) -> Vec<PathRow> {
         let reader = self.reader();
         let paths = self.session.paths(client).into_iter();
         paths.map(|path| path_row(&reader, &self.session, path)).collect()
     }
 
-    /// Returns what is read on a path, as `show --json` prints it.
+    /// Returns the messages and notes on a path, as `show --json` prints them.
     pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
         self.reader().items(path.step).iter().map(ShowRow::from).collect()
     }
 
-    /// Returns its subagents, each with the call that started it where that is known.
+    /// Returns its subagents, each with the call that started it if known.
     pub fn subagents(&self) -> Vec<Subagent> {
         let mut found: Vec<Subagent> = self
             .session
@@ -209,15 +211,16 @@ impl LoadedSession {
         found
     }
 
-    /// Reads the file that a shortened result points to, if it lies beside the session.
+    /// Reads the file that a shortened result refers to, if it is a sidecar of the session.
     ///
-    /// The result names an absolute path on the machine that wrote it; only the file's name is taken
-    /// from it, and only files in the session's own `tool-results` are read.
+    /// The result names an absolute path on the machine that wrote it. Only its file name is used, and only
+    /// files in the session's own `tool-results` are read.
     pub fn whole_result(&self, text: &str) -> Option<String> {
         self.whole_result_if(text, &|_| true)
     }
 
-    /// Reads the file that a shortened result points to, if it lies beside the session and `wanted` says so of it.
+    /// Reads the file that a shortened result refers to, if it is a sidecar of the session and `wanted`
+    /// accepts it.
     pub(crate) fn whole_result_if(
         &self,
         text: &str,
@@ -226,7 +229,7 @@ impl LoadedSession {
         if self.source.bytes.is_some() || !text.trim_start().starts_with("<persisted-output>") {
             return None;
         }
-        // The line that names the file; the words can stand in the path before it too.
+        // The line that names the file; the directory name can also occur earlier in the path.
         let line = text.lines().find(|line| line.contains(RESULTS))?;
         let start = line.rfind(RESULTS)?;
         let name = line[start + RESULTS.len()..].trim_start_matches(['/', '\\']);
@@ -238,7 +241,7 @@ impl LoadedSession {
         let named = safe_file_name(&line[..start]);
         let read = |dir: ConfinedPath| {
             let file = dir.join(name);
-            // What is not wanted is not read from another directory either.
+            // A file that is not wanted is not searched for in other directories.
             (file.is_file() && !wanted(&file.path()))
                 .then_some(None)
                 .or_else(|| self.read_sidecar(&file).map(Some))
@@ -247,7 +250,7 @@ impl LoadedSession {
         Some(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
-    /// Reads a file beside the log. What is not a regular file, or is reached through a link, is noted as skipped.
+    /// Reads a sidecar. One that is not a regular file, or is reached through a link, is recorded as skipped.
     fn read_sidecar(&self, file: &ConfinedPath) -> Option<Vec<u8>> {
         file.read()
             .inspect_err(|error| {
@@ -258,8 +261,9 @@ impl LoadedSession {
             .ok()
     }
 
-    /// Returns where large results of this log can lie: beside it, or beside the session of the same project that `named`
-    /// is. A copy of a session still names the directory of the original, and a subagent that of its session.
+    /// Returns the directories that may contain large results of this log: its own, or that of the session
+    /// `named` in the same project. A copy of a session still names the directory of the original, and a
+    /// subagent that of its session.
     fn result_dirs_of(&self, named: Option<&str>) -> Vec<ConfinedPath> {
         let file = &self.source.file;
         let mut dirs = vec![file.confined_side_dir().join(RESULTS)];
@@ -269,16 +273,16 @@ impl LoadedSession {
         dirs
     }
 
-    /// Returns the project's directory, below the directory that may be reached through links.
+    /// Returns the project's directory, relative to the directory that may be reached through links.
     fn project(&self) -> PathBuf {
         let below = self.source.file.confined_path().relative().to_owned();
-        // A subagent's log lies in the directory of its session.
+        // A subagent's log is in the directory of its session.
         let names: Vec<&OsStr> = below.iter().collect();
         let side = names.windows(2).position(|pair| pair[1] == "subagents");
         names[..side.unwrap_or(names.len().saturating_sub(1))].iter().collect()
     }
 
-    /// Returns all directories that hold large results of this log, which has these names before theirs.
+    /// Returns all directories that contain large results of this log, given the session names in its paths.
     pub(crate) fn result_dirs(&self, names: &[String]) -> Vec<ConfinedPath> {
         if self.source.bytes.is_some() {
             return Vec::new();
@@ -333,23 +337,23 @@ pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> Pa
     }
 }
 
-/// Returns the name of the directory that a path leads through before it names the one of large results.
+/// Returns the name of the directory before `tool-results` in a path inside an entry.
 pub(crate) fn parent_dir_name(entry: &[u8], at: usize) -> Option<String> {
     let before = String::from_utf8_lossy(&entry[at.saturating_sub(100)..at]);
     safe_file_name(&before).map(str::to_owned)
 }
 
-/// What a clone left out, kept beside it.
+/// The entries that a clone removed, kept in a sidecar.
 #[derive(Debug, Clone)]
 pub struct RemovedLog {
-    /// The entries that were left out, as a log.
+    /// The removed entries, as a log.
     pub loaded: LoadedSession,
-    /// The numbers that its messages have in the source.
+    /// The numbers of its messages in the source.
     numbers: Vec<Option<usize>>,
 }
 
 impl RemovedLog {
-    /// Returns everything in it, in the order of the source, with the source's numbers.
+    /// Returns all of its items, in the order and with the numbers of the source.
     pub fn items(&self) -> Vec<TranscriptItem<'_>> {
         let number = |n: usize| n.checked_sub(1).and_then(|at| self.numbers.get(at).copied().flatten());
         let mut items = self.loaded.reader().subagent_items(None);
@@ -366,7 +370,7 @@ impl RemovedLog {
 }
 
 impl LoadedSession {
-    /// Reads what this session left out, if it is a clone that kept it.
+    /// Reads the entries that this session removed, if it is a clone that kept them.
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
         let kept = self.source.file.confined_side_dir().join(REMOVED);
         if self.source.bytes.is_some() {
@@ -396,20 +400,20 @@ impl LoadedSession {
 
 /// The directory of results that were too large for the log.
 pub(crate) const RESULTS: &str = "tool-results";
-/// The file beside a clone with what it left out.
+/// The sidecar of a clone that contains the removed entries.
 pub(crate) const REMOVED: &str = "removed.jsonl";
 
 fn is_file_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
-/// Returns the last name of a path, if it is one that leads nowhere else.
+/// Returns the last component of a path, if it is a plain file name.
 fn safe_file_name(path: &str) -> Option<&str> {
     let name = path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next()?;
     (!name.is_empty() && name.chars().all(is_file_name_char) && !name.starts_with('.')).then_some(name)
 }
 
-/// The calls of a log, by what subagents know of the call that started them.
+/// The calls of a log, indexed by the keys that link subagents to the calls that started them.
 #[derive(Default)]
 pub(crate) struct SubagentCalls<'s> {
     pub(crate) by_agent: FxHashMap<&'s str, usize>,
@@ -426,19 +430,20 @@ impl<'s> SubagentCalls<'s> {
         }
     }
 
-    /// Finds the call that started a subagent: its result names the agent, or the agent names it.
+    /// Finds the call that started a subagent: either its result names the agent, or the agent names the
+    /// call.
     pub(crate) fn starting_call(&self, agent: &SubagentMeta) -> Option<usize> {
         let named = self.by_agent.get(agent.id.as_str());
         named.or_else(|| self.by_id.get(agent.call_id.as_deref()?)).copied()
     }
 }
 
-/// What is known of a subagent that has a log of its own.
+/// The links of a subagent that has a separate log.
 pub(crate) struct SubagentMeta {
     pub(crate) id: String,
     /// Newer clients write `toolUseId` into `agent-<id>.meta.json`.
     pub(crate) call_id: Option<String>,
-    /// The subagent that started it, if it was one.
+    /// The subagent that started it, if any.
     pub(crate) parent: Option<String>,
 }
 
@@ -457,8 +462,8 @@ impl SubagentMeta {
                 Vec::new()
             }
         };
-        let said = |key: &str| Some(rethread_log::Json::new(&meta).get(key)?.as_str()?.into_owned());
+        let field = |key: &str| Some(rethread_log::Json::new(&meta).get(key)?.as_str()?.into_owned());
         let id = name.strip_prefix("agent-").unwrap_or(&name).to_owned();
-        Self { id, call_id: said("toolUseId"), parent: said("parentAgentId") }
+        Self { id, call_id: field("toolUseId"), parent: field("parentAgentId") }
     }
 }

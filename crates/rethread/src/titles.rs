@@ -1,4 +1,4 @@
-//! Titles that stand in another file than the session they are about.
+//! Titles that are stored in another file than their session.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,19 +10,19 @@ use rustc_hash::FxHashMap;
 
 use crate::library::{Library, LogSource};
 
-/// What a session is called, as far as its own file tells.
+/// The title of a session, according to its own file.
 #[derive(Debug, Clone)]
 pub(crate) struct TitleInFile {
     file: SessionFile,
     pub(crate) title: Title,
-    /// What the file says of other sessions.
+    /// Summaries in this file of other sessions.
     summaries: Vec<(Uid, String)>,
     /// A summary in another file would be a better title.
     accepts_summary: bool,
 }
 
 impl TitleInFile {
-    /// Takes the title that a log has itself.
+    /// Determines the title from the log itself.
     pub(crate) fn new(facts: &Facts, file: &SessionFile) -> Self {
         let title = title(facts, None);
         let open = title.source >= TitleSource::FirstPrompt && !facts.locations.is_empty();
@@ -34,7 +34,7 @@ impl TitleInFile {
     }
 }
 
-/// The summaries in the logs of each project directory that was asked for.
+/// The summaries in the logs of each project directory read so far.
 pub(crate) type SummaryCache = Mutex<FxHashMap<PathBuf, Arc<FxHashMap<Uid, String>>>>;
 
 impl Library {
@@ -74,11 +74,11 @@ impl Library {
     }
 }
 
-/// What every summary entry of a client contains.
+/// A byte sequence that every summary entry contains.
 const SUMMARY: &[u8] = b"\"type\":\"summary\"";
 
-/// Summaries of old clients lie in other files than the sessions that they are about. Those that
-/// found no entry in their own file are looked for in the sessions of the project without a title.
+/// Applies summaries that old clients wrote into other files than their sessions. A summary that matches no
+/// entry in its own file is matched against the untitled sessions of the project.
 pub(crate) fn apply_other_summaries<'t>(titled: impl Iterator<Item = &'t mut TitleInFile>) {
     let mut titled: Vec<&mut TitleInFile> = titled.collect();
     let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, String>> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! Hostile sessions: what is written of them grows as they do, and nothing of them is lost.
+//! Hostile sessions: the size of their exports is proportional to their size, and nothing is lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ fn home_of(log: &LogBuilder) -> Home {
 }
 
 #[test]
-fn exports_grow_in_proportion_to_the_log() {
+fn export_size_is_proportional_to_the_log() {
     for (name, shape) in shapes::SHAPES {
         for format in FORMATS {
             let size =
@@ -52,7 +52,7 @@ fn exports_grow_in_proportion_to_the_log() {
 }
 
 #[test]
-fn documents_of_a_comb_begin_at_their_forks_and_link_to_their_beginnings() {
+fn many_forks_give_documents_that_start_at_the_fork_and_link_back() {
     let n = 120;
     for format in FORMATS {
         let all = documents(&home_of(&shapes::comb(n)), format);
@@ -121,7 +121,7 @@ fn results_of_a_reused_call_id_are_each_written_once_in_order() {
     }
 }
 
-/// A session in which every one of `n` calls names the same large result and the same subagent.
+/// A session in which each of `n` calls names the same large result and the same subagent.
 fn shared_sidecars(home: &Home, n: u32) {
     let mut log = LogBuilder::new(1);
     let session = log.session();
@@ -145,13 +145,13 @@ fn shared_sidecars(home: &Home, n: u32) {
     agent.sidechain(Some("a1"));
     agent.prompt("Look into it.");
     agent.answer("The words of the subagent.");
-    let beside = format!("projects/-home-user-app/{session}");
-    home.write(&format!("{beside}/subagents/agent-a1.jsonl"), &agent.bytes());
-    home.write(&format!("{beside}/tool-results/big.txt"), b"The whole of the large result.");
+    let side_dir = format!("projects/-home-user-app/{session}");
+    home.write(&format!("{side_dir}/subagents/agent-a1.jsonl"), &agent.bytes());
+    home.write(&format!("{side_dir}/tool-results/big.txt"), b"The whole of the large result.");
 }
 
 #[test]
-fn a_subagent_or_large_result_that_many_calls_name_is_written_once_in_a_document() {
+fn sidecar_named_by_many_calls_is_written_once_per_document() {
     for format in FORMATS {
         let home = Home::default();
         shared_sidecars(&home, 20);

@@ -1,4 +1,4 @@
-//! Transcripts: what is written, what is left out, what is never touched.
+//! Transcripts: what is written, what is skipped, and which files are never changed.
 
 #![expect(clippy::print_stdout, reason = "the counts are shown with --nocapture")]
 
@@ -22,7 +22,7 @@ fn html() -> ExportOptions {
     ExportOptions { format: Format::Html, ..ExportOptions::default() }
 }
 
-/// The files of a directory with what is in them, but for our own note.
+/// The files of a directory with their contents, except the manifest.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![dir.to_owned()];
@@ -48,13 +48,13 @@ fn text(dir: &Path, name: &str) -> String {
     String::from_utf8(fs::read(dir.join(name)).expect("written")).expect("text")
 }
 
-/// The id that session `n` has, in short.
+/// The short id of a session.
 fn short(name: &str) -> String {
     name.replace("-0000-4000-8000-000000000000", "")
 }
 
 #[test]
-fn two_redos_give_three_documents_with_the_header_of_old() {
+fn two_redos_give_three_documents_with_the_legacy_header() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
@@ -103,32 +103,32 @@ fn two_redos_give_three_documents_with_the_header_of_old() {
 }
 
 #[test]
-fn abandoned_branches_can_begin_at_their_forks() {
+fn from_fork_starts_abandoned_branches_at_their_forks() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
     let options = ExportOptions { from_fork: true, ..ExportOptions::default() };
     export(&home, out.path(), &options).expect("exported");
-    let told = |name: &str| {
+    let summary = |name: &str| {
         let text = text(out.path(), &format!("transcript_00000001-0000-4000-8000-000000000000_{name}"));
-        let told = |l: &&str| l.starts_with("> ") || l.starts_with("*What") || l.starts_with("Total");
-        short(&text.lines().filter(told).collect::<Vec<_>>().join("\n"))
+        let shown = |l: &&str| l.starts_with("> ") || l.starts_with("*What") || l.starts_with("Total");
+        short(&text.lines().filter(shown).collect::<Vec<_>>().join("\n"))
     };
-    insta::assert_snapshot!(told("path1_abandoned.md"), @"
+    insta::assert_snapshot!(summary("path1_abandoned.md"), @"
     Total Messages: 4
     *What came before is in [message #6 of transcript_00000001_path3.md](transcript_00000001_path3.md#m6).*
     > Turn 4 original
     > Turn 5 original
     ");
-    insta::assert_snapshot!(told("path2_abandoned.md"), @"
+    insta::assert_snapshot!(summary("path2_abandoned.md"), @"
     Total Messages: 2
     *What came before is in [message #16 of transcript_00000001_path3.md](transcript_00000001_path3.md#m16).*
     > Turn 7 first
     ");
-    assert_eq!(told("path3.md").matches("> Turn").count(), 7);
+    assert_eq!(summary("path3.md").matches("> Turn").count(), 7);
 }
 
-/// A session and what the ways to go on leave of it.
+/// A session and copies of it, as made by the different ways to continue it.
 fn copies(home: &Home) {
     let session = |log: &LogBuilder, number: u32| {
         let other = LogBuilder::new(number).session();
@@ -141,9 +141,9 @@ fn copies(home: &Home) {
     log.result(&call, "a\nb");
     log.answer("two");
     home.add("/home/user/app", &log);
-    // As `--fork-session` leaves it: the same entries under another session id.
+    // As `--fork-session` writes it: the same entries under another session id.
     session(&log, 2);
-    // As the SDKs leave it: new uuids, spelled by another writer, the last entry with a new time.
+    // As the SDKs write it: new uuids, different JSON formatting, the last entry with a new time.
     log.prompt("last words");
     home.add("/home/user/app", &log);
     let lines: Vec<Value> = String::from_utf8(log.bytes())
@@ -172,23 +172,23 @@ fn copies(home: &Home) {
         fork += &format!("{ascii}\n");
     }
     home.write(&format!("projects/-home-user-app/{}.jsonl", LogBuilder::new(3).session()), fork.as_bytes());
-    // Resumed and gone on with.
+    // Resumed and continued.
     let mut longer = log.clone();
     longer.answer("three");
     session(&longer, 4);
-    // Another conversation with the same words at another time.
+    // Another conversation with the same text at another time.
     let mut other = LogBuilder::new(5);
     other.wait(9).prompt("Grüße, \"one\"");
     home.add("/home/user/app", &other);
 }
 
 #[test]
-fn copies_are_seen_through() {
+fn copied_paths_are_exported_once() {
     let home = Home::default();
     copies(&home);
     let out = tempfile::tempdir().expect("a directory");
     let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
-    let told = |exported: &Exported| {
+    let rows = |exported: &Exported| {
         let name = |file: &Option<String>| {
             file.as_ref().map(|f| short(&Path::new(f).file_name().unwrap_or_default().to_string_lossy()))
         };
@@ -199,7 +199,7 @@ fn copies_are_seen_through() {
         rows.sort();
         rows.concat()
     };
-    insta::assert_snapshot!(told(&exported), @r#"
+    insta::assert_snapshot!(rows(&exported), @r#"
     00000001 5 None Some("transcript_00000004.md")
     00000002 4 None Some("transcript_00000004.md")
     00000003 5 None Some("transcript_00000004.md")
@@ -214,7 +214,7 @@ fn copies_are_seen_through() {
 }
 
 #[test]
-fn a_conversation_that_goes_on_in_another_file_is_one_document() {
+fn conversation_continued_in_another_file_is_one_document() {
     let home = Home::default();
     let mut first = LogBuilder::new(1);
     first.prompt("begun in the first file");
@@ -234,7 +234,7 @@ fn a_conversation_that_goes_on_in_another_file_is_one_document() {
     assert!(place("Continued in session") < place("> and gone on with in the second"));
     let held: Vec<bool> = exported.transcripts.iter().map(|r| r.skipped_as.is_some()).collect();
     assert_eq!(held, [true, false]);
-    // Asked for alone, it still begins where it began.
+    // Exported alone, it still includes its beginning.
     let library = Library::open(vec![home.path().to_owned()]);
     let alone = tempfile::tempdir().expect("a directory");
     let sources = library.find("00000002").expect("found");
@@ -243,7 +243,7 @@ fn a_conversation_that_goes_on_in_another_file_is_one_document() {
 }
 
 #[test]
-fn a_document_shows_every_sort_of_thing() {
+fn document_shows_every_kind_of_block() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::varied(2));
     let out = tempfile::tempdir().expect("a directory");
@@ -260,7 +260,7 @@ fn a_document_shows_every_sort_of_thing() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes_and_is_not_written_again() {
+fn unchanged_input_gives_equal_bytes_and_is_not_rewritten() {
     for options in [ExportOptions::default(), html(), ExportOptions { format: Format::Json, ..html() }] {
         let home = Home::default();
         home.add("/home/user/app", &hostile::redone(1));
@@ -278,7 +278,7 @@ fn the_same_input_gives_the_same_bytes_and_is_not_written_again() {
         let again = export(&home, one.path(), &options).expect("exported again");
         assert_eq!((again.written, again.unchanged), (0, 5));
         assert_eq!(stamps(one.path()), before);
-        // One session grows: its path is no longer the only one, so its document has another name.
+        // One session grows: its path is no longer the only one, so its document gets another name.
         let mut varied = hostile::varied(2);
         varied.back_to("00000002-0000-4000-8000-000000000001").prompt("Something else instead.");
         varied.answer("Gladly.");
@@ -286,12 +286,12 @@ fn the_same_input_gives_the_same_bytes_and_is_not_written_again() {
         let grown = export(&home, one.path(), &options).expect("exported again");
         assert_eq!((grown.written, grown.unchanged, grown.removed), (3, 3, 1));
         let lost = one.path().join(names(two.path()).last().expect("some"));
-        assert!(!lost.exists(), "{} is no longer made", lost.display());
+        assert!(!lost.exists(), "{} was not removed", lost.display());
     }
 }
 
 #[test]
-fn one_document_alone_has_no_index_and_is_not_written_again() {
+fn single_document_has_no_index_and_is_not_rewritten() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::long(3, 2));
     let out = tempfile::tempdir().expect("a directory");
@@ -300,7 +300,7 @@ fn one_document_alone_has_no_index_and_is_not_written_again() {
     assert_eq!(before.len(), 1);
     let again = export(&home, out.path(), &html()).expect("exported");
     assert_eq!((again.written, again.index, files(out.path())), (0, None, before));
-    // A second one brings an index for both.
+    // A second one adds an index of both.
     let other = Home::default();
     other.add("/home/user/app", &hostile::long(4, 2));
     export(&other, out.path(), &html()).expect("exported");
@@ -309,7 +309,7 @@ fn one_document_alone_has_no_index_and_is_not_written_again() {
 }
 
 #[test]
-fn foreign_files_stay_as_they_are() {
+fn foreign_files_are_not_changed() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
@@ -318,7 +318,7 @@ fn foreign_files_stay_as_they_are() {
     let refused = export(&home, out.path(), &options);
     assert!(matches!(refused, Err(ExportError::ForeignDirectory { .. })), "{refused:?}");
     assert_eq!(names(out.path()), ["thesis.txt"]);
-    // Even with force nothing is overwritten that is not ours.
+    // Even with `force` no foreign file is overwritten.
     let taken = out.path().join("transcript_00000001-0000-4000-8000-000000000000_path3.md");
     fs::write(&taken, "mine").expect("written");
     let force = ExportOptions { force: true, ..options.clone() };
@@ -329,7 +329,7 @@ fn foreign_files_stay_as_they_are() {
     fs::remove_file(&taken).expect("removed");
     assert_eq!(export(&home, out.path(), &force).expect("exported").written, 1);
     assert_eq!(fs::read(out.path().join("thesis.txt")).expect("read"), b"years of work");
-    // What somebody wrote into a document of ours is theirs.
+    // A document that somebody edited is not overwritten.
     fs::write(&taken, "annotated").expect("written");
     let changed = ExportOptions { thinking: false, ..options.clone() };
     let refused = export(&home, out.path(), &changed).expect("the others are written");
@@ -340,7 +340,7 @@ fn foreign_files_stay_as_they_are() {
 }
 
 #[test]
-fn an_index_that_is_not_ours_stays() {
+fn foreign_index_is_not_overwritten() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
@@ -349,7 +349,7 @@ fn an_index_that_is_not_ours_stays() {
     let exported = export(&home, out.path(), &force).expect("exported");
     assert!(matches!(exported.errors[..], [ExportError::ForeignFile { .. }]), "{:?}", exported.errors);
     assert_eq!((exported.written, text(out.path(), "index.html")), (3, "my site".to_owned()));
-    // What was written is known the next time.
+    // The next run recognises the documents.
     let again = export(&home, out.path(), &force).expect("exported");
     assert_eq!((again.written, again.unchanged), (0, 3));
     #[cfg(unix)]
@@ -363,7 +363,7 @@ fn an_index_that_is_not_ours_stays() {
 }
 
 #[test]
-fn names_that_would_collide_are_told_apart() {
+fn colliding_names_are_made_distinct() {
     let home = Home::default();
     home.write("projects/-a/x.jsonl", &hostile::redone(1).bytes());
     home.write("projects/-a/x_path3.jsonl", &hostile::long(2, 1).bytes());
@@ -377,7 +377,7 @@ fn names_that_would_collide_are_told_apart() {
 }
 
 #[test]
-fn a_picture_that_was_lost_is_written_again_and_one_that_nobody_shows_goes() {
+fn missing_images_are_rewritten_and_unused_ones_removed() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::varied(2));
     let out = tempfile::tempdir().expect("a directory");
@@ -392,7 +392,7 @@ fn a_picture_that_was_lost_is_written_again_and_one_that_nobody_shows_goes() {
     assert!(!out.path().join(&picture).exists());
 }
 
-/// A session with a subagent and a large result beside it, and a copy of it that went on.
+/// A session with a subagent and a large result as sidecars, and a copy of it that continues.
 fn add_copy_with_sidecars(home: &Home) {
     let mut log = LogBuilder::new(1);
     log.prompt("Begin.");
@@ -422,7 +422,7 @@ fn add_copy_with_sidecars(home: &Home) {
 }
 
 #[test]
-fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
+fn sidecars_of_the_original_are_shown_with_its_copy() {
     let home = Home::default();
     add_copy_with_sidecars(&home);
     for format in [Format::Md, Format::Html, Format::Json] {
@@ -437,10 +437,10 @@ fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
         if format != Format::Json {
             assert!(document.contains("words of the subagent"), "{format:?}");
         }
-        let beside = exported.subagents.iter().map(|row| fs::read_to_string(&row.file).expect("read"));
-        assert!(beside.collect::<String>().contains("words of the subagent"));
+        let subagents = exported.subagents.iter().map(|row| fs::read_to_string(&row.file).expect("read"));
+        assert!(subagents.collect::<String>().contains("words of the subagent"));
     }
-    // Asked for without the original, and then with it: what it started is added.
+    // Exported without the original, and then with it: the subagent is added.
     let library = Library::open(vec![home.path().to_owned()]);
     let out = tempfile::tempdir().expect("a directory");
     let alone = library.find("00000002").expect("found");
@@ -449,7 +449,7 @@ fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
     assert!(!text(out.path(), name).contains("words of the subagent"));
     export(&home, out.path(), &ExportOptions::default()).expect("exported");
     assert!(text(out.path(), name).contains("words of the subagent"));
-    // What no call is known of is named where the session itself is written.
+    // A subagent whose call is unknown is listed in the document of its own session.
     let out = tempfile::tempdir().expect("a directory");
     let all = ExportOptions { all_copies: true, ..ExportOptions::default() };
     export(&home, out.path(), &all).expect("exported");
@@ -458,7 +458,7 @@ fn what_lies_beside_a_copied_session_is_shown_with_the_copy() {
 }
 
 #[test]
-fn data_leaves_out_what_is_asked_for() {
+fn json_export_omits_thinking_and_images_on_request() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::varied(2));
     let out = tempfile::tempdir().expect("a directory");
@@ -471,7 +471,7 @@ fn data_leaves_out_what_is_asked_for() {
 }
 
 #[test]
-fn only_active_paths_are_freed_of_copies_too() {
+fn copies_are_skipped_with_active_paths_only() {
     let home = Home::default();
     copies(&home);
     let out = tempfile::tempdir().expect("a directory");
@@ -481,12 +481,12 @@ fn only_active_paths_are_freed_of_copies_too() {
 }
 
 #[test]
-fn a_run_that_was_killed_can_be_run_again() {
+fn export_recovers_from_a_killed_run() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     let out = tempfile::tempdir().expect("a directory");
     export(&home, out.path(), &ExportOptions::default()).expect("exported");
-    // Killed after the names were claimed: the note knows them, but not what is in them.
+    // Killed after the names were claimed: the manifest has the names, but no hashes.
     let note = out.path().join(".rethread-export.json");
     let mut claimed: Value = serde_json::from_slice(&fs::read(&note).expect("read")).expect("JSON");
     for (_, record) in claimed["files"].as_object_mut().expect("files") {
@@ -498,7 +498,7 @@ fn a_run_that_was_killed_can_be_run_again() {
     fs::remove_file(out.path().join("index.html")).expect("removed");
     let again = export(&home, out.path(), &ExportOptions::default()).expect("exported");
     assert_eq!((again.written, again.errors.len()), (3, 0));
-    // A note that leads out of the directory is not followed.
+    // A manifest entry outside the directory is rejected.
     claimed["files"]["../outside.md"] = json!({ "source": "x", "stem": "x" });
     fs::write(&note, claimed.to_string()).expect("written");
     let refused = export(&home, out.path(), &ExportOptions::default());
@@ -506,7 +506,7 @@ fn a_run_that_was_killed_can_be_run_again() {
 }
 
 #[test]
-fn paths_can_be_chosen_and_things_left_out() {
+fn export_selects_paths_and_omits_thinking() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::redone(1));
     home.add("/home/user/app", &hostile::varied(2));
@@ -531,7 +531,7 @@ fn paths_can_be_chosen_and_things_left_out() {
     assert!(!page.contains("one</strong> call site"), "thinking is left out");
 }
 
-/// Asserts that a document has nothing but what a document consists of, and no headings but its own.
+/// Asserts that a document contains only elements of our documents, and only our headings.
 #[track_caller]
 fn assert_inert(markdown: &str) {
     let seen = rethread_testkit::markdown::parse_markdown(markdown);
@@ -548,7 +548,7 @@ fn assert_inert(markdown: &str) {
 }
 
 #[test]
-fn attacks_on_renderers_of_markdown_stay_text() {
+fn markdown_attacks_are_rendered_as_text() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::hostile_markdown(7));
     let out = tempfile::tempdir().expect("a directory");
@@ -563,7 +563,7 @@ fn attacks_on_renderers_of_markdown_stay_text() {
 }
 
 #[test]
-fn hostile_text_stays_in_its_place() {
+fn hostile_text_is_confined_to_its_message() {
     let home = Home::default();
     home.add("/home/user/app", &hostile::hostile(4));
     let out = tempfile::tempdir().expect("a directory");
@@ -571,7 +571,7 @@ fn hostile_text_stays_in_its_place() {
     let name = "transcript_00000004-0000-4000-8000-000000000000.md";
     let markdown = text(out.path(), name);
     assert!(!markdown.contains(['\u{1b}', '\u{202e}', '\0', '\r']));
-    // Read as Markdown, every message still has its own heading and nothing of a log acts.
+    // Parsed as Markdown, every message still has its own heading and no text of a log is active.
     assert_inert(&markdown);
     for i in 0..hostile::ATTACKS.len() {
         for behind in ["prompt", "answer", "thinking"] {
@@ -581,7 +581,7 @@ fn hostile_text_stays_in_its_place() {
 }
 
 #[test]
-fn a_log_with_defects_is_exported_with_a_note_of_them() {
+fn defects_are_noted_in_the_export() {
     let home = Home::default();
     let mut bytes = hostile::redone(1).bytes();
     bytes.extend_from_slice(b"not json\n\0\0\0\n{\"type\":\"us");
@@ -595,14 +595,14 @@ fn a_log_with_defects_is_exported_with_a_note_of_them() {
     assert!(text.contains("- line 21: "), "{text}");
 }
 
-/// What was said in an item: by whom, when, each block. Of a message of the model the time is that of
-/// its first entry on the path, so it does not count.
+/// Keys for the blocks of an item: role, time and content. The time of a model message is ignored, because it
+/// is that of its first entry on the path.
 fn block_keys(role: &str, time: Option<&str>, blocks: &[Value]) -> Vec<String> {
     let time = if role == "user" { time.unwrap_or("") } else { "" };
     blocks.iter().map(|block| format!("{role} {time} {block}")).collect()
 }
 
-/// What is no part of the conversation: placeholders and hidden notes.
+/// Returns whether a row belongs to the conversation; placeholders and hidden notes do not.
 fn is_conversation_row(row: &Value) -> bool {
     row["type"] == "message" && row["model"] != "<synthetic>"
 }
@@ -619,7 +619,7 @@ fn block_key_set(path: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
+fn corpus_export_is_complete_and_free_of_duplicates() {
     let Some(corpus) = shared("corpus") else { return };
     let library = Library::open(Vec::new());
     let mut sources: Vec<LogSource> = library.find(&corpus.to_string_lossy()).expect("found");
@@ -637,11 +637,11 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     let documents: Vec<PathBuf> =
         exported.transcripts.iter().filter_map(|r| r.file.as_ref()).map(PathBuf::from).collect();
     let sets: Vec<BTreeSet<String>> = documents.iter().map(|path| block_key_set(path)).collect();
-    let beside: Vec<BTreeSet<String>> =
+    let subagents: Vec<BTreeSet<String>> =
         exported.subagents.iter().map(|row| block_key_set(Path::new(&row.file))).collect();
 
-    // Nothing is lost: every block that an independent reading finds stands in some document.
-    let all: HashSet<&str> = sets.iter().chain(&beside).flatten().map(|s| strip_time(s)).collect();
+    // Nothing is lost: every block found by an independent reader is in some document.
+    let all: HashSet<&str> = sets.iter().chain(&subagents).flatten().map(|s| strip_time(s)).collect();
     let (mut n_blocks, mut missing) = (0, Vec::new());
     for source in &sources {
         for block in blocks_in(&source.file.path) {
@@ -653,7 +653,7 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     }
     assert!(missing.is_empty(), "{} of {n_blocks} blocks are missing: {missing:#?}", missing.len());
 
-    // Nothing is there twice: no document holds another.
+    // Nothing is duplicated: no document contains another.
     for (i, one) in sets.iter().enumerate() {
         for (j, other) in sets.iter().enumerate() {
             assert!(
@@ -665,7 +665,7 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
         }
     }
 
-    // Every ending of every session is one of the documents or held by one.
+    // Every leaf of every session is one of the documents or contained in one.
     let mut endings = 0;
     for source in &sources {
         let loaded = library.load(source).expect("readable");
@@ -684,7 +684,7 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
             };
             let set: BTreeSet<String> = items.iter().flat_map(of_item).collect();
             assert!(
-                sets.iter().chain(&beside).any(|document| set.is_subset(document)),
+                sets.iter().chain(&subagents).any(|document| set.is_subset(document)),
                 "path {} of {} is in no document",
                 path.n,
                 source.file.path.display()
@@ -692,7 +692,7 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
             endings += 1;
         }
     }
-    // As many in Markdown and in HTML.
+    // The number is the same in Markdown and in HTML.
     for format in [Format::Md, Format::Html] {
         write(format);
         let dir = out.path().join(format.extension());
@@ -703,16 +703,17 @@ fn on_the_whole_corpus_nothing_is_lost_and_nothing_is_there_twice() {
     println!(
         "{n_sessions} logs with {endings} endings: {} documents, {} of subagents, {n_blocks} blocks, none lost",
         documents.len(),
-        beside.len()
+        subagents.len()
     );
 }
 
-/// Leaves the role and the block.
-fn strip_time(said: &str) -> &str {
-    said.splitn(3, ' ').nth(2).unwrap_or_default()
+/// Returns the block of a key.
+fn strip_time(key: &str) -> &str {
+    key.splitn(3, ' ').nth(2).unwrap_or_default()
 }
 
-/// A text that was written while it grew is in the log more than once; the whole one is shown.
+/// Returns whether a longer version of a text exists: a text that was logged while it was streamed occurs
+/// more than once, and only the longest is shown.
 fn is_partial_text(block: &str, all: &HashSet<&str>) -> bool {
     let text = |block: &str| -> Option<String> {
         let value: Value = serde_json::from_str(block).ok()?;
@@ -722,7 +723,7 @@ fn is_partial_text(block: &str, all: &HashSet<&str>) -> bool {
     all.iter().filter_map(|other| text(other)).any(|other| other.starts_with(&beginning))
 }
 
-/// The blocks of a log, read line by line without our own code.
+/// Reads the blocks of a log line by line, independently of our parser.
 fn blocks_in(path: &Path) -> Vec<String> {
     let bytes = fs::read(path).expect("read");
     let mut found = Vec::new();

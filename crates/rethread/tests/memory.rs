@@ -1,6 +1,6 @@
-//! Sessions with a very long line: every command holds it at most three times.
+//! Sessions with a very long line: every command keeps it in memory at most three times.
 //!
-//! The measure is the most memory that the process had, which Linux tells and lets a process reset.
+//! The measure is the peak memory of the process, which Linux reports and lets a process reset.
 
 #![cfg(target_os = "linux")]
 
@@ -10,17 +10,17 @@ use rethread::{ExportOptions, Format, Library, RepairDestination};
 use rethread_testkit::{Home, LogBuilder, PendingCall};
 use serde_json::json;
 
-/// The length of the line: above what the allocator keeps for later.
+/// The length of the line: above the sizes that the allocator retains.
 const LONG: usize = 34 << 20;
 
-/// Returns a field of the memory of this process, in bytes.
+/// Returns a memory field of this process, in bytes.
 fn memory(field: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells it");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("the field");
     line.trim_matches(|c: char| !c.is_ascii_digit()).parse::<usize>().expect("a number") * 1024
 }
 
-/// Returns by how much the memory grew at most while `run` ran; nothing if that cannot be measured here.
+/// Returns the peak growth of memory while `run` ran; `None` if it cannot be measured here.
 fn growth(run: impl FnOnce()) -> Option<usize> {
     fs::write("/proc/self/clear_refs", "5").ok()?;
     let before = memory("VmRSS:");
@@ -28,7 +28,7 @@ fn growth(run: impl FnOnce()) -> Option<usize> {
     Some(memory("VmHWM:").saturating_sub(before))
 }
 
-/// Sessions with one very long line, by what the line is.
+/// Sessions with one very long line, each with the kind of that line.
 fn sessions() -> Vec<(&'static str, LogBuilder)> {
     let plain = "The quick brown fox jumps over the lazy dog. ".repeat(LONG / 45);
     let escaped = "a\n\"b\"\t\\c ".repeat(LONG / 15);
@@ -44,8 +44,8 @@ fn sessions() -> Vec<(&'static str, LogBuilder)> {
         log
     };
     let mut call = begun();
-    let made = call.call("Bash", &json!({ "command": escaped }));
-    call.result(&made, "done");
+    let id = call.call("Bash", &json!({ "command": escaped }));
+    call.result(&id, "done");
     let mut orphan = begun();
     let mark = orphan.answer("Which?");
     orphan.result(&PendingCall { id: "toolu_lost".into(), uuid: mark }, &escaped);
@@ -69,9 +69,9 @@ fn sessions() -> Vec<(&'static str, LogBuilder)> {
         .collect()
 }
 
-// One test, so that nothing else runs in this process.
+// A single test, so that nothing else runs in this process.
 #[test]
-fn a_very_long_line_is_held_at_most_three_times() {
+fn very_long_line_is_in_memory_at_most_three_times() {
     for (name, log) in sessions() {
         let home = Home::default();
         home.add("/home/user/app", &log);

@@ -1,4 +1,4 @@
-//! The model against real logs, an independent count, and what real clients did.
+//! The model compared with real logs, an independent count, and the recorded behaviour of real clients.
 
 #![expect(clippy::print_stdout, reason = "the counts are shown with --nocapture")]
 
@@ -15,7 +15,7 @@ fn library() -> Library {
 }
 
 #[test]
-fn every_real_log_comes_back_whole() {
+fn every_real_log_round_trips() {
     let mut n_files = 0;
     let mut n_bytes = 0;
     for name in ["corpus", "oracle/sessions", "oracle/cases"] {
@@ -40,7 +40,7 @@ fn every_real_log_comes_back_whole() {
     println!("{n_files} logs, {n_bytes} bytes");
 }
 
-/// `info` in the words of the independent count.
+/// Returns `info` with the keys of the independent count.
 fn info_counts(path: &Path) -> Value {
     let library = library();
     let source = &library.find(&path.to_string_lossy()).expect("found")[0];
@@ -89,7 +89,7 @@ fn info_agrees_with_an_independent_count() {
     println!("{n_files} files agree");
 }
 
-/// What of a message tells it apart: its texts, and the ids of calls and results.
+/// Returns the identifying parts of a message: its texts, and the ids of calls and results.
 fn message_marks(content: &Value) -> Vec<String> {
     let blocks = match content {
         Value::String(text) => vec![json!({ "type": "text", "text": text })],
@@ -113,12 +113,12 @@ fn message_marks(content: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Words that the client puts in, and the prompt that the session was resumed with.
+/// Texts that the client inserts, and the prompt that the session was resumed with.
 const CLIENT_TEXTS: &[&str] =
     &["No response requested.", "Continue from where you left off.", "(no content)"];
 
-/// The text of the last prompt that the client sent before the new one. Two answers of the recorded
-/// cases have the same words; the prompt before tells them apart.
+/// Returns the text of the last prompt that the client sent before the new one. Two answers in the recorded
+/// cases have the same text; the preceding prompt distinguishes them.
 fn last_prompt_received(received: &Value) -> Option<String> {
     let messages = received["messages"].as_array()?.iter().filter(|message| message["role"] == "user");
     let mut texts = messages.flat_map(|message| message_marks(&message["content"]));
@@ -144,9 +144,9 @@ fn last_received(received: &Value) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// What was recorded of a real client, and what we say it would send.
+/// Compares the preview with the recorded requests of a real client.
 #[test]
-fn preview_is_what_the_real_client_sent() {
+fn preview_matches_the_real_client() {
     let cases = match std::env::var_os("RETHREAD_CASES") {
         Some(dir) => dir.into(),
         None => match shared("oracle/cases") {
@@ -159,7 +159,7 @@ fn preview_is_what_the_real_client_sent() {
     let mut n_right: BTreeMap<String, usize> = BTreeMap::new();
     for recorded in files_under(&cases, "received.json") {
         let name = recorded.to_string_lossy().replace(".received.json", "");
-        // A record of a session that lies elsewhere says where.
+        // A `.source` file names the path of a session stored elsewhere.
         let path = match std::fs::read_to_string(format!("{name}.source")) {
             Ok(path) => path.trim().to_owned(),
             Err(_) => format!("{name}.jsonl"),
@@ -216,9 +216,9 @@ fn files_under(dir: &Path, ending: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// The directory of cases can be another one of the same form: `RETHREAD_CASES`.
+/// `RETHREAD_CASES` selects another directory of cases with the same layout.
 #[test]
-fn the_active_tip_is_where_the_real_client_went_on() {
+fn active_tip_matches_the_real_client() {
     let cases = match std::env::var_os("RETHREAD_CASES") {
         Some(dir) => dir.into(),
         None => match shared("oracle/cases") {
@@ -288,10 +288,10 @@ fn the_active_tip_is_where_the_real_client_went_on() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Nothing of the main conversation is lost on the way to the paths, and every result whose call is in
-/// the file is attached to it.
+/// All of the main conversation is on some path, and every result whose call is in the file is attached to
+/// it.
 #[test]
-fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
+fn real_messages_are_on_a_path_with_results_at_their_calls() {
     let (mut n_messages, mut n_results, mut n_paths, mut n_files) = (0, 0, 0, 0);
     for name in ["corpus", "oracle/sessions"] {
         let Some(dir) = shared(name) else { continue };
@@ -321,12 +321,17 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
                     }
                 }
             }
-            let beside = loaded.session.off_path_nodes();
+            let off_path = loaded.session.off_path_nodes();
             for (n, message) in facts.messages.iter().enumerate() {
                 let side = facts.nodes[message.first_node as usize].flags.is_sidechain()
                     && !facts.is_all_sidechain();
-                let beside = beside.contains(&(message.first_node as usize));
-                assert!(shown[n] || side || beside, "{}: message {} is on no path", path.display(), n + 1);
+                let is_off_path = off_path.contains(&(message.first_node as usize));
+                assert!(
+                    shown[n] || side || is_off_path,
+                    "{}: message {} is on no path",
+                    path.display(),
+                    n + 1
+                );
             }
             n_messages += facts.messages.len();
             n_paths += paths.len();
@@ -336,7 +341,7 @@ fn every_message_of_every_real_log_is_on_a_path_with_results_at_their_calls() {
     println!("{n_files} logs, {n_messages} messages, {n_paths} paths, {n_results} results at their calls");
 }
 
-/// Paths of real logs, and of those that were damaged on purpose, are chains of parents.
+/// Paths of real logs, and of deliberately damaged ones, are chains of parents.
 #[test]
 fn paths_of_every_log_are_chains_of_parents() {
     let (mut n_files, mut broken) = (0, Vec::new());
@@ -352,9 +357,9 @@ fn paths_of_every_log_are_chains_of_parents() {
     assert!(broken.is_empty(), "{} laws broken\n{}", broken.len(), broken.join("\n"));
 }
 
-/// Every loss that `check` reports of a real log is one, and every loss is reported.
+/// Every loss that `check` reports for a real log is one, and every loss is reported.
 #[test]
-fn losses_of_every_real_log_are_reported_and_real() {
+fn reported_losses_of_real_logs_are_exact() {
     let mut wrong = Vec::new();
     for name in ["corpus", "oracle/sessions", "oracle/cases"] {
         let Some(dir) = shared(name) else { continue };
@@ -368,12 +373,12 @@ fn losses_of_every_real_log_are_reported_and_real() {
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Every broken case is mended so that every client resumes it and sends the same.
+/// Every broken case is repaired so that every client resumes it and sends the same messages.
 #[test]
-fn what_is_repaired_resumes_everywhere() {
+fn repaired_cases_resume_in_every_client() {
     let Some(cases) = shared("oracle/cases") else { return };
     let mut wrong = Vec::new();
-    let (mut n_mended, mut n_whole) = (0, 0);
+    let (mut n_repaired, mut n_whole) = (0, 0);
     for path in logs_under(&cases) {
         let name = path.strip_prefix(&cases).expect("below").display().to_string();
         let bytes = std::fs::read(&path).expect("readable");
@@ -383,7 +388,7 @@ fn what_is_repaired_resumes_everywhere() {
             assert_eq!(repair.bytes, bytes);
             continue;
         }
-        n_mended += 1;
+        n_repaired += 1;
         let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
         for finding in &repair.remaining {
             wrong.push(format!("{name}: left {finding:?} after {kinds:?}"));
@@ -410,15 +415,15 @@ fn what_is_repaired_resumes_everywhere() {
             }
         }
     }
-    println!("{n_mended} mended, {n_whole} left as they are");
+    println!("{n_repaired} repaired, {n_whole} unchanged");
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Real sessions: one with nothing wrong stays as it is, and whatever is mended holds.
+/// Real sessions: one without defects is unchanged, and every repair is stable.
 #[test]
-fn real_sessions_are_mended_only_where_something_is_wrong() {
+fn real_sessions_without_defects_are_not_changed_by_repair() {
     let mut wrong = Vec::new();
-    let (mut n_whole, mut n_mended, mut n_left) = (0, 0, 0);
+    let (mut n_whole, mut n_repaired, mut n_left) = (0, 0, 0);
     for name in ["corpus", "oracle/sessions"] {
         let Some(dir) = shared(name) else { continue };
         for path in logs_under(&dir) {
@@ -432,15 +437,15 @@ fn real_sessions_are_mended_only_where_something_is_wrong() {
             if repair.changes.is_empty() {
                 n_whole += 1;
                 if repair.bytes != bytes {
-                    wrong.push(format!("{name}: changed without a change"));
+                    wrong.push(format!("{name}: bytes differ without a recorded change"));
                 }
                 continue;
             }
-            n_mended += 1;
+            n_repaired += 1;
             n_left += usize::from(!repair.remaining.is_empty());
             if !faults {
                 let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
-                wrong.push(format!("{name}: changed without a fault: {kinds:?}"));
+                wrong.push(format!("{name}: changed without a defect: {kinds:?}"));
             }
             if rethread::edit::repair(&repair.bytes).bytes != repair.bytes {
                 wrong.push(format!("{name}: not the same when repaired again"));
@@ -451,16 +456,16 @@ fn real_sessions_are_mended_only_where_something_is_wrong() {
             let mut known = lines(&bytes);
             known.extend(repair.changes.iter().filter_map(|c| c.after.as_deref()).flat_map(lines));
             if !lines(&repair.bytes).is_subset(&known) {
-                wrong.push(format!("{name}: a line that nobody named"));
+                wrong.push(format!("{name}: a line without a recorded change"));
             }
         }
     }
-    println!("{n_whole} as they are, {n_mended} mended, {n_left} of these not wholly");
+    println!("{n_whole} unchanged, {n_repaired} repaired, {n_left} of these only partly");
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Messages without thinking, which depends on the model, and without the line breaks that newer
-/// clients put between texts.
+/// Returns messages without thinking, which depends on the model, and without the line breaks that newer
+/// clients insert between texts.
 fn without_thinking(messages: &Value) -> Value {
     let mut messages = messages.clone();
     for message in messages.as_array_mut().into_iter().flatten() {

@@ -1,8 +1,9 @@
-//! Opening files without following links, for every other module and crate.
+//! Opens files without following links, for every other module and crate.
 //!
-//! A [`ConfinedPath`] is a directory that may be reached through links, such as a project, and a path below it that may
-//! not. Each component below is opened from the handle of the directory above it, so a link that is swapped in between a
-//! look and a use leads nowhere. Only regular files are opened: a pipe would block, a device can do anything.
+//! A [`ConfinedPath`] is a base directory that may be reached through links, such as a project, and a
+//! path below it that may not. Each component below the base is opened from the handle of its parent
+//! directory, so a link that is swapped in between a check and a use is not followed. Only regular files
+//! are opened: a pipe would block, a device can do anything.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,38 +14,38 @@ use std::time::SystemTime;
 use crate::dir::{Dir, FileKind, open_file, stat_file};
 use crate::skip::SkippedPaths;
 
-/// How many directories are looked into below one another.
+/// The maximum depth of nested directories.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The reason why something on disk is neither read nor written.
+/// The reason why a path is neither read nor written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathRejection {
     /// A symbolic link where links are not followed.
-    #[error("it is a symbolic link, which is not followed here")]
+    #[error("symbolic link, not followed")]
     Link,
-    /// A directory in place of a file.
-    #[error("it is a directory")]
+    /// A directory instead of a file.
+    #[error("is a directory")]
     Directory,
     /// A named pipe, which would block.
-    #[error("it is a pipe")]
+    #[error("is a pipe")]
     Pipe,
     /// A socket.
-    #[error("it is a socket")]
+    #[error("is a socket")]
     Socket,
     /// A device.
-    #[error("it is a device")]
+    #[error("is a device")]
     Device,
-    /// A path with `..` in it.
-    #[error("its path leads out of its directory")]
+    /// A path that contains `..`.
+    #[error("path leads outside its directory")]
     Outside,
-    /// A directory below too many others.
-    #[error("it lies more than {MAX_DEPTH} directories deep")]
+    /// A directory that is nested too deeply.
+    #[error("more than {MAX_DEPTH} directories deep")]
     TooDeep,
 }
 
 impl PathRejection {
-    /// Returns the reason in an error of reading or writing, if that is one.
+    /// Returns the reason contained in an I/O error, if there is one.
     pub fn from_io_error(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref().copied()
     }
@@ -56,7 +57,7 @@ impl From<PathRejection> for io::Error {
     }
 }
 
-/// A path below a directory, reached from there without following a link.
+/// A path below a directory, opened without following links.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfinedPath {
     base: PathBuf,
@@ -64,18 +65,18 @@ pub struct ConfinedPath {
 }
 
 impl ConfinedPath {
-    /// Takes a directory, which may be reached through links, and a path below it.
+    /// Combines a directory, which may be reached through links, with a path below it.
     pub fn new(base: impl Into<PathBuf>, below: impl Into<PathBuf>) -> Self {
         Self { base: base.into(), relative: below.into() }
     }
 
-    /// Takes a file whose directory may be reached through links.
+    /// Confines a file to its directory, which may be reached through links.
     pub fn of_file(path: &Path) -> Self {
         let base = path.parent().unwrap_or(Path::new(""));
         Self::new(base, path.file_name().unwrap_or_default())
     }
 
-    /// Returns the whole path, to be shown.
+    /// Returns the whole path, for display.
     pub fn path(&self) -> PathBuf {
         self.base.join(&self.relative)
     }
@@ -85,7 +86,7 @@ impl ConfinedPath {
         &self.base
     }
 
-    /// Returns the part that is reached without links.
+    /// Returns the part below the base, in which no links are followed.
     pub fn relative(&self) -> &Path {
         &self.relative
     }
@@ -95,18 +96,18 @@ impl ConfinedPath {
         Self { base: self.base.clone(), relative: self.relative.join(name) }
     }
 
-    /// Returns the path with another ending.
-    pub fn with_extension(&self, ending: &str) -> Self {
-        Self { base: self.base.clone(), relative: self.relative.with_extension(ending) }
+    /// Returns the path with another extension.
+    pub fn with_extension(&self, extension: &str) -> Self {
+        Self { base: self.base.clone(), relative: self.relative.with_extension(extension) }
     }
 
-    /// Opens the directory that it lies in; returns its own name too.
+    /// Opens the parent directory; also returns the file name.
     pub(crate) fn open_parent(&self) -> io::Result<(Dir, &OsStr)> {
         let (above, name) = self.split()?;
         Ok((Dir::open(&self.base)?.descend(above)?, name))
     }
 
-    /// Opens the directory that it lies in, which is made if need be.
+    /// Opens the parent directory and creates it if necessary; also returns the file name.
     pub(crate) fn open_or_create_parent(&self) -> io::Result<(Dir, &OsStr)> {
         let (above, name) = self.split()?;
         create_private_dir(&self.base)?;
@@ -120,16 +121,17 @@ impl ConfinedPath {
         }
     }
 
-    /// Opens a regular file to read it.
+    /// Opens a regular file for reading.
     pub fn open(&self) -> io::Result<File> {
-        // What lies in the base itself needs no handle of it: only the last component must not be a link.
+        // A file directly in the base needs no handle of the base: only the last component must not be a
+        // link.
         match self.split()? {
             (above, name) if above.as_os_str().is_empty() => open_file(&self.base.join(name)),
             (above, name) => Dir::open(&self.base)?.descend(above)?.open_file(name),
         }
     }
 
-    /// Returns the size of a regular file, and when it was last written.
+    /// Returns the size of a regular file and the time of its last change.
     pub fn stat(&self) -> io::Result<(u64, Option<SystemTime>)> {
         match self.split()? {
             (above, name) if above.as_os_str().is_empty() => stat_file(&self.base.join(name)),
@@ -142,23 +144,23 @@ impl ConfinedPath {
         read_all(&self.open()?)
     }
 
-    /// Returns whether a regular file is there.
+    /// Returns whether the path is a regular file.
     pub fn is_file(&self) -> bool {
         self.kind().is_ok_and(|kind| kind == FileKind::File)
     }
 
-    /// Returns whether a directory is there.
+    /// Returns whether the path is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind().is_ok_and(|kind| kind == FileKind::Dir)
     }
 
-    /// Returns what is there, if anything is.
+    /// Returns the kind of file at the path.
     pub(crate) fn kind(&self) -> io::Result<FileKind> {
         let (dir, name) = self.open_parent()?;
         dir.kind(name)
     }
 
-    /// Fails with the reason if something is there that is not a regular file, or if the way to it is a link.
+    /// Fails if the path exists and is not a regular file, or if a component of it is a link.
     pub fn ensure_regular(&self) -> io::Result<()> {
         match self.kind() {
             Ok(kind) => kind.ensure_regular(),
@@ -167,8 +169,8 @@ impl ConfinedPath {
         }
     }
 
-    /// Lists the regular files below this directory at any depth, sorted; everything else is noted as skipped. A
-    /// directory that is not there holds nothing.
+    /// Lists the regular files below this directory at any depth, sorted; all others are recorded as
+    /// skipped. A missing directory counts as empty.
     pub fn files(&self, skips: &SkippedPaths) -> Vec<Self> {
         let mut found = Vec::new();
         let mut waiting = vec![(self.clone(), 0)];
@@ -190,7 +192,7 @@ impl ConfinedPath {
         found
     }
 
-    /// Lists a directory. One that is not there, or cannot be reached without a link, holds nothing.
+    /// Lists a directory. One that is missing, or cannot be reached without a link, counts as empty.
     pub(crate) fn entries(&self, skips: &SkippedPaths) -> Vec<(OsString, FileKind)> {
         let listed = Dir::open(&self.base).and_then(|dir| dir.descend(&self.relative)?.entries());
         match listed {
@@ -205,12 +207,12 @@ impl ConfinedPath {
     }
 }
 
-/// Opens a regular file to read it; its directory may be reached through links.
+/// Opens a regular file for reading; its directory may be reached through links.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     ConfinedPath::of_file(path).open()
 }
 
-/// Makes a directory, and those above it, that only its owner can look into.
+/// Creates a directory and its ancestors, accessible to the owner only.
 fn create_private_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
@@ -225,16 +227,16 @@ fn create_private_dir(dir: &Path) -> io::Result<()> {
     builder.create(dir)
 }
 
-/// Returns whether an error says that there is nothing.
+/// Returns whether an error means that the file does not exist.
 pub(crate) fn is_not_found(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Reads an open file to the length that it has now.
+/// Reads an open file up to its current length.
 pub(crate) fn read_all(file: &File) -> io::Result<Vec<u8>> {
     let len = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // A file can say that it is larger than any memory.
+    // A file can claim to be larger than memory.
     let wanted = usize::try_from(len).unwrap_or(usize::MAX);
     bytes.try_reserve_exact(wanted).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     file.take(len).read_to_end(&mut bytes)?;
@@ -253,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_to_the_base_and_no_further() {
+    fn links_are_followed_to_the_base_but_not_below_it() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
-        fs::create_dir_all(at("real/a/b")).expect("made");
+        fs::create_dir_all(at("real/a/b")).expect("created");
         fs::write(at("real/a/b/f"), "x").expect("written");
         fs::write(at("outside"), "secret").expect("written");
         symlink(at("real"), at("base")).expect("linked");
@@ -282,11 +284,11 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_swapped_in_leads_nowhere() {
+    fn swapped_in_link_is_not_followed() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
-        fs::create_dir_all(at("base/side")).expect("made");
-        fs::create_dir_all(at("outside")).expect("made");
+        fs::create_dir_all(at("base/side")).expect("created");
+        fs::create_dir_all(at("outside")).expect("created");
         fs::write(at("base/side/f"), "own").expect("written");
         fs::write(at("outside/f"), "secret").expect("written");
         let held = Dir::open(&at("base")).and_then(|dir| dir.descend(Path::new("side"))).expect("opened");
@@ -295,17 +297,17 @@ mod tests {
         let mut own = String::new();
         held.open_file(OsStr::new("f")).expect("opened").read_to_string(&mut own).expect("read");
         assert_eq!(own, "own");
-        let mut part = held.create_part(0o600).expect("begun");
-        part.persist(OsStr::new("f")).expect("named");
+        let mut part = held.create_part(0o600).expect("created");
+        part.persist(OsStr::new("f")).expect("renamed");
         assert_eq!(fs::read_to_string(at("outside/f")).expect("read"), "secret");
         assert_eq!(fs::read(at("base/moved/f")).expect("read"), b"");
     }
 
     #[test]
-    fn directories_are_not_followed_for_ever() {
+    fn directory_depth_is_bounded() {
         let dir = tempfile::tempdir().expect("a directory");
         let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 5).collect();
-        fs::create_dir_all(dir.path().join(&deep)).expect("made");
+        fs::create_dir_all(dir.path().join(&deep)).expect("created");
         fs::write(dir.path().join(&deep).join("f"), "x").expect("written");
         let skips = SkippedPaths::default();
         assert_eq!(ConfinedPath::new(dir.path(), "").files(&skips), []);

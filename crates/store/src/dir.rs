@@ -1,4 +1,4 @@
-//! A directory that is held open.
+//! An open directory handle.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use crate::confined::PathRejection;
 
-/// The kind of an entry of a directory, links not followed.
+/// The kind of a directory entry; links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     File,
@@ -17,7 +17,7 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// Returns the kind that metadata tell.
+    /// Returns the kind given by metadata.
     pub(crate) fn from_metadata(metadata: &std::fs::Metadata) -> Self {
         let kind = metadata.file_type();
         if kind.is_file() {
@@ -49,7 +49,7 @@ impl FileKind {
     }
 }
 
-/// A directory that is held open: what lies in it is reached from its handle, never through a link.
+/// An open directory. Its entries are reached from the handle, never through a link.
 #[derive(Debug)]
 pub(crate) struct Dir {
     #[cfg(unix)]
@@ -57,7 +57,7 @@ pub(crate) struct Dir {
     path: PathBuf,
 }
 
-/// A file while it is written, under a name that nothing else has; removed if it does not get its own.
+/// A file that is being written under a temporary unique name; removed unless it is persisted.
 #[derive(Debug)]
 pub(crate) struct PartFile {
     pub(crate) dir: Dir,
@@ -66,16 +66,17 @@ pub(crate) struct PartFile {
     persisted: bool,
 }
 
-/// Begins and ends the names of files while they are written.
+/// The prefix and suffix of temporary names.
 pub(crate) const PART_AFFIXES: (&str, &str) = (".rethread-", ".part");
 
 impl Dir {
-    /// Opens a directory below, no component of which is a link or leads up.
+    /// Opens a directory below this one. No component may be a link or `..`.
     pub(crate) fn descend(self, below: &Path) -> io::Result<Self> {
         self.walk(below, |dir, name| dir.open_child(name))
     }
 
-    /// Opens a directory below as [`Dir::below`] does; those that are not there are made, for their owner alone.
+    /// Opens a directory below this one as [`Dir::descend`] does; missing ones are created for the owner
+    /// alone.
     pub(crate) fn descend_or_create(self, below: &Path) -> io::Result<Self> {
         self.walk(below, |dir, name| match dir.open_child(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -98,7 +99,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Begins a file that is to be in this directory.
+    /// Creates a temporary file in this directory.
     pub(crate) fn create_part(self, mode: u32) -> io::Result<PartFile> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -114,7 +115,7 @@ impl Dir {
             ));
             match self.create(&name, mode) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // The name of the part is nothing that anybody knows.
+                // The temporary name means nothing to the caller, so it is left out of the error.
                 Err(error) => return Err(io::Error::from(error.kind())),
                 Ok(file) => return Ok(PartFile { dir: self, file, name, persisted: false }),
             }
@@ -123,14 +124,15 @@ impl Dir {
 }
 
 impl PartFile {
-    /// Gives the file its name. A file of that name is replaced; a link of that name is too, not what it leads to.
+    /// Renames the file to its final name. A file or link of that name is replaced; the target of a link
+    /// is not.
     pub(crate) fn persist(&mut self, name: &OsStr) -> io::Result<()> {
         self.dir.rename(&self.name, name)?;
         self.persisted = true;
         Ok(())
     }
 
-    /// Gives the file its name. Anything that has that name is an error.
+    /// Renames the file to its final name. Fails if the name exists.
     pub(crate) fn persist_new(&mut self, name: &OsStr) -> io::Result<()> {
         self.dir.rename_no_replace(&self.name, name)?;
         self.persisted = true;
@@ -147,7 +149,7 @@ impl Drop for PartFile {
 }
 
 #[cfg(not(unix))]
-pub(crate) use other::{open_file, size_of};
+pub(crate) use other::{open_file, stat_file};
 #[cfg(unix)]
 pub(crate) use unix::{open_file, stat_file};
 
@@ -187,8 +189,8 @@ mod unix {
         stat_at(CWD, path)
     }
 
-    /// Opens a regular file; the last component of its path is no link. Nothing blocks: what turns out to be something
-    /// else is closed again.
+    /// Opens a regular file; the last component of its path must not be a link. Does not block: anything
+    /// but a regular file is closed again.
     fn open_at(dir: impl AsFd + Copy, path: &Path, how: OFlags) -> io::Result<File> {
         let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match rustix::fs::openat(dir, path, flags, Mode::empty()) {
@@ -197,7 +199,7 @@ mod unix {
                 Ok(File::from(fd))
             }
             Err(rustix::io::Errno::NOENT) => Err(io::ErrorKind::NotFound.into()),
-            // Links and sockets cannot be opened so.
+            // Links and sockets cannot be opened this way.
             Err(error) => match kind_at(dir, path) {
                 Ok(FileKind::Other(reason)) => Err(reason.into()),
                 _ => Err(error.into()),
@@ -224,7 +226,7 @@ mod unix {
     }
 
     impl Dir {
-        /// Opens a directory; its path may lead through links.
+        /// Opens a directory; its path may contain links.
         pub(crate) fn open(path: &Path) -> io::Result<Self> {
             let named = if path.as_os_str().is_empty() { Path::new(".") } else { path };
             let fd = rustix::fs::openat(CWD, named, DIR_FLAGS, Mode::empty())?;
@@ -249,22 +251,22 @@ mod unix {
             }
         }
 
-        /// Returns what has a name, links not followed.
+        /// Returns the kind of the entry with this name; links are not followed.
         pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
             kind_at(&self.fd, Path::new(name))
         }
 
-        /// Returns the size of a regular file, and when it was last written.
+        /// Returns the size of a regular file and the time of its last change.
         pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
             stat_at(&self.fd, Path::new(name))
         }
 
-        /// Opens a regular file to read it. Nothing else is read, for that could block.
+        /// Opens a regular file for reading. Other files are refused, because reading them could block.
         pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
             self.open_with(name, OFlags::RDONLY)
         }
 
-        /// Opens a regular file to write to its end.
+        /// Opens a regular file for appending.
         pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
             self.open_with(name, OFlags::WRONLY | OFlags::APPEND)
         }
@@ -283,7 +285,8 @@ mod unix {
                     continue;
                 }
                 let name = OsStr::from_bytes(name);
-                // Some file systems do not say; what is gone meanwhile is not listed.
+                // Some file systems do not report the kind. An entry that has vanished since is not
+                // listed.
                 let kind = FileKind::from_file_type(entry.file_type()).map_or_else(|| self.kind(name), Ok);
                 if let Ok(kind) = kind {
                     found.push((OsString::from_vec(name.as_bytes().to_vec()), kind));
@@ -293,7 +296,7 @@ mod unix {
             Ok(found)
         }
 
-        /// Makes a file that is not there yet.
+        /// Creates a file that does not exist yet.
         pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
@@ -314,12 +317,12 @@ mod unix {
                     done => return Ok(done?),
                 }
             }
-            // Some file systems cannot do it at once.
+            // Some file systems cannot rename without replacing.
             self.link(from, to)?;
             self.remove(from)
         }
 
-        /// Gives a file a second name.
+        /// Creates a hard link to a file.
         pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
             Ok(rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?)
         }
@@ -328,14 +331,14 @@ mod unix {
             Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
         }
 
-        /// Makes new names durable, where the system can.
+        /// Syncs the directory, where the system supports it.
         pub(crate) fn sync(&self) {
             let _ = rustix::fs::fsync(&self.fd);
         }
     }
 }
 
-/// Where there are no handles of directories, a link is looked for before each step.
+/// The implementation for systems without directory handles: checks for a link before each step.
 #[cfg(not(unix))]
 mod other {
     use std::fs;
@@ -343,13 +346,13 @@ mod other {
     use super::*;
 
     pub(crate) fn open_file(path: &Path) -> io::Result<File> {
-        Kind::of_metadata(&fs::symlink_metadata(path)?).regular()?;
+        FileKind::from_metadata(&fs::symlink_metadata(path)?).ensure_regular()?;
         File::open(path)
     }
 
     pub(crate) fn stat_file(path: &Path) -> io::Result<(u64, Option<SystemTime>)> {
         let metadata = fs::symlink_metadata(path)?;
-        Kind::of_metadata(&metadata).regular()?;
+        FileKind::from_metadata(&metadata).ensure_regular()?;
         Ok((metadata.len(), metadata.modified().ok()))
     }
 
@@ -364,9 +367,9 @@ mod other {
 
         pub(super) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
             match self.kind(name)? {
-                Kind::Dir => Ok(Self { path: self.path.join(name) }),
-                Kind::File => Err(io::ErrorKind::NotADirectory.into()),
-                Kind::Other(reason) => Err(reason.into()),
+                FileKind::Dir => Ok(Self { path: self.path.join(name) }),
+                FileKind::File => Err(io::ErrorKind::NotADirectory.into()),
+                FileKind::Other(reason) => Err(reason.into()),
             }
         }
 
@@ -374,26 +377,26 @@ mod other {
             fs::create_dir(self.path.join(name))
         }
 
-        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
-            Ok(Kind::of_metadata(&fs::symlink_metadata(self.path.join(name))?))
+        pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
+            Ok(FileKind::from_metadata(&fs::symlink_metadata(self.path.join(name))?))
         }
 
         pub(crate) fn stat(&self, name: &OsStr) -> io::Result<(u64, Option<SystemTime>)> {
-            let metadata = self.file(name)?.metadata()?;
+            let metadata = self.open_file(name)?.metadata()?;
             Ok((metadata.len(), metadata.modified().ok()))
         }
 
         pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
-            self.kind(name)?.regular()?;
+            self.kind(name)?.ensure_regular()?;
             File::open(self.path.join(name))
         }
 
         pub(crate) fn open_to_append(&self, name: &OsStr) -> io::Result<File> {
-            self.kind(name)?.regular()?;
+            self.kind(name)?.ensure_regular()?;
             File::options().append(true).open(self.path.join(name))
         }
 
-        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+        pub(crate) fn entries(&self) -> io::Result<Vec<(OsString, FileKind)>> {
             let mut found = Vec::new();
             for entry in fs::read_dir(&self.path)? {
                 let name = entry?.file_name();

@@ -1,4 +1,4 @@
-//! Finding sessions: by id, by prefix, by path, by project.
+//! Finds sessions by id, prefix, path or project.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -19,22 +19,23 @@ use crate::skip::SkippedPaths;
 /// A session's log on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFile {
-    /// The file's name without its ending; of a log that was named through a link, the name of the link.
+    /// The file name without its extension; for a log named through a link, the name of the link.
     pub id: String,
-    /// Where it is; of a log that was named through a link, where that leads.
+    /// The path of the log; for a log named through a link, the path of the target.
     pub path: PathBuf,
-    /// The directory that may be reached through links. From there to the file none is followed.
+    /// The directory that may be reached through links. Below it none is followed.
     pub base: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// When it was last written.
+    /// The time of the last change.
     pub modified: Option<SystemTime>,
-    /// The log of a subagent, by its name and place.
+    /// Set for the log of a subagent, judged by its name and location.
     pub is_subagent: bool,
 }
 
 impl SessionFile {
-    /// Looks at a file that a user names. A link is resolved; in a session's own directory it is an error.
+    /// Opens a path given by a user. A link is resolved, but is an error inside a session's sidecar
+    /// directory.
     pub fn from_user_path(path: &Path) -> io::Result<Self> {
         if let Some(confined) = confine_to_side_dir(path) {
             return Self::from_confined(&confined);
@@ -42,10 +43,10 @@ impl SessionFile {
         let named = ConfinedPath::of_file(path);
         match named.kind()? {
             FileKind::Other(PathRejection::Link) => {
-                // A link such as /dev/stdin leads to what has no path.
+                // A link such as /dev/stdin leads to something without a path.
                 FileKind::from_metadata(&fs::metadata(path)?).ensure_regular()?;
                 let real = path.canonicalize()?;
-                // What it leads to is named by nobody.
+                // The user did not name the target of the link, so it is checked as well.
                 let file = match confine_to_side_dir(&real) {
                     Some(confined) => Self::from_confined(&confined)?,
                     None => Self::from_confined(&ConfinedPath::of_file(&real))?,
@@ -57,7 +58,7 @@ impl SessionFile {
         }
     }
 
-    /// Looks at a regular file.
+    /// Stats a regular file.
     pub fn from_confined(place: &ConfinedPath) -> io::Result<Self> {
         let (bytes, modified) = place.stat()?;
         let path = place.path();
@@ -72,7 +73,7 @@ impl SessionFile {
         })
     }
 
-    /// Returns the file as a path that no link leads away from.
+    /// Returns the path of the file, confined to its base.
     pub fn confined_path(&self) -> ConfinedPath {
         match self.path.strip_prefix(&self.base) {
             Ok(below) => ConfinedPath::new(&self.base, below),
@@ -85,30 +86,30 @@ impl SessionFile {
         self.confined_path().open()
     }
 
-    /// Returns the directory of what lies beside the log: subagents, large results.
+    /// Returns the sidecar directory of the log: subagents, large results.
     pub fn side_dir(&self) -> PathBuf {
         self.path.with_extension("")
     }
 
-    /// Returns the directory of what lies beside the log, to be looked into.
+    /// Returns the sidecar directory of the log as a confined path.
     pub fn confined_side_dir(&self) -> ConfinedPath {
         self.confined_path().with_extension("")
     }
 
-    /// Returns the name of the directory that it lies in.
+    /// Returns the name of the directory that contains the log.
     pub fn dir_name(&self) -> String {
         let parent = self.path.parent().and_then(Path::file_name);
         parent.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
-/// The directory of subagents' logs.
+/// The name of the directory of subagent logs.
 const SUBAGENTS: &str = "subagents";
 
-/// The directory of tool results that are too large for the log.
+/// The name of the directory of tool results that are too large for the log.
 const TOOL_RESULTS: &str = "tool-results";
 
-/// Returns whether a directory is a session's own, by its name and what lies beside it.
+/// Returns whether a directory is a sidecar directory, judged by its name and the files next to it.
 fn is_side_dir(name: &OsStr, beside: &[(OsString, FileKind)]) -> bool {
     let mut log = name.to_owned();
     log.push(".jsonl");
@@ -127,7 +128,7 @@ fn id_of(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Takes a path that leads into the directory of a session apart: links may lead to that directory, not on from it.
+/// Confines a path into a sidecar directory: links may lead to that directory, but not further.
 fn confine_to_side_dir(path: &Path) -> Option<ConfinedPath> {
     let names: Vec<&OsStr> = path.iter().collect();
     let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
@@ -143,43 +144,43 @@ fn confine_to_side_dir(path: &Path) -> Option<ConfinedPath> {
     Some(ConfinedPath::new(join(&names[..at]), join(&names[at..])))
 }
 
-/// Why a session was not found.
+/// The reason why a session was not found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
-    /// Nothing has this id or begins with it.
+    /// No session has this id or prefix.
     #[error("no session matches `{wanted}`")]
     NoMatch {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
-        /// Where it was looked for.
+        /// The config directories that were searched.
         roots: Vec<PathBuf>,
     },
-    /// Several sessions begin so.
+    /// Several sessions have this prefix.
     #[error("`{wanted}` matches {} sessions", .candidates.len())]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         wanted: String,
-        /// What it could be.
+        /// The sessions that match.
         candidates: Vec<SessionFile>,
     },
     /// A file or directory could not be read.
     #[error("cannot read {}", .path.display())]
     Read {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A directory holds no logs.
+    /// A directory contains no logs.
     #[error("no sessions under {}", .path.display())]
     NoSessions {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
 }
 
-/// What was asked for.
+/// The result of [`Store::find`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundSessions {
     /// One session.
@@ -188,27 +189,27 @@ pub enum FoundSessions {
     Many(Vec<SessionFile>),
 }
 
-/// The config roots and the sessions under them.
+/// The config directories and the sessions in them.
 #[derive(Debug, Clone)]
 pub struct Store {
     roots: Vec<PathBuf>,
-    /// Config directories of clients whose sessions are not looked for, but must not be changed.
+    /// Config directories whose sessions are not searched, but whose clients are checked before a change.
     guard_roots: Vec<PathBuf>,
     skips: SkippedPaths,
 }
 
 impl Store {
-    /// Takes config directories, such as `~/.claude`. They need not exist.
+    /// Creates a store for config directories such as `~/.claude`. They need not exist.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         Self { roots, guard_roots: Vec::new(), skips: SkippedPaths::default() }
     }
 
-    /// Takes note of what is passed over.
+    /// Records skipped paths in `skips`.
     pub fn with_skips(self, skips: SkippedPaths) -> Self {
         Self { skips, ..self }
     }
 
-    /// Takes config directories whose clients are asked too before a session is changed.
+    /// Adds config directories whose clients are checked too before a session is changed.
     pub fn with_guard_roots(self, guards: Vec<PathBuf>) -> Self {
         Self { guard_roots: guards, ..self }
     }
@@ -218,12 +219,12 @@ impl Store {
         &self.roots
     }
 
-    /// Returns what was passed over so far, and takes more of it.
+    /// Returns the collector of skipped paths.
     pub fn skips(&self) -> &SkippedPaths {
         &self.skips
     }
 
-    /// Returns the directories of all projects, sorted. A project may be a link.
+    /// Returns the directories of all projects, sorted. A project directory may be a link.
     pub fn projects(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for root in &self.roots {
@@ -233,7 +234,7 @@ impl Store {
         dirs
     }
 
-    /// Returns the directories that can be the project of `cwd`.
+    /// Returns the possible project directories of `cwd`.
     pub fn projects_of(&self, cwd: &Path) -> Vec<PathBuf> {
         let cwd = cwd.to_string_lossy();
         let is_it = |dir: &PathBuf| {
@@ -242,8 +243,8 @@ impl Store {
         self.projects().into_iter().filter(is_it).collect()
     }
 
-    /// Returns the sessions of a project: the logs in its directory, and with `agents` those of
-    /// subagents too.
+    /// Returns the sessions of a project: the logs in its directory, and with `agents` those of subagents
+    /// too.
     pub fn sessions_in(&self, dir: &Path, agents: bool) -> Vec<SessionFile> {
         self.logs_in(dir, agents, false)
     }
@@ -262,7 +263,7 @@ impl Store {
         if agents {
             let mut beside: Vec<_> =
                 found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
-            // Those of sessions whose log is gone.
+            // Subagents of sessions whose log no longer exists.
             let known: HashSet<OsString> =
                 found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
             for dir in dirs.iter().filter(|dir| !known.contains(*dir)) {
@@ -274,7 +275,7 @@ impl Store {
         found
     }
 
-    /// Returns whether a file is the log of a subagent whose session's log is gone.
+    /// Returns whether a file is the log of a subagent whose session no longer has a log.
     pub fn is_orphan_subagent(&self, file: &SessionFile) -> bool {
         if !file.is_subagent {
             return false;
@@ -297,16 +298,16 @@ impl Store {
         self.projects().iter().flat_map(|dir| self.sessions_in(dir, agents)).collect()
     }
 
-    /// Returns the clients that run, by the session that they have open.
+    /// Returns the running clients by the session that they have open.
     pub fn live_clients(&self) -> BTreeMap<String, LiveClient> {
         let all = self.roots.iter().flat_map(|root| live_clients_in(root, &self.skips));
         all.map(|live| (live.session_id.clone(), live)).collect()
     }
 
-    /// Returns a client that has a session file open, or may have.
+    /// Returns a client that has a session file open, or may have it open.
     ///
-    /// All config directories are asked that the file may belong to: those of the store, and those that its path leads
-    /// through, as it was named and as it is. The file belongs to every session whose id stands on that path.
+    /// Checks every config directory that the file may belong to: those of the store, and those on its
+    /// path, both as given and as resolved. The file belongs to every session whose id is on that path.
     pub fn holder(&self, file: &SessionFile) -> Option<Holder> {
         let mut paths = vec![std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone())];
         paths.extend(file.path.canonicalize().ok());
@@ -328,13 +329,14 @@ impl Store {
         roots.iter().find_map(|root| holder_in(root, &ids)).or_else(guards)
     }
 
-    /// Finds what a user names: a path to a log or to a directory of logs, an id, or its beginning.
+    /// Finds the session that a user names: by the path of a log or of a directory of logs, by id, or by
+    /// prefix.
     pub fn find(&self, wanted: impl AsRef<OsStr>) -> Result<FoundSessions, FindError> {
         let wanted = wanted.as_ref();
         let path = Path::new(wanted);
         let looks_like_path = path.components().count() > 1
             || wanted.as_encoded_bytes().contains(&b'/')
-            || path.extension().is_some_and(|ending| ending == "jsonl");
+            || path.extension().is_some_and(|extension| extension == "jsonl");
         if path.is_dir() {
             let found = self.logs_under(path);
             if found.is_empty() {
@@ -342,7 +344,7 @@ impl Store {
             }
             return Ok(FoundSessions::Many(found));
         }
-        // A pipe of this name is no session, but it was meant.
+        // A pipe of this name is not a session, but it is what the user named, so it is reported.
         if looks_like_path || path.metadata().is_ok() {
             return SessionFile::from_user_path(path)
                 .map(FoundSessions::One)
@@ -361,7 +363,7 @@ impl Store {
             dirs.iter().flat_map(|dir| self.logs_in(dir, agents, true)).filter(matches).collect()
         };
         let mut candidates: Vec<SessionFile> = if wanted.is_empty() { Vec::new() } else { sessions(false) };
-        // A subagent is meant only if no session is.
+        // Subagents are considered only if no session matches.
         if candidates.is_empty() && !wanted.is_empty() {
             candidates = sessions(true);
         }
@@ -374,7 +376,7 @@ impl Store {
             if same.iter().any(|other| name(other) != name(file)) {
                 return Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates: same });
             }
-            // The same id in two roots is a copy; the one written last is meant.
+            // The same id in two config directories is a copy; the newest one is chosen.
             let newest = same.into_iter().max_by_key(|file| file.modified);
             return Ok(newest.unwrap_or_else(|| candidates[exact].clone()));
         }
@@ -385,7 +387,7 @@ impl Store {
         }
     }
 
-    /// Returns all logs under a directory, at any depth; links to directories are not followed.
+    /// Returns all logs below a directory, at any depth; links to directories are not followed.
     fn logs_under(&self, dir: &Path) -> Vec<SessionFile> {
         let mut found = Vec::new();
         let mut waiting = vec![(ConfinedPath::new(dir, ""), 0)];
@@ -400,7 +402,8 @@ impl Store {
                     FileKind::Dir if !at.relative().as_os_str().is_empty() || is_side_dir(name, &entries) => {
                         waiting.push((item, depth + 1));
                     }
-                    // Links may lead to a project. Its logs are then opened by one call each, not one per component.
+                    // Links may lead to a project. Its logs can then be opened with one call each, not
+                    // one per component.
                     FileKind::Dir => waiting.push((ConfinedPath::new(item.path(), ""), depth + 1)),
                     _ if is_log(name) => found.extend(resolve_listed_log(&item, kind, false, &self.skips)),
                     FileKind::Other(PathRejection::Link) if item.path().is_dir() => {
@@ -415,7 +418,7 @@ impl Store {
     }
 }
 
-/// Lists a directory, sorted; what cannot be read is empty.
+/// Lists a directory, sorted; one that cannot be read counts as empty.
 fn list_sorted(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -424,11 +427,12 @@ fn list_sorted(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn is_log(name: &OsStr) -> bool {
-    Path::new(name).extension().is_some_and(|ending| ending == "jsonl")
+    Path::new(name).extension().is_some_and(|extension| extension == "jsonl")
 }
 
-/// Looks at a log that a directory lists. A link to one is followed if it leads to a session of some project, or, if it
-/// is `named`, to any log; never from a session's own directory, and never to the log of a subagent.
+/// Resolves a log found in a directory listing. A link is followed if it leads to a session of some
+/// project, or, if it is `named`, to any log; never from a sidecar directory, and never to the log of a
+/// subagent.
 fn resolve_listed_log(
     item: &ConfinedPath,
     kind: FileKind,
@@ -461,16 +465,16 @@ fn resolve_listed_log(
     None
 }
 
-/// Returns the logs of a session's subagents in its side directory.
+/// Returns the logs of a session's subagents in its sidecar directory.
 pub(crate) fn subagent_files(session: &SessionFile, skips: &SkippedPaths) -> Vec<SessionFile> {
-    // Most sessions have nothing beside them.
+    // Most sessions have no sidecars.
     if session.side_dir().symlink_metadata().is_err() {
         return Vec::new();
     }
     subagent_logs_in(&session.confined_side_dir(), skips)
 }
 
-/// Returns the logs of subagents in the directory of a session.
+/// Returns the logs of subagents in a sidecar directory.
 fn subagent_logs_in(side: &ConfinedPath, skips: &SkippedPaths) -> Vec<SessionFile> {
     let files = side.join(SUBAGENTS).files(skips);
     let logs = files.iter().filter(|file| file.relative().file_name().is_some_and(is_log));
@@ -478,10 +482,10 @@ fn subagent_logs_in(side: &ConfinedPath, skips: &SkippedPaths) -> Vec<SessionFil
     logs.filter_map(agent).collect()
 }
 
-/// Which subagents lie beside which session, looked up once for each directory.
+/// The subagent logs of each session, looked up once per directory.
 ///
-/// Clients from 2.0.28 to 2.0.77 wrote `agent-<id>.jsonl` into the project's directory; the
-/// `sessionId` inside names the session.
+/// Clients from 2.0.28 to 2.0.77 wrote `agent-<id>.jsonl` into the project directory; the `sessionId`
+/// inside names the session.
 #[derive(Debug, Default)]
 pub struct SubagentIndex {
     by_dir: Mutex<HashMap<PathBuf, Arc<LogsBySession>>>,
@@ -492,17 +496,17 @@ pub struct SubagentIndex {
 type LogsBySession = HashMap<String, Vec<SessionFile>>;
 
 impl SubagentIndex {
-    /// Takes note of what is passed over.
+    /// Records skipped paths in `skips`.
     pub fn with_skips(skips: SkippedPaths) -> Self {
         Self { by_dir: Mutex::default(), skips }
     }
 
-    /// Returns what was passed over so far, and takes more of it.
+    /// Returns the collector of skipped paths.
     pub fn skips(&self) -> &SkippedPaths {
         &self.skips
     }
 
-    /// Returns the logs of a session's subagents: in its side directory, and beside it.
+    /// Returns the logs of a session's subagents, both in its sidecar directory and next to it.
     pub fn logs_of(&self, session: &SessionFile) -> Vec<SessionFile> {
         let mut files = subagent_files(session, &self.skips);
         if !session.is_subagent {
@@ -564,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_subagents_are_told_apart() {
+    fn subagent_logs_are_not_listed_as_sessions() {
         let (_root, store) = store();
         assert_eq!(ids(&store.sessions(false)), ["aaaa1111", "aaaa2222"]);
         assert_eq!(ids(&store.sessions(true)), ["aaaa1111", "aaaa2222", "agent-ol", "agent-a1", "agent-a2"]);
@@ -577,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_prefixes_and_paths_are_found() {
+    fn find_accepts_ids_prefixes_and_paths() {
         let (root, store) = store();
         let one = |wanted: &str| match store.find(wanted).map_err(|e| e.to_string())? {
             FoundSessions::One(file) => Ok(file.id[..8.min(file.id.len())].to_owned()),

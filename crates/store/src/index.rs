@@ -1,4 +1,4 @@
-//! `sessions-index.json`: the list of sessions that clients of the 2.1.20 era keep in a project.
+//! `sessions-index.json`: the list of sessions that clients around 2.1.20 keep in a project.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 
 use crate::confined::ConfinedPath;
 
-/// What a client lists of a session.
+/// The entry of a session in the index.
 #[derive(Debug, Clone)]
 pub struct IndexEntry {
-    /// Its id.
+    /// The session id.
     pub id: String,
     /// The first prompt.
     pub first_prompt: String,
-    /// How many messages it has.
+    /// The number of messages.
     pub messages: u64,
-    /// When it began, as ISO 8601.
+    /// The time of the first entry, as ISO 8601.
     pub created: Option<String>,
-    /// When it was last written to, as ISO 8601.
+    /// The time of the last entry, as ISO 8601.
     pub modified: Option<String>,
     /// The git branch.
     pub git_branch: Option<String>,
-    /// The directory of the project.
+    /// The working directory of the project.
     pub project: Option<String>,
 }
 
-/// Adds a session to the list of its project. Where there is no list, or one that we do not
-/// understand, nothing is done; tells whether it was added.
+/// Adds a session to the index of its project; returns whether it was added. A missing or unknown index
+/// is left alone.
 pub fn add_to_index(log: &Path, listed: &IndexEntry) -> io::Result<bool> {
     let Some(dir) = log.parent() else { return Ok(false) };
     let index = ConfinedPath::new(dir, "sessions-index.json");
@@ -57,10 +57,10 @@ pub fn add_to_index(log: &Path, listed: &IndexEntry) -> io::Result<bool> {
         "projectPath": listed.project.clone().unwrap_or_default(),
         "isSidechain": false,
     }));
-    // As clients write it: two spaces deep if it was so, else on one line.
+    // Indented by two spaces if it was so before, else on one line, as clients write it.
     let pretty = text.contains(&b'\n');
     let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
-    // A client may have written it in the meantime; then its list counts.
+    // If a client has written the index in the meantime, its version wins.
     let (dir, name) = index.open_parent()?;
     let mut part = dir.create_part(0o600)?;
     part.file.write_all(&new)?;
@@ -91,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_added_to_a_list_that_is_sane_and_nothing_else_changes() {
+    fn session_is_added_only_to_a_valid_index() {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("b.jsonl");
         fs::write(&log, "x").expect("written");
         let index = dir.path().join("sessions-index.json");
-        assert!(!add_to_index(&log, &index_entry()).expect("no list"), "none is made");
+        assert!(!add_to_index(&log, &index_entry()).expect("index missing"), "no index is created");
         assert!(!index.exists());
-        for odd in [
+        for invalid in [
             "[]",
             "5",
             "\"x\"",
@@ -107,9 +107,9 @@ mod tests {
             "{\"version\":1,\"entries\":{}}",
             "torn {",
         ] {
-            fs::write(&index, odd).expect("written");
-            assert!(!add_to_index(&log, &index_entry()).expect("an odd list"));
-            assert_eq!(fs::read_to_string(&index).expect("read"), odd);
+            fs::write(&index, invalid).expect("written");
+            assert!(!add_to_index(&log, &index_entry()).expect("index read"));
+            assert_eq!(fs::read_to_string(&index).expect("read"), invalid);
         }
         fs::write(&index, r#"{"version":1,"more":1.5,"entries":[{"sessionId":"a","x":null}]}"#)
             .expect("written");

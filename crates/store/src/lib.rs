@@ -1,12 +1,18 @@
-//! Disk: config roots, projects, session files and what lies beside them.
+//! All disk access: config directories, projects, session files and their sidecars.
 //!
-//! A file may grow or be torn while it is read: it is read to the length that it had when it was
-//! opened. A file that we write is whole or not there.
+//! [`Store`] finds sessions in config directories, [`scan_file`] and [`read_whole`] read a log,
+//! [`NewSession`] and [`replace_session`] write one.
 //!
-//! Every file is opened here, as a [`ConfinedPath`] or a [`SessionFile`]: a config root and a project may be reached
-//! through links; below a project, and in `sessions` and `file-history`, no link is followed and only regular files are
-//! opened. What is passed over so is noted in [`SkippedPaths`]. A log that a user names through a link is resolved once, and its
-//! resolved path is used from then on.
+//! A file may grow or be torn while it is read: it is read up to the length it had when it was opened. A
+//! written file is complete or absent, and a session that a client has open is never changed.
+//!
+//! Every file is opened here, as a [`ConfinedPath`] or a [`SessionFile`]: a config directory and a
+//! project may be reached through links; below a project, and in `sessions` and `file-history`, no link
+//! is followed and only regular files are opened. Anything else is recorded in [`SkippedPaths`]. A log
+//! that a user names through a link is resolved once, and its resolved path is used from then on.
+//!
+//! The content of files is left to `rethread-log` and `rethread-model`. Overwriting a session in place
+//! was rejected; see `write.rs`.
 
 mod confined;
 mod dir;

@@ -1,8 +1,9 @@
-//! Processes that may write to a session: clients that say so in `sessions/<pid>.json`, and whoever has the file open.
+//! Finds processes that may write to a session: clients that are registered in `sessions/<pid>.json`, and
+//! any process that has the file open.
 //!
-//! A session that a client has open is never changed. A file in `sessions` that cannot be understood, because the client
-//! is writing it or because it is something else, counts as a client that may have any session of its config root open, as
-//! long as the process that its name tells runs.
+//! A session that a client has open is never changed. A file in `sessions` that is invalid, because the
+//! client is writing it or because it is something else, counts as a client that may have any session of
+//! its config directory open, as long as the process given by the file name runs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,38 +16,38 @@ use crate::confined::{ConfinedPath, read_all};
 use crate::dir::{Dir, FileKind};
 use crate::skip::SkippedPaths;
 
-/// A file in `sessions` is a few hundred bytes; anything large is something else.
+/// The maximum size of a file in `sessions`. Real ones have a few hundred bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The length of a session's id.
+/// The length of a session id.
 const UUID_LEN: usize = 36;
 
 /// A client that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveClient {
-    /// The client's process.
+    /// The process of the client.
     pub pid: u32,
-    /// The session that it has open.
+    /// The session that the client has open.
     pub session_id: String,
 }
 
-/// A process that has a session open, or may have.
+/// A process that has a session open, or may have it open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Holder {
-    /// A client says that it has the session open.
+    /// A client is registered with this session.
     #[error("session {session} is open in a client (process {pid})")]
     Client {
         /// The session.
         session: String,
-        /// The client's process.
+        /// The process of the client.
         pid: u32,
     },
     /// A client runs that may have the session open.
-    #[error("the session may be open in a client: {} cannot be understood", .path.display())]
+    #[error("the session may be open in a client: cannot parse {}", .path.display())]
     Unknown {
-        /// The file that should tell.
+        /// The registration file that could not be read.
         path: PathBuf,
     },
     /// A process has the file open for writing.
@@ -59,15 +60,16 @@ pub enum Holder {
     },
 }
 
-/// What a file in `sessions` says.
+/// The state of a client according to its file in `sessions`.
 #[derive(Debug, PartialEq, Eq)]
 enum ClientStatus {
     Open(LiveClient),
-    /// Nothing that can be understood, of a client that may run.
+    /// An unreadable file of a client that may be running.
     Unreadable(PathBuf),
 }
 
-/// Reads which sessions are open under a config root. A file whose process is gone is ignored.
+/// Lists the sessions that are open in a config directory. Files of processes that have ended are
+/// ignored.
 pub(crate) fn live_clients_in(root: &Path, skips: &SkippedPaths) -> Vec<LiveClient> {
     let open = |said| match said {
         ClientStatus::Open(live) => Some(live),
@@ -82,7 +84,7 @@ pub(crate) fn live_clients_in(root: &Path, skips: &SkippedPaths) -> Vec<LiveClie
     client_statuses_in(root).into_iter().filter_map(open).collect()
 }
 
-/// Finds a client under a config root that has one of these sessions open, or may have.
+/// Finds a client in a config directory that has one of these sessions open, or may have it open.
 pub(crate) fn holder_in(root: &Path, ids: &[String]) -> Option<Holder> {
     let holder = |said| match said {
         ClientStatus::Open(live) if ids.contains(&live.session_id) => {
@@ -98,7 +100,8 @@ fn client_statuses_in(root: &Path) -> Vec<ClientStatus> {
     let sessions = ConfinedPath::new(root, "sessions");
     match sessions.kind() {
         Ok(FileKind::Dir) => {}
-        // A link may lead to where clients say what they have open; it is not followed, so nothing is known.
+        // The link may lead to the registrations of clients. It is not followed, so any session may be
+        // open.
         Ok(FileKind::Other(_)) => return vec![ClientStatus::Unreadable(sessions.path())],
         _ => return Vec::new(),
     }
@@ -120,20 +123,20 @@ fn read_client_status(file: &ConfinedPath, name: &OsStr, kind: FileKind) -> Opti
     let text = match kind {
         FileKind::File => match read_small(file) {
             Ok(text) => text,
-            // It vanishes when the client ends.
+            // The file is removed when the client ends.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(_) => Vec::new(),
         },
         _ => Vec::new(),
     };
     let live: Option<LiveClient> = serde_json::from_slice(&text).ok();
-    // An id that is none may be the beginning of one.
+    // An id that is too short may be a partly written one.
     let live = live.filter(|live| live.session_id.len() >= UUID_LEN);
     match live {
         Some(live) => {
             (is_running(live.pid) || named.is_some_and(is_running)).then_some(ClientStatus::Open(live))
         }
-        // A name that is no number tells of no process that could be asked for.
+        // Without a pid in the file name no process can be checked.
         None => named.is_none_or(is_running).then(|| ClientStatus::Unreadable(file.path())),
     }
 }
@@ -146,17 +149,18 @@ fn read_small(file: &ConfinedPath) -> io::Result<Vec<u8>> {
     read_all(&file)
 }
 
-/// Returns whether a process runs. Where that cannot be found out, a client that left its file is taken to run.
+/// Returns whether a process runs. Where that cannot be determined, a client with a file counts as
+/// running.
 fn is_running(pid: u32) -> bool {
     let processes = Path::new("/proc");
     if !processes.join("self").exists() {
         return can_signal(pid).unwrap_or(true);
     }
-    // Some systems hide processes there.
+    // Some systems hide processes in `/proc`.
     processes.join(pid.to_string()).exists() || can_signal(pid).unwrap_or(false)
 }
 
-/// Asks the system whether a signal could reach a process.
+/// Asks the system whether a signal could be sent to a process.
 fn can_signal(pid: u32) -> Option<bool> {
     #[cfg(unix)]
     {
@@ -173,9 +177,10 @@ fn can_signal(pid: u32) -> Option<bool> {
     }
 }
 
-/// Finds a process that has one of these files open for writing, by whatever name. What cannot be opened is passed over.
+/// Finds a process that has one of these files open for writing, under any name. Files that cannot be
+/// opened are skipped.
 ///
-/// On Linux `/proc/<pid>/fd` tells, for the processes of this user. Elsewhere nothing is found.
+/// Reads `/proc/<pid>/fd` on Linux, for the processes of this user. Finds nothing on other systems.
 pub fn find_writer<'p>(paths: impl IntoIterator<Item = &'p ConfinedPath>) -> Option<Holder> {
     let open = paths.into_iter().filter_map(|path| Some((path.open().ok()?, path.path())));
     find_writer_of_open(&open.collect::<Vec<_>>())
@@ -197,7 +202,7 @@ pub(crate) fn find_writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
             Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))
         };
         let written = |fd: &Path| {
-            // The link itself tells how the file was opened.
+            // The mode of the link gives the mode in which the file was opened.
             let writes = std::fs::symlink_metadata(fd).is_ok_and(|link| link.mode() & 0o200 != 0);
             let open = if writes { std::fs::metadata(fd).ok()? } else { return None };
             known.get(&(open.dev(), open.ino())).cloned()
@@ -214,7 +219,8 @@ pub(crate) fn find_writer_of_open(files: &[(File, PathBuf)]) -> Option<Holder> {
     }
 }
 
-/// Returns the sessions that a path belongs to by the names on it: a log, or what lies in a session's directory.
+/// Returns the sessions that a path belongs to, judged by its components: a log, or a file in a sidecar
+/// directory.
 pub(crate) fn session_ids_in_path(path: &Path) -> Vec<String> {
     let id = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -223,14 +229,14 @@ pub(crate) fn session_ids_in_path(path: &Path) -> Vec<String> {
     path.iter().map(id).collect()
 }
 
-/// Returns the config directories that a path may lie in: `<root>/projects/…`.
+/// Returns the config directories that a path may be in: `<root>/projects/…`.
 pub(crate) fn config_roots_above(path: &Path) -> Vec<PathBuf> {
     let is_projects = |dir: &&Path| dir.file_name().is_some_and(|name| name == "projects");
     let above = path.ancestors().filter(is_projects).filter_map(Path::parent);
     above.chain(path.ancestors().nth(3)).map(Path::to_owned).collect()
 }
 
-/// Returns the session that the log of a subagent of an older client names in its first entry.
+/// Returns the session named in the first entry of a subagent log of an older client.
 pub(crate) fn owner_session_id(log: &ConfinedPath) -> Option<String> {
     use std::io::Read;
     let mut head = Vec::new();
@@ -246,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_running_clients_count() {
+    fn only_running_clients_are_live() {
         let root = tempfile::tempdir().expect("a directory");
         let dir = root.path().join("sessions");
         fs::create_dir(&dir).expect("created");
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn unclear_files_of_running_clients_hold_every_session() {
+    fn invalid_file_of_running_client_holds_every_session() {
         let pid = std::process::id();
         let root = tempfile::tempdir().expect("a directory");
         let dir = root.path().join("sessions");
@@ -282,28 +288,28 @@ mod tests {
         fs::remove_file(&file).expect("removed");
         assert!(!holds());
         fs::create_dir(&file).expect("created");
-        assert!(holds(), "a directory in place of the file");
+        assert!(holds(), "a directory instead of the file");
         #[cfg(unix)]
         {
             fs::remove_dir(&file).expect("removed");
             std::os::unix::fs::symlink("/nonexistent", &file).expect("linked");
-            assert!(holds(), "a link in place of the file");
+            assert!(holds(), "a link instead of the file");
             fs::remove_dir_all(&dir).expect("removed");
             std::os::unix::fs::symlink(root.path(), &dir).expect("linked");
-            assert!(holds(), "a link in place of the directory");
+            assert!(holds(), "a link instead of the directory");
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn processes_that_can_write_are_found_by_any_name_of_the_file() {
+    fn writer_is_found_under_any_name_of_the_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let (one, two) = (dir.path().join("a"), dir.path().join("b"));
         fs::write(&one, "x").expect("written");
         fs::hard_link(&one, &two).expect("linked");
         let _read = File::open(&one).expect("opened");
         let file = [ConfinedPath::of_file(&one)];
-        assert_eq!(find_writer(&file), None, "whoever reads does no harm");
+        assert_eq!(find_writer(&file), None, "a reader is not a writer");
         let open = File::options().append(true).open(&two).expect("opened");
         let pid = std::process::id();
         assert_eq!(find_writer(&file), Some(Holder::Writer { path: one.clone(), pid }));

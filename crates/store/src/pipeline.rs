@@ -1,5 +1,4 @@
-//! One large log, read with all processors: what is read is taken apart on a second thread and made
-//! use of on a third.
+//! Reads one large log on several threads: one reads and parses, two process the entries.
 
 use std::fs::File;
 use std::io;
@@ -10,13 +9,13 @@ use rethread_log::{ParsedChunk, Scanner, Sink};
 
 use crate::read::{Buffer, for_each_buffer};
 
-/// How many pieces wait at most.
+/// The maximum number of queued pieces.
 const MAX_QUEUED_PIECES: usize = 4;
-/// How large they are: all that are on their way should fit in what a processor has nearest to it.
+/// The size of a piece: all pieces in flight should fit in the CPU cache.
 const PIECE: usize = 1 << 18;
 
-/// Reads a log once for two sinks, each on a thread of its own, `limit` bytes at most; returns the
-/// scanner and how much was read.
+/// Reads a log once for two sinks, each on its own thread, up to `limit` bytes; returns the scanner and
+/// the number of bytes read.
 pub fn scan_into_two_sinks(
     mut file: &File,
     limit: u64,
@@ -32,7 +31,7 @@ pub fn scan_into_two_sinks(
         let mut scanner = Scanner::default();
         for found in found {
             scanner.scan_parsed(found.0.piece(), &found.1, sink);
-            // Whoever is the last gives the memory back.
+            // The last user returns the memory.
             if let Some(found) = Arc::into_inner(found).filter(|(buffer, _)| buffer.is_reusable()) {
                 let _ = free.try_send(found);
             }
@@ -47,14 +46,14 @@ pub fn scan_into_two_sinks(
         let one = scope.spawn(move || drain_into(for_one, &back, one));
         let two = scope.spawn(move || drain_into(for_two, &give_back, two));
         let mut first = true;
-        let mut finds = ParsedChunk::default();
+        let mut chunk = ParsedChunk::default();
         let read = for_each_buffer(&mut file, limit, PIECE, Buffer::default(), |buffer| {
-            finds.reparse(buffer.piece(), std::mem::take(&mut first));
-            let found = Arc::new((buffer, std::mem::take(&mut finds)));
+            chunk.reparse(buffer.piece(), std::mem::take(&mut first));
+            let found = Arc::new((buffer, std::mem::take(&mut chunk)));
             let _ = give_one.send(Arc::clone(&found));
             let _ = give_two.send(found);
             let (buffer, empty) = free.try_recv().unwrap_or_default();
-            finds = empty;
+            chunk = empty;
             buffer
         });
         drop((give_one, give_two));
@@ -73,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// A log with lines of all lengths, the last without an end.
+    /// Builds a log with lines of all lengths, the last without a newline.
     fn log() -> Vec<u8> {
         let mut log = Vec::new();
         for (n, len) in [10, PIECE - 60, PIECE, 3, 3 * PIECE, 7].into_iter().enumerate() {
@@ -92,19 +91,18 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_read_as_on_one_thread() {
+    fn two_sinks_receive_the_same_as_one_thread() {
         let log = log();
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        file.write_all(&log).expect("it can be written");
+        file.write_all(&log).expect("written");
         let mut builder = FactsBuilder::for_size(0);
         let mut scanner = Scanner::default();
         scanner.scan(&log, &mut builder);
         let expected = facts(builder, &scanner);
         for limit in [log.len(), log.len() + 100] {
-            let file = File::open(file.path()).expect("it can be opened");
+            let file = File::open(file.path()).expect("opened");
             let (mut one, mut two) = (FactsBuilder::for_size(0), FactsBuilder::for_size(0));
-            let (scanner, read) =
-                scan_into_two_sinks(&file, limit as u64, &mut one, &mut two).expect("it can be read");
+            let (scanner, read) = scan_into_two_sinks(&file, limit as u64, &mut one, &mut two).expect("read");
             assert_eq!(read, log.len() as u64);
             assert_eq!(facts(one, &scanner), expected);
             assert_eq!(facts(two, &scanner), expected);

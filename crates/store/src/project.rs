@@ -1,6 +1,6 @@
-//! How a working directory becomes the name of a project's directory.
+//! Maps a working directory to the name of its project directory.
 
-/// Returns the directory name that clients give the project of `cwd`: every UTF-16 unit that is no
+/// Returns the directory name that clients use for the project of `cwd`: every UTF-16 unit other than an
 /// ASCII letter or digit becomes `-`; a name of more than 200 units is cut and ends in a hash.
 pub fn project_dir_name(cwd: &str) -> String {
     let units: Vec<u16> = cwd.encode_utf16().collect();
@@ -29,14 +29,14 @@ fn base36(mut n: u32) -> String {
     }
 }
 
-/// Tells whether a project's directory can be that of `cwd`; some builds hash long names otherwise.
+/// Returns whether a project directory can be that of `cwd`; some builds hash long names differently.
 pub fn is_project_dir_for(dir_name: &str, cwd: &str) -> bool {
     let name = project_dir_name(cwd);
     dir_name == name || name.len() > 200 && dir_name.get(..201) == name.get(..201)
 }
 
-/// Returns the directory of the project of `cwd` under a config directory: one that is there, or the
-/// one that clients would make.
+/// Returns the project directory of `cwd` in a config directory: an existing one, or the one that clients
+/// would create.
 pub fn project_dir(root: &std::path::Path, cwd: &str) -> std::path::PathBuf {
     let projects = root.join("projects");
     let own = projects.join(project_dir_name(cwd));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_client_s() {
+    fn project_dir_names_match_the_client() {
         assert_eq!(project_dir_name("/home/user/my.app_2"), "-home-user-my-app-2");
         assert_eq!(project_dir_name("/a/é😀"), "-a----", "an emoji is two units");
         let long = format!("/{}", "a".repeat(200));

@@ -1,8 +1,8 @@
-//! Reading a log from disk, piece by piece.
+//! Reads a log from disk, piece by piece.
 //!
-//! The pieces are read into one buffer per thread that is used again for every file. The buffer's
-//! reading position is aligned to a page: the kernel copies several times slower into one that is off
-//! by a few bytes, and fresh memory costs a page fault per page.
+//! Each thread reuses one buffer for all files. Its read position is page-aligned: the kernel copies
+//! several times slower to an address that is off by a few bytes, and fresh memory costs a page fault per
+//! page.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,13 +18,13 @@ use crate::find::SessionFile;
 const PAGE: usize = 4096;
 const PIECE: usize = 1 << 20;
 
-/// A buffer with room for a piece, and before it for what was left of the last one.
+/// A buffer for one piece, with room before it for the rest of the previous one.
 #[derive(Default)]
 pub(crate) struct Buffer {
     memory: Vec<u8>,
-    /// Where pieces are read to: a page's start.
+    /// The position that pieces are read to: the start of a page.
     read_start: usize,
-    /// What of it is a piece.
+    /// The range of the current piece.
     piece: Range<usize>,
 }
 
@@ -33,13 +33,13 @@ thread_local! {
 }
 
 impl Buffer {
-    /// Returns the piece that was read.
+    /// Returns the current piece.
     pub(crate) fn piece(&self) -> &[u8] {
         &self.memory[self.piece.clone()]
     }
 
-    /// Puts what is left of the last piece before the reading position, and makes room for `len` bytes
-    /// behind it.
+    /// Puts the rest of the previous piece before the read position, and makes room for `len` bytes after
+    /// it.
     fn prepare(&mut self, left: &[u8], len: usize) {
         if left.len() > self.read_start || self.memory.len() < self.read_start + len {
             let head = (left.len() * 2).next_multiple_of(PAGE).max(16 * PAGE);
@@ -49,7 +49,7 @@ impl Buffer {
         self.memory[self.read_start - left.len()..self.read_start].copy_from_slice(left);
     }
 
-    /// Makes the memory at least so long.
+    /// Grows the memory to at least `len` bytes.
     fn make_room(&mut self, len: usize) {
         if self.memory.len() < len {
             self.memory.reserve_exact(len - self.memory.len());
@@ -57,14 +57,14 @@ impl Buffer {
         }
     }
 
-    /// Tells whether it is to be used again: the memory of a huge line is given back.
+    /// Returns whether the buffer should be reused: the memory of a huge line is freed.
     pub(crate) fn is_reusable(&self) -> bool {
         self.memory.len() <= 8 * PIECE
     }
 }
 
-/// Gives the bytes of `source` in pieces of whole lines to `take`, `limit` bytes at most, each of about `piece`
-/// bytes in a buffer for which it gives another.
+/// Passes the bytes of `source` to `take` in buffers of whole lines of about `piece` bytes each, up to
+/// `limit` bytes in total. `take` returns the next buffer.
 pub(crate) fn for_each_buffer(
     source: &mut impl Read,
     limit: u64,
@@ -95,8 +95,8 @@ pub(crate) fn for_each_buffer(
             if let Some(newline) = newline {
                 break end - room + newline + 1;
             }
-            // A line longer than a piece is read on where it is, more at a time, so that it is moved a bounded
-            // number of times and never held twice.
+            // A line longer than a piece is continued in place, in growing steps, so that it is moved a
+            // bounded number of times and never kept twice.
             want = piece.max((at - start) / 2);
         };
         left.clear();
@@ -123,7 +123,7 @@ pub(crate) fn read_fully(source: &mut impl Read, buffer: &mut [u8]) -> io::Resul
     Ok(got)
 }
 
-/// Fills a buffer with what stands in a file from a place on.
+/// Fills a buffer with the bytes of a file from `offset`.
 pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
@@ -142,7 +142,7 @@ pub fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
     }
 }
 
-/// Gives the bytes of `source` in pieces of whole lines, `limit` bytes at most.
+/// Passes the bytes of `source` to `take` in pieces of whole lines, up to `limit` bytes in total.
 fn for_each_piece(source: &mut impl Read, limit: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
     BUFFER.with_borrow_mut(|kept| {
         let (total, buffer) = for_each_buffer(source, limit, PIECE, std::mem::take(kept), |buffer| {
@@ -160,39 +160,39 @@ fn scan(source: &mut impl Read, limit: u64, sink: &mut impl Sink) -> io::Result<
     Ok((scanner, total))
 }
 
-/// Reads a log piece by piece, `limit` bytes at most; returns the scanner and how much was read.
+/// Reads a log piece by piece, up to `limit` bytes; returns the scanner and the number of bytes read.
 pub fn scan_file(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     scan(&mut file.open()?, limit, sink)
 }
 
-/// Reads a log piece by piece to the length that it has now, `limit` bytes at most; returns the scanner and how much
-/// was read.
+/// Reads a log piece by piece to its current length, up to `limit` bytes; returns the scanner and the
+/// number of bytes read.
 pub fn scan_to_length(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     let mut file = file.open()?;
     let limit = limit.min(file.metadata()?.len());
     scan(&mut file, limit, sink)
 }
 
-/// Reads the facts of a log and its size, to the length that it has now.
+/// Reads the facts of a log and its size, to its current length.
 pub fn read_facts(file: &SessionFile) -> io::Result<(Facts, u64)> {
     let mut file = file.open()?;
     let limit = file.metadata()?.len();
     read_facts_from(&mut file, limit)
 }
 
-/// Reads the facts of a log from anything that can be read, `limit` bytes at most.
+/// Reads the facts of a log from any reader, up to `limit` bytes.
 pub fn read_facts_from(source: &mut impl Read, limit: u64) -> io::Result<(Facts, u64)> {
     let mut builder = FactsBuilder::for_size(if limit == u64::MAX { 0 } else { limit });
     let (scanner, total) = scan(source, limit, &mut builder)?;
     Ok((builder.finish(scanner.lines(), scanner.bad_lines), total))
 }
 
-/// Reads a whole log into memory, to the length that it has now.
+/// Reads a whole log into memory, to its current length.
 pub fn read_whole(file: &SessionFile) -> io::Result<Vec<u8>> {
     read_all(&file.open()?)
 }
 
-/// Finds which of `wanted` are uuids of entries in a log, without keeping anything of it.
+/// Finds the uuids of entries in a log for which `wanted` returns true.
 pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Result<Vec<Uid>> {
     struct EntryUuidFinder<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
     impl Sink for EntryUuidFinder<'_> {
@@ -205,8 +205,8 @@ pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Resul
 
         fn defect(&mut self, _: Defect) {}
     }
-    // Most logs hold none; a search for anything that looks like one tells that quickly. What is
-    // found may be quoted in some tool's output, so then the entries themselves are asked.
+    // Most logs have none, which a search for anything that looks like a uuid shows quickly. A hit may be
+    // quoted in the output of a tool, so the entries are parsed then.
     if !may_contain_uuid(file, wanted)? {
         return Ok(Vec::new());
     }
@@ -217,7 +217,7 @@ pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Resul
     Ok(uuids.1)
 }
 
-/// Returns whether a log contains these bytes within a line.
+/// Returns whether a line of a log contains these bytes.
 pub fn log_contains(file: &SessionFile, wanted: &[u8]) -> io::Result<bool> {
     let finder = memchr::memmem::Finder::new(wanted);
     let mut found = false;
@@ -258,12 +258,12 @@ mod tests {
             last = piece.ends_with(b"\n");
             joined.extend_from_slice(piece);
         })
-        .expect("memory can be read");
+        .expect("reading memory does not fail");
         (joined, whole_lines)
     }
 
     #[test]
-    fn lines_longer_than_a_piece_stay_whole() {
+    fn lines_longer_than_a_piece_are_not_split() {
         let mut log = Vec::new();
         for len in [10, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE, 3] {
             log.extend(std::iter::repeat_n(b'x', len));
@@ -273,12 +273,12 @@ mod tests {
         assert_eq!(pieces(&log, u64::MAX), (log.clone(), true));
         assert_eq!(pieces(&log, log.len() as u64), (log.clone(), true));
         let limit = 2 * PIECE + 5;
-        assert_eq!(pieces(&log, limit as u64).0, &log[..limit], "no further than it was long");
+        assert_eq!(pieces(&log, limit as u64).0, &log[..limit], "no byte after the limit is read");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_come_back(log: Vec<u8>) {
+        fn pieces_joined_are_the_input(log: Vec<u8>) {
             prop_assert_eq!(pieces(&log, u64::MAX), (log.clone(), true));
         }
     }

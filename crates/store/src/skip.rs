@@ -1,4 +1,4 @@
-//! Things on disk that were passed over, for a front end to report.
+//! Skipped files and directories, for a front end to report.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::PathRejection;
 
-/// A file or directory that was passed over.
+/// A file or directory that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SkippedPath {
-    /// Which.
+    /// The path.
     pub path: PathBuf,
     /// The reason.
     pub reason: PathRejection,
@@ -18,7 +18,7 @@ pub struct SkippedPath {
 
 type Observer = Arc<dyn Fn(&SkippedPath) + Send + Sync>;
 
-/// Collects what was passed over, each path once, and tells an observer; clones share what they collect.
+/// Collects skipped paths, each once, and notifies an observer. Clones share one collection.
 #[derive(Clone, Default)]
 pub struct SkippedPaths {
     seen: Arc<Mutex<BTreeSet<SkippedPath>>>,
@@ -26,19 +26,19 @@ pub struct SkippedPaths {
 }
 
 impl SkippedPaths {
-    /// The number of paths that are reported one by one.
+    /// The maximum number of reported paths.
     pub const MAX_REPORTED: usize = 100;
 
-    /// Begins with an observer that is told of each path once, up to a bound.
+    /// Creates a collector with an observer, which is called once per path, up to a limit.
     pub fn with_observer(observer: impl Fn(&SkippedPath) + Send + Sync + 'static) -> Self {
         Self { seen: Arc::default(), observer: Some(Arc::new(observer)) }
     }
 
-    /// Takes note of a path that is passed over.
+    /// Records a skipped path.
     pub fn record(&self, path: PathBuf, reason: PathRejection) {
         let skipped = SkippedPath { path, reason };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // What a hostile directory holds is not listed without end.
+        // Bounded, because a hostile directory could have any number of them.
         if seen.len() < Self::MAX_REPORTED && seen.insert(skipped.clone()) {
             drop(seen);
             if let Some(observer) = &self.observer {
@@ -47,7 +47,7 @@ impl SkippedPaths {
         }
     }
 
-    /// Returns what was passed over so far.
+    /// Returns the paths skipped so far.
     pub fn all(&self) -> Vec<SkippedPath> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

@@ -1,15 +1,16 @@
-//! Writing a file whole or not at all.
+//! Writes files atomically.
 //!
 //! # Replacing a session in place
 //!
-//! The new bytes are written beside the session and renamed over it, so that a reader sees one or the other. The old file
-//! stays under the name of the backup. A process that still had it open for writing would go on writing to the backup and
-//! nowhere else; so `/proc` is asked before the rename, and a session that is open for writing is refused. It is asked
-//! again after the rename: whoever opened the file in between gets it back under its name. Clients open the log for each
-//! entry and close it; what such a one added to the old file in that moment is added to the new one.
+//! The new bytes are written next to the session and renamed over it, so that a reader sees either the
+//! old or the new file. The old file is kept under the name of the backup. A process that still has it
+//! open for writing would write to the backup only; so `/proc` is checked before the rename, and a
+//! session that is open for writing is refused. It is checked again after the rename: if a process has
+//! opened the old file in between, that file is renamed back. Clients open the log for each entry and
+//! close it; anything such a client appended to the old file in that moment is appended to the new one.
 //!
-//! Writing over the bytes of the old file was rejected: a descriptor would stay valid, but a crash would leave half a
-//! session, and a writer that does not append would write into the middle of it.
+//! Overwriting the bytes of the old file was rejected: a descriptor would stay valid, but a crash would
+//! leave half a session, and a writer that does not append would write into the middle of it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,26 +25,26 @@ use crate::dir::{Dir, FileKind, PART_AFFIXES, PartFile};
 use crate::live::{Holder, find_writer_of_open};
 use crate::skip::SkippedPaths;
 
-/// The age of a part that a killed run left behind.
+/// The age after which a temporary file counts as left over by a killed run.
 const STALE_PART_AGE: Duration = Duration::from_secs(24 * 3600);
-/// Files with what was said are readable by their owner alone.
+/// Files with conversation content are readable by their owner only.
 const PRIVATE_MODE: u32 = 0o600;
-/// Like any file that a program writes; the user's mask takes away what it shall not allow.
+/// The usual mode of a new file, restricted by the umask.
 const DEFAULT_MODE: u32 = 0o666;
 
-/// What was written.
+/// The size and hash of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileDigest {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// What they hash to.
+    /// The hash of the bytes.
     pub hash: u64,
 }
 
-/// Writes a file beside its place and moves it there when it is whole. If `write` fails, the disk is
-/// full or the process is killed, what was there before is still there. The directory is made if need be.
+/// Writes a temporary file and renames it when it is complete. If `write` fails, the disk is full or the
+/// process is killed, the previous file is unchanged. The directory is created if necessary.
 ///
-/// The file is not synced: what is made again at will need not outlive a power cut.
+/// The file is not synced: content that can be generated again need not survive a power failure.
 pub fn write_atomic(
     path: &ConfinedPath,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -61,7 +62,7 @@ pub fn write_atomic(
     Ok(written)
 }
 
-/// Fails if a name is taken by something that is not a regular file. A link would be replaced, not followed, but it is
+/// Fails if the name exists and is not a regular file. A link would be replaced, not followed, but it is
 /// not ours to replace.
 fn ensure_replaceable(dir: &Dir, name: &OsStr) -> io::Result<()> {
     match dir.kind(name) {
@@ -90,8 +91,8 @@ impl Write for HashingWriter<'_> {
     }
 }
 
-/// Writes a session where none is yet, whole or not at all: readable by its owner alone, on the disk
-/// before it has its name. A file that is already there is an error, and so is a directory that is not.
+/// Writes a new session atomically: readable by its owner only, and synced before it gets its name. Fails
+/// if the file exists or its directory does not.
 pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = ConfinedPath::of_file(path);
     let (dir, name) = path.open_parent()?;
@@ -101,7 +102,7 @@ pub fn write_session(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A session that is being written where none is yet.
+/// A new session that is being written.
 #[derive(Debug)]
 pub struct NewSession {
     part: PartFile,
@@ -109,36 +110,36 @@ pub struct NewSession {
 }
 
 impl NewSession {
-    /// Begins a session; its directory is made if need be. Nothing has its name until it is whole.
+    /// Creates the session under a temporary name; its directory is created if necessary.
     pub fn begin(path: &ConfinedPath) -> io::Result<Self> {
         let (dir, name) = path.open_or_create_parent()?;
         Ok(Self { part: dir.create_part(PRIVATE_MODE)?, name: name.to_owned() })
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.part.file.write_all(bytes)
     }
 
-    /// A second hold on the file, to put what was written on the disk while more is written.
+    /// Returns a second handle of the file, to sync what is written while more is written.
     pub fn handle(&self) -> io::Result<File> {
         self.part.file.try_clone()
     }
 
-    /// Writes over bytes that were written.
+    /// Overwrites bytes that were written before.
     pub fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         use std::io::Seek;
         self.part.file.seek(io::SeekFrom::Start(offset))?;
         self.part.file.write_all(bytes)
     }
 
-    /// Puts what was written on the disk.
+    /// Syncs the bytes written so far.
     pub fn sync(&self) -> io::Result<()> {
         self.part.file.sync_all()
     }
 
-    /// Gives it its name without waiting for the disk: it can be made again. Anything that is already there
-    /// is an error, unless it is a regular file and to be written `over`.
+    /// Renames the file to its final name without syncing, for content that can be generated again. Fails
+    /// if the name exists, unless `over` is set and it is a regular file.
     pub fn finish_unsynced(mut self, over: bool) -> io::Result<()> {
         if over {
             ensure_replaceable(&self.part.dir, &self.name)?;
@@ -148,7 +149,7 @@ impl NewSession {
         }
     }
 
-    /// Gives it its name. A file that is already there is an error.
+    /// Syncs the file and renames it to its final name. Fails if the name exists.
     pub fn finish(mut self) -> io::Result<()> {
         self.sync()?;
         self.part.persist_new(&self.name)?;
@@ -161,19 +162,20 @@ impl NewSession {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplaceError {
-    /// A process has it open, or may have.
+    /// A process has it open, or may have it open.
     #[error(transparent)]
     Held(#[from] Holder),
-    /// It could not be written.
+    /// The session could not be written.
     #[error(transparent)]
     Write(#[from] io::Error),
 }
 
-/// Writes a session over the one that is there, which is kept as a backup; returns the backup's path.
+/// Replaces a session and keeps the old one as a backup; returns the backup's path.
 ///
-/// Fails if the file is not `before` any more, if a process has it open for writing, or if `holder` finds a client that
-/// has it open; `holder` is asked immediately before the new file gets the name, and once more after it. If it has been
-/// opened in between, the old file gets its name back. What a writer added to it in that moment is added to the new one.
+/// Fails if the file no longer equals `before`, if a process has it open for writing, or if `holder`
+/// finds a client that has it open; `holder` is called immediately before the rename and once more after
+/// it. If the file has been opened in between, the old file is renamed back. Bytes that a writer appended
+/// to the old file in that moment are appended to the new one.
 pub fn replace_session(
     path: &ConfinedPath,
     before: &[u8],
@@ -186,14 +188,14 @@ pub fn replace_session(
     if old.metadata()?.permissions().readonly() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only").into());
     }
-    // Nothing is written for what a client has open.
+    // Nothing is written if a client has the session open.
     holder().map_or(Ok(()), Err)?;
     let open = [(old.try_clone()?, shown.clone())];
     let held = || holder().or_else(|| find_writer_of_open(&open));
     let mut part = write_session_part(dir, bytes)?;
     let backup = create_backup(&part.dir, name)?;
     let is_before = || -> Result<(), ReplaceError> {
-        // The name may have gone to another file, and so may the backup.
+        // The name may point to another file by now, and so may the backup.
         let changed =
             !is_same_file(&part.dir.open_file(name)?, &old)? || !holds(&part.dir.open_file(name)?, before)?;
         if changed || !is_backup(&part.dir, &backup, &old, before)? {
@@ -209,20 +211,21 @@ pub fn replace_session(
     let dir = &part.dir;
     let new = dir.open_file(name)?;
     if let Some(holder) = held() {
-        // Somebody opened it in this very moment and would write to the backup alone: it gets its name back, with what
-        // was added to the new one.
+        // A process opened the old file at this moment and would write to the backup only: the old file
+        // is renamed back, with the bytes appended to the new one.
         let added = read_appended(&new, bytes)?;
         restore_backup(dir, &backup, name, &old)?;
         append(dir, name, &added)?;
         return Err(holder.into());
     }
-    // What was written to the old file in this very moment belongs to the new one.
+    // Bytes written to the old file at this moment belong to the new one.
     append(dir, name, &read_appended(&old, before)?)?;
     dir.sync();
     Ok(shown.with_file_name(backup))
 }
 
-/// Returns whether a file holds these bytes and no others. They may be many, so they are not read at once.
+/// Returns whether a file consists of exactly these bytes. Reads it piece by piece, because it may be
+/// large.
 fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
     use std::io::Read;
     let mut file = file;
@@ -232,7 +235,7 @@ fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
         match file.read(&mut piece) {
             Ok(0) => return Ok(rest.is_empty()),
             Ok(n) => match rest.strip_prefix(&piece[..n]) {
-                Some(behind) => rest = behind,
+                Some(remaining) => rest = remaining,
                 None => return Ok(false),
             },
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -241,7 +244,7 @@ fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Returns what stands in a file behind what was known of it.
+/// Returns the bytes of a file after the known ones.
 fn read_appended(file: &File, known: &[u8]) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek};
     let mut file = file;
@@ -260,12 +263,13 @@ fn append(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Gives the old file its name back.
+/// Renames the old file back to its name.
 fn restore_backup(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Result<()> {
     if is_same_file(&dir.open_file(backup)?, old)? {
         return dir.rename(backup, name);
     }
-    // The backup is a copy, where files have one name only; the old file is gone, its bytes are not.
+    // Where hard links are not supported the backup is a copy; the old file is gone, but its bytes are
+    // not.
     dir.rename(backup, name)?;
     append(dir, name, &read_appended(old, &read_all(&dir.open_file(name)?)?)?)
 }
@@ -282,7 +286,7 @@ fn is_same_file(_: &File, _: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether a backup is the old file, or a copy of it.
+/// Returns whether a backup is the old file or a copy of it.
 fn is_backup(dir: &Dir, backup: &OsStr, old: &File, before: &[u8]) -> io::Result<bool> {
     let file = dir.open_file(backup)?;
     Ok(is_same_file(&file, old)? || holds(&file, before)?)
@@ -295,7 +299,7 @@ fn write_session_part(dir: Dir, bytes: &[u8]) -> io::Result<PartFile> {
     Ok(part)
 }
 
-/// Gives the bytes of a file a second name that no client takes for a session.
+/// Links or copies a file under a backup name that no client reads as a session.
 fn create_backup(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
     for n in 1..1000 {
         let mut backup = name.to_owned();
@@ -303,7 +307,7 @@ fn create_backup(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
         match dir.link(name, &backup) {
             Ok(()) => return Ok(backup),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Some file systems have no second names.
+            // Some file systems do not support hard links.
             Err(_) => {
                 let mut copy = match dir.create(&backup, PRIVATE_MODE) {
                     Ok(copy) => copy,
@@ -316,11 +320,11 @@ fn create_backup(dir: &Dir, name: &OsStr) -> io::Result<OsString> {
             }
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many backups"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many backups"))
 }
 
-/// Copies the regular files under a directory that are wanted, by their paths below it; returns how many. A
-/// directory that is not there holds nothing; what is not a regular file is noted as skipped.
+/// Copies the regular files below a directory that `wanted` accepts by relative path; returns their
+/// number. A missing directory counts as empty; other kinds of files are recorded as skipped.
 pub fn copy_files(
     from: &ConfinedPath,
     to: &ConfinedPath,
@@ -350,10 +354,10 @@ pub fn remove_tree(dir: &ConfinedPath) {
     }
 }
 
-/// Copies what lies beside a session to what lies beside another: subagents and large results. If that
-/// fails, nothing of it stays.
+/// Copies the sidecars of a session to those of another: subagents and large results. If that fails,
+/// nothing of the copy is kept.
 pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<u64> {
-    // Whatever else has the session's name is not its own.
+    // Anything else in the directory does not belong to the session.
     let own = ["subagents", "tool-results"].into_iter();
     let copied: io::Result<u64> =
         own.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
@@ -362,8 +366,8 @@ pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPath
     })
 }
 
-/// Copies a regular file so that only its owner can read the copy; returns whether it was one. Anything else is noted as
-/// skipped; what is not there is not copied.
+/// Copies a regular file so that only its owner can read the copy; returns whether it was one. Other
+/// kinds of files are recorded as skipped; a missing file is not copied.
 pub fn copy_private(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<bool> {
     let mut file = match from.open() {
         Ok(file) => file,
@@ -383,7 +387,7 @@ pub fn copy_private(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths
     Ok(true)
 }
 
-/// Removes what a killed run left behind in a directory.
+/// Removes the temporary files of killed runs from a directory.
 pub fn remove_stale_parts(dir: &Path) {
     let Ok(dir) = Dir::open(dir) else { return };
     for (name, kind) in dir.entries().unwrap_or_default() {
@@ -397,7 +401,7 @@ pub fn remove_stale_parts(dir: &Path) {
     }
 }
 
-/// Returns something in a directory that is neither a part nor a hidden file.
+/// Returns a file in a directory that is neither temporary nor hidden.
 pub fn first_visible_file(dir: &Path) -> io::Result<Option<PathBuf>> {
     let entries = match Dir::open(dir) {
         Ok(open) => open.entries()?,
@@ -438,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_never_written_over_and_kept_when_it_is_replaced() {
+    fn replaced_session_is_kept_as_backup() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.jsonl");
         write_session(&path, b"one").expect("written");
@@ -459,11 +463,11 @@ mod tests {
             let mode = fs::metadata(&path).expect("metadata").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 3, "no part is left");
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 3, "no temporary file is left");
     }
 
     #[test]
-    fn a_file_is_written_whole_or_not_at_all() {
+    fn failed_write_leaves_the_old_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.md");
         let confined = ConfinedPath::of_file(&path);
@@ -476,10 +480,10 @@ mod tests {
         assert_eq!(failed.map_err(|e| e.kind()), Err(io::ErrorKind::StorageFull));
         assert_eq!(fs::read(&path).expect("read"), b"one");
         let left: Vec<_> = fs::read_dir(dir.path()).expect("listed").collect();
-        assert_eq!(left.len(), 1, "no part is left: {left:?}");
+        assert_eq!(left.len(), 1, "no temporary file is left: {left:?}");
     }
 
-    /// Replaces `one` by `two`; `step` is called each time a client is asked for.
+    /// Replaces `one` by `two`; `step` is called for each check for a client.
     fn replace_with_hook(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
         let asked = std::cell::Cell::new(0);
         let holder = || {
@@ -495,7 +499,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_added_while_a_session_is_replaced_is_not_lost() {
+    fn entries_appended_during_replacement_are_not_lost() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.jsonl");
         let add = |text: &str| {
@@ -504,7 +508,7 @@ mod tests {
         };
         let names = || fs::read_dir(dir.path()).expect("listed").count();
         let text = || fs::read_to_string(&path).expect("read");
-        // Added between the last look and the rename: it goes to the new file.
+        // Appended between the last check and the rename: it ends up in the new file.
         fs::write(&path, "one\n").expect("written");
         let backup = replace_with_hook(&path, |asked| {
             if asked == 2 {
@@ -518,7 +522,7 @@ mod tests {
             ("two\nmore\n".into(), "one\nmore\n".into())
         );
         fs::remove_file(backup).expect("removed");
-        // A client that comes in between gets its file back, with what was added to the new one.
+        // A client that opens the file in between gets it back, with the bytes appended to the new one.
         fs::write(&path, "one\n").expect("written");
         let inode = || fs::metadata(&path).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).expect("there");
         let before = inode();
@@ -529,7 +533,7 @@ mod tests {
         assert!(refused.is_err_and(|error| error.contains("open in a client")));
         assert_eq!(inode(), before);
         assert_eq!((text(), names()), ("one\nmore\n".into(), 1));
-        // A client that is there before is left alone.
+        // The session of a client that was there before is not changed.
         for when in [1, 2] {
             fs::write(&path, "one\n").expect("written");
             let refused = replace_with_hook(&path, |asked| (asked == when).then(client)?);
@@ -540,7 +544,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_session_that_is_open_for_writing_is_not_replaced() {
+    fn session_open_for_writing_is_not_replaced() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.jsonl");
         fs::write(&path, "one\n").expect("written");
@@ -554,7 +558,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_neither_replaced_nor_written_through() {
+    fn links_are_neither_replaced_nor_followed() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
         fs::create_dir(at("real")).expect("made");

@@ -1,13 +1,13 @@
-//! A session as people hoard them: most of it is pictures, and files that are stored twice.
+//! A session that is mostly images and files stored twice.
 //!
-//! The shares are those of a library of 423 MB that somebody measured: 56 % base64 of pictures and
-//! PDFs, the whole file with every edit, files that are read stored with the result and beside it.
+//! The proportions are those of a measured library of 423 MB: 56 % base64 of images and PDFs, the whole file with
+//! every edit, and every file that was read stored both in the result and in the client's copy of it.
 
 use serde_json::json;
 
 use crate::LogBuilder;
 
-/// Characters that do not repeat.
+/// Returns characters that do not repeat.
 fn noise(seed: &mut u64, n: usize, of: &[u8]) -> String {
     let mut text = String::with_capacity(n);
     for _ in 0..n {
@@ -22,7 +22,7 @@ fn file(seed: &mut u64, lines: usize) -> String {
     (0..lines).map(|_| noise(seed, 40, b"abcdefghij klmnop qrstuvwxyz_();{}") + "\n").collect()
 }
 
-/// Makes such a session of so many turns, some 450 kB each.
+/// Builds such a session with a number of turns of about 450 kB each.
 pub fn bulky_session(number: u32, turns: u32) -> LogBuilder {
     const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut seed = u64::from(number) + 1;

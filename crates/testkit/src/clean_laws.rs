@@ -1,4 +1,4 @@
-//! What must hold of every cleaned log, asked without the code that cleans.
+//! Laws that every cleaned log must satisfy, checked without the code that cleans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use rethread_log::Scanner;
 use rethread_model::{Block, Client, Path, Session, StepKind};
 use serde_json::Value;
 
-/// Cleans a log.
+/// Cleans a log, with as many passes as needed.
 pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, CleanReport) {
     let redaction = redact.is_enabled().then(|| {
         let mut redaction = Redaction::new(redact.clone());
@@ -29,7 +29,7 @@ pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, Cl
         };
         let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);
         Scanner::default().scan_all(log, &mut cleaner);
-        let mut cleaned = cleaner.finish().expect("memory can be written");
+        let mut cleaned = cleaner.finish().expect("writing to memory cannot fail");
         bridges = cleaned.rerun_with.take();
         if bridges.is_none() {
             return (out, cleaned);
@@ -37,7 +37,7 @@ pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, Cl
     }
 }
 
-/// Says what does not hold of a log that is cleaned at a level.
+/// Checks all laws for a log cleaned at a level; the error names the first violation.
 pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     let rules = RuleSet::of(level);
     let (out, cleaned) = clean(log, rules, &RedactOptions::default());
@@ -45,7 +45,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         return Err("the sizes are not those of the files".to_owned());
     }
     let taken: u64 = cleaned.by_rule.values().sum();
-    // An id takes the place of another, or of `null`.
+    // An id may replace another id or `null`, which changes the length.
     let off = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(taken);
     if off > 40 * (1 + cleaned.dropped) * 4 {
         return Err(format!(
@@ -57,18 +57,18 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     check_texts_kept(log, &out)?;
     let (twice, _) = clean(&out, rules, &RedactOptions::default());
     if twice != out {
-        return Err("to clean it twice changes more".to_owned());
+        return Err("cleaning again changes more".to_owned());
     }
     let (before, after) = (Session::read(log), Session::read(&out));
     if before.turns() != after.turns() {
         return Err(format!("{} turns became {}", before.turns(), after.turns()));
     }
-    // A branch of nothing but thinking goes with it.
+    // A branch of nothing but thinking is removed with it.
     let says = |session: &Session, node: usize| {
         let says = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
         session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
     };
-    // The last words of a path are above the notes behind them.
+    // The last message of a path may have client notes after it.
     let by_step = before.tree.nodes_by_step();
     let ends_in_words = |path: &&Path| {
         let mut up = std::iter::successors(Some(path.step), |&step| before.tree.parent_of(step));
@@ -89,12 +89,13 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
 }
 
 fn rows(log: &[u8]) -> Vec<Value> {
-    // Some lines hold two.
+    // Some lines contain two entries.
     let on_line = |line| serde_json::Deserializer::from_slice(line).into_iter().map_while(Result::ok);
     log.split(|&b| b == b'\n').flat_map(on_line).filter(Value::is_object).collect()
 }
 
-/// Every entry hangs on the nearest of those that it hung on, or on another part of the message that it hung on.
+/// Checks that the parent of every entry is its nearest kept ancestor, or another entry of the same message as a
+/// removed ancestor.
 fn check_parents_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
     let mut parents: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut messages: BTreeMap<String, String> = BTreeMap::new();
@@ -128,16 +129,16 @@ fn check_parents_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
             parent = above.clone();
         }
         if now != parent.as_deref() {
-            return Err(format!("{uuid} hangs on {} and not on {parent:?}", row["parentUuid"]));
+            return Err(format!("{uuid} has parent {} instead of {parent:?}", row["parentUuid"]));
         }
     }
     Ok(())
 }
 
-/// What people and the model wrote is still there, but for data in it.
+/// Checks that the texts of the user and the model are kept, except for data in them.
 fn check_texts_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
-    let words = |log: &[u8]| {
-        let mut said: BTreeMap<String, String> = BTreeMap::new();
+    let texts = |log: &[u8]| {
+        let mut by_uuid: BTreeMap<String, String> = BTreeMap::new();
         for row in rows(log).iter().filter(|row| row["isMeta"] != true) {
             let Some(uuid) = row["uuid"].as_str() else { continue };
             if row["type"] != "user" && row["type"] != "assistant" {
@@ -148,18 +149,18 @@ fn check_texts_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
             for block in content.as_array().into_iter().flatten().filter(|block| block["type"] == "text") {
                 text += block["text"].as_str().unwrap_or_default();
             }
-            said.insert(uuid.to_owned(), text);
+            by_uuid.insert(uuid.to_owned(), text);
         }
-        said
+        by_uuid
     };
-    let after = words(out);
-    for (uuid, text) in words(log).into_iter().filter(|(_, text)| !text.trim().is_empty()) {
-        let left = after.get(&uuid).ok_or(format!("what {uuid} said is gone"))?;
-        // Notes about pictures and calls come in between.
+    let after = texts(out);
+    for (uuid, text) in texts(log).into_iter().filter(|(_, text)| !text.trim().is_empty()) {
+        let left = after.get(&uuid).ok_or(format!("the text of {uuid} is removed"))?;
+        // Notes about images and calls may be inserted.
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"+/=\n\r".contains(&b);
         let data = text.contains(";base64,") || text.len() >= 512 && text.bytes().all(plain);
         if !data && !left.contains(&text) && !pieces_in(&text, left) {
-            return Err(format!("{uuid} said something else"));
+            return Err(format!("the text of {uuid} has changed"));
         }
     }
     Ok(())
@@ -176,14 +177,14 @@ fn pieces_in(text: &str, left: &str) -> bool {
     })
 }
 
-/// A client finds nothing wrong that was right before.
+/// Checks that no client reports a problem that it did not report before.
 fn check_no_new_findings(before: &Session, after: &Session) -> Result<(), String> {
     let harm = |session: &Session| -> BTreeSet<(&'static str, Client)> {
         let found = crate::harmful_findings_of(session);
         found.iter().flat_map(|f| f.clients.iter().map(|&client| (f.kind.name(), client))).collect()
     };
     let (was, is) = (harm(before), harm(after));
-    // Where a client lost something before, it may lose it for another reason now.
+    // A client that lost something before may lose it for another reason now.
     let lost = |client: Client| was.iter().any(|&(_, of)| of == client);
     let new: Vec<_> =
         is.difference(&was).filter(|(_, client)| Client::IN_USE.contains(client) || !lost(*client)).collect();

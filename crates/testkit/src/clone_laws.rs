@@ -1,4 +1,4 @@
-//! What must hold of every clone, asked without the code that makes them.
+//! Laws that every clone must satisfy, checked without the code that clones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::raw_json::{blocks_of, members_of};
 
-/// The id of the source in these checks, where its file has none.
+/// The id of the source in these checks if its file has none.
 pub const SOURCE_ID: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
 /// The id of the clone.
 pub const CLONE_ID: &str = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb";
 
-/// Makes a clone of a log.
+/// Clones a log.
 pub fn clone_of(log: &[u8], id: &str, recipe: &Recipe, keep_ids: bool) -> Result<Vec<u8>, String> {
     let source = SourceSession::read(log);
     match rethread_edit::normalise_source(&source, recipe).map_err(|error| error.to_string())? {
@@ -37,7 +37,7 @@ fn make_clone<'a>(
         .map_err(|error| error.to_string())
 }
 
-/// A clone of a log by a recipe, with new ids and with the old ones.
+/// A clone of a log by a recipe, once with new ids and once with the old ones.
 pub struct CloneCase<'l> {
     log: &'l [u8],
     id: &'l str,
@@ -47,7 +47,7 @@ pub struct CloneCase<'l> {
 }
 
 impl<'l> CloneCase<'l> {
-    /// Makes it.
+    /// Makes both clones.
     pub fn new(log: &'l [u8], id: &'l str, recipe: &'l Recipe) -> Result<Self, String> {
         let fresh = clone_of(log, id, recipe, false)?;
         let kept = clone_of(log, id, recipe, true)?;
@@ -55,14 +55,14 @@ impl<'l> CloneCase<'l> {
     }
 }
 
-/// Something that must hold of every clone.
+/// A law that every clone must satisfy.
 pub type CloneLaw = fn(&CloneCase<'_>) -> Result<(), String>;
 
 macro_rules! named {
     ($($law:ident),* $(,)?) => { [$((stringify!($law), $law as CloneLaw)),*] };
 }
 
-/// All that must hold of every clone, by name.
+/// All laws by name.
 pub const CLONE_LAWS: [(&str, CloneLaw); 9] = named![
     written_as_predicted,
     no_source_id_remains,
@@ -75,47 +75,44 @@ pub const CLONE_LAWS: [(&str, CloneLaw); 9] = named![
     cloning_is_idempotent,
 ];
 
-/// Says what does not hold of the clone of a log by a recipe.
+/// Checks all laws for the clone of a log by a recipe; the error names the first violation.
 pub fn check_clone(log: &[u8], id: &str, recipe: &Recipe) -> Result<(), String> {
-    let made = CloneCase::new(log, id, recipe)?;
-    CLONE_LAWS.iter().try_for_each(|(_, law)| law(&made))
+    let case = CloneCase::new(log, id, recipe)?;
+    CLONE_LAWS.iter().try_for_each(|(_, law)| law(&case))
 }
 
-/// A clone is the same if its log is not in memory, and what is known of it before it is written is what a
-/// reader makes of it.
-pub fn written_as_predicted(made: &CloneCase<'_>) -> Result<(), String> {
-    check_prediction(made.log, made.id, made.recipe, false, &made.with_new_ids)?;
-    check_prediction(made.log, made.id, made.recipe, true, &made.with_old_ids)
+/// A lazily read log gives the same clone, and the predicted summary and findings are those of the written clone.
+pub fn written_as_predicted(case: &CloneCase<'_>) -> Result<(), String> {
+    check_prediction(case.log, case.id, case.recipe, false, &case.with_new_ids)?;
+    check_prediction(case.log, case.id, case.recipe, true, &case.with_old_ids)
 }
 
-/// New ids are new everywhere, and they are all that new ids change. A plain clone is its source otherwise, link
-/// for link.
-pub fn only_ids_differ(made: &CloneCase<'_>) -> Result<(), String> {
-    let ids = &uuids(made.log) | &uuids(&made.with_old_ids);
-    same_but_for_ids(&made.with_old_ids, &made.with_new_ids, made.id, &ids)?;
-    if made.recipe.is_plain() {
-        same_but_for_ids(without_torn_end(made.log), &made.with_new_ids, made.id, &ids)?;
+/// New ids replace the old ones everywhere and change nothing else. A plain clone equals its source except for ids.
+pub fn only_ids_differ(case: &CloneCase<'_>) -> Result<(), String> {
+    let ids = &uuids(case.log) | &uuids(&case.with_old_ids);
+    same_but_for_ids(&case.with_old_ids, &case.with_new_ids, case.id, &ids)?;
+    if case.recipe.is_plain() {
+        same_but_for_ids(without_torn_end(case.log), &case.with_new_ids, case.id, &ids)?;
     }
     Ok(())
 }
 
-/// No client loses or is refused anything of an edited clone, and all are told the same. Of a plain one they are
-/// told what they were of its source.
-pub fn all_clients_resume_clone(made: &CloneCase<'_>) -> Result<(), String> {
-    if made.recipe.is_plain() {
-        same_findings(made.log, &made.with_new_ids)?;
-        return same_previews(made.log, &made.with_new_ids);
+/// No client loses or refuses anything of an edited clone, and all clients send the same content. For a plain clone
+/// each client sends what it sends for the source.
+pub fn all_clients_resume_clone(case: &CloneCase<'_>) -> Result<(), String> {
+    if case.recipe.is_plain() {
+        same_findings(case.log, &case.with_new_ids)?;
+        return same_previews(case.log, &case.with_new_ids);
     }
-    // The log of a subagent is nothing to resume.
-    if Session::read(made.log).facts.is_all_sidechain() {
+    // The log of a subagent cannot be resumed.
+    if Session::read(case.log).facts.is_all_sidechain() {
         Ok(())
     } else {
-        resumes_everywhere(&made.with_new_ids)
+        resumes_everywhere(&case.with_new_ids)
     }
 }
 
-/// Makes a clone of a log that is not in memory, and has become `later` when it is read again; nothing if it
-/// must be put in order first.
+/// Clones a lazily read log whose content is `later` on the second read; `None` if it has to be normalised first.
 pub fn clone_by_reading_again(
     log: &[u8],
     later: &[u8],
@@ -146,8 +143,8 @@ pub fn clone_by_reading_again(
     outcome.map(|outcome| Some((bytes, outcome.reading))).map_err(|error| error.to_string())
 }
 
-/// A clone of a log that is not in memory is the same, and what is known of it before it is written is what
-/// a reader makes of it.
+/// Checks that a lazily read log gives the same clone, and that the predicted summary and findings are those of the
+/// written clone.
 pub fn check_prediction(
     log: &[u8],
     id: &str,
@@ -159,16 +156,16 @@ pub fn check_prediction(
         return Ok(());
     };
     if bytes != clone {
-        return Err("it is another if the log is not in memory".to_owned());
+        return Err("the clone of the lazily read log differs".to_owned());
     }
     let CloneReading::Predicted(gist, findings) = reading else { return Ok(()) };
     let session = Session::read(clone);
     let (read, harm) = (CloneSummary::of(&session), crate::harmful_findings_of(&session));
     if *gist != read {
-        return Err(format!("{gist:?} was foreseen, but it is {read:?}"));
+        return Err(format!("{gist:?} was predicted, but it is {read:?}"));
     }
-    let told = |findings: &[Finding]| format!("{findings:?}");
-    if told(&findings) == told(&harm) { Ok(()) } else { Err(format!("{harm:?} was not foreseen")) }
+    let debug = |findings: &[Finding]| format!("{findings:?}");
+    if debug(&findings) == debug(&harm) { Ok(()) } else { Err(format!("{harm:?} was not predicted")) }
 }
 
 fn lines_and_rows(log: &[u8]) -> impl Iterator<Item = (&[u8], Value)> {
@@ -181,22 +178,22 @@ fn rows(log: &[u8]) -> Vec<Value> {
     lines_and_rows(log).map(|(_, row)| row).collect()
 }
 
-/// The ids of all entries, of those on lines that are no JSON too.
+/// Returns the uuids of all entries, including those on lines that are not valid JSON.
 fn uuids(log: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(log);
     let mut found: BTreeSet<String> =
         rows(log).iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned)).collect();
-    let spelled = |text: &str| text.get(..36).map(str::to_owned);
+    let uuid = |text: &str| text.get(..36).map(str::to_owned);
     let two = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err());
-    found.extend(two.flat_map(|line| line.split("\"uuid\":\"").skip(1).filter_map(spelled)));
+    found.extend(two.flat_map(|line| line.split("\"uuid\":\"").skip(1).filter_map(uuid)));
     found
 }
 
-/// No uuid of the source is left, nor its own id where an entry says whose it is.
-pub fn no_source_id_remains(made: &CloneCase<'_>) -> Result<(), String> {
-    let (clone, id) = (&made.with_new_ids, made.id);
+/// No uuid of the source is left, and every `sessionId` is that of the clone.
+pub fn no_source_id_remains(case: &CloneCase<'_>) -> Result<(), String> {
+    let (clone, id) = (&case.with_new_ids, case.id);
     let text = String::from_utf8_lossy(clone);
-    let named = rows(made.log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
+    let named = rows(case.log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
     for uuid in named.filter(|uuid| uuid.len() == 36) {
         if text.contains(uuid.as_str()) {
             return Err(format!("the uuid {uuid} of the source is left"));
@@ -211,7 +208,7 @@ pub fn no_source_id_remains(made: &CloneCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Line for line and byte for byte the same, but for ids, which are renamed one to one.
+/// Checks that two logs are equal byte for byte except for ids, which are renamed one to one.
 fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) -> Result<(), String> {
     let mut to: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut from: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -240,7 +237,7 @@ fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) ->
             let renamed = to.entry(a.clone()).or_insert_with(|| b.clone());
             let back = from.entry(b.clone()).or_insert_with(|| a.clone());
             let text = String::from_utf8_lossy(&a);
-            // All sessions that a file speaks of become one.
+            // All session ids in a file become one.
             let session = b == CLONE_ID.as_bytes();
             if !session && (*renamed != b || *back != a) || !(session || ids.contains(&*text) || *text == *id)
             {
@@ -252,7 +249,7 @@ fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) ->
     Ok(())
 }
 
-/// A last line that was cut off while it was written is not copied.
+/// Returns a log without an incomplete last line, which is not copied.
 fn without_torn_end(log: &[u8]) -> &[u8] {
     let end = log.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let torn = log[end..].starts_with(b"{") && serde_json::from_slice::<Value>(&log[end..]).is_err();
@@ -263,7 +260,7 @@ fn cut(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// A line taken apart at quotes; and paths at slashes, for a session's id stands in some.
+/// Splits a line at quotes and slashes; slashes because some paths contain a session id.
 fn pieces(line: &[u8]) -> Vec<Vec<u8>> {
     line.split(|&b| matches!(b, b'"' | b'/' | b'\\')).map(<[u8]>::to_vec).collect()
 }
@@ -273,9 +270,9 @@ fn harmful_findings(log: &[u8]) -> Vec<Finding> {
 }
 
 fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
-    let told = |log: &[u8]| -> Vec<_> {
+    let findings = |log: &[u8]| -> Vec<_> {
         let all = check(&Session::read(log), &Client::ALL);
-        // A line that does not end gets an end, or goes if it was cut off.
+        // A missing final line break is added, and an incomplete last line is removed.
         all.into_iter()
             .filter(|f| {
                 !matches!(
@@ -283,16 +280,16 @@ fn same_findings(log: &[u8], clone: &[u8]) -> Result<(), String> {
                     rethread_model::FindingKind::NoLineBreak | rethread_model::FindingKind::CutShort
                 )
             })
-            // All sessions that it speaks of are one now.
+            // All session ids are one in the clone.
             .filter(|f| f.kind != rethread_model::FindingKind::SeveralSessions)
             .map(|f| (f.line, f.kind, f.severity, f.clients))
             .collect()
     };
-    let (before, after) = (told(log), told(clone));
+    let (before, after) = (findings(log), findings(clone));
     if before == after { Ok(()) } else { Err(format!("findings differ: {before:?} and {after:?}")) }
 }
 
-/// What a client sends, piece for piece.
+/// Returns the blocks that a client sends.
 fn wire(log: &[u8], client: Client) -> Vec<(bool, String)> {
     let session = Session::read(log);
     let resumed = resume(&session.facts, client);
@@ -310,33 +307,33 @@ fn same_previews(log: &[u8], clone: &[u8]) -> Result<(), String> {
             a == b || a.0 == b.0 && (a.1.contains("tool-results") || b.1.contains(CLONE_ID))
         };
         if before.len() != after.len() || !before.iter().zip(&after).all(same) {
-            return Err(format!("{client:?} would be told something else"));
+            return Err(format!("{client:?} would send something else"));
         }
     }
     Ok(())
 }
 
-/// What is said, in its order: by people and the model, by calls and results. What clients add, or
-/// only some of them send, is left out: thinking, marks, notes, the records of commands, notices.
+/// Returns the conversation that is sent, in order: prompts, answers, calls and results. Content that clients add, or
+/// that only some of them send, is left out: thinking, markers, notes, command records, notices.
 fn sent_content(log: &[u8], client: Client) -> Vec<(bool, PartOrigin)> {
     let session = Session::read(log);
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     for mut message in resume(&session.facts, client).messages {
         message.parts.retain(|part| {
             let of_client = part.origin.node().is_none_or(|node| {
                 let fact = &session.facts.nodes[node];
                 let flags = fact.flags;
-                let told = flags.is_human() || flags.has_result() || flags.is_summary();
-                fact.role != rethread_model::Role::Assistant && !told
+                let in_dialogue = flags.is_human() || flags.has_result() || flags.is_summary();
+                fact.role != rethread_model::Role::Assistant && !in_dialogue
             });
             !part.class.is_thinking() && part.class != BlockClass::Fallback && !of_client
         });
         message
             .parts
             .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
-        told.extend(message.parts.iter().map(|part| (message.assistant, part.origin)));
+        sent.extend(message.parts.iter().map(|part| (message.assistant, part.origin)));
     }
-    told
+    sent
 }
 
 fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
@@ -352,7 +349,7 @@ fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// An entry without what a clone may change: ids of other entries.
+/// Returns an entry without its references to other entries, which a clone may change.
 fn without_links(row: &Value) -> Value {
     let mut row = row.clone();
     if let Some(row) = row.as_object_mut() {
@@ -361,7 +358,7 @@ fn without_links(row: &Value) -> Value {
     row
 }
 
-/// What may stand in a line of a clone in place of what stood there: the ids of other entries.
+/// Fields that a clone may change because they contain ids of other entries.
 const LINKS: [&str; 7] = [
     "parentUuid",
     "logicalParentUuid",
@@ -372,15 +369,15 @@ const LINKS: [&str; 7] = [
     "compactMetadata",
 ];
 
-/// The members of an entry as they are spelled, but for links.
+/// Returns the raw members of an entry, without links.
 fn raw_members(line: &[u8]) -> Vec<(String, &str)> {
     members_of(line).into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
 }
 
-/// Entries that are kept are spelled as they were, but for links; those that were changed keep all but what was
-/// asked for, and what no client would take.
-pub fn kept_entries_unchanged(made: &CloneCase<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.with_old_ids, made.recipe);
+/// Unedited entries keep their bytes, except for links. Edited entries change only as the recipe asks, and where no
+/// client would accept them.
+pub fn kept_entries_unchanged(case: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (case.log, &case.with_old_ids, case.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -402,7 +399,7 @@ pub fn kept_entries_unchanged(made: &CloneCase<'_>) -> Result<(), String> {
             for key in ["toolUseResult", "wireToolInputs"] {
                 row.as_object_mut().map(|row| row.remove(key));
             }
-            // What an entry lacked that clients need.
+            // Fields that clients need and the entry lacked.
             for key in ["id", "model"] {
                 if was["message"][key].is_null() {
                     row["message"].as_object_mut().map(|message| message.remove(key));
@@ -430,12 +427,13 @@ pub fn kept_entries_unchanged(made: &CloneCase<'_>) -> Result<(), String> {
         let (old, new) = (blocks(&was["message"]["content"]), blocks(&row["message"]["content"]));
         let lone = path.contains("[The call of this result is not in the session.]");
         let blank = |content: &Value| ["", "(no content)"].contains(&text_of(content).trim());
-        let odd = was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
-        let mended = lone || odd || old.iter().any(blank) || new.iter().any(blank);
+        let malformed =
+            was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
+        let repaired = lone || malformed || old.iter().any(blank) || new.iter().any(blank);
         let (old, new) = (blocks_of(old_line), blocks_of(line));
         if recipe.tools.shorten.is_none()
             && !results
-            && !mended
+            && !repaired
             && new.iter().any(|block| !old.contains(block))
         {
             return Err(format!("a block of entry {} has changed", row["uuid"]));
@@ -472,10 +470,10 @@ fn leaves(value: &Value, take: &mut impl FnMut(&str)) {
     }
 }
 
-/// Of blocks that are gone no text is left anywhere, but where it was said otherwise too. What was condensed is
-/// told again in fewer words: of that, no thought is left, and no long text as a whole.
-pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.with_old_ids, made.recipe);
+/// No text of a removed block is left, unless other content has it too. Compressed turns are summarised: no thinking
+/// of them is left, and no long text as a whole.
+pub fn no_removed_text_remains(case: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (case.log, &case.with_old_ids, case.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -485,7 +483,7 @@ pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
             left.insert(key_of(block));
         }
     }
-    let (mut gone, mut other): (Vec<(bool, String)>, String) = (Vec::new(), String::new());
+    let (mut removed, mut other): (Vec<(bool, String)>, String) = (Vec::new(), String::new());
     let source = rows(log);
     let calls: BTreeSet<String> = source
         .iter()
@@ -507,7 +505,7 @@ pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
         let results_above =
             above.into_iter().flat_map(|above| above["message"]["content"].as_array()).flatten();
         let mut results_above = results_above.filter(|block| block["type"] == "tool_result").peekable();
-        // What a call gave beside its result goes with it; a result without a call becomes text.
+        // Attachments of a call, next to its result, are removed with it; a result without a call becomes text.
         let lone = |block: &Value| block["tool_use_id"].as_str().is_some_and(|id| !calls.contains(id));
         let attached = row["isMeta"] == true
             && results_above.peek().is_some()
@@ -523,16 +521,16 @@ pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
             blocks.retain(|block| {
                 let kind = block["type"].as_str().unwrap_or_default();
                 let judged = ["tool_use", "tool_result", "thinking", "redacted_thinking"].contains(&kind);
-                let stays = !judged || lone(block) || left.contains(&key_of(block));
-                if !stays {
+                let keep = !judged || lone(block) || left.contains(&key_of(block));
+                if !keep {
                     results_gone |= kind == "tool_result";
                     let thought = kind.ends_with("thinking");
-                    leaves(block, &mut |text| gone.push((thought, text.to_owned())));
+                    leaves(block, &mut |text| removed.push((thought, text.to_owned())));
                 }
-                stays
+                keep
             });
             if results_gone {
-                leaves(&rest["toolUseResult"], &mut |text| gone.push((false, text.to_owned())));
+                leaves(&rest["toolUseResult"], &mut |text| removed.push((false, text.to_owned())));
                 rest.as_object_mut().map(|row| row.remove("toolUseResult"));
             }
         }
@@ -551,7 +549,7 @@ pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
     let long = |&&(thought, ref text): &&(bool, String)| {
         text.len() >= if recipe.compress.is_some() && !thought { 1000 } else { 40 }
     };
-    for (_, text) in gone.iter().filter(long) {
+    for (_, text) in removed.iter().filter(long) {
         if now.contains(text.as_str()) && !other.contains(text.as_str()) {
             return Err(format!("removed text is left: {}", cut(text)));
         }
@@ -559,18 +557,18 @@ pub fn no_removed_text_remains(made: &CloneCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a block is known by: its call, or what it says.
+/// Returns a key for a block: its call, its signature or its content.
 fn key_of(block: &Value) -> String {
     let kind = block["type"].as_str().unwrap_or_default();
     let id = block["id"].as_str().or_else(|| block["tool_use_id"].as_str());
-    let said = || block["signature"].as_str().filter(|s| !s.is_empty()).map(str::to_owned);
-    format!("{kind} {}", id.map(str::to_owned).or_else(said).unwrap_or_else(|| block.to_string()))
+    let signature = || block["signature"].as_str().filter(|s| !s.is_empty()).map(str::to_owned);
+    format!("{kind} {}", id.map(str::to_owned).or_else(signature).unwrap_or_else(|| block.to_string()))
 }
 
-/// What people wrote and the model answered is in the clone, each path of it on one path: of all paths, or of
-/// the one that was chosen, to its end. What is condensed is told where it is condensed.
-pub fn dialogue_is_kept(made: &CloneCase<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (made.log, &made.with_new_ids, made.recipe);
+/// The dialogue is kept, each path of it on one path of the clone: on all paths, or on the chosen one, to its end.
+/// Compressed turns appear in their summary.
+pub fn dialogue_is_kept(case: &CloneCase<'_>) -> Result<(), String> {
+    let (log, clone, recipe) = (case.log, &case.with_new_ids, case.recipe);
     if recipe.is_plain() {
         return Ok(());
     }
@@ -580,12 +578,12 @@ pub fn dialogue_is_kept(made: &CloneCase<'_>) -> Result<(), String> {
         None => !single || path.active,
     };
     let answers = recipe.compress.is_none();
-    let said = |message: &MessageView<'_>| match message.kind {
+    let in_dialogue = |message: &MessageView<'_>| match message.kind {
         MessageKind::Prompt => !message.meta,
         MessageKind::Answer => answers && message.model.is_some_and(|model| model != "<synthetic>"),
         _ => false,
     };
-    let mut before = message_texts(log, chosen, said, recipe.until);
+    let mut before = message_texts(log, chosen, in_dialogue, recipe.until);
     if recipe.compress.is_some() {
         let (mut now, mut whole) = (String::new(), BTreeSet::new());
         for row in rows(clone) {
@@ -595,17 +593,17 @@ pub fn dialogue_is_kept(made: &CloneCase<'_>) -> Result<(), String> {
                 whole.insert(text.trim().to_owned());
             });
         }
-        // To look for a text in all texts takes long, and nearly all stand by themselves.
-        let heard = |text: &String| whole.contains(text) || now.contains(text.as_str());
-        return match before.iter().flatten().find(|text| !heard(text)) {
-            Some(lost) => Err(format!("somebody's words are lost: {}", cut(lost))),
+        // Searching all texts is slow, and nearly every text is found whole.
+        let kept = |text: &String| whole.contains(text) || now.contains(text.as_str());
+        return match before.iter().flatten().find(|text| !kept(text)) {
+            Some(lost) => Err(format!("text of the dialogue is lost: {}", cut(lost))),
             None => Ok(()),
         };
     }
     let mut after = message_texts(clone, |path| !single || path.active, |_| true, None);
     if Session::read(log).facts.has_duplicates() {
-        // What is written twice under one id has no certain place.
-        before.iter_mut().chain(&mut after).for_each(|words| words.sort_unstable());
+        // Entries with a duplicate id have no definite position.
+        before.iter_mut().chain(&mut after).for_each(|texts| texts.sort_unstable());
     }
     for path in before {
         let mut best = 0;
@@ -617,17 +615,17 @@ pub fn dialogue_is_kept(made: &CloneCase<'_>) -> Result<(), String> {
             }
         }
         if let Some(lost) = path.get(best) {
-            return Err(format!("somebody's words are lost: {}", cut(lost)));
+            return Err(format!("text of the dialogue is lost: {}", cut(lost)));
         }
     }
     Ok(())
 }
 
-/// Every prompt, queued ones included, that the newest client sends of the source, each current client sends of
-/// the clone: the prompts that are left out on purpose are those of other paths and of turns that are condensed.
-/// Of a plain clone each client sends the prompts that it sends of the source.
-pub fn every_prompt_is_sent(made: &CloneCase<'_>) -> Result<(), String> {
-    let CloneCase { log, recipe, with_new_ids: fresh, .. } = made;
+/// Every prompt that the newest client sends for the source, including queued ones, is sent by each current client for
+/// the clone. Only recipes that choose a path or compress turns may omit prompts. For a plain clone each client sends
+/// the prompts that it sends for the source.
+pub fn every_prompt_is_sent(case: &CloneCase<'_>) -> Result<(), String> {
+    let CloneCase { log, recipe, with_new_ids: fresh, .. } = case;
     if recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some() {
         return Ok(());
     }
@@ -641,7 +639,7 @@ pub fn every_prompt_is_sent(made: &CloneCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The prompts that a client sends: what people typed, and what they queued while the model worked.
+/// Returns the prompts that a client sends: typed ones, and those queued while the model was working.
 fn prompts(log: &[u8], client: Client) -> BTreeSet<String> {
     let session = Session::read(log);
     let reader = rethread_model::Reader::new(&session, log);
@@ -660,40 +658,40 @@ fn prompts(log: &[u8], client: Client) -> BTreeSet<String> {
     found
 }
 
-/// The texts of messages on each of these paths, to its end or to a message.
+/// Returns the texts of messages on each chosen path, to its end or to a message.
 fn message_texts(
     log: &[u8],
     chosen: impl Fn(&Path) -> bool,
-    said: impl Fn(&MessageView<'_>) -> bool,
+    included: impl Fn(&MessageView<'_>) -> bool,
     until: Option<usize>,
 ) -> Vec<Vec<String>> {
     let session = Session::read(log);
     let reader = rethread_model::Reader::new(&session, log);
     let mut all = Vec::new();
     for path in session.paths(Client::NEWEST).iter().filter(|path| chosen(path)) {
-        let mut words = Vec::new();
+        let mut path_texts = Vec::new();
         let chain = chain_of(&session, path.tip);
         for item in reader.items(path.step) {
             let TranscriptItem::Message(message) = item else { continue };
-            // A queued prompt beside the chain is shown, and no client finds it: `check` says so.
+            // A queued prompt off the chain is displayed, but no client finds it; `check` reports it.
             let found =
                 message.entries.iter().any(|entry| chain.contains(entry)) || !is_queued(&session, &message);
-            if said(&message) && found {
+            if included(&message) && found {
                 let texts = message.blocks.iter().filter(|block| block.kind == Some(BlockKind::Text));
                 let texts = texts.map(|block| block.text().trim().to_owned());
-                // No client takes a text of nothing.
-                words.extend(texts.filter(|text| !["", "(no content)"].contains(&text.as_str())));
+                // No client accepts an empty text.
+                path_texts.extend(texts.filter(|text| !["", "(no content)"].contains(&text.as_str())));
             }
             if until == Some(message.n) {
                 break;
             }
         }
-        all.push(words);
+        all.push(path_texts);
     }
     all
 }
 
-/// The numbers of the entries on the chain of parents of an entry.
+/// Returns the numbers of the entries on the parent chain of a tip.
 fn chain_of(session: &Session, tip: usize) -> BTreeSet<u32> {
     let mut chain = BTreeSet::new();
     let mut at = Some(tip);
@@ -709,11 +707,11 @@ fn is_queued(session: &Session, message: &MessageView<'_>) -> bool {
     session.facts.nodes[first].flags.is_queued_prompt()
 }
 
-/// A clone of a clone by the same recipe is the clone.
-pub fn cloning_is_idempotent(made: &CloneCase<'_>) -> Result<(), String> {
-    let (kept, recipe) = (&made.with_old_ids, made.recipe);
+/// Cloning a clone by the same recipe changes nothing.
+pub fn cloning_is_idempotent(case: &CloneCase<'_>) -> Result<(), String> {
+    let (kept, recipe) = (&case.with_old_ids, case.recipe);
     let mut again = recipe.clone();
-    // The path is the one that clients go on with now, and it ends where it was cut.
+    // The chosen path is the active one now, and it ends where it was cut.
     let active = Session::read(kept).paths(Client::NEWEST).iter().find(|path| path.active).map(|path| path.n);
     if again.until.take().is_some() || again.path.is_some() {
         again.path = active;
@@ -730,8 +728,7 @@ pub fn cloning_is_idempotent(made: &CloneCase<'_>) -> Result<(), String> {
     Err(format!("twice changes line {} of {}: {} became {}", at + 1, once.len(), shown(&once), shown(&twice)))
 }
 
-/// The recipes that are tried on a log, with their names: all that change something in a way of their
-/// own, every path, and some together.
+/// Returns the recipes to try on a log, with their names: each single change, every path, and some combinations.
 pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
     use rethread_edit::{CompressOptions, Preset, ToolRecipe};
     let session = Session::read(log);

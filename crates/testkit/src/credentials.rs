@@ -1,20 +1,20 @@
-//! Credentials that mean nothing, made as the services make theirs, and a session that holds them in
-//! every place where something can stand.
+//! Fake credentials in the formats of real services, and a session that contains them in every place where text can
+//! occur.
 
 use serde_json::{Value, json};
 
-/// A credential and the words around it.
+/// A credential and the text around it.
 #[derive(Debug, Clone)]
 pub struct PlantedCredential {
-    /// What kind it is.
+    /// The kind of credential.
     pub kind: &'static str,
-    /// How it stands in a text.
+    /// The text that contains the credential.
     pub text: String,
-    /// What must not be left of it.
+    /// The part that must not be left.
     pub secret: String,
 }
 
-/// Makes the same characters again and again.
+/// A random generator that repeats the same sequence for a seed.
 struct CredentialRng(u64);
 
 const DIGITS: &str = "0123456789";
@@ -46,12 +46,11 @@ impl CredentialRng {
     }
 }
 
-/// How tokens of services are made: a kind, a text, and a form. In a form `<m36>` stands for 36 letters and digits,
-/// `<h…>` for digits of hexadecimal numbers, `<u…>` for capitals, `<l…>` for small letters, both with digits, `<d…>` for
-/// digits, `<w…>` for what base64 for URLs has, `<b…>` for what base64 has, `<p…>` for what passwords have, `<uuid>` for
-/// a UUID.
+/// The formats of credentials: a kind, a text around it and a form. In a form, `<m36>` is 36 letters and digits, `<h…>`
+/// hexadecimal digits, `<u…>` upper-case and `<l…>` lower-case letters with digits, `<d…>` digits, `<w…>` URL-safe
+/// base64, `<b…>` base64, `<p…>` characters of passwords, `<uuid>` a UUID.
 const FORMS: &[(&str, &str, &str)] = &[
-    // Models and what is built on them.
+    // AI models and tools.
     ("anthropic", "key {}", "sk-ant-api03-<w93>AA"),
     ("anthropic oauth", "{}", "sk-ant-oat01-<w90>"),
     ("anthropic admin", "{}", "sk-ant-admin01-<w93>AA"),
@@ -99,7 +98,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("mem0", "{}", "m0-<m40>"),
     ("dify", "{}", "app-<m24>"),
     ("private ai", "private_ai_token = '{}'", "<l32>"),
-    // Where code lives.
+    // Code hosting and package registries.
     ("github", "https://x-access-token:{}@github.com/a/b", "ghp_<m36>"),
     ("github oauth", "{}", "gho_<m36>"),
     ("github user", "{}", "ghu_<m36>"),
@@ -150,7 +149,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("snyk", "SNYK_TOKEN={}", "<uuid>"),
     ("travis", "travis_token = \"{}\"", "<m22>"),
     ("drone", "DRONECI_TOKEN={}", "<m32>"),
-    // Clouds.
+    // Cloud providers.
     ("aws id", "aws_access_key_id = {}", "AKIA<k16>"),
     ("aws session id", "{}", "ASIA<k16>"),
     ("aws secret", "aws_secret_access_key = {}", "<b40>"),
@@ -223,7 +222,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("confluent", "confluent_secret={}", "<m64>"),
     ("launchdarkly", "{}", "sdk-<uuid>"),
     ("maxmind", "{}", "<m6>_<m29>_mmk"),
-    // Secrets' own keepers, and what builds.
+    // Secret managers and CI.
     ("vault", "VAULT_TOKEN={}", "hvs.<w90>"),
     ("vault batch", "{}", "hvb.<w140>"),
     ("terraform", "{}", "<m14>.atlasv1.<w67>"),
@@ -248,7 +247,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("inngest", "{}", "signkey-prod-<h64>"),
     ("age", "{}", "AGE-SECRET-KEY-1<k58>"),
     ("looker", "looker_client_secret={}", "<m24>"),
-    // Watching.
+    // Monitoring.
     ("datadog", "DD_API_KEY: {}", "<h32>"),
     ("datadog token", "datadog_token={}", "<l40>"),
     ("grafana", "{}", "glsa_<m32>_<h8>"),
@@ -266,7 +265,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("posthog", "{}", "phx_<m43>"),
     ("sumologic", "sumo_access_key: {}", "<m64>"),
     ("splunk", "SPLUNK_HEC_TOKEN={}", "<uuid>"),
-    // People at work.
+    // Collaboration.
     ("slack bot", "{}", "xoxb-<d12>-<d12>-<m24>"),
     ("slack user", "{}", "xoxp-<d12>-<d12>-<d12>-<h32>"),
     ("slack app", "{}", "xapp-1-A<u10>-<d13>-<h64>"),
@@ -324,7 +323,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("finicity", "finicity_app_secret={}", "<l20>"),
     ("finnhub", "finnhub_token={}", "<l20>"),
     ("freshbooks", "freshbooks_secret={}", "<h64>"),
-    // Mail, messages, money, shops.
+    // Mail, messaging, payments, shops.
     ("sendgrid", "{}", "SG.<w22>.<w43>"),
     ("mailgun", "api:{}", "key-<h32>"),
     ("mailgun signing", "mailgun_signing_key={}", "<h32>-<h8>-<h8>"),
@@ -376,7 +375,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("infura", "https://mainnet.infura.io/v3/{}", "<h32>"),
     ("alchemy", "https://eth-mainnet.g.alchemy.com/v2/{}", "<w32>"),
     ("quicknode", "https://a-b-c.quiknode.pro/{}/", "<h40>"),
-    // By what stands before them.
+    // Recognised by their context.
     ("jwt", "{}", "eyJhbGciOiJIUzI1NiJ9.eyJ<w60>.<w43>"),
     ("bearer", "Authorization: Bearer {}", "<m40>"),
     ("basic", "Authorization: Basic {}", "<m30>=="),
@@ -436,7 +435,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("call", "os.environ.setdefault(\"DB_PASSWORD\", \"{}\")", "<m10>!x9"),
     ("typed", "const API_KEY: &str = \"{}\";", "<m32>"),
     ("spoken", "The password is {} by the way", "<m10>!x9"),
-    // Given to commands.
+    // Command arguments.
     ("htpasswd", "htpasswd -b users.txt bob {}", "<m10>!x9"),
     ("htpasswd shown", "htpasswd -nb bob {}", "<m10>!x9"),
     ("openssl key", "openssl enc -aes-256-cbc -k {} -in x", "<m10>!x9"),
@@ -473,7 +472,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("form of a test", "cy.get('#password').type('{}')", "<m10>!x9"),
     ("terraform default", "variable \"db_password\" { default = \"{}\" }", "<m10>!x9"),
     ("discord login", "client.login('{}')", "<m40>"),
-    // In texts.
+    // In prose.
     ("table", "| password | {} |", "<m10>!x9"),
     ("bold", "**Password:** {}", "<m10>!x9"),
     ("bold key", "- **API Key**: `{}`", "<m32>"),
@@ -503,7 +502,7 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("anvil", "(0) {}", "0x<h64>"),
     ("bare key", "{}", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj<b400>"),
     ("bare ed25519 key", "{}", "MC4CAQAwBQYDK2VwBCIEI<b43>"),
-    // Newer ones.
+    // Newer services.
     ("llamacloud", "{}", "llx-<m48>"),
     ("daytona", "{}", "dtn_<h64>"),
     ("browser use", "{}", "bu_<w43>"),
@@ -520,13 +519,13 @@ const FORMS: &[(&str, &str, &str)] = &[
 ];
 
 impl CredentialRng {
-    /// Makes what a form describes.
+    /// Fills in a form.
     fn form(&mut self, form: &str) -> String {
         let mut out = String::new();
         let mut rest = form;
         while let Some(open) = rest.find('<') {
             out.push_str(&rest[..open]);
-            let close = open + rest[open..].find('>').expect("a form");
+            let close = open + rest[open..].find('>').expect("form closes its placeholder");
             let (of, n) = rest[open + 1..close].split_at(1);
             let of = match of {
                 "m" => MIXED,
@@ -549,8 +548,8 @@ impl CredentialRng {
         out + rest
     }
 
-    /// Characters of which, if there are enough, some are letters and some are digits, and the first and the last are
-    /// either: nobody would know a secret of only one letter.
+    /// Returns characters with both letters and digits if there are enough of them, and with a letter or digit at both
+    /// ends; a secret of one repeated letter would not be recognised.
     fn mixed(&mut self, of: &str, n: usize) -> String {
         loop {
             let text = self.some(of, n);
@@ -566,7 +565,7 @@ impl CredentialRng {
     }
 }
 
-/// One credential of each kind.
+/// Returns one credential of each kind.
 pub fn planted_credentials(seed: u64) -> Vec<PlantedCredential> {
     let mut dice = CredentialRng(seed.wrapping_mul(2).wrapping_add(1));
     let d = &mut dice;
@@ -607,7 +606,7 @@ pub fn planted_credentials(seed: u64) -> Vec<PlantedCredential> {
     all
 }
 
-/// Where something can stand.
+/// Places of a log where text can occur.
 pub const PLACES: [&str; 30] = [
     "user text",
     "user string",
@@ -641,7 +640,7 @@ pub const PLACES: [&str; 30] = [
     "percent signs",
 ];
 
-/// Files beside a log in which something can stand.
+/// Kinds of sidecar files.
 pub const FILES: [&str; 8] = [
     "text",
     "carriage returns",
@@ -653,28 +652,30 @@ pub const FILES: [&str; 8] = [
     "UTF-32, big end first",
 ];
 
-/// The bytes of a file beside a log that holds a text.
+/// Returns the bytes of a sidecar file that contains a text.
 pub fn file(kind: &str, text: &str) -> Vec<u8> {
-    let said = format!("first line\n{text}\nlast line\n");
+    let content = format!("first line\n{text}\nlast line\n");
     match kind {
-        "text" => said.into_bytes(),
-        "carriage returns" => said.replace('\n', "\r\n").into_bytes(),
-        "JSON" => json!({ "items": [{ "text": said }] }).to_string().into_bytes(),
-        "JSON lines" => format!("{}\n{}\n", json!({ "n": 1 }), json!({ "log": said })).into_bytes(),
+        "text" => content.into_bytes(),
+        "carriage returns" => content.replace('\n', "\r\n").into_bytes(),
+        "JSON" => json!({ "items": [{ "text": content }] }).to_string().into_bytes(),
+        "JSON lines" => format!("{}\n{}\n", json!({ "n": 1 }), json!({ "log": content })).into_bytes(),
         "UTF-16" => "\u{feff}"
             .chars()
-            .chain(said.chars())
+            .chain(content.chars())
             .collect::<String>()
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect(),
-        "UTF-32" => "\u{feff}".chars().chain(said.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect(),
-        "UTF-32, big end first" => said.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
-        _ => said.encode_utf16().flat_map(u16::to_be_bytes).collect(),
+        "UTF-32" => {
+            "\u{feff}".chars().chain(content.chars()).flat_map(|c| u32::from(c).to_le_bytes()).collect()
+        }
+        "UTF-32, big end first" => content.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect(),
+        _ => content.encode_utf16().flat_map(u16::to_be_bytes).collect(),
     }
 }
 
-/// Base64 of a text, on lines of so many characters.
+/// Encodes a text as base64, in lines of `columns` characters.
 pub fn base64(text: &str, columns: usize) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -690,13 +691,13 @@ pub fn base64(text: &str, columns: usize) -> String {
     String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
 }
 
-/// A text as it stands in a query.
+/// Percent-encodes a text.
 pub fn percent(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
-/// An entry that holds a text in a place; the last line of a log if the place is a torn line.
+/// Returns an entry with a text in a place; for a torn line, the last line of a log.
 pub fn entry(place: &str, text: &str, n: usize) -> String {
     let uuid = format!("00000000-0000-4000-8000-{n:012}");
     let parent = (n > 0).then(|| format!("00000000-0000-4000-8000-{:012}", n - 1));
@@ -717,23 +718,23 @@ pub fn entry(place: &str, text: &str, n: usize) -> String {
         }
         row
     };
-    let said = format!("before {text} after");
+    let content = format!("before {text} after");
     let result = |content: &str| json!([{"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": content}]);
     let value = match place {
-        "user text" => user(json!([{"type": "text", "text": said}]), json!({})),
-        "user string" => user(json!(said), json!({})),
+        "user text" => user(json!([{"type": "text", "text": content}]), json!({})),
+        "user string" => user(json!(content), json!({})),
         "assistant text" => row(
             "assistant",
-            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "text", "text": said}]}}),
+            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "text", "text": content}]}}),
         ),
         "tool input" => row(
             "assistant",
-            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "tool_use", "id": format!("toolu_{n}"), "name": "Bash", "input": {"command": said}}]}}),
+            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "tool_use", "id": format!("toolu_{n}"), "name": "Bash", "input": {"command": content}}]}}),
         ),
-        "tool result" => user(result(&said), json!({})),
+        "tool result" => user(result(&content), json!({})),
         "result copy" => user(
             result("ok"),
-            json!({"toolUseResult": {"stdout": json!({"log": said}).to_string(), "stderr": ""}}),
+            json!({"toolUseResult": {"stdout": json!({"log": content}).to_string(), "stderr": ""}}),
         ),
         "nested lines" => {
             let inner = json!({ "log": json!({ "text": format!("x\n{text}\ny") }).to_string() }).to_string();
@@ -743,32 +744,36 @@ pub fn entry(place: &str, text: &str, n: usize) -> String {
         "named value" => user(result("ok"), json!({ "toolUseResult": { "env": { "A": text } } })),
         "edit lines" => user(
             result("ok"),
-            json!({"toolUseResult": {"structuredPatch": [{"lines": said.lines().map(|line| format!("+{line}")).collect::<Vec<_>>()}]}}),
+            json!({"toolUseResult": {"structuredPatch": [{"lines": content.lines().map(|line| format!("+{line}")).collect::<Vec<_>>()}]}}),
         ),
         "request" => {
-            json!({"type": "api-request", "sessionId": "s", "body": {"messages": [{"role": "user", "content": said}]}})
+            json!({"type": "api-request", "sessionId": "s", "body": {"messages": [{"role": "user", "content": content}]}})
         }
         "queue" => {
-            json!({"type": "queue-operation", "operation": "enqueue", "sessionId": "s", "content": said})
+            json!({"type": "queue-operation", "operation": "enqueue", "sessionId": "s", "content": content})
         }
         "snapshot" => {
-            json!({"type": "file-history-snapshot", "messageId": uuid, "snapshot": {"trackedFileBackups": {said: {"version": 1}}}})
+            json!({"type": "file-history-snapshot", "messageId": uuid, "snapshot": {"trackedFileBackups": {content: {"version": 1}}}})
         }
-        "title" => json!({"type": "custom-title", "customTitle": said, "sessionId": "s"}),
-        "last prompt" => json!({"type": "last-prompt", "lastPrompt": said, "sessionId": "s"}),
+        "title" => json!({"type": "custom-title", "customTitle": content, "sessionId": "s"}),
+        "last prompt" => json!({"type": "last-prompt", "lastPrompt": content, "sessionId": "s"}),
         "attachment" => row(
             "attachment",
-            json!({"attachment": {"type": "edited_text_file", "filename": "/a", "snippet": said}}),
+            json!({"attachment": {"type": "edited_text_file", "filename": "/a", "snippet": content}}),
         ),
-        "progress" => row("progress", json!({"data": {"type": "bash_progress", "output": said}})),
+        "progress" => row("progress", json!({"data": {"type": "bash_progress", "output": content}})),
         "thinking" => row(
             "assistant",
-            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "thinking", "thinking": said, "signature": "c2ln"}, {"type": "text", "text": "ok"}]}}),
+            json!({"message": {"role": "assistant", "id": format!("msg_{n}"), "model": "claude-opus-5", "content": [{"type": "thinking", "thinking": content, "signature": "c2ln"}, {"type": "text", "text": "ok"}]}}),
         ),
-        "summary" => json!({"type": "summary", "summary": said, "leafUuid": uuid}),
-        "system note" => row("system", json!({"subtype": "informational", "content": said, "level": "info"})),
-        "request blob" => json!({"type": "api-request-blob", "sessionId": "s", "hash": "0", "content": said}),
-        "subagent" => user(json!(said), json!({"isSidechain": true, "agentId": "a1b2c3d4"})),
+        "summary" => json!({"type": "summary", "summary": content, "leafUuid": uuid}),
+        "system note" => {
+            row("system", json!({"subtype": "informational", "content": content, "level": "info"}))
+        }
+        "request blob" => {
+            json!({"type": "api-request-blob", "sessionId": "s", "hash": "0", "content": content})
+        }
+        "subagent" => user(json!(content), json!({"isSidechain": true, "agentId": "a1b2c3d4"})),
         "environment file" => user(result(&format!("# settings\nDEBUG=1\n{text}\nPORT=80\n")), json!({})),
         "indented file" => {
             let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
@@ -776,21 +781,21 @@ pub fn entry(place: &str, text: &str, n: usize) -> String {
         }
         "escaped twice" => {
             let inner =
-                json!({ "b": json!({ "c": json!({ "d": said }).to_string() }).to_string() }).to_string();
+                json!({ "b": json!({ "c": json!({ "d": content }).to_string() }).to_string() }).to_string();
             user(json!(inner), json!({}))
         }
-        "base64" => user(result(&format!("x={} y", base64(&said, usize::MAX))), json!({})),
-        "base64 lines" => user(result(&format!("$ base64 x\n{}\n$", base64(&said, 76))), json!({})),
+        "base64" => user(result(&format!("x={} y", base64(&content, usize::MAX))), json!({})),
+        "base64 lines" => user(result(&format!("$ base64 x\n{}\n$", base64(&content, 76))), json!({})),
         "percent signs" => {
-            user(json!(format!("see https://host.internal/cb?n=1&note={}", percent(&said))), json!({}))
+            user(json!(format!("see https://host.internal/cb?n=1&note={}", percent(&content))), json!({}))
         }
         "escaped" => {
-            let escaped: String = said.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+            let escaped: String = content.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
             let line = user(json!("MARK"), json!({})).to_string();
             return line.replace("\"MARK\"", &format!("\"{escaped}\"")) + "\n";
         }
         _ => {
-            let line = user(json!(said), json!({})).to_string();
+            let line = user(json!(content), json!({})).to_string();
             return line[..line.len() - 40].to_owned();
         }
     };

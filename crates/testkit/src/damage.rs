@@ -1,26 +1,26 @@
-//! What can happen to a log.
+//! Ways to damage a log.
 
 use serde_json::{Value, json};
 
-/// The lines of a log, all of which are JSON.
+/// Parses the lines of a log; all must be JSON.
 pub fn lines_of(log: &[u8]) -> Vec<Value> {
-    let text = std::str::from_utf8(log).expect("UTF-8");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let text = std::str::from_utf8(log).expect("log is UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("line is JSON")).collect()
 }
 
-/// A log of these lines.
+/// Joins lines into a log.
 pub fn log_of(lines: &[Value]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-/// How many ways there are to damage a line.
+/// The number of ways to damage a line.
 pub const DAMAGES: u8 = 19;
 
-/// Ways that leave nobody sure of what was meant: circles, entries without a message, an answer or a failure in
-/// nobody's name, a subagent in the conversation, a user who thinks.
+/// The ways after which the intended conversation is unclear: cycles, entries without a message, an answer or an error
+/// without a model, a subagent in the conversation, thinking in a user entry.
 pub const AMBIGUOUS_DAMAGES: [u8; 5] = [3, 6, 8, 15, 16];
 
-/// Damages lines of a log, each in one of so many ways.
+/// Damages lines of a log; each item is a line and a way.
 pub fn damaged(mut lines: Vec<Value>, damages: &[(usize, u8)]) -> Vec<Value> {
     for &(at, how) in damages {
         if lines.len() > 2 {
@@ -38,7 +38,7 @@ fn damage(lines: &mut Vec<Value>, at: usize, how: u8) {
     let blocks = |line: &mut Value| line["message"]["content"].as_array().cloned().unwrap_or_default();
     match how {
         0 => drop(lines.remove(at)),
-        // A prompt without a parent is a beginning, as a rewind to the start leaves it.
+        // A prompt without a parent is a valid root, as a rewind to the start leaves it.
         1 if !line["message"]["content"].is_string() => line["parentUuid"] = Value::Null,
         1 | 2 => line["parentUuid"] = json!("11111111-2222-4333-8444-555555555555"),
         3 => line["parentUuid"] = last,

@@ -1,28 +1,28 @@
-//! What clients would lose of a session, found in both ways.
+//! Harmful findings, computed by both implementations.
 
 use rethread_model::{
     Client, Finding, Session, check, harmful_findings, intended_path_to, newest_client_chain, resume,
     session_intended_path,
 };
 
-/// Finds what any client would lose or be refused of a session.
+/// Finds everything that a client would lose or refuse.
 ///
 /// # Panics
 ///
-/// If what is known of plain sessions at once is not what the rules of each client say.
+/// Panics if the fast path for plain sessions disagrees with the rules of a client.
 pub fn harmful_findings_of(session: &Session) -> Vec<Finding> {
     let mut found = check(session, &Client::ALL);
     found.retain(Finding::is_harmful);
-    assert_eq!(harmful_findings(session, &Client::ALL), found, "what is known at once is not what is found");
+    assert_eq!(harmful_findings(session, &Client::ALL), found, "the fast path and `check` disagree");
     let resumed = resume(&session.facts, Client::NEWEST);
     assert_eq!(newest_client_chain(session), resumed.chain, "the newest client takes another chain");
     let n = session.facts.nodes.len();
     for end in [None, n.checked_sub(1), (n > 0).then_some(n / 2)] {
-        let meant = session_intended_path(session, end);
-        assert_eq!(meant, intended_path_to(&session.facts, end), "another conversation is meant at {end:?}");
+        let intended = session_intended_path(session, end);
+        assert_eq!(intended, intended_path_to(&session.facts, end), "the intended path to {end:?} differs");
     }
     if let Some(path) = session.paths(Client::NEWEST).iter().find(|path| path.active) {
-        assert_eq!(path.resumes_at, resumed.tip(), "the newest client goes on elsewhere");
+        assert_eq!(path.resumes_at, resumed.tip(), "the newest client resumes elsewhere");
     }
     found
 }

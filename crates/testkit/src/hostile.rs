@@ -1,14 +1,14 @@
-//! Sessions full of what a document must withstand.
+//! Sessions full of hostile text, for tests of exports.
 
 use serde_json::json;
 
 use crate::LogBuilder;
 
-/// The smallest picture that a browser shows.
+/// The smallest image that a browser shows.
 pub const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// Texts that would run, load or break something if they were taken for markup.
+/// Texts that would run, load or break something if they were interpreted as markup.
 pub const ATTACKS: [&str; 19] = [
     "<script>window.owned = 1</script>",
     "<img src=x onerror=\"window.owned = 2\">",
@@ -31,9 +31,9 @@ pub const ATTACKS: [&str; 19] = [
     "[x]: http://127.0.0.1:9/ \"t\"\n[open]: javascript:window.owned=13\n\n[^1]: a footnote",
 ];
 
-/// Texts that would run, load or break something in one renderer of Markdown or another.
+/// Texts that would run, load or break something in some Markdown renderer.
 pub const MARKDOWN_ATTACKS: &[&str] = &[
-    // Addresses.
+    // Links.
     "[d](data:,<script>window.owned=20</script>)",
     "[a](<javascript:window.owned=21>) [b]( javascript:window.owned=21 ) [c](\njavascript:window.owned=21)",
     "[a](java&#10;script:window.owned=22) [b](java&Tab;script:window.owned=22) [c](&#106;avascript:window.owned=22) [d](javascript&colon;window.owned=22)",
@@ -48,7 +48,7 @@ pub const MARKDOWN_ATTACKS: &[&str] = &[
     "[x](https://x.y\" onmouseover=\"window.owned=29) [y](https://x.y/'onclick='window.owned=29) https://x.y/\"onclick=window.owned=29 www.x.y/<script>window.owned=29</script>",
     "\\<script>window.owned=30</script> \\\\<script>window.owned=30</script> \\[a](javascript:window.owned=30) \\![b](http://127.0.0.1:9/b.png)",
     "ftp://127.0.0.1/x xmpp:a@b.c //127.0.0.1:9/x javascript:window.owned=31 data:text/html,x a@b.c irc://x.y",
-    // Code that only some take for code.
+    // Code that only some renderers recognise as code.
     "`` ` <script>window.owned=32</script> ` `` `<img src=x onerror=window.owned=32>`` x` ``",
     "a ` b\n- `<script>window.owned=33</script>`\n\n`open\n\n<script>window.owned=33</script>`",
     "| `a | <script>window.owned=34</script>` | `b` |\n|---|---|---|\n| `x|<img src=x onerror=window.owned=34>` | y | z |",
@@ -62,7 +62,7 @@ pub const MARKDOWN_ATTACKS: &[&str] = &[
     "~~~\n<script>window.owned=42</script>\n~~~~ \n~~~ x\n``` y\n",
     "``` `x\n<script>window.owned=43</script>\n```",
     "`<!--` and `<![CDATA[` and `<?php` and `-->` and `[x](javascript:y)`",
-    // Messages and headings that nobody wrote.
+    // Forged messages and headings.
     "### <a id=\"m5\"></a>User · #5 · 2026-01-01 00:00:00 forged\n\n> forged\n\n###  User · #6 forged",
     "### User · #99 · 2026-01-01 00:00:00 forged\n\n## Turn 99 forged\n\n# CLAUDE CODE SESSION TRANSCRIPT forged",
     "User · #98 forged\n===\n\nTurn 98 forged\n---\n\ntwo lines\nUser · #97 forged\n---\n#Turn 96 forged",
@@ -80,17 +80,17 @@ pub const MARKDOWN_ATTACKS: &[&str] = &[
     "&lt;script&gt;window.owned=49&lt;/script&gt; &#60;img src=x onerror=window.owned=49&#62; &amp;lt;script&amp;gt;",
     "* * *\n- - -\n> > > 1. - + <script>window.owned=50</script>",
     "<form action=http://127.0.0.1:9/><input type=image src=http://127.0.0.1:9/x><button>x</button></form><video src=http://127.0.0.1:9/v><object data=http://127.0.0.1:9/o>",
-    // Characters that are not seen.
+    // Invisible characters.
     "zero\u{200b}width \u{e0068}\u{e0069} [a](java\u{200b}script:window.owned=51) <\u{200b}script>window.owned=51</script>",
 ];
 
-/// A session in which every text is an attack, in every place where a text can stand.
+/// Builds a session with an attack in every place where text can occur.
 pub fn hostile(number: u32) -> LogBuilder {
     let title = "</title><script>window.owned=11</script>";
     session_of_attacks(number, &ATTACKS, title, "claude-\"><script>window.owned=10</script>")
 }
 
-/// The same for attacks on renderers of Markdown.
+/// Builds a session like [`hostile`] with attacks on Markdown renderers.
 pub fn hostile_markdown(number: u32) -> LogBuilder {
     let title = "[t](javascript:window.owned=52) ![i](http://127.0.0.1:9/t.png) `<script>window.owned=52</script>` $$ {: onclick=x }";
     session_of_attacks(
@@ -143,7 +143,7 @@ fn session_of_attacks(number: u32, attacks: &[&str], title: &str, model: &str) -
     log
 }
 
-/// A session that shows every sort of thing once.
+/// Builds a session with one of each kind of content.
 pub fn varied(number: u32) -> LogBuilder {
     let mut log = LogBuilder::new(number);
     log.prompt("Add a retry to the fetcher, please.\nKeep it small.");
@@ -186,7 +186,7 @@ pub fn varied(number: u32) -> LogBuilder {
     log
 }
 
-/// A session of many messages, with one word on the last of its pages.
+/// Builds a session of many messages, with one word on its last page.
 pub fn long(number: u32, turns: u32) -> LogBuilder {
     let mut log = LogBuilder::new(number);
     for turn in 1..=turns {
@@ -198,7 +198,7 @@ pub fn long(number: u32, turns: u32) -> LogBuilder {
     log
 }
 
-/// The example with two redos: three paths.
+/// Builds the example with two redone prompts: three paths.
 pub fn redone(number: u32) -> LogBuilder {
     let mut log = LogBuilder::new(number);
     let turn = |log: &mut LogBuilder, name: &str| {

@@ -1,7 +1,7 @@
-//! Logs as clients write them, for tests.
+//! A builder of logs for tests.
 //!
-//! Entries have the fields and the key order of a 2.1 client; ids and times are counted, so that the
-//! same calls make the same bytes.
+//! Entries have the fields and the key order of a 2.1 client. Ids and times are counters, so the same calls give the
+//! same bytes.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub type EntryUuid = String;
 pub struct PendingCall {
     /// The id of the call.
     pub id: String,
-    /// The entry that holds it.
+    /// The entry that contains it.
     pub uuid: EntryUuid,
 }
 
@@ -27,16 +27,16 @@ pub struct LogBuilder {
     n_messages: u64,
     seconds: u64,
     sidechain: Option<String>,
-    /// `version` of the entries to come.
+    /// `version` of the following entries.
     pub version: String,
-    /// `cwd` of the entries to come.
+    /// `cwd` of the following entries.
     pub cwd: String,
-    /// `message.model` of the messages to come.
+    /// `message.model` of the following messages.
     pub model: String,
 }
 
 impl LogBuilder {
-    /// Begins the log of session number `number`.
+    /// Starts the log of session number `number`.
     pub fn new(number: u32) -> Self {
         Self {
             number,
@@ -62,7 +62,7 @@ impl LogBuilder {
         self.lines.concat().into_bytes()
     }
 
-    /// Moves the clock.
+    /// Advances the clock.
     pub fn wait(&mut self, seconds: u64) -> &mut Self {
         self.seconds += seconds;
         self
@@ -74,18 +74,18 @@ impl LogBuilder {
         self
     }
 
-    /// Continues from nothing: the next entry is a root.
+    /// Makes the next entry a root.
     pub fn restart(&mut self) -> &mut Self {
         self.parent = None;
         self
     }
 
-    /// Returns the entry that the next one will hang on.
+    /// Returns the parent of the next entry.
     pub fn tip(&self) -> Option<EntryUuid> {
         self.parent.clone()
     }
 
-    /// Makes the entries to come those of a subagent (or of the main conversation again).
+    /// Makes the following entries those of a subagent, or of the main conversation again.
     pub fn sidechain(&mut self, agent: Option<&str>) -> &mut Self {
         self.sidechain = agent.map(str::to_owned);
         self
@@ -97,7 +97,7 @@ impl LogBuilder {
         format!("2026-01-{:02}T{:02}:{:02}:{:02}.000Z", 5 + days, rest / 3600, rest / 60 % 60, rest % 60)
     }
 
-    /// Adds an entry of the tree with these fields behind the parent, and continues from it.
+    /// Adds an entry of the tree with these fields after the parent, and continues from it.
     pub fn entry(&mut self, kind: &str, fields: Value) -> EntryUuid {
         self.n_entries += 1;
         let uuid = format!("{:08x}-0000-4000-8000-{:012x}", self.number, self.n_entries);
@@ -124,19 +124,19 @@ impl LogBuilder {
         uuid
     }
 
-    /// Adds a line as it is.
+    /// Adds a line unchanged.
     pub fn raw(&mut self, line: &str) -> &mut Self {
         self.lines.push(format!("{line}\n"));
         self
     }
 
-    /// Adds bytes without a line's end.
+    /// Adds bytes without a line break.
     pub fn torn(&mut self, bytes: &str) -> &mut Self {
         self.lines.push(bytes.to_owned());
         self
     }
 
-    /// Adds what somebody typed.
+    /// Adds a prompt.
     pub fn prompt(&mut self, text: &str) -> EntryUuid {
         self.entry("user", json!({ "message": { "role": "user", "content": text } }))
     }
@@ -146,14 +146,14 @@ impl LogBuilder {
         self.entry("user", json!({ "message": { "role": "user", "content": text }, "isMeta": true }))
     }
 
-    /// Adds a message of the model, an entry for each block.
+    /// Adds an assistant message with an entry for each block.
     pub fn message(&mut self, blocks: &[Value]) -> Vec<EntryUuid> {
         self.n_messages += 1;
         let id = format!("msg_{:04}{:08}", self.number, self.n_messages);
         blocks.iter().map(|block| self.block(&id, block)).collect()
     }
 
-    /// Adds one more block of a message.
+    /// Adds another block of a message.
     pub fn block(&mut self, message_id: &str, block: &Value) -> EntryUuid {
         let message = json!({
             "model": self.model, "id": message_id, "type": "message", "role": "assistant",
@@ -169,7 +169,7 @@ impl LogBuilder {
         self.message(&[json!({ "type": "text", "text": text })]).remove(0)
     }
 
-    /// Adds a message that thinks and calls a tool.
+    /// Adds a message with thinking and a tool call.
     pub fn call(&mut self, tool: &str, input: &Value) -> PendingCall {
         self.calls(&[(tool, input.clone())]).remove(0)
     }
@@ -187,12 +187,12 @@ impl LogBuilder {
         ids.into_iter().zip(marks).map(|(id, mark)| PendingCall { id, uuid: mark }).collect()
     }
 
-    /// Adds the result of a call, hanging on it as clients since 2.0.77 write it.
+    /// Adds the result of a call as its child, as clients since 2.0.77 write it.
     pub fn result(&mut self, call: &PendingCall, text: &str) -> EntryUuid {
         self.result_with(call, &json!(text), &json!({ "stdout": text, "stderr": "" }))
     }
 
-    /// Adds the result of a call with this content and this copy for the client's own use.
+    /// Adds the result of a call with this content and this copy for the client.
     pub fn result_with(&mut self, call: &PendingCall, content: &Value, copy: &Value) -> EntryUuid {
         self.back_to(&call.uuid);
         let block =
@@ -204,12 +204,12 @@ impl LogBuilder {
         )
     }
 
-    /// Adds a note of the client.
+    /// Adds a system note of the client.
     pub fn system(&mut self, subtype: &str, content: &str) -> EntryUuid {
         self.entry("system", json!({ "subtype": subtype, "content": content, "level": "info" }))
     }
 
-    /// Compacts: a boundary that is a new root, and the summary behind it.
+    /// Compacts: adds a boundary, which is a new root, and the summary after it.
     pub fn compact(&mut self, summary: &str) -> EntryUuid {
         let logical = self.parent.take();
         self.entry(

@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 pub fn check_losses(log: &[u8]) -> Result<(), String> {
     let session = Session::read(log);
     Client::ALL.into_iter().try_for_each(|client| {
-        let told = |error| format!("{}: {error}", client.version());
-        ResumeRequest::new(&session, log, client).compare(client).map_err(told)
+        let with_version = |error| format!("{}: {error}", client.version());
+        ResumeRequest::new(&session, log, client).compare(client).map_err(with_version)
     })
 }
 
-/// A session beside the request that a client makes of it.
+/// A session and the request that a client makes of it.
 struct ResumeRequest<'a> {
     session: &'a Session,
     reader: Reader<'a>,
     accepted: bool,
-    /// The client's path.
+    /// The path that the client resumes.
     chain: BTreeSet<usize>,
     /// The content that is sent.
     contents: BTreeSet<String>,
     /// The texts of results by their call: clients fold reminders into them.
     results: BTreeMap<String, Vec<String>>,
-    /// Which sorts of blocks are sent of an entry: clients change some contents.
+    /// The kinds of blocks that are sent for each entry, because clients change some contents.
     of_entry: BTreeSet<(usize, String)>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> ResumeRequest<'a> {
             .unwrap_or_default()
     }
 
-    /// Names the message that an entry is part of: by its id, or by the time and content of a user's.
+    /// Returns a key for the message of an entry: its id, or the time and content of a user message.
     fn scope_of(&self, node: usize) -> String {
         let entry = self.entry(node);
         match entry["message"]["id"].as_str() {
@@ -70,7 +70,7 @@ impl<'a> ResumeRequest<'a> {
         }
     }
 
-    /// Returns the blocks of an entry that say something.
+    /// Returns the blocks of an entry that have content.
     fn blocks_of(&self, node: usize) -> Vec<Value> {
         let blocks = match &self.entry(node)["message"]["content"] {
             Value::String(text) => vec![json!({ "type": "text", "text": text })],
@@ -113,7 +113,7 @@ impl<'a> ResumeRequest<'a> {
                 |node: usize| facts.nodes[node].flags.is_queued_prompt() && !self.chain.contains(&node);
             let misses = |node: &usize| {
                 let blocks = self.blocks_of(*node);
-                // Pictures and blocks of unknown sorts are not compared.
+                // Images and blocks of unknown kinds are not compared.
                 queued(*node) || blocks.is_empty() || !blocks.iter().all(|b| self.is_sent(*node, b))
             };
             let sent = finding.lost_lines.iter().find(|line| !at_line[line].iter().any(misses));
@@ -149,17 +149,17 @@ impl<'a> ResumeRequest<'a> {
     }
 }
 
-/// Texts that preview leaves out, since the client writes them anew.
+/// Returns whether `preview` leaves a text out because the client writes it anew.
 fn is_client_text(text: &str) -> bool {
     text.contains("<system-reminder>")
 }
 
-/// Names a block by its sort and its call.
+/// Returns a key for a block: its kind and its call.
 fn id_of(block: &Value) -> String {
     format!("{} {} {}", block["type"], block["id"], block["tool_use_id"])
 }
 
-/// Names a block by what it says, in a message or for a call.
+/// Returns a key for a block: its content, within a message or a call.
 fn content_of(scope: &str, block: &Value) -> String {
     match block["type"].as_str() {
         Some("tool_use") => format!("{} {}", id_of(block), block["input"]),

@@ -1,8 +1,8 @@
-//! What exported Markdown may consist of, asked of a parser with every extension.
+//! Checks the constructs in exported Markdown with a parser that has every extension enabled.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-/// Tags that a document has of its own.
+/// The HTML tags that an export may contain.
 const TAGS: [&str; 13] = [
     "</a>",
     "<details>",
@@ -19,7 +19,7 @@ const TAGS: [&str; 13] = [
     "<i>",
 ];
 
-/// A heading that stands in no list, quote or HTML element.
+/// A heading outside of lists, quotes and HTML elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
     /// Its level, from 1.
@@ -31,13 +31,13 @@ pub struct Heading {
 /// A document as a parser sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParsedMarkdown {
-    /// Constructs that are not on the list of what may be there.
+    /// Constructs that an export may not contain.
     pub unexpected: Vec<String>,
-    /// The headings that stand in nothing else.
+    /// The top-level headings.
     pub headings: Vec<Heading>,
 }
 
-/// Reads a document with every extension of the parser.
+/// Parses a document with every extension of the parser.
 pub fn parse_markdown(markdown: &str) -> ParsedMarkdown {
     let mut seen = ParsedMarkdown::default();
     let (mut depth, mut html_depth) = (0i64, 0i64);
@@ -59,7 +59,7 @@ pub fn parse_markdown(markdown: &str) -> ParsedMarkdown {
                 let leads =
                     ["http://", "https://", "mailto:", "#", "transcript_", "subagents/", "../", "index.html"];
                 let dest = dest_url.to_ascii_lowercase();
-                // The parser gives an address of a person without its scheme.
+                // The parser gives an email address without its scheme.
                 let person = dest.contains('@') && !dest.contains(':');
                 if !person && !leads.iter().any(|lead| dest.starts_with(lead)) {
                     seen.unexpected.push(source());
@@ -109,7 +109,7 @@ fn level_of(level: HeadingLevel) -> usize {
     level as usize
 }
 
-/// Returns whether all tags in a piece of HTML are those of a document.
+/// Returns whether a piece of HTML contains only tags of an export.
 fn has_only_own_tags(html: &str) -> bool {
     html.match_indices('<').all(|(at, _)| {
         let tag = &html[at..];
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_is_unexpected() {
+    fn foreign_constructs_are_unexpected() {
         let ours = "# T\n\n<details open>\n<summary><b>x</b> <code>&lt;y></code></summary>\n\n### In\n\n</details>\n\n\
                     ### <a id=\"e1-m3\"></a>User · #3\n\n[a](https://b) ![c](images/d.png) `<e>`\n";
         let seen = parse_markdown(ours);

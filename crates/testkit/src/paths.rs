@@ -1,14 +1,14 @@
-//! Laws of paths: what they have is what the chain of parents has.
+//! Laws of paths: a path shows what the parent chain of its tip contains.
 //!
-//! The laws are checked against the log itself, parsed with `serde_json`. Only where an entry names no
-//! parent that is in the file is the model's link taken, for a compaction or a lost parent.
+//! The laws are checked against the log itself, parsed with `serde_json`. The link of the model is used only where
+//! an entry names no parent in the file: after a compaction or with a lost parent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rethread_model::{BlockView, Client, Link, MessageKind, Reader, Session, TranscriptItem, resume};
 use serde_json::Value;
 
-/// An entry of the tree, as far as the laws ask.
+/// An entry of the tree with the facts that the laws need.
 struct GraphEntry {
     /// The index of its node in the model.
     node: usize,
@@ -20,7 +20,7 @@ struct GraphEntry {
     parent: Option<usize>,
 }
 
-/// Checks the paths of a log against its chains of parents; returns what does not hold.
+/// Checks the paths of a log against its parent chains; returns the violations.
 pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     let session = Session::read(bytes);
     let reader = Reader::new(&session, bytes);
@@ -48,7 +48,7 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
                 .chain_differences(&session, &items, path.tip)
                 .map(|what| format!("path {}: {what}", path.n)),
         );
-        // What is taken from another branch for a copied message is not counted.
+        // Content borrowed from another branch for a copied message is not counted.
         let steps: HashSet<usize> = session.tree.path_to(path.step).into_iter().collect();
         let own: HashSet<usize> = session
             .facts
@@ -80,9 +80,9 @@ fn number(item: &TranscriptItem<'_>) -> Option<usize> {
     }
 }
 
-/// Everything that the newest client sends is on the active path.
+/// Checks that everything the newest client sends is on the active path.
 ///
-/// Where a parent is lost or a cycle was cut, the client looks for another one among all entries near in time, the tree only
+/// For a lost parent or a cut cycle, the client searches a replacement among all entries near in time, the tree only
 /// among those before it in the file (docs/limits.md).
 fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
     if !session.tree.defects.is_empty() {
@@ -93,7 +93,7 @@ fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
     let path = paths.iter().find(|path| path.active)?;
     let items = reader.items(path.step);
     let shown: HashSet<usize> = items.iter().filter_map(number).collect();
-    // Of two results of one call, either one is shown.
+    // Of two results of one call, either may be shown.
     let mut results: HashSet<(usize, String)> = HashSet::new();
     for item in &items {
         let TranscriptItem::Message(message) = item else { continue };
@@ -163,7 +163,7 @@ impl EntryGraph {
             let parent =
                 text("parentUuid").filter(|_| value["subtype"] != "compact_boundary" || role != "system");
             match text("uuid").and_then(|uuid| by_uuid.get(&uuid).copied()) {
-                // Of two entries with one uuid the later one counts, at the place of the first.
+                // Of two entries with one uuid the later one counts, at the position of the first.
                 Some(first) => {
                     duplicates.push((node, first));
                     let node = entries[first].node;
@@ -186,7 +186,7 @@ impl EntryGraph {
             let link =
                 session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
             let named = parents[i].as_ref().and_then(|parent| by_uuid.get(parent));
-            // A cycle is cut by the model, and what it cut is bridged.
+            // The model cuts cycles and bridges the cut.
             let by_parent = matches!(session.tree.links[entries[i].node], Link::Parent(_) | Link::Logical(_));
             entries[i].parent = named.filter(|_| by_parent).or(link).copied();
         }
@@ -224,7 +224,7 @@ impl EntryGraph {
         at.is_some()
     }
 
-    /// Compares what a path shows with the chain of its tip.
+    /// Compares the entries that a path shows with the chain of its tip.
     fn chain_differences<'g>(
         &'g self,
         session: &'g Session,
@@ -245,7 +245,7 @@ impl EntryGraph {
         let place: HashMap<usize, usize> =
             items.iter().enumerate().rev().filter_map(|(at, item)| Some((number(item)?, at))).collect();
         let on_chain: HashSet<usize> = chain.iter().copied().collect();
-        // Everything on the chain is shown, in its order.
+        // Everything on the chain is shown, in order.
         let mut last = 0;
         let mut seen = HashSet::new();
         for &entry in
@@ -263,7 +263,7 @@ impl EntryGraph {
                 last = at;
             }
         }
-        // Everything shown is on the chain, or a part or a result of what is.
+        // Everything shown is on the chain, or is a part or a result of an entry on it.
         let ids: HashSet<&str> =
             chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
         let messages: HashSet<usize> = chain.iter().filter_map(|&e| message_of(e)).collect();
@@ -285,7 +285,7 @@ impl EntryGraph {
                 let part = fact.message_id.as_deref().is_some_and(|id| ids.contains(id))
                     || fact.results.iter().any(|id| calls.contains(id.as_str()))
                     || message_of(entry).is_some_and(|message| messages.contains(&message))
-                    // A queued prompt beside the chain belongs to the turn that it was attached to.
+                    // A queued prompt off the chain belongs to the turn that it was attached to.
                     || !fact.conversation && self.is_below(entry, &|above| {
                         on_chain.contains(&above) || message_of(above).is_some_and(|m| messages.contains(&m))
                     });
@@ -297,7 +297,7 @@ impl EntryGraph {
         broken.into_iter()
     }
 
-    /// Finds messages that are on no path although something was said on their branch.
+    /// Finds messages that are on no path although their branch has content.
     fn lost_messages(&self, session: &Session, reader: &Reader<'_>) -> Vec<String> {
         let mut kinds: BTreeMap<usize, MessageKind> = BTreeMap::new();
         for path in session.paths(Client::NEWEST) {
@@ -311,10 +311,11 @@ impl EntryGraph {
         let mut broken = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
             let Some(message) = session.facts.nodes[entry.node].message() else { continue };
-            let said = entry.message_id.is_some() && !session.facts.nodes[entry.node].flags.is_synthetic()
+            let has_content = entry.message_id.is_some()
+                && !session.facts.nodes[entry.node].flags.is_synthetic()
                 || session.facts.nodes[entry.node].flags.is_prompt();
             let line = session.facts.location(entry.node).line;
-            if !kinds.contains_key(&(message + 1)) && (said || !beside.contains(&entry.node)) {
+            if !kinds.contains_key(&(message + 1)) && (has_content || !beside.contains(&entry.node)) {
                 broken.push(format!("line {line} is on no path"));
             }
         }

@@ -1,14 +1,14 @@
-//! The parts of a line as they are spelled: to the byte, found by another parser than ours.
+//! The raw parts of a line, found by `serde_json` and not by our parser.
 
 use serde_json::value::RawValue;
 
-/// The members of an entry, in their order.
+/// Returns the raw members of an entry, in order.
 pub(crate) fn members_of(line: &[u8]) -> Vec<(String, &str)> {
     let members: RawMembers<'_> = serde_json::from_slice(line).unwrap_or_default();
     members.0.into_iter().map(|(key, value)| (key, value.get())).collect()
 }
 
-/// The blocks of a message as they are spelled.
+/// Returns the raw blocks of a message.
 pub(crate) fn blocks_of(line: &[u8]) -> Vec<&str> {
     #[derive(serde::Deserialize)]
     struct RawEntry<'l> {
@@ -24,7 +24,7 @@ pub(crate) fn blocks_of(line: &[u8]) -> Vec<&str> {
     row.map_or_else(|_| Vec::new(), |row| row.message.content.into_iter().map(RawValue::get).collect())
 }
 
-/// The members of an object, in their order, each as it is spelled.
+/// The raw members of an object, in order.
 #[derive(Default)]
 struct RawMembers<'l>(Vec<(String, &'l RawValue)>);
 

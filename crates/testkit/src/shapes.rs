@@ -1,7 +1,7 @@
-//! Sessions that are small and cost much where work is not linear: one function per shape, each with a size.
+//! Small sessions that are expensive where work is not linear: one function per shape, each with a size.
 //!
-//! The log of a shape grows in proportion to its size, and so must the work of every command on it:
-//! `cargo xtask hostile` counts it at two sizes.
+//! The log of a shape grows in proportion to its size, and so must the work of every command on it.
+//! `cargo xtask hostile` counts the work at two sizes.
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn with_final_turn(mut log: LogBuilder) -> LogBuilder {
     log
 }
 
-/// A plain conversation of `n` turns, one call each, to compare the others with.
+/// A plain conversation of `n` turns with one call each, as the baseline.
 pub fn line(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for turn in 0..n {
@@ -137,7 +137,7 @@ pub fn many_results(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// One call id in every one of `n` messages, as some proxies write it.
+/// The same call id in each of `n` messages, as some proxies write it.
 pub fn reused_call_id(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -147,7 +147,7 @@ pub fn reused_call_id(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` entries of one message id, all different.
+/// `n` different entries of one message id.
 pub fn one_message(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -156,7 +156,7 @@ pub fn one_message(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// A text that grows by a word with every one of `n` entries, from a long beginning.
+/// A text that starts long and grows by a word with each of `n` entries.
 pub fn growing_text(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -168,7 +168,7 @@ pub fn growing_text(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` blocks of one entry that begin alike.
+/// `n` blocks of one entry with the same start.
 pub fn same_blocks(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let text = |i: u32| json!({ "type": "text", "text": format!("{}{i}", "the same beginning ".repeat(4)) });
@@ -249,7 +249,7 @@ pub fn titles(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` summaries, each of another entry.
+/// `n` summaries of different entries.
 pub fn summaries(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -261,7 +261,7 @@ pub fn summaries(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` attachments behind one result.
+/// `n` attachments after one result.
 pub fn attachments(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
@@ -298,7 +298,7 @@ pub fn queued_prompts(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` entries of progress behind one call.
+/// `n` progress entries after one call.
 pub fn progress(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
@@ -319,7 +319,7 @@ pub fn dangling_parents(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// A conversation of `n` turns with its lines the other way round.
+/// A conversation of `n` turns with its lines in reverse order.
 pub fn reversed(n: u32) -> LogBuilder {
     let forward = line(n / 3);
     let mut log = LogBuilder::new(1);
@@ -329,7 +329,7 @@ pub fn reversed(n: u32) -> LogBuilder {
     log
 }
 
-/// `n` subagents in the session's own log, all with one prompt.
+/// `n` subagents in the session's own log, all with the same prompt.
 pub fn inline_agents(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -347,7 +347,7 @@ pub fn inline_agents(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` lines that were cut off.
+/// `n` incomplete lines.
 pub fn torn_lines(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -357,7 +357,7 @@ pub fn torn_lines(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// Texts and calls of one message in turn, in `n` entries each.
+/// One message with texts and calls alternating, `n` entries of each.
 pub fn texts_and_calls(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -367,7 +367,7 @@ pub fn texts_and_calls(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// Thinking, blank texts and calls of one message in turn, in `n` entries each.
+/// One message with thinking, blank texts and calls alternating, `n` entries of each.
 pub fn thoughts_and_calls(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -381,7 +381,7 @@ pub fn thoughts_and_calls(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// One message on each of `n` branches, with another text and another result every time.
+/// One message on each of `n` branches, each time with a different text and result.
 pub fn copies_on_branches(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let centre = log.answer("Choose.");
@@ -393,7 +393,7 @@ pub fn copies_on_branches(n: u32) -> LogBuilder {
     log
 }
 
-/// One message in each of `n` conversations without a common root, with another text every time.
+/// One message in each of `n` conversations without a common root, each time with a different text.
 pub fn copies_with_roots(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -412,7 +412,7 @@ fn copy(log: &mut LogBuilder, i: u32) {
     log.answer(&format!("Answer {i}."));
 }
 
-/// `n` calls of one message whose results hang on the prompt before it.
+/// `n` calls of one message whose results are children of the prompt before it.
 pub fn misplaced_results(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let prompt = log.tip().unwrap_or_default();
@@ -428,7 +428,7 @@ pub fn misplaced_results(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// A chain of `n` queued prompts beside the conversation.
+/// A chain of `n` queued prompts off the conversation.
 pub fn queued_side_chain(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let call = log.call("Bash", &json!({ "command": "echo" }));
@@ -443,7 +443,7 @@ pub fn queued_side_chain(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// A chain of `n` entries each of two messages in turn.
+/// A chain of two alternating messages with `n` entries each.
 pub fn interleaved(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
@@ -454,7 +454,7 @@ pub fn interleaved(n: u32) -> LogBuilder {
     with_final_turn(log)
 }
 
-/// `n` local commands attached to the first entry, the last ones of the log.
+/// `n` local commands attached to the first entry, at the end of the log.
 pub fn commands_at_root(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     let first = log.tip().unwrap_or_default();
@@ -463,8 +463,8 @@ pub fn commands_at_root(n: u32) -> LogBuilder {
         log.back_to(&first);
         let text = format!("<command-name>/export</command-name>\n<command-args>{i}.txt</command-args>");
         log.entry("user", json!({ "message": { "role": "user", "content": text } }));
-        let told = format!("<local-command-stdout>Exported {i}</local-command-stdout>");
-        log.entry("user", json!({ "message": { "role": "user", "content": told } }));
+        let output = format!("<local-command-stdout>Exported {i}</local-command-stdout>");
+        log.entry("user", json!({ "message": { "role": "user", "content": output } }));
     }
     log
 }

@@ -1,8 +1,8 @@
-//! The corpus of real logs and the recorded answers of real clients, where they are at hand.
+//! The corpus of real logs and the recorded answers of real clients, if available.
 
 use std::path::{Path, PathBuf};
 
-/// Returns a directory of `../shared`, beside the workspace; says so on stderr if it is not there.
+/// Returns a directory of `../shared`, next to the workspace; prints a note to stderr if it is missing.
 #[expect(clippy::print_stderr, reason = "a skipped test must say that it was")]
 pub fn shared(name: &str) -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit");

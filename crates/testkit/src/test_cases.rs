@@ -1,14 +1,14 @@
-//! How often a property is tried, and with what.
+//! Configurations of property tests.
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// So many cases, unless `PROPTEST_CASES` asks for others.
+/// Returns a configuration with this number of cases, unless `PROPTEST_CASES` is set.
 pub fn test_cases(cases: u32) -> Config {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     if asked { Config::default() } else { Config::with_cases(cases) }
 }
 
-/// So many cases, others than those of properties with other names.
+/// Returns a configuration with a seed that depends on the name, so that each property gets other cases.
 pub fn named_test_cases(name: &str, cases: u32) -> Config {
     let mut config = test_cases(cases);
     if let RngSeed::Fixed(seed) = &mut config.rng_seed {

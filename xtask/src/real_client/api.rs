@@ -1,10 +1,10 @@
-//! A stand-in for the Messages API, on loopback, for one run of a client.
+//! A fake Messages API on loopback, for one run of a client.
 //!
-//! It answers every conversation with the same short text, as a stream or in one piece, and keeps what
-//! it was asked: the `messages` of the main request are what the client made of the session file. It never
-//! asks for a tool, so a client has nothing to do on the machine. It checks nothing that it is sent.
+//! It answers every conversation with the same short text, as a stream or in one piece, and records the requests: the
+//! `messages` of the main request are what the client made of the session file. It never calls a tool, so a client
+//! has nothing to do on the machine. It validates nothing.
 //!
-//! One connection carries one request; that is all of HTTP/1.1 that is needed here.
+//! Each connection carries one request; no more of HTTP/1.1 is needed here.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use super::compare::parse;
 
-/// What a client may ask in one run. A resume takes one request, rarely three.
+/// The maximum number of requests in one run. A resume takes one request, rarely three.
 const MOST_REQUESTS: usize = 24;
-/// More than any session that a client would send.
+/// The maximum size of a request: more than any session that a client would send.
 const MOST_BYTES: u64 = 256 << 20;
 const ANSWER: &str = "Understood, and nothing is left to do.";
 
-/// A running server. It ends when it is dropped.
+/// A running server. It stops when it is dropped.
 pub(crate) struct ApiServer {
     address: SocketAddr,
     state: Arc<ServerState>,
@@ -36,7 +36,7 @@ struct ServerState {
     ended: AtomicBool,
 }
 
-/// What a client asked. The body is null if it was none, or no JSON.
+/// A request of a client. The body is null if there was none, or if it was not JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ApiRequest {
     pub(crate) method: String,
@@ -57,19 +57,19 @@ impl ApiServer {
                     break;
                 }
                 let (Ok(stream), shared) = (stream, Arc::clone(&shared)) else { continue };
-                // A client that hangs up early is no matter of ours: what it asked is noted.
+                // If a client disconnects early, its request is recorded anyway.
                 thread::spawn(move || serve(&stream, &shared));
             }
         });
         Ok(Self { address, state, listener: Some(listener) })
     }
 
-    /// Returns what a client takes as its base URL.
+    /// Returns the base URL for a client.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns what was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<ApiRequest> {
         self.state.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -78,7 +78,7 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.state.ended.store(true, Ordering::SeqCst);
-        // The listener waits for a connection; this is the last one.
+        // The listener is blocked in `accept`; this connection wakes it.
         let woken = TcpStream::connect(self.address).is_ok();
         if let Some(listener) = self.listener.take().filter(|_| woken) {
             let _ = listener.join();
@@ -86,10 +86,10 @@ impl Drop for ApiServer {
     }
 }
 
-/// Finds the request that carries the conversation: it offers tools and has the prompt.
+/// Finds the request that carries the conversation: it offers tools and contains the prompt.
 ///
-/// Titles, summaries and counts of tokens are asked for without tools. If a client changed the prompt,
-/// the first request with tools is taken.
+/// Requests for titles, summaries and token counts have no tools. If a client changed the prompt, the first request
+/// with tools is returned.
 pub(crate) fn main_request<'a>(requests: &'a [ApiRequest], prompt: &str) -> Option<&'a ApiRequest> {
     let has_tools = |request: &&ApiRequest| {
         let tools = request.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
@@ -124,7 +124,7 @@ fn serve(stream: &TcpStream, state: &ServerState) -> io::Result<()> {
         } else {
             HttpReply::error(400, "more requests than one run needs")
         };
-        // One more than is allowed is enough to see that a client did not stop.
+        // One request above the limit is enough to show that a client did not stop.
         if requests.len() <= MOST_REQUESTS {
             requests.push(request);
         }
@@ -133,7 +133,7 @@ fn serve(stream: &TcpStream, state: &ServerState) -> io::Result<()> {
     reply.write(stream)
 }
 
-/// Reads a request; nothing if the connection was closed without one.
+/// Reads a request; `None` if the connection was closed without one.
 fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
     let Some(start) = read_line(input)? else { return Ok(None) };
     let mut words = start.split(' ');
@@ -148,7 +148,7 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
         }
         let (name, value) = line.split_once(':').ok_or_else(|| invalid("a header has no colon"))?;
         if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().map_err(|_| invalid("the length is no number"))?;
+            length = value.trim().parse().map_err(|_| invalid("the length is not a number"))?;
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(invalid("a body of unknown length"));
         }
@@ -164,7 +164,7 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
     Ok(Some(ApiRequest { method: method.to_owned(), path: path.to_owned(), body }))
 }
 
-/// Reads a line of the head, without its end; nothing at the end of the input.
+/// Reads a header line without its line break; `None` at the end of the input.
 fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     const LONGEST: u64 = 64 << 10;
     let mut line = Vec::new();
@@ -218,7 +218,7 @@ impl HttpReply {
 fn answer(request: &ApiRequest) -> HttpReply {
     let path = request.path.split('?').next().unwrap_or_default();
     match (request.method.as_str(), path) {
-        // Clients look first whether anybody is there.
+        // Clients first probe whether the server is up.
         ("HEAD", _) => HttpReply { status: 200, kind: "text/plain", body: String::new() },
         ("POST", "/v1/messages/count_tokens") => HttpReply::json(200, &json!({ "input_tokens": 1000 })),
         ("POST", "/v1/messages") => message(&request.body),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read() {
+    fn valid_requests_are_parsed() {
         let post =
             "POST /v1/messages?beta=true HTTP/1.1\r\nHost: x\r\nCONTENT-length:  7\r\n\r\n{\"a\":1}rest";
         assert_eq!(read(post), "POST /v1/messages?beta=true {\"a\":1}");
@@ -274,28 +274,29 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_an_error() {
+    fn invalid_requests_are_errors() {
         assert_eq!(read(""), "nothing");
         assert_eq!(read("GET\r\n\r\n"), "the request has no path");
         assert_eq!(read("GET / HTTP/1.1\r\nHost: x\r\n"), "the head is cut short");
         assert_eq!(read("GET / HTTP/1.1\r\nHost"), "a line of the head is too long or cut short");
         assert_eq!(read("POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n{}"), "the body is cut short");
-        assert_eq!(read("POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n"), "the length is no number");
+        assert_eq!(read("POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n"), "the length is not a number");
         let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
         assert_eq!(read(&long), "a line of the head is too long or cut short");
     }
 
     fn ask(api: &ApiServer, head: &str, body: &str) -> String {
-        let mut stream = TcpStream::connect(api.address).expect("the server listens");
-        write!(stream, "{head} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len()).expect("it reads");
+        let mut stream = TcpStream::connect(api.address).expect("server listens");
+        write!(stream, "{head} HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            .expect("server reads");
         let mut reply = String::new();
-        stream.read_to_string(&mut reply).expect("it answers");
+        stream.read_to_string(&mut reply).expect("server answers");
         reply
     }
 
     #[test]
-    fn conversations_are_answered_and_noted() {
-        let api = ApiServer::start().expect("a port of loopback");
+    fn conversations_are_answered_and_recorded() {
+        let api = ApiServer::start().expect("loopback has a free port");
         assert!(ask(&api, "HEAD /", "").starts_with("HTTP/1.1 200 OK\r\n"));
         assert!(ask(&api, "GET /api/anything", "").starts_with("HTTP/1.1 404"));
         assert!(ask(&api, "POST /v1/messages/count_tokens", "{}").ends_with("{\"input_tokens\":1000}"));
@@ -308,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_stop_is_stopped() {
-        let api = ApiServer::start().expect("a port of loopback");
+    fn client_over_the_request_limit_is_refused() {
+        let api = ApiServer::start().expect("loopback has a free port");
         let replies: Vec<_> = (0..MOST_REQUESTS + 3).map(|_| ask(&api, "POST /v1/messages", "{}")).collect();
         assert!(replies[MOST_REQUESTS - 1].starts_with("HTTP/1.1 200"));
         assert!(replies[MOST_REQUESTS..].iter().all(|reply| reply.starts_with("HTTP/1.1 400")));
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_main_request_has_tools_and_the_prompt() {
+    fn main_request_has_tools_and_the_prompt() {
         let request =
             |path: &str, body| ApiRequest { method: "POST".to_owned(), path: path.to_owned(), body };
         let tools = json!([{ "name": "Bash" }]);

@@ -1,4 +1,4 @@
-//! The checks: what `rethread` says of a client against what that client does.
+//! Compares the predictions of `rethread` with the behaviour of a client.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,34 +15,34 @@ use super::install::InstalledClient;
 use super::run::ClientHome;
 use super::samples::Sample;
 
-/// What is asked of a resumed session. No log has it already.
+/// The prompt for a resumed session. No log contains it already.
 pub(crate) const PROMPT: &str = "Where did we stop? (asked by cargo xtask real-client)";
 
-/// What is compared.
+/// The kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Check {
-    /// What a client sends is what `rethread preview` says.
+    /// A client sends what `rethread preview` predicts.
     Preview,
-    /// What `rethread repair` wrote is taken by every client, and sent as `preview` says.
+    /// Every client accepts the output of `rethread repair` and sends it as `preview` predicts.
     Repair,
-    /// What `rethread clone` wrote is taken by every client, and sent as `preview` says.
+    /// Every client accepts the output of `rethread clone` and sends it as `preview` predicts.
     Clone,
-    /// What `rethread clean` left is taken by every client, and sent as `preview` says.
+    /// Every client accepts the output of `rethread clean` and sends it as `preview` predicts.
     Clean,
-    /// What a client sends is what was recorded of it: a check of this program, not of `rethread`.
+    /// A client sends what was recorded of it: a check of this program, not of `rethread`.
     Recorded,
 }
 
-/// A check of one log, with every client that it concerns.
+/// A check of one log with all clients that it concerns.
 pub(crate) struct CheckJob<'a> {
     pub(crate) check: Check,
     pub(crate) sample: &'a Sample,
     pub(crate) clients: Vec<&'a InstalledClient>,
-    /// What is asked of a clone.
+    /// The arguments of `clone` or `clean`.
     pub(crate) recipe: &'a [&'a str],
 }
 
-/// What is asked of clones: each recipe, each preset, and some together.
+/// The recipes for clones: each single one, each preset, and some combinations.
 pub(crate) const RECIPES: &[&[&str]] = &[
     &[],
     &["--strip-tools"],
@@ -62,13 +62,13 @@ pub(crate) const RECIPES: &[&[&str]] = &[
     &["--until", "7", "--keep-ids"],
     &["--heavy"],
 ];
-/// How sessions are cleaned that are to be resumed.
+/// The arguments for cleaned sessions that can be resumed.
 pub(crate) const CLEANED: &[&[&str]] =
     &[&["--level", "light", "--redact"], &["--level", "standard", "--redact", "--anonymise"]];
-/// How many of them are tried on each log.
+/// The number of recipes that are tried on each log.
 pub(crate) const RECIPES_EACH: usize = 4;
 
-/// Does all jobs, so many at a time, and prints each difference; returns how many there were.
+/// Runs all jobs, `at_a_time` in parallel, and prints each difference; returns the number of differences.
 pub(crate) fn run(jobs: &[CheckJob<'_>], at_a_time: usize, rethread: &Path) -> usize {
     let next = AtomicUsize::new(0);
     let tally = Mutex::new(Tally::default());
@@ -99,15 +99,15 @@ impl CheckJob<'_> {
             let difference = match (&repaired, self.check) {
                 (Err(error), _) => Ok(Some(format!("{error:#}"))),
                 (Ok(repaired), Check::Repair) => self.resume_repaired(repaired.as_ref(), rethread, client),
-                (Ok(Some((_, made))), Check::Clone | Check::Clean) => {
-                    self.resume_output(made, rethread, client)
+                (Ok(Some((_, output))), Check::Clone | Check::Clean) => {
+                    self.resume_output(output, rethread, client)
                 }
-                // There is no such clone: nothing was said, or the path does not go so far.
+                // There is no such clone: the session is empty, or it has no such path.
                 (Ok(None), Check::Clone | Check::Clean) => Ok(None),
                 (Ok(_), Check::Preview) => self.preview(rethread, client),
                 (Ok(_), Check::Recorded) => self.compare_recorded(client),
             };
-            // What could not be done is no agreement.
+            // A failed run counts as a difference.
             let difference = difference.unwrap_or_else(|error| Some(format!("{error:#}")));
             if let Some(difference) = &difference {
                 let recipe = self.recipe.join(" ");
@@ -126,17 +126,17 @@ impl CheckJob<'_> {
 
     fn preview(&self, rethread: &Path, client: &InstalledClient) -> Result<Option<String>> {
         let stage = ClientHome::of(&self.sample.path)?;
-        let told = stage.preview(rethread, &client.version, PROMPT)?;
-        Ok(told.difference_from(&stage.resume(client, PROMPT)?))
+        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
+        Ok(predicted.difference_from(&stage.resume(client, PROMPT)?))
     }
 
-    /// Repairs the log; the new session lies in the stage.
+    /// Repairs the log; the new session is in the returned home.
     fn repair(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
         let stage = ClientHome::of(&self.sample.path)?;
         Ok(stage.repair(rethread)?.map(|output| (stage, output)))
     }
 
-    /// Clones the log; the clone lies in the stage.
+    /// Clones the log; the clone is in the returned home.
     fn make_clone(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
         let stage = ClientHome::of(&self.sample.path)?;
         Ok(stage.make_clone(rethread, self.recipe)?.map(|output| (stage, output)))
@@ -151,18 +151,18 @@ impl CheckJob<'_> {
 
     fn resume_output(
         &self,
-        made: &Path,
+        output: &Path,
         rethread: &Path,
         client: &InstalledClient,
     ) -> Result<Option<String>> {
-        let stage = ClientHome::of(made)?;
-        let told = stage.preview(rethread, &client.version, PROMPT)?;
+        let stage = ClientHome::of(output)?;
+        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
         let sent = stage.resume(client, PROMPT)?;
-        if !sent.accepted && told.accepted {
+        if !sent.accepted && predicted.accepted {
             let done = self.check.verb();
             return Ok(Some(format!("after `{done}` the client refused it: {}", sent.client_output)));
         }
-        Ok(told.difference_from(&sent))
+        Ok(predicted.difference_from(&sent))
     }
 
     fn resume_repaired(
@@ -172,24 +172,24 @@ impl CheckJob<'_> {
         client: &InstalledClient,
     ) -> Result<Option<String>> {
         let stage = ClientHome::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
-        let told = stage.preview(rethread, &client.version, PROMPT)?;
+        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
         let sent = stage.resume(client, PROMPT)?;
-        // Where nobody said anything, there is nothing to mend and nothing to resume.
-        if !sent.accepted && (told.accepted || has_messages(&fs::read(&self.sample.path)?)) {
-            let which = if repaired.is_some() { "repaired" } else { "left as it is" };
+        // A session without messages can neither be repaired nor resumed.
+        if !sent.accepted && (predicted.accepted || has_messages(&fs::read(&self.sample.path)?)) {
+            let which = if repaired.is_some() { "repaired" } else { "unchanged" };
             return Ok(Some(format!("{which}, and the client refused it: {}", sent.client_output)));
         }
-        Ok(told.difference_from(&sent))
+        Ok(predicted.difference_from(&sent))
     }
 
     fn compare_recorded(&self, client: &InstalledClient) -> Result<Option<String>> {
         let recorded = self.sample.path.with_extension("received.json");
         let recorded = parse(&fs::read(&recorded).with_context(|| recorded.display().to_string())?)?;
-        let told = SentRequest::from_json(&recorded);
-        // The prompt was the last thing that was sent.
-        let last = told.messages.last().and_then(|message| message["content"].as_array()?.last());
+        let expected = SentRequest::from_json(&recorded);
+        // The prompt was the last block that was sent.
+        let last = expected.messages.last().and_then(|message| message["content"].as_array()?.last());
         let prompt = last.and_then(|block| block["text"].as_str()).unwrap_or(PROMPT);
-        Ok(told.difference_from(&ClientHome::of(&self.sample.path)?.resume(client, prompt)?))
+        Ok(expected.difference_from(&ClientHome::of(&self.sample.path)?.resume(client, prompt)?))
     }
 }
 
@@ -205,7 +205,7 @@ impl Check {
     }
 }
 
-/// Tells whether a log has something that was said in it.
+/// Returns whether a log has user or assistant entries.
 fn has_messages(log: &[u8]) -> bool {
     let mut lines = log.split(|&byte| byte == b'\n').filter_map(|line| parse(line).ok());
     lines.any(|line: Value| line["type"] == "user" || line["type"] == "assistant")
@@ -245,7 +245,7 @@ mod tests {
     use super::has_messages;
 
     #[test]
-    fn a_log_without_messages_is_known() {
+    fn logs_without_messages_are_recognised() {
         assert!(!has_messages(b""));
         assert!(!has_messages(b"{\"type\":\"summary\"}\nnot json\n"));
         assert!(has_messages(b"not json\n{\"type\":\"user\"}"));

@@ -1,50 +1,51 @@
-//! Two answers to the same question: what would be sent, and what was sent.
+//! Compares the request that was predicted with the one that was sent.
 //!
-//! Both are brought into one form first. What a client adds anew at every start (mid-conversation system
-//! messages, reminders, marks for the cache) is no part of the session and is taken out.
+//! Both are normalised first. Content that a client adds anew at every start (mid-conversation system messages,
+//! reminders, cache markers) is not part of the session and is removed.
 
 use serde_json::{Map, Value, json};
 
-/// How much of a value is shown where two differ.
+/// The maximum length of a value in a printed difference.
 const SHOWN: usize = 200;
 
-/// What a client sent on resume, or what was predicted of it.
+/// The request of a client on resume, sent or predicted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct SentRequest {
     pub(crate) accepted: bool,
-    /// Normalised; empty if the session was not accepted.
+    /// The normalised messages; empty if the session was not accepted.
     pub(crate) messages: Vec<Value>,
-    /// What was said about it, for people.
+    /// The explanation for people.
     pub(crate) client_output: String,
 }
 
 impl SentRequest {
-    /// Reads an answer from a document with `accepted` and `messages`.
+    /// Reads a request from a document with `accepted` and `messages`.
     pub(crate) fn from_json(document: &Value) -> Self {
-        let said = ["reason", "client_says", "said"].iter().find_map(|name| document[name].as_str());
+        let output = ["reason", "client_says", "said"].iter().find_map(|name| document[name].as_str());
         let accepted = document["accepted"] == true;
         let messages = document["messages"].as_array().filter(|_| accepted);
         Self {
             accepted,
             messages: messages.map_or_else(Vec::new, |messages| normalise(messages)),
-            client_output: said.unwrap_or_default().to_owned(),
+            client_output: output.unwrap_or_default().to_owned(),
         }
     }
 
-    /// Says how this differs from what the client sent; nothing if it does not.
+    /// Describes how this prediction differs from the request that was sent; `None` if it does not.
     pub(crate) fn difference_from(&self, sent: &Self) -> Option<String> {
         match (self.accepted, sent.accepted) {
             (false, false) => None,
             (true, false) => Some(format!("the client refused it: {}", shorten(&sent.client_output, 0))),
-            (false, true) => {
-                Some(format!("the client took it; we said: {}", shorten(&self.client_output, 0)))
-            }
+            (false, true) => Some(format!(
+                "the client accepted it; we predicted a refusal: {}",
+                shorten(&self.client_output, 0)
+            )),
             (true, true) => first_difference(&self.messages, &sent.messages),
         }
     }
 }
 
-/// Says where two conversations part, as one line.
+/// Describes the first difference between two conversations in one line.
 fn first_difference(ours: &[Value], theirs: &[Value]) -> Option<String> {
     let none = Value::Null;
     let n = (0..ours.len().max(theirs.len()))
@@ -64,7 +65,7 @@ fn first_difference(ours: &[Value], theirs: &[Value]) -> Option<String> {
     ))
 }
 
-/// Cuts a text to what is shown, so that the character `at` which matters is in it.
+/// Shortens a text so that the character at `at` is still visible.
 fn shorten(text: &str, at: usize) -> String {
     let text = text.trim().replace('\n', "\\n");
     let start = if at < SHOWN / 2 { 0 } else { at - SHOWN / 4 };
@@ -74,7 +75,7 @@ fn shorten(text: &str, at: usize) -> String {
     format!("{before}{shown}{after}")
 }
 
-/// Tells whether two values say the same. Numbers are compared as a client reads them: 1.0 is 1.
+/// Returns whether two values are equal. Numbers are compared as a client reads them: 1.0 is 1.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -86,7 +87,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns the value with its keys in order, since their order says nothing.
+/// Returns the value with its keys sorted, since their order has no meaning.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -99,7 +100,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Takes out of a conversation what does not come from the session.
+/// Removes the parts of a conversation that do not come from the session.
 pub(crate) fn normalise(messages: &[Value]) -> Vec<Value> {
     let messages = messages.iter().filter(|message| message["role"] != "system");
     let kept = messages.filter_map(|message| {
@@ -133,7 +134,7 @@ fn block(block: Value) -> Option<Value> {
 const OPENING: &str = "<system-reminder>";
 const CLOSING: &str = "</system-reminder>";
 
-/// Takes out the reminders, each with the white space behind it. One that is not closed stays.
+/// Removes reminders, each with the white space after it. An unclosed one is kept.
 fn without_reminders(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some((before, reminder)) = rest.split_once(OPENING)
@@ -145,7 +146,7 @@ fn without_reminders(text: &str) -> String {
     kept + rest
 }
 
-/// Parses JSON as a client writes it: with halves of surrogate pairs, which become U+FFFD.
+/// Parses JSON as a client writes it: with lone surrogates, which become U+FFFD.
 pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(json).or_else(|error| match std::str::from_utf8(json) {
         Ok(text) => serde_json::from_str(&without_lone_surrogates(text)),
@@ -154,7 +155,7 @@ pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
 }
 
 fn without_lone_surrogates(json: &str) -> String {
-    /// The number of an escape `\uXXXX` that the text begins with.
+    /// Returns the code of an escape `\uXXXX` at the start of the text.
     fn escape(text: &str) -> Option<u32> {
         u32::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
     }
@@ -170,7 +171,7 @@ fn without_lone_surrogates(json: &str) -> String {
                 continue;
             }
             Some(_) => 6,
-            // The escaped character may be a backslash, which begins no escape of its own.
+            // The escaped character may be a backslash, which does not start another escape.
             None => 1 + from[1..].chars().next().map_or(0, char::len_utf8),
         };
         out.push_str(&from[..length]);
@@ -190,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_a_block() {
+    fn text_content_becomes_a_block() {
         assert_eq!(normal(json!("hello")), json!([{ "type": "text", "text": "hello" }]));
         assert_eq!(normal(json!("")), json!([{ "type": "text", "text": "" }]));
     }
 
     #[test]
-    fn system_messages_and_marks_are_taken_out() {
+    fn system_messages_and_cache_markers_are_removed() {
         let messages = [
             json!({ "role": "system", "content": "note" }),
             json!({ "role": "user", "content": [
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn reminders_are_taken_out_of_texts() {
+    fn reminders_are_removed_from_texts() {
         let text = |text: &str| {
             let content = normal(json!([{ "type": "text", "text": text }]));
             content[0]["text"].as_str().map(str::to_owned)
@@ -230,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_no_obstacle() {
+    fn lone_surrogates_are_replaced() {
         let parsed =
             |text: &str| parse(text.as_bytes()).map(|value| value.as_str().unwrap_or("?").to_owned());
-        assert_eq!(parsed(r#""a\ud83d""#).expect("JSON"), "a\u{fffd}");
+        assert_eq!(parsed(r#""a\ud83d""#).expect("valid JSON"), "a\u{fffd}");
         assert_eq!(parsed(r#""\ude00\ud83d\ude00\\ud83d""#).expect("JSON"), "\u{fffd}😀\\ud83d");
         assert_eq!(parsed(r#""\ud83d\u0041\"""#).expect("JSON"), "\u{fffd}A\"");
         assert!(parsed(r#""\ud83d"#).is_err());
@@ -246,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_shown_and_cut() {
+    fn first_difference_is_shown_and_shortened() {
         assert_eq!(answer(&["a", "b"]).difference_from(&answer(&["a", "b"])), None);
-        let difference = answer(&["a", "b"]).difference_from(&answer(&["a"])).expect("one is longer");
+        let difference = answer(&["a", "b"]).difference_from(&answer(&["a"])).expect("lengths differ");
         assert!(difference.starts_with("message 2 (ours of 2, the client's of 1): {"), "{difference}");
         assert!(difference.ends_with(" | nothing"), "{difference}");
         let long = "x".repeat(5000);
@@ -260,16 +261,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason() {
+    fn refusal_is_reported_with_its_reason() {
         let refused =
             SentRequest::from_json(&json!({ "accepted": false, "reason": "empty", "messages": null }));
         assert_eq!(refused.difference_from(&refused), None);
         assert_eq!(
-            refused.difference_from(&answer(&[])).expect("it differs"),
-            "the client took it; we said: empty"
+            refused.difference_from(&answer(&[])).expect("answers differ"),
+            "the client accepted it; we predicted a refusal: empty"
         );
         assert_eq!(
-            answer(&[]).difference_from(&refused).expect("it differs"),
+            answer(&[]).difference_from(&refused).expect("answers differ"),
             "the client refused it: empty"
         );
     }

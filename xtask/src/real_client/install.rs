@@ -1,7 +1,7 @@
-//! The real clients: where they are, and how they get there.
+//! Finds and installs the real clients.
 //!
-//! Each version lies in a directory of its own, `v<version>`, under `RETHREAD_CLIENTS` or else the
-//! user's cache. No script of a package is run. An installation is whole or not there.
+//! Each version has its own directory, `v<version>`, under `RETHREAD_CLIENTS` or else the user's cache. No package
+//! scripts are run. An installation is complete or absent.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,22 +15,22 @@ use crate::bench::which;
 /// The newest version whose rules are known, and the last one that was a script for Node.
 pub(crate) const VERSIONS: [&str; 2] = ["2.1.325", "2.1.112"];
 
-/// A client that is installed.
+/// An installed client.
 #[derive(Debug, Clone)]
 pub(crate) struct InstalledClient {
     pub(crate) version: String,
-    /// The program, and what comes before its arguments.
+    /// The program and its leading arguments.
     pub(crate) command: Vec<OsString>,
 }
 
-/// Finds a version, or installs it.
+/// Finds or installs a version.
 pub(crate) fn install(version: &str) -> Result<InstalledClient> {
     if let Ok(client) = find(version) {
         return Ok(client);
     }
     let npm = which("npm")?;
     let whole = directory(version)?;
-    let parent = whole.parent().context("a directory for the clients")?;
+    let parent = whole.parent().context("no directory for the clients")?;
     fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     let partial = tempfile::Builder::new().prefix("partial-").tempdir_in(parent)?;
     let package = format!("@anthropic-ai/claude-code@{version}");
@@ -45,15 +45,15 @@ pub(crate) fn install(version: &str) -> Result<InstalledClient> {
         .output()
         .context("npm")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("npm cannot install {package}: {}", said.lines().next().unwrap_or("it does not say why"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("npm cannot install {package}: {}", stderr.lines().next().unwrap_or("no reason given"));
     }
     command(&partial.path().join(PACKAGES))?;
     fs::rename(partial.keep(), &whole).with_context(|| whole.display().to_string())?;
     find(version)
 }
 
-/// Finds a version that is installed.
+/// Finds an installed version.
 pub(crate) fn find(version: &str) -> Result<InstalledClient> {
     let command = command(&directory(version)?.join(PACKAGES))
         .with_context(|| format!("version {version} of the client is not installed"))?;
@@ -66,7 +66,7 @@ fn directory(version: &str) -> Result<PathBuf> {
     if version.is_empty()
         || !version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
     {
-        bail!("`{version}` is no version");
+        bail!("invalid version `{version}`");
     }
     let clients = match std::env::var_os("RETHREAD_CLIENTS") {
         Some(dir) => std::path::absolute(dir)?,
@@ -75,14 +75,14 @@ fn directory(version: &str) -> Result<PathBuf> {
     Ok(clients.join(format!("v{version}")))
 }
 
-/// Tells how an installed client is started.
+/// Returns the command that starts an installed client.
 ///
-/// Newer versions are programs, in a package for each system beside the main one; a script of the main
-/// package would put them into place, but scripts are not run. Older ones are a script for Node.
+/// Newer versions are native programs, in one package per system next to the main one. An install script would move
+/// them into place, but scripts are not run. Older versions are a script for Node.
 fn command(packages: &Path) -> Result<Vec<OsString>> {
     let mut names: Vec<PathBuf> =
         fs::read_dir(packages)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    // Of the builds for two C libraries, the shorter name is the usual one.
+    // Of the builds for two C libraries, the one with the shorter name is the usual one.
     names.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     if let Some(program) = names.iter().map(|name| name.join("claude")).find(|path| path.is_file()) {
         return Ok(vec![program.into()]);

@@ -1,13 +1,11 @@
 //! `cargo xtask real-client`: the real client as an acceptance test.
 //!
-//! `rethread preview` says what a version of the client would send to the API when it resumes a session,
-//! and what `rethread repair` and `rethread clone` write must be resumed by every version. Whether that is so, the client itself
-//! can tell: it is installed, started on a copy of a session in a network that has loopback only, and talks
-//! to a stand-in for the API which notes what it is sent. Nothing of the user's is read or written, and
-//! nothing reaches the network.
+//! `rethread preview` predicts the request of a client version that resumes a session, and every version must resume
+//! the output of `rethread repair` and `rethread clone`. The client itself can confirm that: it is installed, started
+//! on a copy of a session in a network with loopback only, and talks to a fake API that records its requests. No data
+//! of the user is read or written, and nothing reaches the network.
 //!
-//! Where the client cannot be installed or shut in, that is said and the check is left out, unless
-//! `--require` asks for it.
+//! If the client cannot be installed or isolated, the check is skipped with a note, unless `--require` is given.
 
 mod api;
 mod check;
@@ -32,7 +30,7 @@ use crate::{cargo, target_dir, workspace};
 pub(crate) const USAGE: &str = "real-client [--all] [--require] [--jobs N] [--client VERSION] \
     [preview|repair|clone|clean|recorded] [FILTER] | real-client record FILE [--client VERSION] [--prompt TEXT]";
 
-/// The program to check, if it is not to be built.
+/// The path of the program to check; if it is unset, the program is built.
 const RETHREAD: &str = "RETHREAD_BIN";
 
 #[derive(Debug, PartialEq)]
@@ -49,7 +47,7 @@ struct RealClientOptions {
 #[derive(Debug, PartialEq)]
 enum RunMode {
     Checks(Vec<Check>),
-    /// Prints what the clients send for one log.
+    /// Prints the requests of the clients for one log.
     Record(PathBuf),
 }
 
@@ -61,14 +59,14 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             Err(error) => report_skipped(&error, options.require),
         };
     }
-    let way = match outside(&options) {
-        Ok(way) => way,
+    let unshare_args = match outside(&options) {
+        Ok(unshare_args) => unshare_args,
         Err(error) => return report_skipped(&error, options.require),
     };
     let mut env = Vec::new();
     let mut rethread = std::env::var_os(RETHREAD).map(PathBuf::from);
     if options.runs_rethread() && rethread.is_none() {
-        // Before the network is gone.
+        // While the network is still available.
         cargo(&["build", "-p", "rethread-cli"], &[])?;
         rethread = Some(workspace().join(target_dir()).join("debug/rethread"));
     }
@@ -76,28 +74,28 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(rethread) = &rethread {
         env.push((RETHREAD, rethread.as_os_str()));
     }
-    let status = isolate::enter(&way, args, &env)?;
+    let status = isolate::enter(&unshare_args, args, &env)?;
     if !status.success() {
-        // What was wrong has been said inside.
+        // The run inside has printed the reason.
         std::process::exit(status.code().unwrap_or(1));
     }
     Ok(())
 }
 
-/// What needs the network: finds or installs the clients.
+/// Finds or installs the clients, which needs the network.
 fn outside(options: &RealClientOptions) -> Result<Vec<&'static str>> {
-    let way = isolate::namespace()?;
+    let unshare_args = isolate::namespace()?;
     for version in &options.versions {
         install::install(version)?;
     }
-    Ok(way)
+    Ok(unshare_args)
 }
 
 fn report_skipped(error: &anyhow::Error, require: bool) -> Result<()> {
     if require {
         bail!("the real client was not run: {error:#}");
     }
-    println!("LEFT OUT: the real client was not run: {error:#}");
+    println!("SKIPPED: the real client was not run: {error:#}");
     Ok(())
 }
 
@@ -110,10 +108,10 @@ fn inside(options: &RealClientOptions) -> Result<()> {
     };
     let rethread = std::env::var_os(RETHREAD).map(PathBuf::from).unwrap_or_default();
     let choice = SampleFilter { all: options.all, filter: options.filter.clone() };
-    let made = Home::default();
+    let home = Home::default();
     let has = |check: Check| checks.contains(&check);
     let sessions = if has(Check::Preview) || has(Check::Clone) || has(Check::Clean) {
-        samples::sessions(&choice, &made)?
+        samples::sessions(&choice, &home)?
     } else {
         Vec::new()
     };
@@ -129,7 +127,7 @@ fn inside(options: &RealClientOptions) -> Result<()> {
         if has(Check::Preview) {
             jobs.push(CheckJob { check: Check::Preview, sample, clients: all.clone(), recipe: &[] });
         }
-        // Another choice for each log, so that every recipe meets many.
+        // The recipes rotate, so that each one is tried on many logs.
         for n in (0..RECIPES_EACH).filter(|_| has(Check::Clone)) {
             let recipe = RECIPES[(at * RECIPES_EACH + n) % RECIPES.len()];
             jobs.push(CheckJob { check: Check::Clone, sample, clients: all.clone(), recipe });
@@ -159,7 +157,7 @@ fn inside(options: &RealClientOptions) -> Result<()> {
     }
 }
 
-/// Prints what each client sends when it resumes a log, a document for each.
+/// Prints the request of each client when it resumes a log, one document each.
 fn record(file: &Path, clients: &[InstalledClient], prompt: &str) -> Result<()> {
     for client in clients {
         let answer = ClientHome::of(file)?.resume(client, prompt)?;
@@ -205,7 +203,7 @@ impl RealClientOptions {
             Some("record") => {
                 let (file, after) = rest.split_first().context("`record` needs a file")?;
                 options.mode = RunMode::Record(PathBuf::from(file));
-                // Who asks for a record is not helped by a note that there is none.
+                // A recording must not be skipped silently.
                 options.require = true;
                 rest = after;
             }
@@ -237,24 +235,24 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_read() {
-        let options = parse("").expect("no arguments");
+    fn arguments_are_parsed() {
+        let options = parse("").expect("no arguments are valid");
         assert_eq!(options.versions, VERSIONS);
         assert_eq!(
             (options.jobs, options.mode),
             (2, RunMode::Checks(vec![Check::Preview, Check::Repair, Check::Clone, Check::Clean]))
         );
-        let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("arguments");
+        let options = parse("--all repair --jobs 4 d01 --client 2.0.77").expect("valid arguments");
         assert_eq!(options.mode, RunMode::Checks(vec![Check::Repair]));
         assert_eq!((options.all, options.jobs, options.filter.as_deref()), (true, 4, Some("d01")));
         assert_eq!(options.versions, ["2.0.77"]);
-        assert_eq!(parse("corpus").expect("a filter").filter.as_deref(), Some("corpus"));
-        let record = parse("record x.jsonl --prompt Hi").expect("a file");
+        assert_eq!(parse("corpus").expect("valid filter").filter.as_deref(), Some("corpus"));
+        let record = parse("record x.jsonl --prompt Hi").expect("valid arguments");
         assert_eq!((record.mode, record.prompt.as_str()), (RunMode::Record(PathBuf::from("x.jsonl")), "Hi"));
     }
 
     #[test]
-    fn what_is_no_argument_is_refused() {
+    fn invalid_arguments_are_refused() {
         for args in ["--unknown", "--jobs", "--jobs x", "record", "record a b", "preview a b"] {
             assert!(parse(args).is_err(), "{args}");
         }

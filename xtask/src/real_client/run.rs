@@ -1,8 +1,7 @@
 //! One run of one program on a copy of one session.
 //!
-//! A [`ClientHome`] is a throw-away home with a config directory that holds the copy. Both the client and
-//! `rethread` run on it with an environment that has nothing of the user's; the session that was copied is
-//! never touched.
+//! A [`ClientHome`] is a temporary home with a config directory that contains the copy. Both the client and `rethread`
+//! run on it, with an environment that has nothing of the user's. The original session is never touched.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,30 +16,30 @@ use super::api::{ApiServer, main_request};
 use super::compare::{SentRequest, normalise, parse};
 use super::install::InstalledClient;
 
-/// A client that takes longer is ended. A resume takes a second.
+/// The time limit for a client. A resume takes a second.
 const TIME_LIMIT: Duration = Duration::from_secs(40);
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The id for a log that has none.
+/// The id for a log without one.
 const SOME_ID: &str = "5e551011-0000-4000-8000-000000000001";
 
-/// A home for one run, with a copy of a session in it. It is removed when it is dropped.
+/// A home for one run with a copy of a session. It is removed when it is dropped.
 pub(crate) struct ClientHome {
     home: PathBuf,
-    /// The copy.
+    /// The path of the copy.
     pub(crate) session: PathBuf,
     _dir: tempfile::TempDir,
 }
 
-/// Why there can be no clone of a session.
+/// Error messages for sessions that cannot be cloned.
 const IMPOSSIBLE_CLONE: [&str; 3] =
-    ["nothing was said in this session", "there is no path", "there is no message"];
+    ["this session has no conversation", "error: no path ", "error: no message "];
 
 impl ClientHome {
-    /// Copies a session and what lies beside it into a new home.
+    /// Copies a session and its sidecar files into a new home.
     pub(crate) fn of(source: &Path) -> Result<Self> {
         let bytes = fs::read(source).with_context(|| source.display().to_string())?;
         let dir = tempfile::Builder::new().prefix("real-client-").tempdir()?;
-        // A client names the project by the real path of its directory.
+        // A client names the project after the canonical path of its directory.
         let home = fs::canonicalize(dir.path())?;
         let work = home.join("work");
         fs::create_dir(&work)?;
@@ -50,9 +49,9 @@ impl ClientHome {
         fs::create_dir_all(&project)?;
         let session = project.join(session_id(source, &bytes)).with_extension("jsonl");
         fs::write(&session, bytes)?;
-        let beside = source.with_extension("");
-        if beside.is_dir() {
-            copy_dir(&beside, &session.with_extension(""))?;
+        let sidecars = source.with_extension("");
+        if sidecars.is_dir() {
+            copy_dir(&sidecars, &session.with_extension(""))?;
         }
         // Version 1 does not start if a project has no list of tools.
         let settings = json!({ "hasCompletedOnboarding": true, "autoUpdates": false,
@@ -61,13 +60,13 @@ impl ClientHome {
         Ok(Self { home, session, _dir: dir })
     }
 
-    /// Resumes the session with a client and a new prompt, and returns what it sent.
+    /// Resumes the session with a client and a new prompt, and returns the request.
     pub(crate) fn resume(&self, client: &InstalledClient, prompt: &str) -> Result<SentRequest> {
         let api = ApiServer::start().context("no port on loopback")?;
         let id = self.session.file_stem().context("a session has a name")?;
         let (out, err) = (self.home.join("stdout"), self.home.join("stderr"));
         let started = Instant::now();
-        // `timeout` makes a group of what it starts and ends that, and nothing else, also if we are gone.
+        // `timeout` puts the client into a process group and ends only that group, even if we are killed.
         let status = self
             .command("timeout")
             .args(["--signal=KILL", &TIME_LIMIT.as_secs().to_string()])
@@ -82,8 +81,8 @@ impl ClientHome {
             .context("timeout")?;
         let requests = api.requests();
         let main = main_request(&requests, prompt).filter(|_| status.success());
-        let said = if started.elapsed() >= TIME_LIMIT {
-            format!("it was ended after {} s", TIME_LIMIT.as_secs())
+        let client_output = if started.elapsed() >= TIME_LIMIT {
+            format!("it was stopped after {} s", TIME_LIMIT.as_secs())
         } else {
             final_message(&fs::read(&out)?, &fs::read(&err)?)
         };
@@ -91,11 +90,11 @@ impl ClientHome {
         Ok(SentRequest {
             accepted: messages.is_some(),
             messages: messages.map_or_else(Vec::new, |messages| normalise(messages)),
-            client_output: said,
+            client_output,
         })
     }
 
-    /// Asks `rethread` what a client would send.
+    /// Returns the request that `rethread preview` predicts for a client.
     pub(crate) fn preview(&self, rethread: &Path, version: &str, prompt: &str) -> Result<SentRequest> {
         let args = ["preview", "--json", "--client", version, "--prompt", prompt];
         let answers = self.run_rethread(rethread, &args)?;
@@ -103,7 +102,7 @@ impl ClientHome {
         Ok(SentRequest::from_json(preview.context("`rethread preview` printed no preview")?))
     }
 
-    /// Repairs the session; returns the new one, or nothing if there was nothing to mend.
+    /// Repairs the session; returns the new one, or `None` if there was nothing to repair.
     pub(crate) fn repair(&self, rethread: &Path) -> Result<Option<PathBuf>> {
         let before = fs::read(&self.session)?;
         let answers = self.run_rethread(rethread, &["repair", "--json"])?;
@@ -112,12 +111,12 @@ impl ClientHome {
         }
         let repair = answers.iter().find(|answer| answer["type"] == "repair");
         let output = repair.context("`rethread repair` printed no repair")?["output"].as_str();
-        // It may be relative to where the command ran.
+        // The path may be relative to the working directory of the command.
         Ok(output.map(|path| self.home.join("work").join(path)))
     }
 
-    /// Clones the session; returns the clone, or nothing if there can be none: nothing was said in it, or
-    /// it has no such path or message.
+    /// Clones the session; returns the clone, or `None` if there is none: the session is empty, or it has no such path
+    /// or message.
     pub(crate) fn make_clone(&self, rethread: &Path, recipe: &[&str]) -> Result<Option<PathBuf>> {
         let before = fs::read(&self.session)?;
         let args = [&["clone", "--json"], recipe].concat();
@@ -135,7 +134,7 @@ impl ClientHome {
         Ok(output.map(|path| self.home.join("work").join(path)))
     }
 
-    /// Cleans the session in its place.
+    /// Cleans the session in place.
     pub(crate) fn clean(&self, rethread: &Path, how: &[&str]) -> Result<PathBuf> {
         let args = [&["clean", "--json", "--in-place"], how].concat();
         let answers = self.run_rethread(rethread, &args)?;
@@ -146,15 +145,15 @@ impl ClientHome {
         Ok(self.session.clone())
     }
 
-    /// Runs `rethread` on the session and returns the documents that it printed.
+    /// Runs `rethread` on the session and returns the printed documents.
     fn run_rethread(&self, rethread: &Path, args: &[&str]) -> Result<Vec<Value>> {
         let output = self.command(rethread).args(args).arg(&self.session).output().context("rethread")?;
-        // Exit 1 tells of findings. They are in what was printed, too.
+        // Exit code 1 means findings, which are in the output too.
         if !matches!(output.status.code(), Some(0 | 1)) {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("`rethread {}` failed: {}", args[0], said.lines().next().unwrap_or("it does not say why"));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("`rethread {}` failed: {}", args[0], stderr.lines().next().unwrap_or("no reason given"));
         }
-        // One document over several lines, or one on each.
+        // One document over several lines, or one per line.
         if let Ok(document) = parse(&output.stdout) {
             return Ok(vec![document]);
         }
@@ -178,7 +177,7 @@ impl ClientHome {
     }
 }
 
-/// What a client is told beside where it lives: nobody to talk to, nothing to fetch, no second try.
+/// The environment of a client apart from its paths: no traffic other than the API, no downloads, no retries.
 const CLIENT_ENV: [(&str, &str); 11] = [
     ("ANTHROPIC_API_KEY", "none"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -186,16 +185,16 @@ const CLIENT_ENV: [(&str, &str); 11] = [
     ("DISABLE_AUTOUPDATER", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     ("DISABLE_TELEMETRY", "1"),
-    // The namespace makes us root, and a session may ask for a mode that a client denies to root.
+    // We are root inside the namespace, and a session may ask for a mode that a client denies to root.
     ("IS_SANDBOX", "1"),
     ("SHELL", "/bin/bash"),
     ("TERM", "dumb"),
-    // Else a session that is too long for the model would be summarised or turned down for that alone.
+    // Otherwise a session that is too long for the model would be summarised or refused for that alone.
     ("DISABLE_AUTO_COMPACT", "1"),
     ("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "1000000000"),
 ];
 
-/// Returns what a client said at its end: the `result` that it printed, or its complaints.
+/// Returns the final message of a client: the `result` that it printed, or its errors.
 fn final_message(out: &[u8], err: &[u8]) -> String {
     let result = parse(out).ok().and_then(|printed| {
         let results = if let Value::Array(events) = printed { events } else { vec![printed] };
@@ -207,8 +206,8 @@ fn final_message(out: &[u8], err: &[u8]) -> String {
     })
 }
 
-/// Returns the id that a client would know a session by: the name of its file, or what stands inside,
-/// since a client takes only names that are ids.
+/// Returns the id by which a client finds a session: the name of its file, or an id in the log, since a client accepts
+/// only names that are ids.
 fn session_id(path: &Path, bytes: &[u8]) -> String {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if is_uuid(&name) {
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_the_name_or_stands_inside() {
+    fn session_id_is_the_file_name_or_in_the_log() {
         let id = "0a1b2c3d-0000-4000-8000-00000000000f";
         let log = format!("{{\"sessionId\":\"no id\"}}\n{{\"sessionId\": \"{id}\"}}\n");
         assert_eq!(session_id(Path::new("x/session.jsonl"), log.as_bytes()), id);
@@ -257,20 +256,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_holds_a_copy_and_what_lies_beside_it() {
+    fn client_home_contains_the_copy_and_its_sidecars() {
         let dir = tempfile::tempdir().expect("a directory");
         let source = dir.path().join(SOME_ID).with_extension("jsonl");
         fs::write(&source, "{}\n").expect("a file");
         fs::create_dir_all(dir.path().join(SOME_ID).join("subagents")).expect("a directory");
         fs::write(dir.path().join(SOME_ID).join("subagents/a.jsonl"), "{}").expect("a file");
-        let stage = ClientHome::of(&source).expect("a stage");
+        let stage = ClientHome::of(&source).expect("home is created");
         assert_eq!(fs::read(&stage.session).expect("the copy"), b"{}\n");
         assert!(stage.session.with_extension("").join("subagents/a.jsonl").is_file());
         assert!(stage.session.starts_with(stage.home.join(".claude/projects")));
     }
 
     #[test]
-    fn what_a_client_says_is_found() {
+    fn final_message_of_a_client_is_found() {
         assert_eq!(final_message(br#"{"type":"result","result":"done"}"#, b"warning"), "done");
         assert_eq!(final_message(br#"[{"type":"system"},{"type":"result","result":"done"}]"#, b""), "done");
         assert_eq!(final_message(b"", b"No conversation found\n"), "No conversation found");

@@ -1,8 +1,8 @@
-//! Which sessions the clients are run on: the same ones on every machine.
+//! Chooses the sessions that the clients are run on: the same ones on every machine.
 //!
-//! They come from `../shared`: `oracle/sessions` has config directories that real clients wrote, `corpus`
-//! has logs of real work, `oracle/cases` has edited logs and what clients sent for them. Where it is not at
-//! hand, `rethread-testkit` makes a few.
+//! They come from `../shared`: `oracle/sessions` has config directories that real clients wrote, `corpus` has logs of
+//! real work, `oracle/cases` has edited logs and the requests of clients for them. Without it, `rethread-testkit`
+//! builds a few.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,24 +15,24 @@ use crate::workspace;
 
 const PER_CONFIG_DIR: usize = 5;
 const FROM_CORPUS: usize = 30;
-/// A larger log takes a client longer than it is worth.
+/// The maximum size of a log; a client takes too long for larger ones.
 const LARGEST: u64 = 6 << 20;
 
-/// A log, and what it is called in what we print.
+/// A log with its name for output.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
 }
 
-/// Which of the samples are wanted.
+/// The selection of samples.
 pub(crate) struct SampleFilter {
     pub(crate) all: bool,
     pub(crate) filter: Option<String>,
 }
 
 impl SampleFilter {
-    /// Takes so many, evenly spread; all that match if there is a filter.
+    /// Returns `n` samples, evenly spread, or all matching ones if there is a filter.
     fn take(&self, samples: Vec<Sample>, n: usize) -> Vec<Sample> {
         match &self.filter {
             Some(filter) => {
@@ -41,7 +41,7 @@ impl SampleFilter {
             None if self.all || samples.len() <= n => samples,
             None => {
                 let count = samples.len();
-                // From the first to the last, both included.
+                // Includes the first and the last.
                 (0..n).map(|i| samples[i * (count - 1) / (n - 1)].clone()).collect()
             }
         }
@@ -49,14 +49,14 @@ impl SampleFilter {
 }
 
 /// Returns the sessions to preview.
-pub(crate) fn sessions(choice: &SampleFilter, made: &Home) -> Result<Vec<Sample>> {
+pub(crate) fn sessions(choice: &SampleFilter, home: &Home) -> Result<Vec<Sample>> {
     let Some(shared) = shared() else {
-        println!("note: ../shared is not here, so the clients are run on a few made-up sessions only");
+        println!("note: ../shared is missing, so the clients are run on a few generated sessions only");
         let cwd = "/home/user/app";
         let logs =
             [("redone", hostile::redone(1)), ("varied", hostile::varied(2)), ("long", hostile::long(3, 60))];
         let samples =
-            logs.map(|(name, log)| Sample { name: format!("testkit/{name}"), path: made.add(cwd, &log) });
+            logs.map(|(name, log)| Sample { name: format!("testkit/{name}"), path: home.add(cwd, &log) });
         return Ok(choice.take(samples.into(), usize::MAX));
     };
     let logs = |dir: &str| -> Vec<Sample> {
@@ -78,7 +78,7 @@ pub(crate) fn sessions(choice: &SampleFilter, made: &Home) -> Result<Vec<Sample>
             corpus.push((version(&sample.path)?, bytes, sample));
         }
     }
-    // By version and then by size, so that an even spread has something of each.
+    // Sorted by version and then by size, so that an even spread covers both.
     corpus.sort_by(|a, b| (&a.0, a.1, &a.2.name).cmp(&(&b.0, b.1, &b.2.name)));
     samples.extend(choice.take(corpus.into_iter().map(|(_, _, sample)| sample).collect(), FROM_CORPUS));
     Ok(samples)
@@ -87,7 +87,7 @@ pub(crate) fn sessions(choice: &SampleFilter, made: &Home) -> Result<Vec<Sample>
 /// Returns the edited logs of these versions.
 pub(crate) fn cases<'a>(choice: &SampleFilter, versions: impl Iterator<Item = &'a str>) -> Vec<Sample> {
     let Some(shared) = shared() else {
-        println!("note: ../shared is not here, so there are no cases");
+        println!("note: ../shared is missing, so there are no cases");
         return Vec::new();
     };
     let dirs = versions.map(|version| shared.join("oracle/cases").join(version)).filter(|dir| dir.is_dir());
@@ -104,13 +104,13 @@ fn name(shared: &Path, path: &Path) -> String {
     path.strip_prefix(shared).unwrap_or(path).display().to_string()
 }
 
-/// Tells whether a log is a session and not that of a subagent.
+/// Returns whether a log is a session and not that of a subagent.
 fn is_main(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     !name.starts_with("agent-") && !path.components().any(|part| part.as_os_str() == "subagents")
 }
 
-/// Tells whether a log lies where a client looks for sessions: `projects/<project>/<id>.jsonl`.
+/// Returns whether a log is where a client searches for sessions: `projects/<project>/<id>.jsonl`.
 fn in_project(path: &Path) -> bool {
     path.file_stem().is_some_and(|stem| is_uuid(&stem.to_string_lossy()))
         && path.ancestors().nth(2).is_some_and(|dir| dir.ends_with("projects"))
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_is_spread_evenly_and_a_filter_takes_all_it_names() {
+    fn samples_are_spread_evenly_and_a_filter_returns_all_matches() {
         let samples: Vec<_> =
             (0..100).map(|n| Sample { name: format!("s{n}"), path: PathBuf::new() }).collect();
         let names = |all, filter: Option<&str>, n| -> Vec<String> {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn subagents_are_no_sessions() {
+    fn subagent_logs_are_not_sessions() {
         assert!(is_main(Path::new("c/projects/p/0.jsonl")));
         assert!(!is_main(Path::new("c/projects/p/agent-1.jsonl")));
         assert!(!is_main(Path::new("c/projects/p/0/subagents/x.jsonl")));

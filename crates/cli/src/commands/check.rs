@@ -1,4 +1,4 @@
-//! `check`: will it resume.
+//! `check`: whether sessions will resume.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,34 +13,34 @@ use crate::commands::{client, json_line, library, ls};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// Tell whether sessions will resume, and what would be lost
+/// Check whether sessions will resume, and what would be lost
 ///
-/// Checks a session against the rules of the clients that are still in use (2.1.112 and newer): what
-/// of the conversation would not reach the model (loses), what the client or the API would not take
-/// (refuses), and what is not as it should be (odd), each with its line, the versions concerned and
-/// what can be done.
+/// Checks sessions against the rules of the clients still in use (2.1.112 and newer). Reports parts of
+/// the conversation that would not reach the model (loses), content that the client or the API would
+/// reject (refuses), and harmless irregularities (odd), each with its line, the affected client versions
+/// and a hint.
 ///
-/// The measure is the conversation as it was meant: the branch that the newest client takes, with
-/// every link that can be mended. Where that is a branch of nothing but local commands, it is the
-/// conversation that they were typed in.
+/// The reference is the intended path: the branch that the newest client resumes, with every repairable
+/// link restored. If that branch contains only local commands, the reference is the conversation in
+/// which they were typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct CheckArgs {
-    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
-    /// Take all projects, also where this directory is one
+    /// Include all projects, not only the current directory's
     #[arg(long, short)]
     all: bool,
 
-    /// By the rules of this version of the client, or of `all`
+    /// Check against this client version, or against `all` known versions
     #[arg(long, value_name = "VERSION")]
     client: Option<String>,
 }
 
 const AFTER: &str = "\
-Exit status: 0 nothing is lost or refused, 1 something is, 2 an error.
+Exit status: 0 nothing is lost or refused, 1 something is, 2 error.
 
 Examples:
   rethread check last
@@ -73,7 +73,7 @@ pub(crate) fn run(
     for wanted in &args.sessions {
         match library.select(std::slice::from_ref(wanted), None) {
             Ok(found) if !wanted.is_empty() => sources.extend(found),
-            Ok(_) => return Err(Failure::new("a session has no empty name")),
+            Ok(_) => return Err(Failure::new("the session name is empty")),
             Err(error) if args.sessions.len() == 1 => return Err(error.into()),
             Err(error) => {
                 terminal.warn(&error.into());
@@ -82,11 +82,11 @@ pub(crate) fn run(
         }
     }
     if sources.len() > 1 {
-        // Subagents have logs of their own, which no client resumes.
+        // Logs of subagents are never resumed.
         sources.retain(|source| !source.file.is_subagent);
     }
     if sources.is_empty() {
-        terminal.print_note("no sessions to check; `rethread ls --all` lists all that are found");
+        terminal.print_note("no sessions to check; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
     let options = CheckOptions { clients, now: Some(crate::terminal::now().into()) };
@@ -130,7 +130,7 @@ pub(crate) fn run(
     }
     if !global.json && sources.len() > 1 {
         let told = format!(
-            "{} sessions: {n_whole} whole, {n_odd} with something odd, {harmed} with losses",
+            "{} sessions: {n_whole} without findings, {n_odd} with harmless findings, {harmed} with losses or refusals",
             sources.len()
         );
         writeln!(out, "{}", terminal.stdout.paint(Style::Dim, told))?;

@@ -1,4 +1,4 @@
-//! `clean`: small copies of sessions that can be shared.
+//! `clean`: reduced copies of sessions for sharing.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -14,65 +14,65 @@ use crate::commands::{json_line, library, ls};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
 
-/// Make small copies of sessions that can be shared
+/// Make small copies of sessions for sharing
 ///
-/// Takes out what makes sessions large and nobody reads: pictures and documents, what is stored twice,
-/// the client's bookkeeping. What is left is a session again: `rethread --config-dir DIR` reads the
-/// copies, and after `light` and `standard` clients can go on with them.
+/// Removes data that makes sessions large and that nobody reads: images and documents, duplicated data
+/// and the client's bookkeeping. The copies are sessions too: `rethread --config-dir DIR` reads them, and
+/// clients can resume copies made at level `light` or `standard`.
 ///
-/// With --redact credentials are replaced by [REDACTED:rule], wherever they stand; without it they stay.
-/// Subagents' logs and large results that lie beside a session are cleaned with it.
+/// With --redact, credentials are replaced with [REDACTED:rule] wherever they occur; without it they are
+/// kept. Subagent logs and large tool results stored next to a session are cleaned too.
 ///
-/// Where something changes that is sent to the model, such as a picture, thinking behind it goes too:
-/// its signature is not valid any more.
+/// If content that is sent to the model changes, such as an image, thinking after it is removed as well,
+/// because its signature is no longer valid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER, after_long_help = after())]
 pub(crate) struct CleanArgs {
-    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
-    /// The directory to write to
+    /// Output directory
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
     output: Option<PathBuf>,
 
-    /// How much to take out
+    /// How much to remove
     #[arg(short, long, value_name = "LEVEL", default_value = "standard", conflicts_with = "rules")]
     level: LevelArg,
 
-    /// Take out only this; several are separated by commas
+    /// Apply only this rule; separate several with commas
     #[arg(long = "rule", value_name = "RULE", value_parser = parse_rule, value_delimiter = ',')]
     rules: Vec<Rule>,
 
     #[command(flatten)]
     redaction: RedactionArgs,
 
-    /// Replace credentials by [REDACTED:rule]
+    /// Replace credentials with [REDACTED:rule]
     #[arg(short, long)]
     redact: bool,
 
-    /// Replace names of users and machines, home directories and mail addresses
+    /// Replace user names, host names, home directories and email addresses
     ///
-    /// The same name has the same placeholder everywhere. Users are known from their home directories,
-    /// machines from prompts such as name@machine. Other names, and addresses of networks, stay.
+    /// The same name gets the same placeholder everywhere. User names are taken from home directories,
+    /// host names from prompts such as name@machine. Other names and network addresses are kept.
     #[arg(long)]
     anonymise: bool,
 
-    /// Clean the sessions themselves and keep backups beside them
+    /// Clean the sessions themselves and keep backups next to them
     ///
-    /// Refused while a client has the session open. The backups hold everything, secrets too.
+    /// Refused while a client has the session open. The backups contain everything, including secrets.
     #[arg(long, conflicts_with_all = ["dry_run", "output"])]
     in_place: bool,
 
-    /// Show what would be taken out, and write nothing
+    /// Show what would be removed, without writing anything
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
 
-    /// Take all projects, also where this directory is one
+    /// Include all projects, not only the current directory's
     #[arg(long, short)]
     all: bool,
 }
@@ -80,11 +80,11 @@ pub(crate) struct CleanArgs {
 /// Which texts are secret, beside those that rules know.
 #[derive(Debug, clap::Args)]
 pub(super) struct RedactionArgs {
-    /// Also take for a secret what this pattern fits, or its first group; may be given more than once
+    /// Also treat matches of this pattern, or of its first group, as secrets; can be repeated
     #[arg(long, value_name = "REGEX", value_parser = RedactOptions::pattern)]
     also: Vec<PatternArg>,
 
-    /// Never take for a secret what this pattern fits; may be given more than once
+    /// Never treat matches of this pattern as secrets; can be repeated
     #[arg(long, value_name = "REGEX", value_parser = RedactOptions::pattern)]
     allow: Vec<PatternArg>,
 }
@@ -103,34 +103,34 @@ impl RedactionArgs {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum LevelArg {
-    /// Pictures and documents, and what is stored twice
+    /// Images, documents and duplicated data
     Light,
-    /// And what no client sends: bookkeeping, thinking with its signatures
+    /// Also bookkeeping, and thinking with its signatures
     Standard,
-    /// And what readers can do without; to be read, not resumed
+    /// Also data that readers rarely need; the copy cannot be resumed
     Strong,
-    /// The conversation only, a line for each tool call; to be read, not resumed
+    /// Everything but the conversation and one line per tool call; the copy cannot be resumed
     Max,
 }
 
 fn parse_rule(name: &str) -> Result<Rule, String> {
     Rule::from_name(name).ok_or_else(|| {
         let names: Vec<&str> = Rule::ALL.into_iter().map(Rule::name).collect();
-        format!("there is no such rule; there are {}", names.join(", "))
+        format!("unknown rule; known rules: {}", names.join(", "))
     })
 }
 
 const AFTER: &str = "\
-Copies lie in DIR as their sessions lie in a config directory: DIR/projects/PROJECT/ID.jsonl. Those of
-files from elsewhere lie in DIR itself.
+Copies are laid out like a config directory: DIR/projects/PROJECT/ID.jsonl. Copies of files from
+elsewhere are written to DIR itself.
 
-Exit status: 0 all is done, 1 there is nothing to clean, 2 an error.
+Exit status: 0 success, 1 nothing to clean, 2 error.
 
 Examples:
-  rethread clean last -o share --redact --anonymise   a copy of the newest session to give away
-  rethread clean --all -o backup -l light             everything, without what is stored twice
-  rethread clean 3f2a --dry-run -l max                what each rule would take
-  rethread clean 3f2a --rule media -o out             only without pictures and documents";
+  rethread clean last -o share --redact --anonymise   a copy of the newest session for sharing
+  rethread clean --all -o backup -l light             everything, without duplicated data
+  rethread clean 3f2a --dry-run -l max                how much each rule would remove
+  rethread clean 3f2a --rule media -o out             remove only images and documents";
 
 fn after() -> String {
     let mut text = format!("{AFTER}\n\nRules:\n");
@@ -140,7 +140,7 @@ fn after() -> String {
             text += &format!("  {:<14} {:<9} {}\n", rule.name(), level.name(), rule.description());
         }
     }
-    text += "Each level has its own rules and those of the levels before it.";
+    text += "Each level includes the rules of the levels before it.";
     text
 }
 
@@ -150,19 +150,17 @@ pub(crate) fn run(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     if !args.redact && args.redaction.is_set() {
-        return Err(
-            Failure::new("--also and --allow say what --redact takes for a secret").hint("add --redact")
-        );
+        return Err(Failure::new("--also and --allow require --redact").hint("add --redact"));
     }
     if args.in_place && args.sessions.is_empty() && !args.all {
-        return Err(Failure::new("--in-place changes the sessions themselves")
-            .hint("name them; --all takes all that there are"));
+        return Err(Failure::new("--in-place requires a session or --all")
+            .hint("it modifies the sessions themselves"));
     }
     let library = library(global);
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
-        terminal.print_note("no sessions to clean; `rethread ls --all` lists all that are found");
+        terminal.print_note("no sessions to clean; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
     let level = match args.level {
@@ -217,17 +215,17 @@ pub(crate) fn run(
     }
     out.finish()?;
     let told = |n: usize, what: &str| {
-        let rest = if rows.is_empty() { "nothing is written" } else { "the rest is done" };
+        let rest = if rows.is_empty() { "nothing was written" } else { "the rest was cleaned" };
         Failure::new(format!("{n} {what}; {rest}"))
     };
     match (failed, there) {
         (0, 0) => Ok(CommandOutcome::Success),
-        (0, n) => Err(told(n, "of the copies are there already").hint("--force writes over them")),
+        (0, n) => Err(told(n, "of the copies already exist").hint("--force overwrites them")),
         (n, there) => Err(told(n + there, "could not be cleaned")),
     }
 }
 
-/// Says where to look, and what the copies are good for.
+/// Writes the output path, and whether the copies can be resumed.
 fn write_summary(
     out: &mut PagedOutput,
     rows: &[rethread::CleanedRow],
@@ -241,11 +239,11 @@ fn write_summary(
     for row in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
         writeln!(out, "{}", look.sanitize_line(row.file.as_deref().unwrap_or_default()))?;
         if let Some(backup) = &row.backup {
-            writeln!(out, "{}", look.sanitize_line(&format!("the session as it was: {backup}")))?;
+            writeln!(out, "{}", look.sanitize_line(&format!("backup: {backup}")))?;
         }
     }
     match &args.output {
-        _ if args.dry_run => terminal.print_note("nothing is written (--dry-run)"),
+        _ if args.dry_run => terminal.print_note("nothing was written (--dry-run)"),
         Some(dir) if written.len() > MANY => terminal.print_note(&format!(
             "{} sessions in {}; `rethread ls --all --config-dir DIR` lists them",
             written.len(),
@@ -254,17 +252,17 @@ fn write_summary(
         _ => {}
     }
     if !rules.is_resumable() {
-        terminal.print_note("what is left is for reading: not all that clients need to go on is there");
+        terminal.print_note("this copy is for reading only: clients cannot resume it");
     }
     if !args.redact {
-        terminal.print_note("credentials were not looked for: --redact replaces them");
+        terminal.print_note("credentials were not searched for; --redact replaces them");
     } else if args.in_place {
-        terminal.print_note("the backups still hold the secrets");
+        terminal.print_note("the backups still contain the secrets");
     }
     Ok(())
 }
 
-/// The names of the user and the machine at hand.
+/// Returns the names of the current user and machine.
 fn local_user_and_host() -> (Vec<String>, Vec<String>) {
     let users = ["USER", "LOGNAME", "USERNAME"].iter().filter_map(|name| std::env::var(name).ok()).collect();
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! `clone`: a session made into another.
+//! `clone`: makes a new session from another.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// Make a new session from one: a copy, one branch, a lighter or a condensed one
+/// Create a new session from another: a copy, a single branch, or a lighter or condensed version
 ///
-/// Without options the clone is the session with new ids and nothing else changed, byte for byte. The
-/// source is never written to. Options can be combined; the result is checked for every client we know.
+/// Without options, the clone differs from its source only in its ids, byte for byte. The source is never
+/// modified. Options can be combined; the result is checked against the rules of every known client.
 ///
-/// What belongs to the session comes along: the subagents and large results of what is kept, its title,
-/// tags and modes.
+/// Data that belongs to the session is copied too: subagents and large tool results of the entries that
+/// are kept, title, tags and modes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct CloneArgs {
@@ -29,18 +29,18 @@ pub(crate) struct CloneArgs {
     #[arg(value_name = "SESSION")]
     session: OsString,
 
-    /// Only path N of `rethread tree`: the undo for a rewind
-    #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Which part")]
+    /// Keep only path N of `rethread tree`, for example to undo a rewind
+    #[arg(long, value_name = "N", value_parser = path_number, allow_negative_numbers = true, help_heading = "Selection")]
     path: Option<usize>,
 
-    /// Only what leads to this message, and the message with the results of its calls
-    #[arg(long, value_name = "MESSAGE", value_parser = message_number, help_heading = "Which part")]
+    /// Keep only the path to this message, including the results of its tool calls
+    #[arg(long, value_name = "MESSAGE", value_parser = message_number, help_heading = "Selection")]
     until: Option<usize>,
 
-    /// Remove tool calls with their results: all, or those of the tools named (--strip-tools=Bash,Read)
+    /// Remove tool calls and their results: all, or those of the named tools (--strip-tools=Bash,Read)
     ///
-    /// Several names are separated by commas; a name may end in `*`. Thinking that follows a removed
-    /// call goes too: to the API it would not be valid any more.
+    /// Separate several names with commas; a name may end in `*`. Thinking that follows a removed call is
+    /// removed too, because the API no longer accepts it.
     #[arg(
         long,
         value_name = "NAME,…",
@@ -48,46 +48,45 @@ pub(crate) struct CloneArgs {
         require_equals = true,
         default_missing_value = "*",
         value_parser = tool_names,
-        help_heading = "What to leave out"
+        help_heading = "Removal"
     )]
     strip_tools: Option<ToolNames>,
 
-    /// Leave the last N turns that have tool calls as they are; without other options, remove the older
-    #[arg(long, value_name = "N", help_heading = "What to leave out")]
+    /// Keep the last N turns with tool calls unchanged; without other options, remove older tool calls
+    #[arg(long, value_name = "N", help_heading = "Removal")]
     keep_tools: Option<usize>,
 
-    /// Shorten strings in tool calls and results to CHARS characters, with a mark where they were cut
+    /// Shorten strings in tool calls and results to CHARS characters and mark the cuts
     ///
-    /// The beginning and the end stay. Pictures, documents and ids are left alone.
-    #[arg(long, value_name = "CHARS", help_heading = "What to leave out")]
+    /// The beginning and the end are kept. Images, documents and ids are not shortened.
+    #[arg(long, value_name = "CHARS", help_heading = "Removal")]
     shorten_tools: Option<usize>,
 
     /// Remove all thinking
-    #[arg(long, help_heading = "What to leave out")]
+    #[arg(long, help_heading = "Removal")]
     strip_thinking: bool,
 
-    /// Shorten tool calls before the last 20 turns that have any to 2000 characters
-    #[arg(long, group = "preset", help_heading = "What to leave out")]
+    /// Shorten tool calls to 2000 characters, except in the last 20 turns with tool calls
+    #[arg(long, group = "preset", help_heading = "Removal")]
     light: bool,
 
-    /// Shorten tool calls before the last 10 turns that have any to 400 characters
-    #[arg(long, group = "preset", help_heading = "What to leave out")]
+    /// Shorten tool calls to 400 characters, except in the last 10 turns with tool calls
+    #[arg(long, group = "preset", help_heading = "Removal")]
     standard: bool,
 
-    /// Remove tool calls before the last 5 turns that have any
-    #[arg(long, group = "preset", help_heading = "What to leave out")]
+    /// Remove tool calls, except in the last 5 turns with tool calls
+    #[arg(long, group = "preset", help_heading = "Removal")]
     heavy: bool,
 
     /// Remove all tool calls and all thinking
-    #[arg(long, group = "preset", help_heading = "What to leave out")]
+    #[arg(long, group = "preset", help_heading = "Removal")]
     extreme: bool,
 
-    /// Condense all but the last turns (--compress=10; 5 if none are named) into a summary that clients
-    /// take for a compaction
+    /// Condense all but the last KEEP_TURNS turns (default 5) into a summary that clients treat as a
+    /// compaction
     ///
-    /// What the user wrote stands in full. What was said and done in answer is summed up by rules,
-    /// without any model: the sentences that say most, the files that were changed, the commands and
-    /// how they ended.
+    /// Prompts are kept in full. Answers are summarised by rules, without a model: the most informative
+    /// sentences, the files that were changed, and the commands with their outcome.
     #[arg(
         long,
         value_name = "KEEP_TURNS",
@@ -98,48 +97,48 @@ pub(crate) struct CloneArgs {
     )]
     compress: Option<usize>,
 
-    /// About how many tokens the summaries of all answers may have together
+    /// Approximate token limit for all summaries together
     #[arg(long, value_name = "TOKENS", default_value_t = CompressOptions::BUDGET, requires = "compress", help_heading = "Condensing")]
     budget: usize,
 
-    /// Let CMD write the summaries: it gets a turn on its standard input
+    /// Let CMD write the summaries; it reads one turn from its standard input
     ///
-    /// Where it fails or takes too long, our own summary stands.
+    /// If it fails or takes too long, the built-in summary is used.
     #[arg(long, value_name = "CMD", requires = "compress", help_heading = "Condensing")]
     summarise_with: Option<String>,
 
-    /// How long CMD may take for one turn
+    /// Time limit of CMD per turn
     #[arg(long, value_name = "SECONDS", default_value_t = Summariser::TIMEOUT.as_secs(), value_parser = clap::value_parser!(u64).range(1..), requires = "summarise_with", help_heading = "Condensing")]
     summarise_timeout: u64,
 
-    /// Keep the ids of entries, as `claude --fork-session` does
-    #[arg(long, help_heading = "The result")]
+    /// Keep entry ids, as `claude --fork-session` does
+    #[arg(long, help_heading = "Output")]
     keep_ids: bool,
 
-    /// Keep what is left out in a file beside the clone; `rethread show --removed` reads it
-    #[arg(long, help_heading = "The result")]
+    /// Keep removed content in a file next to the clone; `rethread show --removed` reads it
+    #[arg(long, help_heading = "Output")]
     keep_removed: bool,
 
-    /// Carry the snapshots of files and their backups, so that the clone can undo changes to files
+    /// Copy file snapshots and their backups, so that the clone can undo file changes
     ///
-    /// A clone without any change has them always.
-    #[arg(long, help_heading = "The result")]
+    /// An unmodified clone always includes them.
+    #[arg(long, help_heading = "Output")]
     file_history: bool,
 
-    /// Put the clone into the project of DIR
-    #[arg(long, value_name = "DIR", help_heading = "The result")]
+    /// Write the clone to the project of DIR
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     to: Option<PathBuf>,
 
-    /// Give the clone a title
-    #[arg(long, value_name = "TITLE", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "The result")]
+    /// Set the title of the clone
+    #[arg(long, value_name = "TITLE", value_parser = clap::builder::NonEmptyStringValueParser::new(), help_heading = "Output")]
     title: Option<String>,
 
-    /// Show what would become of it, and write nothing
-    #[arg(long, short = 'n', help_heading = "The result")]
+    /// Show what would change, without writing anything
+    #[arg(long, short = 'n', help_heading = "Output")]
     dry_run: bool,
 }
 
-/// Names of tools; none means all.
+/// Tool names; empty means all tools.
 #[derive(Debug, Clone)]
 struct ToolNames(Vec<String>);
 
@@ -147,7 +146,7 @@ fn tool_names(text: &str) -> Result<ToolNames, &'static str> {
     let names: Vec<String> =
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     match names.is_empty() {
-        true => Err("no tool is named; --strip-tools alone removes all calls"),
+        true => Err("no tool name given; --strip-tools without a value removes all calls"),
         false if text == "*" => Ok(ToolNames(Vec::new())),
         false => Ok(ToolNames(names)),
     }
@@ -159,12 +158,12 @@ fn path_number(text: &str) -> Result<usize, &'static str> {
 
 const AFTER: &str = "\
 Examples:
-  rethread clone last                       a copy under a new id
-  rethread clone 3f2a --path 2              the branch that was left, as a session of its own
+  rethread clone last                       a copy with a new id
+  rethread clone 3f2a --path 2              an abandoned branch as a separate session
   rethread clone 3f2a --until 40            go back to message 40
-  rethread clone 3f2a --heavy --dry-run     what would a lighter one save?
+  rethread clone 3f2a --heavy --dry-run     how much would a lighter clone save?
   rethread clone 3f2a --compress=10 --keep-removed
-  rethread clone 3f2a --compress --summarise-with 'llm -s \"Sum this turn up in five lines\"'";
+  rethread clone 3f2a --compress --summarise-with 'llm -s \"Summarise this turn in five lines\"'";
 
 pub(crate) fn run(
     args: &CloneArgs,
@@ -174,8 +173,8 @@ pub(crate) fn run(
     let library = library(global);
     let source = find_one(&library, &args.session)?;
     if library.is_demo() && !args.dry_run {
-        return Err(Failure::new("the sample is not on disk, so there is no place for a clone of it")
-            .hint("--dry-run shows what a clone would be"));
+        return Err(Failure::new("the built-in sample sessions cannot be cloned to disk")
+            .hint("--dry-run shows what the clone would contain"));
     }
     let options = options(args, terminal);
     let row = library.clone_session(&source, &options)?;
@@ -232,8 +231,8 @@ fn options(args: &CloneArgs, terminal: &Terminal) -> CloneOptions {
     }
 }
 
-/// Says how far the summaries are, over and over on one line.
+/// Shows the progress of summaries, repeatedly on one line.
 #[expect(clippy::print_stderr, reason = "progress on a terminal")]
 fn print_summary_progress(done: usize, of: usize) {
-    eprint!("\rsumming up: {done} of {of} turns{}", if done == of { "\n" } else { "" });
+    eprint!("\rsummarising: {done} of {of} turns{}", if done == of { "\n" } else { "" });
 }

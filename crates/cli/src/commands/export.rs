@@ -15,33 +15,33 @@ use crate::terminal::Terminal;
 
 /// Write transcripts of sessions to a directory
 ///
-/// Writes every path of every session as a document of its own: active ones and those that were left
-/// behind by a rewind. Compactions stand where they happened, results and subagents under their calls;
-/// what goes on from another file begins there.
+/// Writes one document per path of every session, for active paths and for paths abandoned by a rewind.
+/// Compactions appear where they happened, tool results and subagents under their calls. A path that
+/// continues another file starts with the messages of that file.
 ///
-/// A path whose messages all stand in another, as resuming and forking leave them, is left out and
-/// named with the one that holds it. Run again, only what has changed is written. A file that another
-/// program wrote is never overwritten.
+/// Resuming and forking leave paths whose messages are all contained in another path. They are skipped
+/// and reported together with the path that contains them. A second run writes only what has changed.
+/// Files written by other programs are never overwritten.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct ExportArgs {
-    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
-    /// The directory to write to
+    /// Output directory
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 
-    /// As what to write
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "md")]
     format: FormatArg,
 
-    /// Which paths: `all`, `active`, or a number of `rethread tree`
+    /// Paths to export: `all`, `active`, or a path number from `rethread tree`
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_path_choice)]
     path: PathChoice,
 
-    /// Write copies too: paths whose messages all stand in another
+    /// Also write copies: paths whose messages are all contained in another path
     #[arg(long)]
     all_copies: bool,
 
@@ -49,40 +49,40 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "HOW", default_value = "full")]
     branches: BranchesArg,
 
-    /// Take all projects, also where this directory is one
+    /// Include all projects, not only the current directory's
     #[arg(long, short)]
     all: bool,
 
-    /// Leave pictures out
+    /// Omit images
     #[arg(long)]
     no_images: bool,
 
-    /// Leave thinking out
+    /// Omit thinking
     #[arg(long)]
     no_thinking: bool,
 
-    /// Mark what this version of the client would go on with, instead of the newest known one
+    /// Mark the path that this client version would resume, instead of the newest known version
     #[arg(long, value_name = "VERSION")]
     client: Option<String>,
 
-    /// Write beside other files in the directory, and over documents that were changed by hand
+    /// Write next to other files in the directory, and overwrite documents that were edited by hand
     #[arg(long)]
     force: bool,
 }
 
 const AFTER: &str = "\
 Examples:
-  rethread export last -o notes                      the newest session here, as Markdown
-  rethread export --all -f html -o ~/transcripts     everything, as pages with an index
-  rethread export 3f2a --path active -f json -o out  one path as data";
+  rethread export last -o notes                      the newest session, as Markdown
+  rethread export --all -f html -o ~/transcripts     everything, as web pages with an index
+  rethread export 3f2a --path active -f json -o out  the active path as JSON";
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum FormatArg {
-    /// Markdown, as GitHub shows it
+    /// GitHub-flavoured Markdown
     Md,
-    /// A page for a browser, complete in one file
+    /// A self-contained web page
     Html,
-    /// Data
+    /// JSON
     Json,
 }
 
@@ -90,7 +90,7 @@ enum FormatArg {
 enum BranchesArg {
     /// From the beginning
     Full,
-    /// What follows the fork, with a link to what came before
+    /// From the fork, with a link to the earlier messages
     Fork,
 }
 
@@ -100,7 +100,7 @@ fn parse_path_choice(text: &str) -> Result<PathChoice, String> {
         "active" => Ok(PathChoice::Active),
         _ => match text.parse() {
             Ok(n) if n > 0 => Ok(PathChoice::Number(n)),
-            _ => Err("a path is `all`, `active` or its number, such as 2".to_owned()),
+            _ => Err("expected `all`, `active` or a path number such as 2".to_owned()),
         },
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn run(
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
-        terminal.print_note("no sessions to export; `rethread ls --all` lists all that are found");
+        terminal.print_note("no sessions to export; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
     let options = ExportOptions {
@@ -162,8 +162,8 @@ pub(crate) fn run(
     out.finish()?;
     if failed > 0 {
         return Err(Failure::new(format!(
-            "{} could not be exported; the rest is written",
-            count(failed, "thing")
+            "{} could not be exported; the rest was written",
+            count(failed, "item")
         )));
     }
     let nothing = exported.transcripts.is_empty() && exported.subagents.is_empty();
@@ -174,7 +174,7 @@ fn count(n: usize, word: &str) -> String {
     format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
 }
 
-/// Says what was written, what was left out, and where to look.
+/// Writes what was written, what was skipped, and the path to open.
 fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
     let look = &terminal.stdout;
     let name = |file: &str| {
@@ -197,8 +197,7 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
         for row in &copies {
             let held = row.skipped_as.as_deref().map(name).unwrap_or_default();
             let path = if row.paths > 1 { format!(" path {}", row.path_n) } else { String::new() };
-            let told =
-                format!("left out: {}{path}, all of it is in {held}", look.sanitize_line(&row.session));
+            let told = format!("skipped: {}{path}, contained in {held}", look.sanitize_line(&row.session));
             writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
     }
@@ -214,13 +213,13 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
         told += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
     }
     if !copies.is_empty() {
-        told += &format!("; {} left out", count(copies.len(), "copy").replace("copys", "copies"));
+        told += &format!("; {} skipped", count(copies.len(), "copy").replace("copys", "copies"));
     }
     if exported.removed > 0 {
-        told += &format!("; {} no longer made and removed", render::format_count(exported.removed as u64));
+        told += &format!("; {} removed as obsolete", render::format_count(exported.removed as u64));
     }
     if exported.empty_sessions > 0 {
-        told += &format!("; {} with nothing said", count(exported.empty_sessions, "file"));
+        told += &format!("; {} without messages", count(exported.empty_sessions, "file"));
     }
     terminal.print_note(&told);
     if let Some(index) = &exported.index {

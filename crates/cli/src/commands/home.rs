@@ -1,4 +1,4 @@
-//! `rethread` alone: what a newcomer should see.
+//! `rethread` without a command: an overview for newcomers.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::commands::{json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// How many sessions a first look shows.
+/// Number of sessions in the overview.
 const SHOWN: usize = 10;
 
 pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
@@ -20,7 +20,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     let mut cwd = current_project_dir(&library);
     let mut listing = list(&library, &LsOptions { cwd: cwd.clone(), ..LsOptions::default() }, terminal);
     if cwd.is_some() && listing.is_empty() {
-        // The directory only shares its name with another project's.
+        // The directory only shares its encoded name with another project.
         cwd = None;
         listing = list(&library, &LsOptions::default(), terminal);
     }
@@ -51,16 +51,16 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     if rows.is_empty() {
         let roots: Vec<_> = library.store().roots().iter().map(|root| root.display().to_string()).collect();
         writeln!(out, "No sessions under {}.\n", look.sanitize(&roots.join(", ")))?;
-        writeln!(out, "  rethread --demo             look around in a small sample")?;
-        writeln!(out, "  rethread --config-dir DIR   look elsewhere")?;
-        writeln!(out, "  rethread show FILE.jsonl    read any session file")?;
-        writeln!(out, "  rethread --help             all commands")?;
+        writeln!(out, "  rethread --demo             explore the built-in sample sessions")?;
+        writeln!(out, "  rethread --config-dir DIR   search another directory")?;
+        writeln!(out, "  rethread show FILE.jsonl    read a session file")?;
+        writeln!(out, "  rethread --help             list all commands")?;
         out.finish()?;
         return Ok(CommandOutcome::Success);
     }
     let heading = match &cwd {
         Some(cwd) => format!("Sessions of {}", cwd.display()),
-        None if library.is_demo() => "A sample library".to_owned(),
+        None if library.is_demo() => "Sample sessions".to_owned(),
         None => "Sessions of all projects".to_owned(),
     };
     writeln!(out, "{}\n", look.paint(Style::Title, look.sanitize(&heading)))?;
@@ -74,11 +74,11 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     let id = look.sanitize(&id);
     writeln!(out)?;
     for (command, does) in [
-        (format!("rethread{demo} show {id}"), "read it"),
-        (format!("rethread{demo} tree {id}"), "see its branches"),
-        (format!("rethread{demo} info {id}"), "see what is in it"),
-        (format!("rethread{demo} ls --all"), "sessions of all projects"),
-        ("rethread --help".to_owned(), "all commands"),
+        (format!("rethread{demo} show {id}"), "read the conversation"),
+        (format!("rethread{demo} tree {id}"), "draw its branches"),
+        (format!("rethread{demo} info {id}"), "show statistics"),
+        (format!("rethread{demo} ls --all"), "list sessions of all projects"),
+        ("rethread --help".to_owned(), "list all commands"),
     ] {
         writeln!(out, "  {command:<32} {}", look.paint(Style::Dim, does))?;
     }

@@ -1,4 +1,4 @@
-//! `info`: what is in a session.
+//! `info`: the inventory of sessions.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -12,19 +12,19 @@ use crate::commands::{json_bytes, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// Count what is in one or many sessions
+/// Show statistics of one or more sessions
 ///
-/// Entries by type, messages, content blocks, tool calls and their results, models, tokens (each
-/// message once, also where resuming or forking copied it), what the bytes hold, and every defect
-/// with its line.
+/// Prints entries by type, messages, content blocks, tool calls and their results, models, tokens (each
+/// message counted once, even if resuming or forking copied it), bytes by kind of content, and every
+/// defect with its line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InfoArgs {
-    /// Sessions, or directories of them
+    /// Sessions, or directories of sessions
     #[arg(value_name = "SESSION", required = true)]
     sessions: Vec<OsString>,
 }
 
-/// With more sessions than these, each gets a line and the total gets the details.
+/// With more sessions than this, each gets one line and the total gets the details.
 const FEW: usize = 3;
 
 pub(crate) fn run(
@@ -38,7 +38,7 @@ pub(crate) fn run(
         sources.extend(library.find_os(wanted)?);
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
-    // JSON is spelled where the session is read, so that only writing it is left.
+    // JSON is serialised on the reading threads, so that only writing is sequential.
     let infos: Vec<Result<(InventoryRow, Vec<u8>), rethread::Error>> = sources
         .par_iter()
         .map(|source| {
@@ -97,14 +97,14 @@ pub(crate) fn run(
             writeln_blank(&mut out)?;
             render::write_info(
                 &mut out,
-                &format!("{} sessions together", rows.len()),
+                &format!("{} sessions in total", rows.len()),
                 &total,
                 &terminal.stdout,
             )?;
         }
     }
     out.finish()?;
-    // The program ends here; taking the tables of thousands of sessions apart would only cost time.
+    // The program ends here; dropping the tables of thousands of sessions would only cost time.
     std::mem::forget(rows);
     failed.map_or(Ok(CommandOutcome::Success), Err)
 }

@@ -1,4 +1,4 @@
-//! `ls`: which sessions there are.
+//! `ls`: lists sessions.
 
 use std::ffi::OsString;
 
@@ -13,13 +13,13 @@ use crate::{CommandOutcome, time_arg};
 
 /// List sessions, newest first
 ///
-/// Lists the sessions of this directory's project if it has any, and of all projects otherwise.
-/// Subagents, headless runs and files without a conversation are folded away and counted.
+/// Lists the sessions of the current directory's project if it has any, and of all projects otherwise.
+/// Subagents, headless runs and files without a conversation are hidden but counted.
 ///
-/// ● marks a session that a client has open, ! one with defects (`rethread info` tells them).
+/// ● marks a session that is open in a client, ! a session with defects (`rethread info` lists them).
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
-    /// Projects: a directory, a part of its name, or a directory of .jsonl files
+    /// Projects: a directory, part of its name, or a directory of .jsonl files
     #[arg(value_name = "PROJECT")]
     projects: Vec<OsString>,
 
@@ -27,22 +27,22 @@ pub(crate) struct LsArgs {
     #[arg(long, short)]
     all: bool,
 
-    /// List subagents, headless runs and files without a conversation too
+    /// Also list subagents, headless runs and files without a conversation
     #[arg(long)]
     agents: bool,
 
-    /// Only sessions written to since then: `3d`, `2 weeks`, `yesterday`, `2026-01-31`
+    /// Only sessions modified since then: `3d`, `2 weeks`, `yesterday`, `2026-01-31`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// In which order
+    /// Sort order
     #[arg(long, value_name = "ORDER", default_value = "recent")]
     sort: SortArg,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum SortArg {
-    /// Written last first
+    /// Most recently modified first
     Recent,
     /// Largest first
     Size,
@@ -77,7 +77,7 @@ pub(crate) fn run(
     }
     let mut listing = list(&library, &options, terminal);
     if options.cwd.is_some() && listing.is_empty() {
-        // The directory only shares its name with another project's.
+        // The directory only shares its encoded name with another project.
         options.cwd = None;
         listing = list(&library, &options, terminal);
     }
@@ -128,7 +128,7 @@ pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, termin
             SessionKind::Agent => format!("{n} subagent{s}"),
             SessionKind::Headless => format!("{n} headless run{s}"),
             SessionKind::Empty => format!("{n} empty file{s}"),
-            SessionKind::Summaries => format!("{n} file{s} of summaries"),
+            SessionKind::Summaries => format!("{n} file{s} with only summaries"),
             SessionKind::Pointer => format!("{n} file{s} without a conversation"),
             SessionKind::Conversation | SessionKind::Orphan => String::new(),
         }
@@ -138,6 +138,6 @@ pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, termin
     if parts.is_empty() {
         terminal.print_note(&sessions);
     } else {
-        terminal.print_note(&format!("{sessions}; folded away: {} (--agents shows them)", parts.join(", ")));
+        terminal.print_note(&format!("{sessions}; hidden: {} (--agents shows them)", parts.join(", ")));
     }
 }

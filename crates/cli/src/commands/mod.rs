@@ -1,4 +1,4 @@
-//! The commands, a module each.
+//! The commands, one module each.
 
 pub(crate) mod check;
 pub(crate) mod clean;
@@ -28,12 +28,12 @@ use crate::args::GlobalArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// Opens the library that the options name.
+/// Opens the library that the options select.
 pub(crate) fn library(global: &GlobalArgs) -> Library {
     if global.demo {
         return Library::demo();
     }
-    // A directory whose name holds a comma is one directory; one that is named twice is meant once.
+    // A directory whose name contains a comma is one directory; duplicates are dropped.
     let roots = |text: &OsStr| -> Vec<PathBuf> {
         if Path::new(text).is_dir() {
             return vec![PathBuf::from(text)];
@@ -47,13 +47,13 @@ pub(crate) fn library(global: &GlobalArgs) -> Library {
         }
         roots
     };
-    // Each thing that is passed over is a line on stderr, and the work goes on.
+    // Each skipped path is one line on stderr, and the work continues.
     let terminal = Terminal::new(global);
-    let n_told = AtomicUsize::new(0);
+    let n_reported = AtomicUsize::new(0);
     let skips = SkippedPaths::with_observer(move |skipped| {
         terminal.warn(&skipped.into());
-        if n_told.fetch_add(1, Ordering::Relaxed) + 1 == SkippedPaths::MAX_REPORTED {
-            terminal.warn(&Failure::new("what else is skipped is not listed"));
+        if n_reported.fetch_add(1, Ordering::Relaxed) + 1 == SkippedPaths::MAX_REPORTED {
+            terminal.warn(&Failure::new("further skipped paths are not listed"));
         }
     });
     let named =
@@ -61,13 +61,13 @@ pub(crate) fn library(global: &GlobalArgs) -> Library {
     let home = || std::env::home_dir().map(|home| vec![home.join(".claude")]).unwrap_or_default();
     let usual = named.unwrap_or_else(home);
     match &global.config_dir {
-        // A session may belong to a client of the usual directory, wherever it was looked for.
+        // A session may be open in a client of the default directory, wherever it was found.
         Some(dir) => Library::open(roots(dir.as_os_str())).with_guard_roots(usual).with_skips(skips),
         None => Library::open(usual).with_skips(skips),
     }
 }
 
-/// Splits a list of directories. Their names may be any bytes but a comma.
+/// Splits a comma-separated list of directories. Names need not be UTF-8.
 fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
     #[cfg(unix)]
     {
@@ -82,39 +82,38 @@ fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
     }
 }
 
-/// Finds the one session that an argument names.
+/// Finds the single session that an argument names.
 pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<LogSource, Failure> {
     let mut sources = library.find_os(wanted)?;
     if sources.len() != 1 {
-        return Err(Failure::new(format!("`{}` holds {} sessions", wanted.display(), sources.len()))
-            .hint("name one of them; `rethread ls` with this directory lists them"));
+        return Err(Failure::new(format!("`{}` contains {} sessions", wanted.display(), sources.len()))
+            .hint("name one of them; `rethread ls DIR` lists them"));
     }
     Ok(sources.remove(0))
 }
 
-/// Finds and reads the one session that an argument names.
+/// Finds and reads the single session that an argument names.
 pub(crate) fn load_one(library: &Library, wanted: &OsStr) -> Result<LoadedSession, Failure> {
     Ok(library.load(&find_one(library, wanted)?)?)
 }
 
-/// Reads a client's version.
+/// Parses a client version.
 pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), Failure> {
     let Some(version) = version else { return Ok((Client::NEWEST, None)) };
     let known = Client::ALL.map(Client::version).join(", ");
     let client = Client::for_version(version).ok_or_else(|| {
-        Failure::new(format!("`{version}` is no client version"))
-            .hint(format!("versions we know the rules of: {known}"))
+        Failure::new(format!("invalid client version `{version}`")).hint(format!("known versions: {known}"))
     })?;
     let note = (client.version() != version).then(|| {
         format!(
-            "the rules of {version} are taken to be those of {}, the closest version known",
+            "client {version} is not known; using the rules of {}, the closest known version",
             client.version()
         )
     });
     Ok((client, note))
 }
 
-/// How much of a line is spelled at once.
+/// Maximum bytes of a line that are escaped at once.
 const PIECE: usize = 1 << 16;
 
 /// Writes a value as one line of JSON.
@@ -124,12 +123,12 @@ pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<
     Ok(())
 }
 
-/// Writes JSON with its hidden characters spelled as escapes. A line may be very long, so it is not held.
+/// Writes JSON with hidden characters escaped. A line may be very long, so it is not buffered.
 struct EscapingWriter<W>(W);
 
 impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // JSON is written in pieces that are texts.
+        // serde_json writes valid UTF-8 pieces.
         let mut rest = std::str::from_utf8(bytes).map_err(io::Error::other)?;
         while !rest.is_empty() {
             let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
@@ -148,8 +147,8 @@ impl<W: Write> Write for EscapingWriter<W> {
     }
 }
 
-/// Spells a value as one line of JSON that a terminal shows and never obeys: characters that hide or
-/// control a terminal stand only in strings, where an escape means the same.
+/// Serialises a value as one line of JSON that is safe on a terminal. Hidden and control characters occur
+/// only in strings, where an escape has the same meaning.
 pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_string(value)?;
     if has_hidden(&text) {
@@ -159,7 +158,7 @@ pub(crate) fn json_bytes(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     Ok(text.into_bytes())
 }
 
-/// Spells hidden characters of a JSON text as escapes.
+/// Escapes the hidden characters of a JSON text.
 fn escape_hidden(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
@@ -174,8 +173,8 @@ fn escape_hidden(text: &str) -> String {
     out
 }
 
-/// Returns whether a text has any such character. They begin with one of a few bytes, so that most
-/// texts are passed over quickly.
+/// Returns whether a text has any hidden character. These begin with one of a few bytes, so most texts are
+/// scanned quickly.
 fn has_hidden(text: &str) -> bool {
     let is = |at: usize| text.get(at..).and_then(|rest| rest.chars().next()).is_some_and(is_hidden);
     text.bytes().enumerate().any(|(at, b)| can_begin_hidden(b) && is(at))

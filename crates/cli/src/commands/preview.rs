@@ -1,4 +1,4 @@
-//! `preview`: what a client would send on resume.
+//! `preview`: the request that a client would send on resume.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,12 +15,12 @@ use crate::terminal::{PagedOutput, Terminal};
 
 /// Show what the client would send to the API on resume
 ///
-/// The messages that the model would see if you resumed the session now and typed TEXT: after the
-/// client has chosen a branch, dropped what it drops, joined what it joins and put in its own words.
-/// Reminders that the client writes anew with every prompt are left out.
+/// Prints the messages that the model would see if you resumed the session now and typed TEXT, after the
+/// client has chosen a branch and dropped, merged and inserted content. Reminders that the client
+/// generates with every prompt are left out.
 ///
-/// The rules differ between versions of the client; those of 1.0.128 to 2.1.325 are known from runs
-/// of the real programs.
+/// The rules differ between client versions; those of 1.0.128 to 2.1.325 are known from runs of the real
+/// clients.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct PreviewArgs {
@@ -28,7 +28,7 @@ pub(crate) struct PreviewArgs {
     #[arg(value_name = "SESSION")]
     session: OsString,
 
-    /// By the rules of this version of the client, instead of the newest known one
+    /// Use the rules of this client version, instead of the newest known version
     #[arg(long, value_name = "VERSION")]
     client: Option<String>,
 
@@ -38,7 +38,7 @@ pub(crate) struct PreviewArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 the client resumes the session, 1 it does not, 2 an error.
+Exit status: 0 the client resumes the session, 1 it does not, 2 error.
 
 Examples:
   rethread preview last
@@ -66,7 +66,7 @@ pub(crate) fn run(
     Ok(if accepted { CommandOutcome::Success } else { CommandOutcome::Negative })
 }
 
-/// Writes a line for each block.
+/// Writes one line per block.
 fn lines(
     out: &mut PagedOutput,
     preview: &LazyPreview,
@@ -92,7 +92,7 @@ fn lines(
     Ok(preview.is_accepted())
 }
 
-/// Writes the one document.
+/// Writes a single JSON document.
 fn json(out: &mut PagedOutput, preview: &LazyPreview, prompt: &str) -> Result<bool, Failure> {
     let head = json_bytes(&preview.head())?;
     out.write_all(head.trim_ascii_end().strip_suffix(b"}").unwrap_or_default())?;

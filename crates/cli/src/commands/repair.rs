@@ -1,4 +1,4 @@
-//! `repair`: mend a session.
+//! `repair`: repairs a session.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,14 +13,14 @@ use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
 
-/// Mend a session so that every client resumes it
+/// Repair a session so that every client resumes it
 ///
-/// Mends what `rethread check` finds, by the least change: joins broken links, gives each object its
-/// line, answers calls that have no result, drops what no client reads. Lines with nothing wrong stay
-/// as they are, byte for byte. What cannot be mended is said.
+/// Repairs what `rethread check` finds with minimal changes: reconnects broken links, puts each object on
+/// its own line, adds results for tool calls that have none, and drops data that no client reads. Other
+/// lines are kept byte for byte. Defects that cannot be repaired are reported.
 ///
-/// The result is a new session beside the old one, which stays untouched. A session with nothing
-/// wrong is not changed.
+/// The result is a new session next to the original, which is not modified. A session without defects is
+/// left unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct RepairArgs {
@@ -28,11 +28,11 @@ pub(crate) struct RepairArgs {
     #[arg(value_name = "SESSION")]
     session: OsString,
 
-    /// Show what would be changed, line by line, and write nothing
+    /// Show the changes line by line, without writing anything
     #[arg(long, short = 'n')]
     dry_run: bool,
 
-    /// Mend the session itself and keep a backup beside it
+    /// Repair the session itself and keep a backup next to it
     ///
     /// Refused while a client has the session open.
     #[arg(long, conflicts_with_all = ["dry_run", "output"])]
@@ -44,11 +44,11 @@ pub(crate) struct RepairArgs {
 }
 
 const AFTER: &str = "\
-Exit status: 0 all is mended or nothing had to be, 1 something could not be mended, 2 an error.
+Exit status: 0 repaired or nothing to repair, 1 something could not be repaired, 2 error.
 
 Examples:
   rethread repair last --dry-run
-  rethread repair 3f2a              a new session; the old one stays as it is
+  rethread repair 3f2a              a new session; the original is kept
   rethread repair 3f2a --in-place   the same session, with a backup";
 
 pub(crate) fn run(
@@ -85,8 +85,8 @@ fn write_summary<'c>(
     let row = &repaired.row;
     if repaired.changes.is_empty() && !row.reordered {
         let told = match row.left.is_empty() {
-            true => "nothing to mend: the session is as it was",
-            false => "nothing could be mended: the session is as it was",
+            true => "nothing to repair: the session is unchanged",
+            false => "nothing could be repaired: the session is unchanged",
         };
         writeln!(out, "{told}")?;
     } else {
@@ -99,7 +99,7 @@ fn write_summary<'c>(
             };
             let lines: Vec<render::LineChange<'_>> = repaired.changes.iter().map(line).collect();
             if row.reordered {
-                writeln!(out, "all lines are put in order first; line numbers are those after it")?;
+                writeln!(out, "lines are put in order first; line numbers refer to the reordered log")?;
             }
             render::write_repair(out, &lines, look)?;
         }
@@ -117,7 +117,7 @@ fn write_summary<'c>(
         writeln!(out, "{}", look.sanitize_line(output))?;
     }
     if let Some(backup) = &row.backup {
-        writeln!(out, "{}", look.sanitize_line(&format!("the session as it was: {backup}")))?;
+        writeln!(out, "{}", look.sanitize_line(&format!("backup: {backup}")))?;
     }
     let in_project = |output: &String| {
         let project = std::path::Path::new(output).parent().and_then(|dir| dir.parent());
@@ -129,7 +129,7 @@ fn write_summary<'c>(
     }
     for finding in &row.left {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
-        let told = look.sanitize_line(&format!("not mended: {line}{}", finding.detail));
+        let told = look.sanitize_line(&format!("not repaired: {line}{}", finding.detail));
         writeln!(out, "{}", look.paint(Style::Error, told))?;
     }
     Ok(())

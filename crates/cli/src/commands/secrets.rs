@@ -1,4 +1,4 @@
-//! `secrets`: where credentials stand.
+//! `secrets`: finds credentials.
 
 use std::ffi::OsString;
 
@@ -13,26 +13,26 @@ use crate::terminal::Terminal;
 
 /// Find credentials in sessions
 ///
-/// Looks at everything that a session holds: what was said, what tools were given and gave back, both
-/// copies of it, recorded requests, titles, names of files, subagents' logs and large results. Shows
-/// the beginning of each and where it stands; `rethread clean --redact` makes a copy without them.
+/// Searches everything that a session contains: messages, tool inputs and both copies of tool results,
+/// recorded requests, titles, file names, subagent logs and large tool results. Prints the beginning of
+/// each secret and its location; `rethread clean --redact` writes a copy without them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct SecretsArgs {
-    /// Sessions, files, directories or projects; without any, this directory's project, else all
+    /// Sessions, files, directories or projects; defaults to the current directory's project, or to all
     #[arg(value_name = "SESSION|PATH")]
     sessions: Vec<OsString>,
 
     #[command(flatten)]
     redaction: RedactionArgs,
 
-    /// Take all projects, also where this directory is one
+    /// Include all projects, not only the current directory's
     #[arg(long, short)]
     all: bool,
 }
 
 const AFTER: &str = "\
-Exit status: 0 none was found, 1 some were, 2 an error.
+Exit status: 0 none found, 1 some found, 2 error.
 
 Examples:
   rethread secrets last
@@ -48,9 +48,8 @@ pub(crate) fn run(
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
     let sources = library.select(&args.sessions, here)?;
     if sources.is_empty() {
-        // Whoever asks before publishing must not be told that all is well.
-        return Err(Failure::new("there are no sessions to look at")
-            .hint("`rethread ls --all` lists all that are found"));
+        // An empty selection must not look like a clean result to somebody who checks before publishing.
+        return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
     let found = library.secrets(&sources, &args.redaction.redact(true, false), &|n| progress.advance(n));
@@ -84,17 +83,17 @@ pub(crate) fn run(
     }
     out.finish()?;
     if failed > 0 {
-        return Err(Failure::new(format!("{failed} could not be read, so there may be more")));
+        return Err(Failure::new(format!("{failed} could not be read, so there may be more secrets")));
     }
     if rows.is_empty() {
         let sessions = if n_sources == 1 { "1 session" } else { &format!("{n_sources} sessions") };
-        terminal.print_note(&format!("no secrets that rules know in {sessions}; --also adds a rule"));
+        terminal.print_note(&format!("no known kinds of secrets in {sessions}; --also adds a pattern"));
         return Ok(CommandOutcome::Success);
     }
     if !global.json {
         let names = args.sessions.iter().map(|name| format!("{} ", name.display()));
         let what: String = names.collect();
-        terminal.print_note(&format!("`rethread clean {what}--redact -o DIR` makes copies without them"));
+        terminal.print_note(&format!("`rethread clean {what}--redact -o DIR` writes copies without them"));
     }
     Ok(CommandOutcome::Negative)
 }

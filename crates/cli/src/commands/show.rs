@@ -1,4 +1,4 @@
-//! `show`: a conversation, in the terminal.
+//! `show`: a conversation in the terminal.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use crate::terminal::Terminal;
 
 /// Show the conversation of a session
 ///
-/// Shows the conversation: the path that the client would go on with, unless that has nothing but
-/// local commands, which is said. `rethread tree` lists the others. Compactions
-/// stand where they happened, results under their calls. #12 is message 12: the number never changes
-/// and can be given to --at.
+/// Prints the path that the client would resume. If that path contains only local commands, the
+/// conversation is shown instead, with a note. `rethread tree` lists the other paths. Compactions appear
+/// where they happened, tool results under their calls. #12 is message 12: message numbers never change
+/// and can be passed to --at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
     /// The session
@@ -30,11 +30,11 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "N")]
     path: Option<usize>,
 
-    /// Begin at this message, on a path that holds it
+    /// Start at this message, on a path that contains it
     #[arg(long, value_name = "MESSAGE", value_parser = message_number)]
     at: Option<usize>,
 
-    /// Show only these turns: `3`, `2..5`, `4..`, `..2`; counted from 1, or from the end with a minus
+    /// Show only these turns: `3`, `2..5`, `4..`, `..2`; negative numbers count from the end
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     turns: Option<String>,
 
@@ -42,29 +42,29 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "HOW", default_value = "brief")]
     tools: ToolsArg,
 
-    /// Show thinking too
+    /// Also show thinking
     #[arg(long)]
     thinking: bool,
 
-    /// Show what a clone left out, if it was kept; the numbers are those of the clone's source
+    /// Show what a clone removed, if it was kept; message numbers are those of the source session
     #[arg(long, conflicts_with_all = ["path", "turns"])]
     removed: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ToolsArg {
-    /// Inputs and results in full
+    /// Full inputs and results
     Full,
-    /// A line each
+    /// One line each
     Brief,
-    /// Not at all
+    /// Nothing
     None,
 }
 
-/// Reads `12` or `#12`, as messages are shown.
+/// Parses `12` or `#12`, as message numbers are printed.
 pub(crate) fn message_number(text: &str) -> Result<usize, String> {
     let number = text.strip_prefix('#').unwrap_or(text);
-    number.parse().map_err(|_| "a message is named by its number, such as 12".to_owned())
+    number.parse().map_err(|_| "expected a message number such as 12".to_owned())
 }
 
 pub(crate) fn run(
@@ -79,10 +79,10 @@ pub(crate) fn run(
     }
     let paths = loaded.tree(Client::NEWEST);
     let Some(path) = choose(args, &loaded, &paths)? else {
-        terminal.print_note("nothing was said in this session");
+        terminal.print_note("this session has no conversation");
         return Ok(CommandOutcome::Negative);
     };
-    // What came before in other files belongs to the conversation, unless a part of it is asked for.
+    // Earlier files belong to the conversation, unless only a part of it is requested.
     let part = args.turns.is_some() || args.at.is_some();
     let earlier = if part { Vec::new() } else { library.earlier_sessions(&loaded, &path.path) };
     let mut items = loaded.reader().items(path.path.step);
@@ -94,9 +94,9 @@ pub(crate) fn run(
             |n: usize| items.iter().position(|item| matches!(item, TranscriptItem::Message(m) if m.n == n));
         let start = place(n).ok_or_else(|| {
             Failure::new(format!("message {n} is not on path {}", path.n))
-                .hint("leave --path out to see it on a path that holds it")
+                .hint("omit --path to show a path that contains it")
         })?;
-        // A result is shown under its call, so begin there.
+        // A result is shown under its call, so start there.
         let TranscriptItem::Message(message) = &items[start] else { unreachable!("found as a message") };
         let call = message
             .blocks
@@ -146,16 +146,16 @@ pub(crate) fn run(
     Ok(CommandOutcome::Success)
 }
 
-/// Says that the client would go on elsewhere than at the end of what is shown.
+/// Notes that the client would not continue at the end of the shown path.
 fn print_resume_point(path: &PathRow, paths: &[PathRow], terminal: &Terminal) {
     let Some(active) = paths.iter().find(|path| path.path.active) else { return };
     let Some(line) = active.resumes_line.filter(|_| active.n != path.n || active.inner) else { return };
     terminal.print_note(&format!(
-        "the client would not go on at the end of this conversation but at line {line} (`rethread check` says what it would leave behind)"
+        "the client would resume at line {line}, not at the end of this conversation (`rethread check` shows what would be lost)"
     ));
 }
 
-/// Shows what a clone left out.
+/// Shows the entries that a clone removed.
 fn show_removed(
     args: &ShowArgs,
     loaded: &LoadedSession,
@@ -163,7 +163,7 @@ fn show_removed(
     terminal: &Terminal,
 ) -> Result<CommandOutcome, Failure> {
     let Some(removed) = loaded.removed()? else {
-        return Err(Failure::new("nothing that this session left out was kept")
+        return Err(Failure::new("content removed from this session was not kept")
             .hint("`rethread clone --keep-removed` keeps it"));
     };
     let mut items = removed.items();
@@ -184,8 +184,8 @@ fn show_removed(
         }
         items.retain(|item| matches!(item, TranscriptItem::Message(m) if wanted.contains(&m.n)));
         if items.is_empty() {
-            return Err(Failure::new(format!("message {n} was not left out"))
-                .hint("numbers are those of the session that this one was cloned from"));
+            return Err(Failure::new(format!("message {n} was not removed"))
+                .hint("message numbers are those of the session that this one was cloned from"));
         }
     }
     let mut out = terminal.output();
@@ -229,8 +229,8 @@ fn choose<'p>(
     if let Some(n) = args.path {
         let found = paths.iter().find(|path| path.n == n);
         return found.map(Some).ok_or_else(|| {
-            Failure::new(format!("there is no path {n}"))
-                .hint(format!("the session has {} (`rethread tree` draws them)", paths.len()))
+            Failure::new(format!("no path {n}"))
+                .hint(format!("paths are numbered from 1 to {}; `rethread tree` draws them", paths.len()))
         });
     }
     let usual = paths.iter().find(|path| path.path.main).or(paths.last());
@@ -243,14 +243,14 @@ fn choose<'p>(
         return Ok(Some(path));
     }
     let Some(step) = loaded.session.step_of_message(n) else {
-        return Err(Failure::new(format!("there is no message {n}"))
+        return Err(Failure::new(format!("no message {n}"))
             .hint(format!("messages are numbered from 1 to {}", loaded.session.facts.messages.len())));
     };
     let beyond = loaded.session.descendants_of(step);
     let found = paths.iter().rev().find(|path| beyond[path.path.step]);
     found.map(Some).ok_or_else(|| {
-        Failure::new(format!("message {n} is on no path"))
-            .hint("it belongs to a subagent, or to a branch of nothing but commands and notes")
+        Failure::new(format!("message {n} is not on any path"))
+            .hint("it belongs to a subagent, or to a branch that contains only commands and notes")
     })
 }
 
@@ -259,8 +259,7 @@ fn take_turns<'a>(items: Vec<TranscriptItem<'a>>, range: &str) -> Result<Vec<Tra
     let is_prompt = |item: &TranscriptItem<'_>| matches!(item, TranscriptItem::Message(m) if m.kind == MessageKind::Prompt);
     let total = items.iter().filter(|item| is_prompt(item)).count();
     let bad = || {
-        Failure::new(format!("`{range}` is no range of turns"))
-            .hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
+        Failure::new(format!("invalid turn range `{range}`")).hint("try `3`, `2..5`, `4..`, `..2` or `-3..`")
     };
     let number = |text: &str, default: usize| -> Result<usize, Failure> {
         if text.is_empty() {
@@ -291,20 +290,20 @@ fn take_turns<'a>(items: Vec<TranscriptItem<'a>>, range: &str) -> Result<Vec<Tra
     let kept: Vec<TranscriptItem<'a>> = items.into_iter().filter(item_filter(in_range)).collect();
     if kept.is_empty() {
         return Err(
-            Failure::new(format!("no turn in `{range}`")).hint(format!("this path has {total} turns"))
+            Failure::new(format!("no turns in range `{range}`")).hint(format!("this path has {total} turns"))
         );
     }
     Ok(kept)
 }
 
-/// Names the type of the closure for the filter.
+/// Fixes the type of the filter closure.
 fn item_filter<'a>(
     mut test: impl FnMut(&TranscriptItem<'_>) -> bool,
 ) -> impl FnMut(&TranscriptItem<'a>) -> bool {
     move |item| test(item)
 }
 
-/// What to say of the subagents, by the call that started each.
+/// Describes the subagents, by the call that started each.
 fn subagents(loaded: &LoadedSession) -> HashMap<usize, String> {
     let told = |agent: rethread::Subagent| {
         let text = match &agent.path {

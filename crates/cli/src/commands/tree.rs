@@ -15,17 +15,17 @@ use crate::terminal::Terminal;
 
 /// Draw the branches of a session
 ///
-/// Every ending of the conversation is a path with a number, which `rethread show --path N` takes.
-/// ● is the path that the client would go on with, ○ what was left behind by a rewind or redo. If the
-/// client would go on with a local command beside the conversation, that is said at both.
-/// Parallel tool calls, hooks and progress notes make no branches.
+/// Every end of the conversation is a numbered path, which `rethread show --path N` prints. ● marks the
+/// path that the client would resume, ○ a path abandoned by a rewind or redo. If the client would resume
+/// a local command outside the conversation, both paths are labelled. Parallel tool calls, hooks and
+/// progress entries do not create branches.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeArgs {
     /// The session
     #[arg(value_name = "SESSION")]
     session: OsString,
 
-    /// Mark what this version of the client would go on with, instead of the newest known one
+    /// Mark the path that this client version would resume, instead of the newest known version
     #[arg(long, value_name = "VERSION")]
     client: Option<String>,
 }
@@ -64,21 +64,20 @@ pub(crate) fn run(
     let beside = loaded.session.off_path_nodes().len();
     if beside > 0 && !global.json {
         let entries = if beside == 1 { "1 entry".to_owned() } else { format!("{beside} entries") };
-        terminal.print_note(&format!(
-            "{entries} on branches of nothing but commands and notes are on none of these paths"
-        ));
+        terminal
+            .print_note(&format!("not shown: {entries} on branches that contain only commands and notes"));
     }
     if paths.is_empty() {
-        terminal.print_note("nothing was said in this session");
+        terminal.print_note("this session has no conversation");
     } else if !paths.iter().any(|path| path.path.active) {
-        terminal.print_note("a client would go on with none of these paths");
+        terminal.print_note("the client would resume none of these paths");
     } else if let Some(note) = differing_clients(&loaded, client) {
         terminal.print_note(&note);
     }
     Ok(if paths.is_empty() { CommandOutcome::Negative } else { CommandOutcome::Success })
 }
 
-/// Says which clients would go on elsewhere.
+/// Describes the clients that would continue at another leaf.
 fn differing_clients(loaded: &LoadedSession, client: Client) -> Option<String> {
     let tip = |client: Client| {
         let active = loaded.session.paths(client).into_iter().find(|path| path.active);
@@ -88,6 +87,9 @@ fn differing_clients(loaded: &LoadedSession, client: Client) -> Option<String> {
     let others: Vec<&str> =
         Client::ALL.into_iter().filter(|&c| tip(c) != here).map(Client::version).collect();
     (!others.is_empty()).then(|| {
-        format!("clients like {} would go on elsewhere (--client VERSION shows where)", others.join(", "))
+        format!(
+            "other client versions would resume elsewhere: {} (--client VERSION shows where)",
+            others.join(", ")
+        )
     })
 }

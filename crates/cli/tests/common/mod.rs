@@ -1,4 +1,4 @@
-//! What the tests of the program share.
+//! Helpers shared by the tests of the program.
 
 #![allow(dead_code, reason = "no test file needs all of it")]
 
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rethread_testkit::Home;
 
-/// The program with nothing of this machine around it.
+/// Returns a command for the program, isolated from this machine's environment.
 pub(crate) fn rethread(home: &Path) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("rethread"));
     command.env_clear().current_dir(home);

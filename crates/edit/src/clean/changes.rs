@@ -1,4 +1,4 @@
-//! What changes in one entry, and which rule changes it.
+//! The changes to one entry, each with the rule that makes it.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use rethread_log::Span;
 use super::{Rule, media};
 use crate::splice::{include_commas, member_start};
 
-/// Changes of one entry.
+/// The pending changes to one entry.
 #[derive(Default)]
 pub(super) struct EntryChanges {
-    /// What replaces which bytes, and why.
+    /// Byte ranges (start, end) with their replacement and the rule that asked for it.
     pub(super) replacements: Vec<(usize, usize, Vec<u8>, Option<Rule>)>,
-    /// Members of objects and items of lists that go, with their commas.
+    /// Object members and array items to remove; their commas are added later.
     pub(super) removals: Vec<(usize, usize, Rule)>,
-    /// How much of what another rule takes is data.
+    /// Bytes of media in values that another rule removes.
     pub(super) media_bytes: Vec<(Rule, u64)>,
 }
 
@@ -23,7 +23,7 @@ impl EntryChanges {
         self.replacements.push((span.start(), span.start() + span.len(), with, Some(rule)));
     }
 
-    /// A rule takes a value that may hold data: that is told as data.
+    /// Counts the media in a value that `rule` removes, so that the report attributes it to media.
     pub(super) fn count_media(&mut self, value: &[u8], rule: Rule) {
         let bytes = media::media_len(value);
         if bytes > 0 {
@@ -31,13 +31,13 @@ impl EntryChanges {
         }
     }
 
-    /// Takes a member of an object out, by its value.
+    /// Removes a member of an object, given the span of its value.
     pub(super) fn remove_field(&mut self, raw: &[u8], value: Span, rule: Rule) {
         let name = member_start(raw, value);
         self.removals.push((name, value.start() + value.len(), rule));
     }
 
-    /// Takes an item out of a list.
+    /// Removes an item of an array.
     pub(super) fn remove_item(&mut self, item: Span, rule: Rule) {
         self.removals.push((item.start(), item.start() + item.len(), rule));
     }
@@ -46,7 +46,7 @@ impl EntryChanges {
         self.replacements.is_empty() && self.removals.is_empty()
     }
 
-    /// Adds the commas to what goes.
+    /// Turns removals into replacements that include their commas.
     fn resolve_removals(&mut self, raw: &[u8]) {
         self.removals.sort_unstable_by_key(|&(start, end, _)| (start, end));
         let places: Vec<(usize, usize)> = self.removals.iter().map(|&(start, end, _)| (start, end)).collect();
@@ -56,11 +56,11 @@ impl EntryChanges {
         self.removals.clear();
     }
 
-    /// Writes an entry with its changes; tells what each rule took. The entry may be very long, so it is written where
-    /// it is wanted.
+    /// Writes an entry with its changes and adds the bytes that each rule removed to `by_rule`. The entry may be very
+    /// long, so it is written directly to `out`.
     pub(super) fn write(&mut self, raw: &[u8], by_rule: &mut BTreeMap<&'static str, u64>, out: &mut Vec<u8>) {
         self.resolve_removals(raw);
-        // Of changes that overlap the outer one counts.
+        // When changes overlap, the outer one wins.
         self.replacements.sort_by_key(|change| (change.0, std::cmp::Reverse(change.1)));
         let mut at = 0;
         for (start, end, with, rule) in self.replacements.drain(..) {

@@ -1,4 +1,4 @@
-//! The envelope of an entry without what no reader needs.
+//! Removes envelope fields that no reader needs.
 
 use rethread_log::{Json, Key, Line, Span};
 use rustc_hash::FxHashMap;
@@ -8,14 +8,14 @@ use super::{EntryChanges, Rule};
 /// Fields that most entries repeat.
 const REPEATED: [Key; 4] = [Key::Cwd, Key::Version, Key::GitBranch, Key::Entrypoint];
 
-/// Takes out what readers do not use, and what says the same as before.
+/// Removes fields that readers do not use, and fields that repeat the value of an earlier entry.
 pub(super) fn clean_envelope(
     raw: &[u8],
     line: &Line,
     repeated: &mut FxHashMap<Key, Vec<u8>>,
     changes: &mut EntryChanges,
 ) {
-    let mut gone: Vec<Span> = Vec::new();
+    let mut removed: Vec<Span> = Vec::new();
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     let entry = Json::new(raw[start..].trim_ascii_end());
     entry.for_each_member(|name, value| {
@@ -32,18 +32,18 @@ pub(super) fn clean_envelope(
             Some(_) => value.raw() != b"false",
         };
         if !keep {
-            gone.push(span);
+            removed.push(span);
         }
     });
     if let Some(message) = &line.message {
         Json::new(message.whole.bytes_in(raw)).for_each_member(|name, value| {
             if !matches!(name, b"role" | b"id" | b"model" | b"content") {
                 let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
-                gone.push(Span::at(place, value.raw().len()));
+                removed.push(Span::at(place, value.raw().len()));
             }
         });
     }
-    for span in gone {
+    for span in removed {
         changes.remove_field(raw, span, Rule::Envelope);
     }
 }

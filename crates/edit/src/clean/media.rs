@@ -1,4 +1,4 @@
-//! Pictures, documents and other data: their type, size and hash take their place.
+//! Replaces images, documents and other data by a note with their type, size and hash.
 
 use memchr::memmem;
 use rethread_log::{Json, unescape};
@@ -7,10 +7,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::shorten::{is_strict_base64, strings};
 use crate::splice::json_string;
 
-/// Data that is shorter is not worth a note.
+/// The minimum length of data that is replaced; shorter data is not worth a note.
 pub(super) const MIN_DATA_LEN: usize = 512;
 
-/// What stands in for data: its type, about how many bytes it has, and what its base64 hashes to.
+/// Returns the replacement for data: its type, approximate size in bytes and the hash of its base64.
 fn placeholder(kind: &str, data: &[u8]) -> String {
     let start =
         memmem::find(&data[..data.len().min(128)], BASE64_MARKER).map_or(0, |at| at + BASE64_MARKER.len());
@@ -25,7 +25,7 @@ fn placeholder(kind: &str, data: &[u8]) -> String {
 
 const BASE64_MARKER: &[u8] = b";base64,";
 
-/// What a block of data becomes; nothing if it holds none.
+/// Returns the replacement for a block with data, or `None` if it has none.
 pub(super) fn replace_block(block: &[u8]) -> Option<Vec<u8>> {
     let source = Json::new(block).get("source")?;
     let data = source.get("data")?.raw_string()?;
@@ -40,7 +40,7 @@ pub(super) fn replace_block(block: &[u8]) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// What the content of a result becomes; nothing if it holds no data.
+/// Returns the content of a tool result with its data replaced, or `None` if it has none.
 pub(super) fn replace_in_result(content: &[u8]) -> Option<Vec<u8>> {
     let json = Json::new(content);
     if !json.is_array() {
@@ -62,7 +62,7 @@ pub(super) fn replace_in_result(content: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Texts with data in them: whole ones, and those that a web page would link to.
+/// Replaces data in the strings of a value that is long enough: strings that are all data, and `data:` URLs.
 pub(super) fn replace_if_long(value: &[u8]) -> Option<Vec<u8>> {
     if value.len() < MIN_DATA_LEN {
         return None;
@@ -70,7 +70,7 @@ pub(super) fn replace_if_long(value: &[u8]) -> Option<Vec<u8>> {
     replace_in_strings(value)
 }
 
-/// What a value becomes without the data in its strings; nothing if it holds none.
+/// Returns a value with the data in its strings replaced, or `None` if there is none.
 pub(super) fn replace_in_strings(value: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut done = 0;
@@ -96,13 +96,13 @@ pub(super) fn replace_in_strings(value: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// How many bytes of a value are data.
+/// Returns how many bytes of a value are data.
 pub(super) fn media_len(value: &[u8]) -> u64 {
     let left = if value.len() >= MIN_DATA_LEN { replace_in_strings(value) } else { None };
     left.map_or(0, |left| value.len().saturating_sub(left.len()) as u64)
 }
 
-/// Tells whether a string is data as a whole.
+/// Returns whether a string consists of data only.
 fn is_data(inner: &[u8]) -> bool {
     let body = match inner.strip_prefix(b"data:") {
         Some(link) => match memmem::find(&link[..link.len().min(128)], BASE64_MARKER) {
@@ -111,14 +111,14 @@ fn is_data(inner: &[u8]) -> bool {
         },
         None => inner,
     };
-    // Words are no data at a glance.
+    // Fast rejection: prose has other characters near its start.
     if body.iter().take(60).any(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'/')) {
         return false;
     }
     if memchr::memchr(b'\\', body).is_none() {
         return is_strict_base64(body);
     }
-    // Lines of it are parted by escapes, and all but the last are of one length.
+    // Wrapped base64: escaped line breaks, and all lines but the last have the same length.
     let text = unescape(body);
     let mut lines = text.trim_end().lines();
     let first = lines.next().unwrap_or_default();
@@ -131,7 +131,7 @@ fn is_data(inner: &[u8]) -> bool {
     even && is_strict_base64(&joined)
 }
 
-/// The text of a string without data in it; nothing if there is none.
+/// Returns the text of a string with its data replaced, or `None` if there is none.
 pub(super) fn without_data(inner: &[u8]) -> Option<String> {
     if is_data(inner) {
         let kind = inner.strip_prefix(b"data:").and_then(|rest| rest.split(|&b| b == b';').next());
@@ -181,11 +181,11 @@ mod tests {
                 && text.ends_with(r#", removed]\"> and more""#),
             "{text}"
         );
-        assert_eq!(replace_in_strings(text.as_bytes()), None, "twice changes nothing more");
+        assert_eq!(replace_in_strings(text.as_bytes()), None, "replacing again changes nothing");
     }
 
     #[test]
-    fn words_and_signatures_are_no_data() {
+    fn prose_and_signatures_are_not_data() {
         let words = format!("\"{}\"", "many words of a long text ".repeat(100));
         assert_eq!(replace_in_strings(words.as_bytes()), None);
         let sealed = format!(r#"{{"signature":"{}"}}"#, "QUJDNz0a".repeat(250));

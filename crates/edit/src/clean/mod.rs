@@ -1,10 +1,10 @@
-//! Small copies of sessions: what is stored twice, what nobody reads, and what is no text goes.
+//! Writes smaller copies of sessions: removes duplicates, fields that nobody reads, and data that is not text.
 //!
-//! A level is a list of [`Rule`]s. Entries are cleaned one by one while a log is read, in memory that
-//! does not grow with its texts; an entry that goes is bridged: what names it names the one before it.
+//! A level is a list of [`Rule`]s. Entries are cleaned one by one while a log is read, and memory use does not
+//! grow with their texts. References to a removed entry are redirected to the entry before it.
 //!
-//! A thinking block's signature stands for what was said before it. So once something that is sent was
-//! changed, thinking behind it goes, up to the next compaction.
+//! The signature of a thinking block covers the content before it. So once content that is sent was changed,
+//! the thinking after it is removed, up to the next compaction.
 
 mod changes;
 mod envelope;
@@ -32,27 +32,28 @@ use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
 use crate::stream::WritePiece;
 
-/// Entries that are gone, each with what stands in for it.
+/// Removed entries, each with the data needed to find its replacement.
 #[derive(Debug, Clone, Default)]
 pub struct ReparentMap(FxHashMap<Uid, RemovedNode>);
 
-/// An entry that is gone.
+/// A removed entry.
 #[derive(Debug, Clone)]
 struct RemovedNode {
-    /// The id of its parent, as it was spelled.
+    /// The id of its parent, unescaped.
     parent: Option<Box<str>>,
     /// The message that it was part of.
     message: Uid,
-    /// Another part of that message, which hung on it and stays.
+    /// A kept entry of the same message that was its descendant.
     sibling: Option<Box<str>>,
 }
 
 impl ReparentMap {
-    /// What stands in for an entry that is gone where a part of `message` names it: another part of its own message,
-    /// or else the nearest entry above it. `Some(None)` if there is none, nothing if the entry is there.
+    /// Returns the entry that replaces a removed one as the parent of an entry of `message`: another entry of the
+    /// removed one's message, or else its nearest kept ancestor; `Some(None)` if there is neither. Returns `None` if
+    /// `id` was not removed.
     fn new_parent(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
         let mut bridge = self.0.get(&Uid::new(id))?;
-        // An entry may be its own ancestor.
+        // The parents may form a cycle.
         for _ in 0..=self.0.len() {
             if let Some(sibling) = bridge.sibling.as_deref().filter(|_| bridge.message != message) {
                 return Some(Some(sibling));
@@ -66,8 +67,8 @@ impl ReparentMap {
         Some(None)
     }
 
-    /// Notes that a part of a message stays, for those parts above it that are gone; gives those of which that was
-    /// not known.
+    /// Records a kept entry as the sibling of its removed ancestors in the same message. Returns those that had no
+    /// sibling before.
     fn record_kept_sibling(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
         let mut noted = Vec::new();
         let mut above = Uid::new(parent);
@@ -83,34 +84,35 @@ impl ReparentMap {
     }
 }
 
-/// The message that an answer of the model is part of.
+/// Returns the id of the assistant message that an entry is part of.
 fn message_id(raw: &[u8], line: &Line) -> Uid {
     let id =
         line.message.filter(|_| line.kind == Some(EntryKind::Assistant)).and_then(|m| m.id.string_in(raw));
     id.map_or(Uid::NONE, Uid::new)
 }
 
-/// What became of a log.
+/// The result of cleaning a log.
 #[derive(Debug, Clone, Default)]
 pub struct CleanReport {
-    /// How large it was.
+    /// The size of the log before, in bytes.
     pub bytes_before: u64,
-    /// How large it is.
+    /// The size of the log after, in bytes.
     pub bytes_after: u64,
-    /// What each rule took, in bytes.
+    /// The bytes that each rule removed.
     pub by_rule: BTreeMap<&'static str, u64>,
-    /// What was replaced because it must not be shared.
+    /// The number of redactions by rule.
     pub redactions: RedactionCounts,
-    /// How many entries it had.
+    /// The number of entries before.
     pub entries: u64,
-    /// How many of them are gone.
+    /// The number of removed entries.
     pub dropped: u64,
-    /// An entry was written before one went that it names: it has to be done again, with these.
+    /// Set if an entry was written before an entry that it refers to was removed. The log has to be cleaned again
+    /// with this map.
     pub rerun_with: Option<ReparentMap>,
 }
 
 impl CleanReport {
-    /// Adds what became of another.
+    /// Adds the figures of another report.
     pub fn add(&mut self, other: &Self) {
         self.bytes_before += other.bytes_before;
         self.bytes_after += other.bytes_after;
@@ -122,13 +124,13 @@ impl CleanReport {
         self.redactions.add(&other.redactions);
     }
 
-    /// How large it would be without pictures and documents alone.
+    /// Returns the size of the log if only media were removed, in bytes.
     pub fn without_base64(&self) -> u64 {
         self.bytes_before - self.by_rule.get(Rule::Media.name()).copied().unwrap_or(0).min(self.bytes_before)
     }
 }
 
-/// Results and inputs with more characters are shortened to so many.
+/// Results and inputs with more characters than this are shortened to it.
 const MAX_CHARS: usize = 2000;
 
 /// Cleans a log while it is read.
@@ -140,23 +142,23 @@ pub struct Cleaner<'c> {
     failed: Option<io::Error>,
     report: CleanReport,
     reparents: ReparentMap,
-    /// Ids that entries named before.
+    /// Ids that earlier entries refer to.
     named: FxHashSet<Uid>,
     needs_rerun: bool,
-    /// Something that is sent was changed.
+    /// Content that is sent was changed since the last compaction.
     context_changed: bool,
-    /// Strings that calls were given, by their hash.
+    /// Hashes of the strings in tool inputs.
     inputs: FxHashSet<u64>,
-    /// What fields said that repeat from entry to entry.
+    /// The last value of each field that repeats from entry to entry.
     repeated: FxHashMap<Key, Vec<u8>>,
     changes: EntryChanges,
 }
 
-/// How much is written at once.
+/// Output is written in pieces of about this size, in bytes.
 const PIECE: usize = 1 << 18;
 
 impl<'c> Cleaner<'c> {
-    /// Begins to clean a log. `bridges` are those of a pass before, if there was one.
+    /// Creates a cleaner. `bridges` is the map from an earlier pass, if there was one.
     pub fn new(
         rules: RuleSet,
         redaction: Option<&'c Redaction>,
@@ -180,7 +182,7 @@ impl<'c> Cleaner<'c> {
         }
     }
 
-    /// Writes the rest and says what became of the log.
+    /// Writes the rest and returns the report.
     pub fn finish(mut self) -> io::Result<CleanReport> {
         self.flush();
         match self.failed {
@@ -204,7 +206,7 @@ impl<'c> Cleaner<'c> {
         *self.report.by_rule.entry(rule.name()).or_default() += bytes as u64;
     }
 
-    /// An entry goes; what names it will name its parent.
+    /// Removes an entry; references to it will be redirected to its parent.
     fn drop_entry(&mut self, raw: &[u8], line: &Line, rule: Rule) {
         let data = media::media_len(raw);
         self.count_removed(rule, raw.len() - usize::try_from(data).unwrap_or(0));
@@ -214,14 +216,14 @@ impl<'c> Cleaner<'c> {
         self.report.dropped += 1;
         let Some(uuid) = line.string(Key::Uuid, raw) else { return };
         let uid = Uid::new(uuid);
-        // A pass that knows all bridges has nothing to learn.
+        // A second pass already knows every removed entry.
         self.needs_rerun |= self.named.contains(&uid) && !self.reparents.0.contains_key(&uid);
         let parent = line.string(Key::ParentUuid, raw).map(|id| rethread_log::unescape(id).into());
         let sibling = self.reparents.0.remove(&uid).and_then(|bridge| bridge.sibling);
         self.reparents.0.insert(uid, RemovedNode { parent, message: message_id(raw, line), sibling });
     }
 
-    /// Tells whether all of an entry goes, and why.
+    /// Returns the rule that removes the whole entry, if any.
     fn removal_rule(&self, line: &Line) -> Option<Rule> {
         let rule = match line.kind? {
             EntryKind::Progress => Rule::Progress,
@@ -243,17 +245,17 @@ impl<'c> Cleaner<'c> {
         self.rules.has(rule).then_some(rule)
     }
 
-    /// Changes in the message; tells whether nothing of it is left.
+    /// Records the changes to the message; returns whether nothing of it is left.
     fn clean_message(&mut self, raw: &[u8], line: &Line) -> bool {
         let mut left = line.blocks.len();
-        let mut gone: Vec<usize> = Vec::new();
+        let mut removed: Vec<usize> = Vec::new();
         for (at, block) in line.blocks.iter().enumerate() {
             let whole = block.whole.bytes_in(raw);
             match block.kind {
                 Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
                     let secret = || self.redaction.is_some_and(|r| !r.find_in_entry(whole).is_empty());
                     if self.rules.has(Rule::Thinking) || self.context_changed || secret() {
-                        gone.push(at);
+                        removed.push(at);
                         left -= 1;
                     }
                 }
@@ -285,17 +287,17 @@ impl<'c> Cleaner<'c> {
                 }
             }
         }
-        // Blank text beside thinking is nothing by itself.
+        // Blank text next to removed thinking does not count as content.
         let blank = |block: &rethread_log::BlockSpans| {
             let text = Json::new(block.text.bytes_in(raw)).as_str();
             block.kind == Some(BlockKind::Text) && text.is_some_and(|text| text.trim().is_empty())
         };
-        let strips = self.rules.has(Rule::Thinking) || self.context_changed || !gone.is_empty();
+        let strips = self.rules.has(Rule::Thinking) || self.context_changed || !removed.is_empty();
         if strips && line.kind == Some(EntryKind::Assistant) {
             left -= line.blocks.iter().filter(|block| blank(block)).count();
         }
         if left > 0 {
-            for at in gone {
+            for at in removed {
                 self.changes.remove_item(line.blocks[at].whole, Rule::Thinking);
             }
         }
@@ -319,7 +321,7 @@ impl<'c> Cleaner<'c> {
         self.record_changes(block.content, without, short, Rule::LongResults);
     }
 
-    /// Data goes first, then another rule takes of what is left.
+    /// Records the removal of data and then the change that another rule makes to the rest.
     fn record_changes(&mut self, span: Span, without: Option<Vec<u8>>, short: Option<Vec<u8>>, rule: Rule) {
         match (without, short) {
             (Some(without), Some(short)) => {
@@ -333,7 +335,7 @@ impl<'c> Cleaner<'c> {
         }
     }
 
-    /// What the entry says beside its message.
+    /// Cleans the fields of an entry other than its message.
     fn clean_other_fields(&mut self, raw: &[u8], line: &Line) {
         if !line.field(Key::ToolUseResult).is_empty() {
             result_copy::clean(raw, line, self.rules, &self.inputs, &mut self.changes);
@@ -359,7 +361,7 @@ impl<'c> Cleaner<'c> {
         }
     }
 
-    /// Lets what names an entry that is gone name what stands in for it.
+    /// Redirects references to removed entries.
     fn reparent(&mut self, raw: &[u8], line: &Line) {
         let message = if self.reparents.0.is_empty() { Uid::NONE } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
@@ -376,7 +378,7 @@ impl<'c> Cleaner<'c> {
         if self.reparents.0.is_empty() {
             return;
         }
-        // What was said names its parent and the call; what else there is may name anything.
+        // Messages refer only to their parent and their call; other entries may contain ids anywhere.
         let mut found = Vec::new();
         if !matches!(line.kind, Some(EntryKind::User | EntryKind::Assistant)) {
             find_id_spans(raw, line, 0, &mut found);
@@ -384,7 +386,7 @@ impl<'c> Cleaner<'c> {
         for spot in found.iter().filter(|spot| spot.role != IdRole::Session) {
             let at = usize::try_from(spot.at).unwrap_or(0);
             let end = at + spot.len as usize;
-            // Its own id stays, whoever else had it.
+            // The entry's own id never changes, even if a removed entry had the same one.
             let own = line.field(Key::Uuid);
             if own.start() < at && at < own.start() + own.len() {
                 continue;
@@ -464,7 +466,7 @@ impl<'c> Cleaner<'c> {
         self.put(cleaned, redaction);
     }
 
-    /// Writes an entry, with what must not be shared replaced.
+    /// Writes an entry with its secrets redacted.
     fn put(&mut self, line: Cow<'_, [u8]>, redaction: &Redaction) {
         let Some(safe) = redaction.rewrite_entry(&line, &mut self.report.redactions) else {
             return self.put_bytes(line);
@@ -476,7 +478,7 @@ impl<'c> Cleaner<'c> {
         self.put_bytes(safe.into());
     }
 
-    /// Writes bytes; those of a very long entry are not copied if they are its own.
+    /// Writes bytes; an owned buffer of a very long entry is passed on without a copy.
     fn put_bytes(&mut self, bytes: Cow<'_, [u8]>) {
         match bytes {
             Cow::Owned(bytes) if bytes.len() >= PIECE => {
@@ -499,7 +501,7 @@ impl<'c> Cleaner<'c> {
     }
 }
 
-/// Names the part of an entry that a byte of it belongs to.
+/// Returns the name of the part of an entry that contains a byte offset.
 pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
     let within = |span: Span| (span.start()..span.start() + span.len()).contains(&at);
     if within(line.field(Key::ToolUseResult)) {
@@ -530,7 +532,7 @@ pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
     }
 }
 
-/// The content of the message in an entry.
+/// Returns the content of the message in an entry.
 fn content_of(raw: &[u8]) -> &[u8] {
     let mut line = Line::default();
     parse_entry(raw, &mut line);

@@ -1,4 +1,4 @@
-//! The client's own copy of a result: what it repeats goes, and what only clients show.
+//! The client's own copy of a tool result: removes what it repeats, and what only clients display.
 
 use memchr::memmem;
 use rethread_log::{Json, Key, Line, Span};
@@ -9,17 +9,17 @@ use super::{EntryChanges, Rule, RuleSet, media};
 use crate::shorten::strings;
 use crate::splice::is_escaped;
 
-/// Strings that are shorter may be alike by chance.
+/// The minimum length of a duplicate; shorter strings may be equal by chance.
 const MIN_MATCH_LEN: usize = 64;
-/// Fields of a copy that are shorter stay.
+/// Fields of a copy up to this length are kept.
 const SHORT_FIELD_LEN: usize = 200;
-/// What stands in for a text that is elsewhere.
+/// The replacement for a text that is stored elsewhere in the log.
 const SEE_RESULT: &[u8] = b"\"[see the result]\"";
 
-/// What stands in for one that may not be.
+/// The replacement for a text that may not be stored elsewhere.
 const REMOVED: &[u8] = b"\"[removed]\"";
 
-/// Remembers the texts that a call was given.
+/// Records the hashes of the texts in a tool input.
 pub(super) fn note_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
     let texts = strings(input).map(|(start, end)| &input[start + 1..end - 1]);
     inputs.extend(texts.filter(|text| text.len() >= MIN_MATCH_LEN).map(xxh3_64));
@@ -54,7 +54,7 @@ pub(super) fn clean(
     }
 }
 
-/// The same bytes, as a part of the entry.
+/// Returns `part` as a slice of the entry.
 fn reborrow_from<'r>(raw: &'r [u8], part: &[u8]) -> &'r [u8] {
     let start = part.as_ptr().addr().wrapping_sub(raw.as_ptr().addr());
     raw.get(start..start.saturating_add(part.len())).unwrap_or_default()
@@ -67,13 +67,13 @@ fn span_of(raw: &[u8], value: Json<'_>) -> Span {
 
 enum CopyAction {
     Keep,
-    /// What is inside decides.
+    /// The members or items are decided one by one.
     Descend,
     Replace(Vec<u8>, Rule),
 }
 
 struct ResultCopyCleaner<'c> {
-    /// The results in the entry.
+    /// The contents of the tool results in the entry.
     contents: Vec<&'c [u8]>,
     rules: RuleSet,
     inputs: &'c FxHashSet<u64>,
@@ -90,7 +90,7 @@ impl ResultCopyCleaner<'_> {
             return CopyAction::Replace(b"null".to_vec(), Rule::OriginalFile);
         }
         let Some(inner) = value.raw_string() else {
-            // A list of what the result says.
+            // A list that repeats the result.
             let list = value.is_array() && len > 2 * SHORT_FIELD_LEN && self.rules.has(Rule::ResultCopy);
             return if list {
                 CopyAction::Replace(b"[]".to_vec(), Rule::ResultCopy)
@@ -113,7 +113,7 @@ impl ResultCopyCleaner<'_> {
         CopyAction::Keep
     }
 
-    /// Tells whether a text stands in the call or in the result.
+    /// Returns whether a text also occurs in the call or in the result.
     fn is_stored_elsewhere(&self, inner: &[u8]) -> bool {
         let mut text = inner;
         while let Some(rest) = text.strip_suffix(br"\n").or_else(|| text.strip_suffix(b" ")) {
@@ -128,8 +128,8 @@ impl ResultCopyCleaner<'_> {
     }
 }
 
-/// Tells whether a content holds a text. Its beginning is looked for, for a long text is dear to look
-/// for as a whole.
+/// Returns whether `content` contains a text. It searches for the start of the text first, because searching for a
+/// long text as a whole is slow.
 fn contains_text(content: &[u8], text: &[u8]) -> bool {
     content.len() >= text.len()
         && memmem::find_iter(content, &text[..MIN_MATCH_LEN.min(text.len())])
@@ -137,7 +137,7 @@ fn contains_text(content: &[u8], text: &[u8]) -> bool {
             .any(|at| content[at..].starts_with(text))
 }
 
-/// Tells whether a content is a text with a number before each line, as files are shown to the model.
+/// Returns whether `content` is a text with a number before each line, as files are shown to the model.
 fn is_numbered(text: &[u8], content: &[u8]) -> bool {
     let Some(mut content) = content.strip_prefix(b"\"") else { return false };
     for line in lines(text) {
@@ -153,20 +153,20 @@ fn is_numbered(text: &[u8], content: &[u8]) -> bool {
     true
 }
 
-/// The lines of an escaped text.
+/// Iterates over the lines of an escaped text.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
         let end = memmem::find_iter(text, br"\n").find(|&at| {
-            // A backslash of its own may stand before an `n`.
+            // The backslash before the `n` may itself be escaped.
             !is_escaped(text, at)
         });
-        let (line, behind) = match end {
+        let (line, after) = match end {
             Some(at) => (&text[..at], Some(&text[at + 2..])),
             None => (text, None),
         };
-        rest = behind;
+        rest = after;
         Some(line)
     })
 }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_known_with_numbers_before_its_lines() {
+    fn numbered_file_matches_its_text() {
         let text = br"fn main() {\n    \\no\n}";
         assert!(is_numbered(
             text,

@@ -1,22 +1,22 @@
-//! Levels, and the rules they are made of.
+//! Cleaning levels and their rules.
 
-/// How much is taken out.
+/// The amount that is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
-    /// Pictures and documents, and what is stored twice.
+    /// Removes images, documents and duplicates.
     Light,
-    /// What no client sends.
+    /// Also removes what no client sends.
     #[default]
     Standard,
-    /// What readers can do without.
+    /// Also removes what readers can do without.
     Strong,
-    /// Everything but the conversation.
+    /// Removes everything but the conversation.
     Max,
 }
 
-/// One thing that is taken out.
+/// A kind of content that is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each has a description of its own")]
+#[expect(missing_docs, reason = "`description` documents each rule")]
 pub enum Rule {
     Media,
     OriginalFile,
@@ -48,14 +48,14 @@ impl Level {
         }
     }
 
-    /// Tells whether a client can go on with what is left.
+    /// Returns whether a client can resume the result.
     pub fn is_resumable(self) -> bool {
         self <= Self::Standard
     }
 }
 
 impl Rule {
-    /// All rules, in the order in which they are told.
+    /// All rules, in the order of reports.
     pub const ALL: [Self; 14] = [
         Self::Media,
         Self::OriginalFile,
@@ -98,27 +98,27 @@ impl Rule {
         Self::ALL.into_iter().find(|rule| rule.name() == name)
     }
 
-    /// Says what it does.
+    /// Returns a description for users.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Media => "pictures, PDFs and other data: their type, size and hash stay",
-            Self::OriginalFile => "whole files as they were before an edit; the edit itself stays",
-            Self::StoredTwice => "what the client's copy of a result repeats of the call or the result",
-            Self::ResultCopy => "the rest of that copy but for short fields and the lines of an edit",
-            Self::Progress => "progress notes of tools, hooks and subagents",
+            Self::Media => "images, PDFs and other binary data; type, size and hash are kept",
+            Self::OriginalFile => "file contents from before an edit; the edit itself is kept",
+            Self::StoredTwice => "data in the client's copy of a result that repeats the call or the result",
+            Self::ResultCopy => "the rest of that copy, except short fields and the lines of an edit",
+            Self::Progress => "progress entries of tools, hooks and subagents",
             Self::Requests => "recorded requests to the API",
-            Self::Bookkeeping => "snapshots of files, costs and other notes that the client keeps for itself",
-            Self::Thinking => "thinking, with its signatures",
-            Self::Unreadable => "lines that are no entries",
-            Self::Envelope => "fields that no reader needs, or that repeat the entry before",
-            Self::LongResults => "the middle of results of more than 2,000 characters",
-            Self::LongInputs => "the middle of what calls were given, over 2,000 characters",
-            Self::Attachments => "what the client attaches for the model: listings, reminders, changed files",
-            Self::Tools => "tools and everything else that was not said: a line for each call stays",
+            Self::Bookkeeping => "file snapshots, costs and other internal records of the client",
+            Self::Thinking => "thinking and its signatures",
+            Self::Unreadable => "lines that are not entries",
+            Self::Envelope => "fields that no reader needs, or that repeat the previous entry",
+            Self::LongResults => "the middle of results over 2,000 characters",
+            Self::LongInputs => "the middle of tool inputs over 2,000 characters",
+            Self::Attachments => "client attachments for the model: listings, reminders, changed files",
+            Self::Tools => "tool calls and other content that is not text; one line per call stays",
         }
     }
 
-    /// The least level that it is part of.
+    /// Returns the lowest level that includes the rule.
     pub fn level(self) -> Level {
         match self {
             Self::Media | Self::OriginalFile | Self::StoredTwice => Level::Light,
@@ -134,22 +134,22 @@ impl Rule {
     }
 }
 
-/// Some rules.
+/// A set of rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RuleSet(u32);
 
 impl RuleSet {
-    /// The rules of a level.
+    /// Returns the rules of a level.
     pub fn of(level: Level) -> Self {
         Rule::ALL.into_iter().filter(|rule| rule.level() <= level).collect()
     }
 
-    /// Tells whether a rule is among them.
+    /// Returns whether the set contains a rule.
     pub fn has(self, rule: Rule) -> bool {
         self.0 & (1 << rule as u32) != 0
     }
 
-    /// Tells whether a client can go on with what they leave.
+    /// Returns whether a client can resume the result.
     pub fn is_resumable(self) -> bool {
         Rule::ALL.into_iter().filter(|&rule| self.has(rule)).all(|rule| rule.level().is_resumable())
     }

@@ -1,17 +1,17 @@
-//! What was said, and nothing else: the texts of people and of the model, a line for each call.
+//! Reduces entries to the conversation: the texts of the user and the model, and one line for each tool call.
 
 use rethread_log::{BlockKind, EntryKind, Json, Key, Line};
 use rethread_model::main_argument;
 
 use crate::splice::json_string;
 
-/// What is left of an entry.
+/// The action for an entry.
 pub(super) enum TextOnly {
-    /// Nothing.
+    /// Removes the entry.
     Remove,
-    /// All of it.
+    /// Keeps the entry unchanged.
     Keep,
-    /// This, as the content of its message.
+    /// Replaces the content of its message by this.
     Replace(Vec<u8>),
 }
 
@@ -23,8 +23,7 @@ pub(super) fn is_queued_prompt(raw: &[u8], line: &Line) -> bool {
 pub(super) fn reduce_to_text(raw: &[u8], line: &Line) -> TextOnly {
     match line.kind {
         Some(EntryKind::User | EntryKind::Assistant) => {}
-        // What the user typed while the model was at work, where the conversation was condensed, and
-        // what the session is called.
+        // Prompts queued while the model was working, compaction boundaries and titles are kept.
         Some(EntryKind::Attachment) if is_queued_prompt(raw, line) => return TextOnly::Keep,
         Some(EntryKind::System) if line.string(Key::Subtype, raw) == Some(b"compact_boundary") => {
             return TextOnly::Keep;
@@ -45,9 +44,9 @@ pub(super) fn reduce_to_text(raw: &[u8], line: &Line) -> TextOnly {
     }
     let Some(message) = &line.message else { return TextOnly::Remove };
     if line.blocks.is_empty() {
-        let said = Json::new(message.content.bytes_in(raw)).is_string();
+        let is_string = Json::new(message.content.bytes_in(raw)).is_string();
         let without = super::media::replace_if_long(message.content.bytes_in(raw));
-        return match (said, without) {
+        return match (is_string, without) {
             (true, Some(content)) => TextOnly::Replace(content),
             (true, None) => TextOnly::Keep,
             (false, _) => TextOnly::Remove,

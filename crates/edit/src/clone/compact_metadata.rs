@@ -1,6 +1,6 @@
-//! What a compaction says that it kept: only what is still there.
+//! Prunes the lists of preserved entries in compaction metadata to those still in the clone.
 //!
-//! A client lays the listed entries behind the summary, and gives it up if one of them is missing.
+//! A client places the listed entries after the summary, and ignores the list if one of them is missing.
 
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::Uid;
@@ -10,26 +10,26 @@ use super::CloneBuilder;
 use crate::plan::PathItem;
 
 impl CloneBuilder<'_, '_> {
-    /// Takes entries that are gone out of the lists of compactions.
+    /// Removes dropped entries from the lists of compactions.
     pub(super) fn prune_preserved_lists(&mut self) {
         let facts = self.plan.facts;
         let boundaries: Vec<usize> = (0..facts.nodes.len())
             .filter(|&node| facts.nodes[node].flags.is_boundary() && !self.plan.is_dropped(node))
             .collect();
-        let way: Vec<PathItem> = self.plan.kept_path();
+        let path: Vec<PathItem> = self.plan.kept_path();
         let last =
-            way.iter().rposition(|item| matches!(item, PathItem::Source(node) if boundaries.contains(node)));
-        let behind: FxHashSet<PathItem> =
-            last.map_or_else(FxHashSet::default, |at| way[at..].iter().copied().collect());
+            path.iter().rposition(|item| matches!(item, PathItem::Source(node) if boundaries.contains(node)));
+        let after: FxHashSet<PathItem> =
+            last.map_or_else(FxHashSet::default, |at| path[at..].iter().copied().collect());
         for node in boundaries {
             let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             let mut line = Line::default();
             parse_entry(raw, &mut line);
             let metadata = Json::new(line.field(Key::CompactMetadata).bytes_in(raw));
-            // What the last one kept is sent, so it must stand behind it.
-            let sent = last.is_some_and(|at| way[at] == PathItem::Source(node)).then_some(&behind);
-            if let Some(settled) = self.pruned_metadata(metadata, sent) {
-                self.plan.requested_edit(node).compact_metadata = Some(settled);
+            // Entries that the last compaction preserved are sent, so they must follow it.
+            let sent = last.is_some_and(|at| path[at] == PathItem::Source(node)).then_some(&after);
+            if let Some(pruned) = self.pruned_metadata(metadata, sent) {
+                self.plan.requested_edit(node).compact_metadata = Some(pruned);
             }
         }
     }
@@ -41,7 +41,7 @@ impl CloneBuilder<'_, '_> {
         })
     }
 
-    /// What a compaction says of itself without what is gone; nothing if all is there.
+    /// Returns the metadata of a compaction without dropped entries; `None` if all are present.
     fn pruned_metadata(&self, metadata: Json<'_>, sent: Option<&FxHashSet<PathItem>>) -> Option<Vec<u8>> {
         let lists = metadata.get("preservedMessages");
         let segment = metadata.get("preservedSegment");
@@ -51,11 +51,11 @@ impl CloneBuilder<'_, '_> {
         if kept.is_empty() && lists.is_none() {
             kept = ends.into_iter().flatten().filter(|id| !self.is_removed(*id, sent)).collect();
         }
-        let all_gone = |list: Json<'_>| list.items().any(|id| self.is_removed(id, sent));
+        let any_removed = |list: Json<'_>| list.items().any(|id| self.is_removed(id, sent));
         let names = ["uuids", "allUuids"];
-        let harmed = names.iter().any(|key| lists.and_then(|lists| lists.get(key)).is_some_and(all_gone))
+        let changed = names.iter().any(|key| lists.and_then(|lists| lists.get(key)).is_some_and(any_removed))
             || ends.into_iter().flatten().any(|id| self.is_removed(id, sent));
-        if !harmed {
+        if !changed {
             return None;
         }
         let id = |id: Json<'_>| -> Vec<u8> {
@@ -88,7 +88,7 @@ impl CloneBuilder<'_, '_> {
     }
 }
 
-/// An object with other values, or without some of its members.
+/// Returns an object with mapped values; members for which `value_of` returns `None` are removed.
 fn map_object(json: Json<'_>, mut value_of: impl FnMut(&[u8], Json<'_>) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = vec![b'{'];
     json.for_each_member(|key, value| {

@@ -1,4 +1,4 @@
-//! How much of the model's attention a session takes: measured where the API said so.
+//! The context size of a session: taken from recorded usage where possible.
 
 use rethread_log::Json;
 use rethread_model::{Block, Facts, Node, Role, Session, Usage, newest_client_chain};
@@ -7,12 +7,12 @@ use super::CloneBuilder;
 use super::select::Selection;
 use crate::plan::{AddedKind, BlockEdit, PathItem};
 
-/// How a number of tokens is known.
+/// The source of a token count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// The API counted them with the last answer.
+    /// Counted by the API with the last answer.
     Recorded,
-    /// Worked out from what is sent: four bytes of text are about a token.
+    /// Estimated from what is sent: a token is about four bytes of text.
     #[default]
     Estimated,
 }
@@ -27,21 +27,21 @@ impl Measure {
     }
 }
 
-/// What a client sends when it resumes a session, in tokens.
+/// Tokens that a client sends when it resumes a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContextSize {
-    /// How many tokens.
+    /// Number of tokens.
     pub tokens: u64,
-    /// How that is known.
+    /// The source of that number.
     pub measure: Measure,
-    /// How many the messages have by their length alone.
+    /// Tokens of the messages, estimated from their length.
     pub estimate: u64,
 }
 
-/// About how many tokens a picture is.
+/// Approximate number of tokens of an image.
 const PICTURE: u64 = 1600;
-/// Clients refuse to go on, or compact at once, when the last answer says that the context is nearly
-/// full. No client does so below this.
+/// Minimum recorded context that is corrected. Clients refuse to continue, or compact at once, when the last answer
+/// reports a nearly full context. No client does so below this.
 const MIN_STALE_TOKENS: u64 = 100_000;
 
 /// Estimates the tokens of a text from its length in the log.
@@ -55,8 +55,8 @@ fn tokens_of_block(block: &Block) -> u64 {
 }
 
 impl ContextSize {
-    /// What is sent when the messages are estimated at `estimate` tokens: what was recorded, less the share
-    /// of the messages that is gone. The client's own instructions and tools are sent as before.
+    /// Returns the size when the messages are estimated at `estimate` tokens: the recorded size less the share of the
+    /// removed messages. The client's instructions and tools are sent as before.
     pub fn with_estimate(&self, estimate: u64) -> Self {
         let tokens = match self.measure {
             Measure::Recorded => scaled(self.tokens, self.estimate, estimate),
@@ -67,7 +67,7 @@ impl ContextSize {
     }
 }
 
-/// How many tokens a client sends besides the messages, at most.
+/// Maximum number of tokens that a client sends in addition to the messages.
 const MAX_OVERHEAD: u64 = 15_000;
 
 fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
@@ -79,14 +79,14 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
     besides + u64::try_from(share).unwrap_or(u64::MAX)
 }
 
-/// Measures what the newest client sends of a session.
+/// Measures what the newest client sends from a session.
 pub fn context_size(session: &Session) -> ContextSize {
     let facts = &session.facts;
     let blocks = |node: usize| facts.blocks_of(node).iter().copied();
     measure_context(facts, &newest_client_chain(session), blocks, |node| recorded(facts, node))
 }
 
-/// Measures what is sent of these entries, with the blocks that they have and the sizes that were recorded.
+/// Measures what is sent from these entries, given their blocks and recorded sizes.
 pub(super) fn measure_context<B: Iterator<Item = Block>>(
     facts: &Facts,
     chain: &[usize],
@@ -109,13 +109,13 @@ pub(super) fn measure_context<B: Iterator<Item = Block>>(
     }
 }
 
-/// How large the context was with an answer, as the API counted.
+/// Returns the context size of an answer as counted by the API.
 pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
     let fact = Some(&facts.nodes[node]).filter(|fact| is_api_answer(fact))?;
     total_tokens(facts.usage(&facts.messages[fact.message()?])?)
 }
 
-/// Tells whether an entry is part of an answer that the API gave.
+/// Returns whether an entry is part of an answer from the API.
 pub(super) fn is_api_answer(fact: &Node) -> bool {
     fact.role == Role::Assistant && !fact.flags.is_synthetic() && !fact.flags.is_failure_report()
 }
@@ -126,14 +126,13 @@ pub(super) fn total_tokens(usage: Usage) -> Option<u64> {
 }
 
 impl CloneBuilder<'_, '_> {
-    /// The last answer says how large the context was. If that is far too much now, it is put right:
-    /// clients go by it.
+    /// Corrects the context size that the last answer records if it is far too large now: clients rely on it.
     pub(super) fn correct_usage(&mut self, selection: &Selection) {
         let plan = &*self.plan;
         let facts = plan.facts;
-        let way = plan.kept_path();
+        let path = plan.kept_path();
         let nodes = || {
-            way.iter().filter_map(|item| if let PathItem::Source(node) = item { Some(*node) } else { None })
+            path.iter().filter_map(|item| if let PathItem::Source(node) = item { Some(*node) } else { None })
         };
         let Some(answer) = nodes().rfind(|&node| recorded(facts, node).is_some()) else { return };
         let Some(tokens) = recorded(facts, answer).filter(|&tokens| tokens > MIN_STALE_TOKENS) else {
@@ -148,14 +147,14 @@ impl CloneBuilder<'_, '_> {
         let all =
             |item: &PathItem| if let PathItem::Source(node) = item { facts.blocks_of(*node) } else { &[] };
         let before: u64 = was[last(&was)..].iter().flat_map(all).map(tokens_of_block).sum();
-        let after: u64 = way[last(&way)..].iter().map(|item| self.tokens_left(item)).sum();
+        let after: u64 = path[last(&path)..].iter().map(|item| self.tokens_left(item)).sum();
         if after >= before {
             return;
         }
         let now = scaled(tokens, before, after);
         let message = facts.nodes[answer].message();
-        let rows: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
-        for node in rows {
+        let entries: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
+        for node in entries {
             let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             let mut line = rethread_log::Line::default();
             rethread_log::parse_entry(raw, &mut line);
@@ -189,7 +188,7 @@ impl CloneBuilder<'_, '_> {
     }
 }
 
-/// What an answer cost, had the context been so large.
+/// Returns the usage of an answer with another context size.
 fn with_context(usage: Json<'_>, tokens: u64) -> Vec<u8> {
     let raw = usage.raw();
     let mut out = Vec::with_capacity(raw.len());
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_shrink_and_what_is_sent_besides_them_stays() {
+    fn scaling_shrinks_messages_but_not_overhead() {
         assert_eq!(scaled(3250, 60, 30), 3190 + 30);
         assert_eq!(scaled(535_000, 120_000, 12_000), 15_000 + 52_000);
         assert_eq!(scaled(50_000, 100_000, 25_000), 12_500, "the estimate was too high");
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_size_of_the_context_changes() {
+    fn with_context_changes_only_the_context_size() {
         let usage = br#"{"input_tokens": 3,"cache_creation_input_tokens":9,"cache_creation":{"ephemeral_5m_input_tokens":9},"cache_read_input_tokens":180000,"output_tokens":40,"service_tier":"standard"}"#;
         let out = with_context(Json::new(usage), 1234);
         assert_eq!(

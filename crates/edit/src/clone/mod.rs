@@ -1,10 +1,9 @@
-//! A session made into another: with new ids, one of its paths alone, without tools or thinking, its
-//! older turns condensed.
+//! Clones a session: with new ids, optionally a single path, without tools or thinking, or with older turns
+//! condensed.
 //!
-//! A [`Recipe`] says what is wanted. Without any change a clone is its source but for the ids, byte for
-//! byte. With one, it is a plan like a repair: what was asked for is decided first, then what no client
-//! would take is mended, the conversation is laid in one line, and its end is marked where clients
-//! would not agree on it.
+//! A [`Recipe`] describes the edits. Without edits a clone equals its source byte for byte, except for ids. With
+//! edits it is a plan like a repair: first the requested edits are decided, then whatever some client would reject
+//! is repaired, the path is made linear, and its end is marked where clients would not agree on it.
 
 mod compact_metadata;
 mod compress;
@@ -35,46 +34,46 @@ use crate::plan::{AddedKind, EditExtent, PathItem, Plan, edited_line};
 use crate::source::{SourceSession, Window};
 use select::Selection;
 
-/// Why a clone cannot be made.
+/// A reason why a clone cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClonePlanError {
-    /// There is no such path; there are so many.
+    /// No path with this number, and the number of paths.
     NoPath(usize, usize),
-    /// There is no such message; there are so many.
+    /// No message with this number, and the number of messages.
     NoMessage(usize, usize),
     /// The message is not on the path.
     NotOnPath(usize, usize),
-    /// The entry that it is to end with has no id, and the log had to be put in order.
+    /// The requested last entry has no id, and the log had to be normalised.
     EndHasNoId,
-    /// Nothing was said in the session.
+    /// The session has no conversation.
     Empty,
-    /// It is the log of a subagent, which has no paths.
+    /// The log is a subagent's, which has no paths.
     Subagent,
 }
 
 impl std::fmt::Display for ClonePlanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoPath(n, of) => write!(f, "there is no path {n}: the session has {of}"),
-            Self::NoMessage(n, of) => write!(f, "there is no message {n}: the session has {of}"),
+            Self::NoPath(n, of) => write!(f, "no path {n}; the session has {of}"),
+            Self::NoMessage(n, of) => write!(f, "no message {n}; the session has {of}"),
             Self::NotOnPath(n, path) => write!(f, "message {n} is not on path {path}"),
-            Self::EndHasNoId => write!(f, "the entry at the end of it has no id"),
-            Self::Empty => write!(f, "nothing was said in this session"),
-            Self::Subagent => write!(f, "this is the log of a subagent, not a session"),
+            Self::EndHasNoId => write!(f, "the last entry of the clone has no id"),
+            Self::Empty => write!(f, "this session has no conversation"),
+            Self::Subagent => write!(f, "this is a subagent log, not a session"),
         }
     }
 }
 
 impl std::error::Error for ClonePlanError {}
 
-/// What a clone left out or changed, counted.
+/// Counts of what a clone left out or changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct CloneCounts {
     /// Entries of the conversation that are not in the clone.
     pub entries: u64,
-    /// Other entries: progress, recorded requests, snapshots, and what belonged to removed calls.
+    /// Other entries: progress, recorded requests, snapshots, and entries that belonged to removed calls.
     pub records: u64,
     /// Turns that were condensed.
     pub turns: u64,
@@ -82,63 +81,63 @@ pub struct CloneCounts {
     pub calls: u64,
     /// Calls that were shortened, with their results.
     pub shortened: u64,
-    /// Blocks of thinking.
+    /// Thinking blocks that were removed.
     pub thinking: u64,
-    /// Entries that were changed so that every client takes them.
+    /// Entries that were repaired so that every client accepts them.
     pub mended: u64,
     /// Entries that were added for the same reason.
     pub added: u64,
-    /// Lines that are no entries.
+    /// Lines that are not entries.
     pub unreadable: u64,
 }
 
-/// A clone that can be written.
+/// A clone that is ready to be written.
 #[derive(Debug)]
 pub struct PreparedClone<'a> {
     source: &'a SourceSession<'a>,
     id_map: IdMap<'a>,
-    /// What becomes of its entries; nothing if only ids change.
+    /// The plan; `None` if only ids change.
     plan: Option<Plan<'a>>,
-    /// What of it is written, in this order.
+    /// The lines to write, in order.
     order: Vec<CloneLine>,
-    /// Lines behind all others.
+    /// Lines after all others.
     tail: Vec<u8>,
-    /// What is left out.
+    /// Counts of what is left out or changed.
     pub counts: CloneCounts,
-    /// What becomes of each call.
+    /// The action for each call.
     call_actions: Vec<tools::CallAction>,
-    /// Which calls are in turns that stay as they are.
+    /// Calls in turns that are kept unchanged, by call.
     unchanged_calls: Vec<bool>,
-    /// Why thinking went: because what was said before it changed.
+    /// Thinking was removed because content before it changed.
     pub thinking_invalidated: bool,
     /// The turns that were condensed.
     pub turns: Vec<CondensedTurn>,
-    /// What of their summaries the budget had no room for.
+    /// Turns whose summaries exceed the budget.
     pub over_budget: OverBudget,
-    /// The first prompt of the conversation, as an index of a node.
+    /// The first prompt of the conversation, as a node index.
     first_prompt: Option<usize>,
-    /// Tools that were named and never called.
+    /// Tools that the recipe names and the session never calls.
     pub unknown_tools: Vec<String>,
-    /// The size of the context that the last answer records was put right.
+    /// The context size that the last answer records was corrected.
     pub usage_corrected: bool,
-    /// Snapshots of files were left out.
+    /// File snapshots were left out.
     pub without_history: bool,
-    /// How many paths the source has beside the one in the clone.
+    /// Number of paths of the source that are not in the clone.
     pub other_paths: usize,
 }
 
-/// What is written.
+/// A line of the clone.
 #[derive(Debug, Clone, Copy)]
 enum CloneLine {
-    /// An entry of the source, by its number, with the node that it is.
+    /// An entry of the source by its number, with its node if it has one.
     Entry(u32, Option<u32>),
-    /// An added one.
+    /// An added entry.
     Added(usize),
 }
 
-/// Puts in order what every edit depends on: the lines of a log, the ids of its messages. Returns the log
-/// so mended, and the recipe for it: numbers of paths and messages are those of the source. Nothing if
-/// all is in order, or if nothing but ids changes.
+/// Repairs what every edit depends on: the order of the lines, the ids of messages. Returns the repaired log and
+/// the recipe for it: numbers of paths and messages in `recipe` refer to the source. `None` if nothing needs repair,
+/// or if only ids change.
 pub fn normalise_source(
     source: &SourceSession<'_>,
     recipe: &Recipe,
@@ -185,68 +184,64 @@ pub fn plan_clone<'a>(
     let human = |node: &&usize| source.session.facts.nodes[**node].flags.is_human();
     cloned.first_prompt = selection.full_path.iter().find(human).copied();
     let mut plan = selection.plan(source);
-    let (touched, condensed) = (Vec::new(), FxHashSet::default());
-    let mut making = CloneBuilder {
-        source,
-        recipe,
-        plan: &mut plan,
-        cloned: &mut cloned,
-        changed_nodes: touched,
-        condensed,
-    };
-    making.drop_progress_and_errors();
-    making.edit_tools(&selection);
-    making.compress();
-    making.keep_sidechains(&selection);
-    making.edit_thinking();
-    making.drop_orphaned_notes();
-    making.drop_trailing_attachments();
-    making.drop_duplicates(&selection);
-    let asked: Vec<EditExtent> =
-        (0..making.plan.facts.nodes.len()).map(|n| making.plan.edit_extent(n)).collect();
-    making.plan.repair();
-    making.plan.place_queued_prompts();
-    making.plan.linearise();
-    making.prune_preserved_lists();
-    making.correct_usage(&selection);
-    making.mark_end(&selection);
-    let metadata = making.choose_records(&selection);
-    making.order_lines(&metadata);
-    making.count(&asked);
+    let (changed_nodes, condensed) = (Vec::new(), FxHashSet::default());
+    let mut builder =
+        CloneBuilder { source, recipe, plan: &mut plan, cloned: &mut cloned, changed_nodes, condensed };
+    builder.drop_progress_and_errors();
+    builder.edit_tools(&selection);
+    builder.compress();
+    builder.keep_sidechains(&selection);
+    builder.edit_thinking();
+    builder.drop_orphaned_notes();
+    builder.drop_trailing_attachments();
+    builder.drop_duplicates(&selection);
+    let requested: Vec<EditExtent> =
+        (0..builder.plan.facts.nodes.len()).map(|n| builder.plan.edit_extent(n)).collect();
+    builder.plan.repair();
+    builder.plan.place_queued_prompts();
+    builder.plan.linearise();
+    builder.prune_preserved_lists();
+    builder.correct_usage(&selection);
+    builder.mark_end(&selection);
+    let metadata = builder.choose_records(&selection);
+    builder.order_lines(&metadata);
+    builder.count(&requested);
     if !selection.clone_path.is_empty() && plan.kept_path().is_empty() {
         return Err(ClonePlanError::Empty);
     }
-    let stand_ins = plan.replacements(&plan.nearest_kept());
+    let replacements = plan.replacements(&plan.nearest_kept());
     let facts = &source.session.facts;
-    // Of several entries with one id one may be left.
+    // Of several entries with one id, one may be kept.
     let kept: FxHashSet<Uid> = (0..facts.nodes.len())
         .filter(|&node| facts.has_duplicates() && !plan.is_dropped(node))
         .map(|node| facts.nodes[node].uid)
         .collect();
-    let gone = |node: usize| {
-        let stays = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
-        stand_ins[node].filter(|_| !stays)
+    let removed = |node: usize| {
+        let is_kept = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
+        replacements[node].filter(|_| !is_kept)
     };
-    let keeps = cloned.id_map.keeps_ids();
-    let instead = |node: usize| match plan.edits.get(node).and_then(|edit| edit.uuid.as_deref()) {
-        // It had no id, and got one.
-        Some(uuid) => Replacement { uid: Uid::new(uuid.as_bytes()), text: keeps.then(|| uuid.to_owned()) },
+    let keeps_ids = cloned.id_map.keeps_ids();
+    let replacement = |node: usize| match plan.edits.get(node).and_then(|edit| edit.uuid.as_deref()) {
+        // It had no id and was given one.
+        Some(uuid) => {
+            Replacement { uid: Uid::new(uuid.as_bytes()), text: keeps_ids.then(|| uuid.to_owned()) }
+        }
         None => Replacement {
             uid: facts.nodes[node].uid,
-            text: keeps.then(|| escaped_id(&plan.reader.uuid(node))),
+            text: keeps_ids.then(|| escaped_id(&plan.reader.uuid(node))),
         },
     };
-    let moved: FxHashMap<Uid, Replacement> = (0..facts.nodes.len())
-        .filter_map(|node| Some((facts.nodes[node].uid, instead(gone(node)?))))
+    let by_removed: FxHashMap<Uid, Replacement> = (0..facts.nodes.len())
+        .filter_map(|node| Some((facts.nodes[node].uid, replacement(removed(node)?))))
         .collect();
-    cloned.id_map = cloned.id_map.with_replacements(moved);
+    cloned.id_map = cloned.id_map.with_replacements(by_removed);
     cloned.plan = Some(plan);
     cloned.add_title(recipe);
     cloned.add_checkpoint();
     Ok(cloned)
 }
 
-/// A clone in the making.
+/// State while a clone is planned.
 struct CloneBuilder<'m, 'a> {
     source: &'a SourceSession<'a>,
     recipe: &'m Recipe,
@@ -259,67 +254,67 @@ struct CloneBuilder<'m, 'a> {
 }
 
 impl CloneBuilder<'_, '_> {
-    /// The progress of tools says nothing that is sent, and some clients stumble over it. Reports of
-    /// failures on the way are sent by the oldest clients alone.
+    /// Drops tool progress, which is never sent and breaks some clients, and failure reports on the path, which only
+    /// the oldest clients send.
     fn drop_progress_and_errors(&mut self) {
-        let on_way = self.plan.on_path();
-        for (node, on_way) in on_way.into_iter().enumerate() {
+        let on_path = self.plan.on_path();
+        for (node, on_path) in on_path.into_iter().enumerate() {
             let fact = self.plan.node(node);
             let failure = fact.role == Role::Assistant && fact.flags.is_failure_report();
-            if fact.role == Role::Progress || failure && on_way {
+            if fact.role == Role::Progress || failure && on_path {
                 self.plan.drop_requested(node);
             }
         }
     }
 
-    /// Drops notes that are all that is left of a branch: without what they were about, clients would take
-    /// them for part of the conversation that the branch left.
+    /// Drops notes that are all that is left of a branch: without the entries they belong to, clients would treat them
+    /// as part of the conversation that the branch forked from.
     fn drop_orphaned_notes(&mut self) {
         let facts = self.plan.facts;
-        let on_way = self.plan.on_path();
+        let on_path = self.plan.on_path();
         let is_note = |node: &Node| matches!(node.role, Role::System | Role::Attachment);
-        let left = |(node, fact): (usize, &Node)| {
+        let is_candidate = |(node, fact): (usize, &Node)| {
             let flags = fact.flags;
-            let said = flags.is_queued_prompt() || flags.is_local_command();
-            !on_way[node] && is_note(fact) && !said && !flags.is_boundary() && !flags.is_sidechain()
+            let is_message = flags.is_queued_prompt() || flags.is_local_command();
+            !on_path[node] && is_note(fact) && !is_message && !flags.is_boundary() && !flags.is_sidechain()
         };
-        if !facts.nodes.iter().enumerate().any(left) {
+        if !facts.nodes.iter().enumerate().any(is_candidate) {
             return;
         }
         let none = vec![false; facts.nodes.len()];
         let order = self.plan.top_down();
-        // Whether the nearest words above are gone.
-        let mut gone_above = none.clone();
+        // Whether the nearest message above is removed.
+        let mut removed_above = none.clone();
         for &node in &order {
             let Some(above) = self.plan.effective_parent(node) else { continue };
-            let said = facts.nodes[above].is_conversation();
-            gone_above[node] = if said { self.plan.is_dropped(above) } else { gone_above[above] };
+            let is_message = facts.nodes[above].is_conversation();
+            removed_above[node] = if is_message { self.plan.is_dropped(above) } else { removed_above[above] };
         }
-        // Whether something was said below, and whether anything stays there.
-        let (mut said_below, mut stays_below) = (none.clone(), none);
+        // Whether there is a message below, and whether anything below is kept.
+        let (mut message_below, mut kept_below) = (none.clone(), none);
         for &node in order.iter().rev() {
-            let alone = !stays_below[node] && (gone_above[node] || said_below[node]);
-            if alone && left((node, &facts.nodes[node])) {
+            let alone = !kept_below[node] && (removed_above[node] || message_below[node]);
+            if alone && is_candidate((node, &facts.nodes[node])) {
                 self.plan.drop_requested(node);
             }
             if let Some(above) = self.plan.effective_parent(node) {
-                said_below[above] |= said_below[node] || facts.nodes[node].is_conversation();
-                stays_below[above] |= stays_below[node] || !self.plan.is_dropped(node);
+                message_below[above] |= message_below[node] || facts.nodes[node].is_conversation();
+                kept_below[above] |= kept_below[node] || !self.plan.is_dropped(node);
             }
         }
     }
 
-    /// Drops what the client attached behind the last words: some clients take it for something that
-    /// waits for an answer, and all attach again what they need.
+    /// Drops attachments after the last message: some clients treat them as waiting for an answer, and all clients
+    /// attach again what they need.
     fn drop_trailing_attachments(&mut self) {
-        let way = self.plan.kept_path();
+        let path = self.plan.kept_path();
         let trails = |item: &&PathItem| match **item {
             PathItem::Source(node) => {
                 !self.plan.node(node).is_conversation() && !self.plan.node(node).flags.is_queued_prompt()
             }
             PathItem::Added(_) => false,
         };
-        let trailing: Vec<PathItem> = way.iter().rev().take_while(trails).copied().collect();
+        let trailing: Vec<PathItem> = path.iter().rev().take_while(trails).copied().collect();
         for item in trailing {
             if let PathItem::Source(node) = item
                 && self.plan.node(node).role == Role::Attachment
@@ -329,56 +324,55 @@ impl CloneBuilder<'_, '_> {
         }
     }
 
-    /// Drops what has the id of an entry that goes: of several with one id the last is on the way, and the others
-    /// are kept with it alone.
+    /// Drops duplicates of removed entries: of several entries with one id the last is on the path, and the others are
+    /// kept only with it.
     fn drop_duplicates(&mut self, selection: &Selection) {
         let facts = self.plan.facts;
         if !facts.has_duplicates() {
             return;
         }
-        let gone = selection.clone_path.iter().filter(|&&node| self.plan.is_dropped(node));
-        let gone: FxHashSet<Uid> = gone.map(|&node| facts.nodes[node].uid).collect();
-        for (node, _) in facts.nodes.iter().enumerate().filter(|(_, fact)| gone.contains(&fact.uid)) {
+        let removed = selection.clone_path.iter().filter(|&&node| self.plan.is_dropped(node));
+        let removed: FxHashSet<Uid> = removed.map(|&node| facts.nodes[node].uid).collect();
+        for (node, _) in facts.nodes.iter().enumerate().filter(|(_, fact)| removed.contains(&fact.uid)) {
             self.plan.drop_requested(node);
         }
     }
 
-    /// Marks the end where clients would not agree on it: it must stand last and be the newest.
+    /// Marks the end where clients would not agree on it: the leaf must be the last and newest entry.
     fn mark_end(&mut self, selection: &Selection) {
         let plan = &mut *self.plan;
-        let way = plan.kept_path();
-        let Some(&PathItem::Source(leaf)) = way.last() else {
-            if !way.is_empty() {
+        let path = plan.kept_path();
+        let Some(&PathItem::Source(leaf)) = path.last() else {
+            if !path.is_empty() {
                 plan.mark_end();
             }
             return;
         };
         let time = plan.final_time(leaf);
         let mut agreed = !time.is_none();
-        let on_way = plan.on_path();
-        for (node, &on_way) in on_way.iter().enumerate() {
+        let on_path = plan.on_path();
+        for (node, &on_path) in on_path.iter().enumerate() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
             }
-            let late = node > leaf && !(selection.single_path && on_way);
-            // Some clients even go on with a subagent's entry.
+            let late = node > leaf && !(selection.single_path && on_path);
+            // Some clients even resume a subagent's entry.
             agreed &= plan.final_time(node) < time && !late;
         }
         agreed &= plan.added.iter().all(|new| new.time < time);
-        // What clients put behind a prompt or a result without an answer, they do not agree on either.
+        // Clients also differ in what they add after an unanswered prompt or result.
         agreed &= plan.ends_with_answer();
         if !agreed {
             plan.mark_end();
         }
     }
 
-    /// Puts what is kept in the order in which it is written: the conversation in its order, all else
-    /// where it stood.
+    /// Orders the kept lines for writing: the conversation in path order, everything else in its place.
     fn order_lines(&mut self, records: &[u32]) {
         let facts = self.plan.facts;
         let mut keyed: Vec<(u32, u32, CloneLine)> =
             records.iter().map(|&n| (n, 0, CloneLine::Entry(n, None))).collect();
-        let on_way = self.plan.on_path();
+        let on_path = self.plan.on_path();
         let (mut at, mut step) = (0, 0);
         for item in self.plan.kept_path() {
             step += 1;
@@ -396,7 +390,7 @@ impl CloneBuilder<'_, '_> {
             keyed.push((at, step, out));
         }
         for (node, fact) in facts.nodes.iter().enumerate() {
-            if !on_way[node] && !self.plan.is_dropped(node) {
+            if !on_path[node] && !self.plan.is_dropped(node) {
                 keyed.push((fact.entry, 0, CloneLine::Entry(fact.entry, u32::try_from(node).ok())));
             }
         }
@@ -413,12 +407,12 @@ impl CloneBuilder<'_, '_> {
         let removed = self.changed_call_ids();
         let mut kept = Vec::new();
         let mut window = Window::default();
-        for (at, note) in self.source.digests.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
+        for (at, digest) in self.source.digests.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
             let number = u32::try_from(at + 1).unwrap_or(0);
-            let keep = match note.kind {
-                // Whole requests, with everything that was ever said.
+            let keep = match digest.kind {
+                // Complete requests, with the whole conversation.
                 Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => false,
-                // What a client worked out from the bytes that were there.
+                // Derived by a client from the bytes of the source.
                 Some(
                     EntryKind::ResumeHeadVouch
                     | EntryKind::SpeculationAccept
@@ -430,11 +424,11 @@ impl CloneBuilder<'_, '_> {
                     | EntryKind::DataFlowIncomplete,
                 ) => false,
                 Some(EntryKind::FileHistorySnapshot | EntryKind::FileHistoryDelta) => {
-                    let with = self.recipe.file_history && {
+                    let keep = self.recipe.file_history && {
                         selection.keeps_snapshot(self.plan, window.entry(self.source, number))
                     };
                     self.cloned.without_history |= !self.recipe.file_history;
-                    with
+                    keep
                 }
                 Some(EntryKind::LastPrompt | EntryKind::QueueOperation) if selection.single_path => false,
                 Some(EntryKind::Summary) if selection.single_path => {
@@ -450,8 +444,8 @@ impl CloneBuilder<'_, '_> {
         kept
     }
 
-    /// Counts what is not in the clone any more.
-    fn count(&mut self, asked: &[EditExtent]) {
+    /// Counts what is no longer in the clone.
+    fn count(&mut self, requested: &[EditExtent]) {
         let plan = &*self.plan;
         let facts = plan.facts;
         let counts = &mut self.cloned.counts;
@@ -466,11 +460,11 @@ impl CloneBuilder<'_, '_> {
                     false => n_records += 1,
                 }
             }
-            let mended = plan.edit_extent(node) != asked[node];
+            let repaired = plan.edit_extent(node) != requested[node];
             let edit = plan.edits.get(node).filter(|_| !plan.is_dropped(node));
             let other = edit.is_some_and(|e| e.uuid.is_some() || e.time.is_some() || e.model.is_some());
-            let (was_gone, ..) = asked[node];
-            counts.mended += u64::from(!was_gone && (mended || other));
+            let (was_removed, ..) = requested[node];
+            counts.mended += u64::from(!was_removed && (repaired || other));
         }
         let added = |new: &&crate::plan::AddedEntry| {
             !matches!(new.kind, AddedKind::Boundary { .. } | AddedKind::Summary { .. })
@@ -482,32 +476,32 @@ impl CloneBuilder<'_, '_> {
 }
 
 impl PreparedClone<'_> {
-    /// Gives the clone its title.
+    /// Adds the title of the clone.
     fn add_title(&mut self, recipe: &Recipe) {
         self.tail.extend(recipe.title_line(&self.id_map));
         let facts = &self.source.session.facts;
         let first = self.plan.as_ref().and_then(|plan| Some(plan.reader.prompt_words(self.first_prompt?)));
-        let named = recipe.title.is_some() || facts.custom_title.is_some() || facts.ai_title.is_some();
-        // A session without a title goes by its first prompt, which is in the summary now.
-        if let Some(prompt) = first.filter(|_| self.counts.turns > 0 && !named) {
+        let titled = recipe.title.is_some() || facts.custom_title.is_some() || facts.ai_title.is_some();
+        // A session without a title is listed by its first prompt, which is in the summary now.
+        if let Some(prompt) = first.filter(|_| self.counts.turns > 0 && !titled) {
             let short: String = rethread_model::collapse_whitespace(&prompt).chars().take(80).collect();
             self.tail.extend(record("ai-title", &[("aiTitle", &short)], &self.id_map));
         }
     }
 
-    /// Says where the conversation stands, unless that is said.
+    /// Adds a checkpoint that names the leaf, unless a kept one names it.
     fn add_checkpoint(&mut self) {
         let Some(plan) = &self.plan else { return };
-        let way = plan.kept_path();
-        let said = |item: &&PathItem| match **item {
+        let path = plan.kept_path();
+        let is_message = |item: &&PathItem| match **item {
             PathItem::Source(node) => plan.node(node).is_conversation(),
             PathItem::Added(new) => !matches!(plan.added[new].kind, AddedKind::End),
         };
-        let Some(&leaf) = way.iter().rev().find(said) else { return };
+        let Some(&leaf) = path.iter().rev().find(is_message) else { return };
         let kept = |number: u32| {
             self.order.iter().any(|out| matches!(out, CloneLine::Entry(n, None) if *n == number))
         };
-        let last = self.source.digests.iter().rposition(|note| note.kind == Some(EntryKind::LastPrompt));
+        let last = self.source.digests.iter().rposition(|digest| digest.kind == Some(EntryKind::LastPrompt));
         let last = last.and_then(|at| u32::try_from(at + 1).ok()).filter(|&number| kept(number));
         if let (Some(_), PathItem::Source(node)) = (last, leaf) {
             let checkpoint = plan.facts.checkpoints.last();
@@ -515,7 +509,7 @@ impl PreparedClone<'_> {
                 return;
             }
         }
-        let asked = |item: &PathItem| match *item {
+        let prompt_of = |item: &PathItem| match *item {
             PathItem::Source(node) if plan.node(node).flags.is_human() => {
                 Some(plan.reader.prompt_words(node))
             }
@@ -525,27 +519,28 @@ impl PreparedClone<'_> {
         let short = |prompt: String| -> String {
             prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect()
         };
-        let prompt = way.iter().rev().find_map(asked).map(short);
+        let prompt = path.iter().rev().find_map(prompt_of).map(short);
         let name = plan.new_id(leaf, &self.id_map);
-        let said = prompt.as_deref().map(|prompt| ("lastPrompt", prompt));
-        let members: Vec<(&str, &str)> = said.into_iter().chain([("leafUuid", name.as_str())]).collect();
+        let last_prompt = prompt.as_deref().map(|prompt| ("lastPrompt", prompt));
+        let members: Vec<(&str, &str)> =
+            last_prompt.into_iter().chain([("leafUuid", name.as_str())]).collect();
         self.tail.extend(record("last-prompt", &members, &self.id_map));
     }
 
-    /// Tells whether a call of the source is in the clone, as it was or shortened.
+    /// Returns whether a call of the source is in the clone, unchanged or shortened.
     pub fn keeps_call(&self, call: usize) -> bool {
         let Some(plan) = &self.plan else { return true };
         let node = plan.facts.calls[call].node as usize;
         !plan.is_dropped(node)
-            && self.call_actions.get(call).is_none_or(|fate| !matches!(fate, tools::CallAction::Strip))
+            && self.call_actions.get(call).is_none_or(|action| !matches!(action, tools::CallAction::Strip))
     }
 
-    /// Tells whether a call of the source is in the clone as it was, whatever was asked for others.
+    /// Returns whether a call is in a turn that the recipe keeps unchanged.
     pub fn keeps_call_unchanged(&self, call: usize) -> bool {
-        self.keeps_call(call) && self.unchanged_calls.get(call).is_some_and(|&spared| spared)
+        self.keeps_call(call) && self.unchanged_calls.get(call).is_some_and(|&unchanged| unchanged)
     }
 
-    /// Why something of the source could not be read again.
+    /// Returns the error if part of the source could not be read again.
     pub fn failure(&self) -> Option<std::io::Error> {
         self.source.failure()
     }
@@ -555,24 +550,24 @@ impl PreparedClone<'_> {
         self.source.session.facts.tools.iter().map(|(name, _)| name).collect()
     }
 
-    /// Returns the names of its ids, for what lies beside it.
+    /// Returns the id map, for sidecars.
     pub fn id_map(&self) -> &IdMap<'_> {
         &self.id_map
     }
 
-    /// Tells whether nothing but ids changes.
+    /// Returns whether only ids change.
     pub fn is_plain(&self) -> bool {
         self.plan.is_none()
     }
 }
 
-/// An id as it stands between quotes.
+/// Returns an id escaped for JSON, without quotes.
 fn escaped_id(id: &str) -> String {
     let quoted = String::from_utf8(crate::splice::json_string(id)).unwrap_or_default();
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_owned()
 }
 
-/// What somebody said in an entry that loses the results beside it: without them it is a prompt.
+/// Returns the text of an entry that loses its results: without them it is a prompt.
 fn prompt_beside_results(plan: &Plan<'_>, node: usize) -> Option<String> {
     let loses = plan.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
     if !loses || !plan.node(node).flags.has_result() {
@@ -582,7 +577,7 @@ fn prompt_beside_results(plan: &Plan<'_>, node: usize) -> Option<String> {
     Session::read(&edited_line(plan, raw, node, &IdMap::identity())).facts.first_prompt
 }
 
-/// The line of an entry outside of the tree, with these strings.
+/// Returns the line of an entry outside of the tree, with these strings.
 fn record(kind: &str, members: &[(&str, &str)], names: &IdMap<'_>) -> Vec<u8> {
     let mut line = format!("{{\"type\":\"{kind}\"").into_bytes();
     for (key, value) in members {
@@ -595,7 +590,7 @@ fn record(kind: &str, members: &[(&str, &str)], names: &IdMap<'_>) -> Vec<u8> {
     line
 }
 
-/// Finds the path with a number.
+/// Finds a path by its number.
 fn path_of(paths: &[Path], n: usize) -> Result<&Path, ClonePlanError> {
     paths.iter().find(|path| path.n == n).ok_or(ClonePlanError::NoPath(n, paths.len()))
 }

@@ -1,73 +1,74 @@
-//! What is wanted of a clone.
+//! Recipes: the edits of a clone.
 
 use rethread_model::Uid;
 
 use super::{CompressOptions, ToolRecipe, record};
 use crate::ids::IdMap;
 
-/// What a clone is to be.
+/// The edits of a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Recipe {
-    /// Only this path, by its number.
+    /// Copy only the path with this number.
     pub path: Option<usize>,
-    /// Only what leads to this message, by its number, and that message.
+    /// Copy only the path to the message with this number, inclusive.
     pub until: Option<usize>,
-    /// Only what leads to the entry with this id, in place of a path or a message; see [`normalise_source`](super::normalise_source).
+    /// Copy only the path to the entry with this id, instead of a path or a message; see
+    /// [`normalise_source`](super::normalise_source).
     pub end: Option<Uid>,
-    /// What becomes of tool calls.
+    /// Edits of tool calls.
     pub tools: ToolRecipe,
-    /// Without thinking.
+    /// Remove thinking.
     pub strip_thinking: bool,
-    /// With older turns condensed.
+    /// Condense older turns.
     pub compress: Option<CompressOptions>,
-    /// With this title.
+    /// Set this title.
     pub title: Option<String>,
-    /// With the snapshots of files, whose backups are copied along.
+    /// Keep file snapshots, whose backups are copied too.
     pub file_history: bool,
 }
 
 impl Recipe {
-    /// Tells whether nothing but ids changes.
+    /// Returns whether only ids change.
     pub fn is_plain(&self) -> bool {
         !self.is_single_path() && !self.tools.has_edits() && !self.strip_thinking
     }
 
-    /// Tells whether only one path is wanted.
+    /// Returns whether only one path is copied.
     pub(super) fn is_single_path(&self) -> bool {
         self.path.is_some() || self.until.is_some() || self.end.is_some() || self.compress.is_some()
     }
 
-    /// The line that gives a clone its title; nothing if it has none.
+    /// Returns the line that sets the clone's title; empty if it has none.
     pub fn title_line(&self, names: &IdMap<'_>) -> Vec<u8> {
         let spell = |title: &String| record("custom-title", &[("customTitle", title)], names);
         self.title.as_ref().map(spell).unwrap_or_default()
     }
 
-    /// What is asked of the logs of its subagents: the same, but for what only a session has.
+    /// Returns the recipe for the logs of subagents: without the edits that apply to a session only.
     pub fn for_subagents(&self) -> Self {
         let tools = ToolRecipe { keep: None, ..self.tools.clone() };
         Self { tools, strip_thinking: self.strip_thinking, ..Self::default() }
     }
 }
 
-/// Recipes with a name.
+/// Named recipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
-    /// Long inputs and results of older turns are shortened to 2000 characters.
+    /// Shortens long inputs and results of older turns to 2000 characters.
     Light,
-    /// The same to 400 characters, and fewer turns stay as they are.
+    /// Shortens to 400 characters, and keeps fewer turns unchanged.
     Standard,
-    /// Calls of older turns are removed.
+    /// Removes the calls of older turns.
     Heavy,
-    /// All calls and all thinking are removed.
+    /// Removes all calls and all thinking.
     Extreme,
 }
 
 impl Preset {
-    /// All of them, from the least to the most.
+    /// All presets, from the least to the most aggressive.
     pub const ALL: [Self; 4] = [Self::Light, Self::Standard, Self::Heavy, Self::Extreme];
 
-    /// Returns its name.
+    /// Returns the name of the preset.
     pub fn name(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -77,7 +78,7 @@ impl Preset {
         }
     }
 
-    /// Adds what it asks for to a recipe; what the recipe says itself counts more.
+    /// Adds the preset's edits to a recipe; what the recipe sets already takes precedence.
     pub fn add_to(self, recipe: &mut Recipe) {
         let (strip, keep, shorten) = match self {
             Self::Light => (false, Some(20), Some(2000)),

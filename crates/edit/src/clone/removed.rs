@@ -1,7 +1,7 @@
-//! What a clone left out, kept beside it.
+//! Entries that a clone left out, kept in a sidecar.
 //!
-//! Each line of the sidecar is one entry as it was, with the number of its message in the source: a
-//! number that never changes, so that a summary can name it.
+//! Each line of the sidecar is one original entry with the number of its message in the source: that number never
+//! changes, so a summary can refer to it.
 
 use rethread_log::Json;
 
@@ -15,12 +15,12 @@ pub struct RemovedEntry {
     pub message: Option<usize>,
     /// Its line in the source.
     pub line: u32,
-    /// The entry as it was, with the ids of the clone.
+    /// The original entry, with the ids of the clone.
     pub entry: Vec<u8>,
 }
 
 impl RemovedEntry {
-    /// Spells it as a line of the sidecar.
+    /// Encodes it as a line of the sidecar.
     pub fn to_line(&self) -> Vec<u8> {
         let message = self.message.map_or("null".to_owned(), |n| n.to_string());
         let mut line = format!("{{\"message\":{message},\"line\":{},\"entry\":", self.line).into_bytes();
@@ -29,7 +29,7 @@ impl RemovedEntry {
         line
     }
 
-    /// Reads a line of a sidecar.
+    /// Parses a line of a sidecar.
     pub fn from_line(line: &[u8]) -> Option<Self> {
         let json = Json::new(line.trim_ascii());
         let entry = json.get("entry").filter(|entry| entry.is_object())?.raw().to_vec();
@@ -43,14 +43,14 @@ impl RemovedEntry {
 }
 
 impl PreparedClone<'_> {
-    /// Returns the entries of the conversation that were left out or changed, in the order of the file.
+    /// Returns the entries of the conversation that were left out or changed, in file order.
     pub fn removed_entries(&self) -> impl Iterator<Item = RemovedEntry> + '_ {
         let nodes = self.plan.iter().flat_map(|plan| {
-            let said = |node: &usize| plan.node(*node).is_conversation();
+            let is_message = |node: &usize| plan.node(*node).is_conversation();
             let node_of = move |node: &usize| {
                 plan.is_dropped(*node) || plan.changes_blocks(*node) || plan.changes_copy(*node)
             };
-            (0..plan.facts.nodes.len()).filter(said).filter(node_of).map(move |node| (plan, node))
+            (0..plan.facts.nodes.len()).filter(is_message).filter(node_of).map(move |node| (plan, node))
         });
         let names = self.id_map.without_replacements();
         let mut window = Window::default();

@@ -1,4 +1,4 @@
-//! Which entries a clone is made of.
+//! Selects the entries of a clone.
 
 use rethread_log::Json;
 use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid, session_intended_path};
@@ -10,15 +10,15 @@ use crate::source::SourceSession;
 
 /// The conversation of a clone.
 pub(super) struct Selection {
-    /// Its entries from the first on, as indices of nodes: what compactions left behind, then what is
-    /// sent.
+    /// Its entries from the first on, as node indexes: for a single path those before compactions, then those that
+    /// are sent.
     pub(super) clone_path: Vec<usize>,
-    /// The same with what compactions left behind, also where that is not laid in line.
+    /// The same, always with the entries before compactions.
     pub(super) full_path: Vec<usize>,
-    /// Entries that hang on nothing, because a compaction stands before them.
+    /// Entries without a parent, because a compaction precedes them.
     path_starts: FxHashSet<usize>,
     broken_links: Vec<BrokenLink>,
-    /// Nothing else is kept.
+    /// Drop everything else.
     pub(super) single_path: bool,
     pub(super) other_paths: usize,
 }
@@ -33,15 +33,15 @@ impl Selection {
         }
         let paths = if single { session.paths(Client::NEWEST) } else { Vec::new() };
         let end = end_among(source, recipe, &paths)?;
-        let meant = session_intended_path(session, end.or_else(|| session.conversation_end()));
-        if meant.chain.is_empty() {
-            // The log of a subagent is no conversation of its own, but has calls and thinking.
+        let intended = session_intended_path(session, end.or_else(|| session.conversation_end()));
+        if intended.chain.is_empty() {
+            // The log of a subagent has no intended path, but has calls and thinking.
             if single || !facts.is_all_sidechain() {
                 return Err(ClonePlanError::Empty);
             }
-            let (way, path, starts) = (Vec::new(), Vec::new(), FxHashSet::default());
+            let (clone_path, path, starts) = (Vec::new(), Vec::new(), FxHashSet::default());
             return Ok(Self {
-                clone_path: way,
+                clone_path,
                 full_path: path,
                 path_starts: starts,
                 broken_links: Vec::new(),
@@ -49,33 +49,33 @@ impl Selection {
                 other_paths: 0,
             });
         }
-        let mut path = nodes_before_compaction(source, &meant.chain);
+        let mut path = nodes_before_compaction(source, &intended.chain);
         let mut starts = FxHashSet::default();
         if single {
-            starts.insert(meant.chain[0]);
+            starts.insert(intended.chain[0]);
         }
-        path.extend(&meant.chain);
-        let way = if single { path.clone() } else { meant.chain.clone() };
+        path.extend(&intended.chain);
+        let clone_path = if single { path.clone() } else { intended.chain.clone() };
         let begins = |node: &&usize| {
             let fact = &facts.nodes[**node];
             fact.flags.is_boundary() || fact.flags.is_summary() && fact.parent.is_none()
         };
-        starts.extend(way.iter().filter(begins));
-        // A path that was cut is no other one; one that was joined is in the clone.
-        let on_way: FxHashSet<usize> = way.iter().copied().collect();
-        let n_out = paths.iter().filter(|path| !on_way.contains(&path.tip)).count();
+        starts.extend(clone_path.iter().filter(begins));
+        // A path that was cut does not count as another one; one that was joined is in the clone.
+        let on_path: FxHashSet<usize> = clone_path.iter().copied().collect();
+        let n_out = paths.iter().filter(|path| !on_path.contains(&path.tip)).count();
         let other_paths = n_out.min(paths.len().saturating_sub(1));
         Ok(Self {
-            clone_path: way,
+            clone_path,
             full_path: path,
             path_starts: starts,
-            broken_links: meant.broken_links,
+            broken_links: intended.broken_links,
             single_path: single,
             other_paths,
         })
     }
 
-    /// Begins the plan: what is not selected goes.
+    /// Creates the plan, in which unselected entries are dropped.
     pub(super) fn plan<'a>(&self, source: &'a SourceSession<'a>) -> Plan<'a> {
         let facts = &source.session.facts;
         let mut plan =
@@ -83,12 +83,12 @@ impl Selection {
         plan.path_starts.clone_from(&self.path_starts);
         if self.single_path {
             let kept = plan.on_path();
-            // Of several entries with one id the last is on the way, and stands where the first did.
+            // Of several entries with one id the last is on the path, in the place of the first.
             let ids =
                 self.clone_path.iter().filter(|_| facts.has_duplicates()).map(|&node| facts.nodes[node].uid);
             let ids: FxHashSet<Uid> = ids.collect();
             for node in (0..kept.len()).filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
-                // Whether a subagent's entries are kept, depends on its call.
+                // A subagent's entries are kept or dropped with its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.is_all_sidechain() {
                     plan.drop_requested(node);
                 }
@@ -97,18 +97,18 @@ impl Selection {
         plan
     }
 
-    /// Tells whether the snapshot of files at a message is kept: the message is.
+    /// Returns whether a file snapshot is kept: its message is.
     pub(super) fn keeps_snapshot(&self, plan: &Plan<'_>, raw: &[u8]) -> bool {
         !self.single_path || refers_to_kept(plan, raw, "messageId")
     }
 
-    /// Tells whether a summary is about what is kept, or about another session.
+    /// Returns whether a summary is about kept entries or another session.
     pub(super) fn keeps_summary(&self, plan: &Plan<'_>, raw: &[u8]) -> bool {
         refers_to_kept(plan, raw, "leafUuid")
     }
 }
 
-/// Finds the entry that a recipe wants the conversation to end with; nothing if it goes on as it is.
+/// Finds the last entry of the conversation that a recipe asks for; `None` if the end is unchanged.
 pub(super) fn end_of(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Option<usize>, ClonePlanError> {
     end_among(source, recipe, &source.session.paths(Client::NEWEST))
 }
@@ -139,7 +139,7 @@ fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {
     node.is_none_or(|node| !plan.is_dropped(node))
 }
 
-/// The last entry of a message, with the results of its calls: a call without its result is no end.
+/// Returns the last entry of a message, results of its calls included: a call without its result is not an end.
 fn last_of_message(source: &SourceSession<'_>, n: usize, step: usize) -> usize {
     let facts = &source.session.facts;
     let nodes = source.session.tree.nodes_by_step();
@@ -161,7 +161,7 @@ fn last_of_message(source: &SourceSession<'_>, n: usize, step: usize) -> usize {
     last.or_else(|| of_step().rfind(own)).unwrap_or(facts.messages[n - 1].first_node as usize)
 }
 
-/// What compactions left behind before a conversation, in the order of the file.
+/// Returns the entries before compactions that precede a conversation, in file order.
 fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[usize]) -> Vec<usize> {
     let session = &source.session;
     let facts = &session.facts;

@@ -1,7 +1,7 @@
-//! What a clone comes to.
+//! The summary of a clone.
 //!
-//! Most clones are one line, and what is in it is known before it is written: all but what its lines
-//! weigh. All others are read again for it.
+//! Most clones are linear, and their summary is known before they are written, except for byte counts. All others
+//! are read again for it.
 
 use std::cell::RefCell;
 
@@ -15,30 +15,30 @@ use crate::ids::is_uuid;
 use crate::plan::{EntryEdit, PathItem, Plan};
 use crate::shorten::PartCut;
 
-/// What is said of a session when it is listed, or after it was made.
+/// Summary of a session, as listed or reported after cloning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CloneSummary {
-    /// Distinct prompts.
+    /// Number of distinct prompts.
     pub turns: usize,
-    /// Messages of both sides.
+    /// Number of messages of both sides.
     pub messages: usize,
-    /// Bytes by what they hold.
+    /// Bytes by kind of content.
     pub bytes: ByteCounts,
-    /// What a client sends of it.
+    /// Tokens that a client sends.
     pub context: ContextSize,
-    /// The first prompt that somebody typed.
+    /// The first prompt that a user typed.
     pub first_prompt: Option<String>,
     /// The earliest and the latest time of any entry.
     pub span: Option<(Time, Time)>,
-    /// Working directories, each where it is first named.
+    /// Working directories, in order of first occurrence.
     pub cwds: Vec<String>,
-    /// Git branches, each where it is first named.
+    /// Git branches, in order of first occurrence.
     pub branches: Vec<String>,
 }
 
 impl CloneSummary {
-    /// Sums a session up.
+    /// Summarises a session.
     pub fn of(session: &Session) -> Self {
         let facts = &session.facts;
         let names =
@@ -57,53 +57,56 @@ impl CloneSummary {
 }
 
 impl PreparedClone<'_> {
-    /// Sums the clone up before it is written, but for what its lines weigh, with what clients would be
-    /// refused of it; nothing if it is not one line.
+    /// Summarises the clone before it is written, except for byte counts, with what clients would lose or reject;
+    /// `None` if it is not linear.
     pub(super) fn predicted_summary(&self) -> Option<(CloneSummary, Vec<Finding>)> {
         let plan = self.plan.as_ref()?;
         let facts = plan.facts;
         if !plan.added.is_empty() || !facts.defects.is_empty() {
             return None;
         }
-        let rows = rows_if_only_removed(plan)?;
-        let hangs = |node: usize, on: Option<usize>| match plan.new_parent(node) {
-            Some(parent) => parent == on.map(PathItem::Source),
-            None => facts.nodes[node].parent == on.map_or_else(Default::default, |on| facts.nodes[on].uid),
+        let entries = rows_if_only_removed(plan)?;
+        let has_parent = |node: usize, parent_node: Option<usize>| match plan.new_parent(node) {
+            Some(parent) => parent == parent_node.map(PathItem::Source),
+            None => {
+                facts.nodes[node].parent
+                    == parent_node.map_or_else(Default::default, |parent| facts.nodes[parent].uid)
+            }
         };
         let blocks = |node: usize| remaining_blocks(plan, node);
-        let line = LinearConversation::detect(facts, rows.iter().copied(), hangs, blocks)?;
+        let line = LinearConversation::detect(facts, entries.iter().copied(), has_parent, blocks)?;
         let harm = line.harmful_findings(&Client::ALL)?;
-        if !self.has_plain_checkpoints(&rows, line.start) {
+        if !self.has_plain_checkpoints(&entries, line.start) {
             return None;
         }
-        let usages = RecordedUsage::new(plan, &rows);
+        let usages = RecordedUsage::new(plan, &entries);
         let recorded = |node: usize| usages.recorded(node);
         let human = |node: &&usize| facts.nodes[**node].flags.is_human();
-        let times = || rows.iter().map(|&node| facts.nodes[node].time);
-        let gist = CloneSummary {
-            turns: rows.iter().filter(human).count(),
+        let times = || entries.iter().map(|&node| facts.nodes[node].time);
+        let summary = CloneSummary {
+            turns: entries.iter().filter(human).count(),
             messages: line.messages,
             bytes: ByteCounts::default(),
-            context: measure_context(facts, &rows[line.start..], blocks, recorded),
-            first_prompt: self.first_prompt(rows.iter().copied().filter(|node| human(&node)))?,
+            context: measure_context(facts, &entries[line.start..], blocks, recorded),
+            first_prompt: self.first_prompt(entries.iter().copied().filter(|node| human(&node)))?,
             span: times().min().zip(times().max()),
-            cwds: self.names_in_order(|note| note.cwd, &facts.cwds)?,
-            branches: self.names_in_order(|note| note.branch, &facts.git_branches)?,
+            cwds: self.names_in_order(|digest| digest.cwd, &facts.cwds)?,
+            branches: self.names_in_order(|digest| digest.branch, &facts.git_branches)?,
         };
-        Some((gist, harm))
+        Some((summary, harm))
     }
 
-    /// The first prompt in the clone; nothing if it is spelled in another way there.
+    /// Returns the first prompt in the clone; `None` if its text differs from the source.
     fn first_prompt(&self, prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
         let reader = self.source.reader();
-        let mut said = prompts.map(|node| (node, reader.prompt_words(node)));
-        let Some((node, words)) = said.find(|(_, words)| !words.is_empty()) else { return Some(None) };
+        let mut texts = prompts.map(|node| (node, reader.prompt_words(node)));
+        let Some((node, text)) = texts.find(|(_, text)| !text.is_empty()) else { return Some(None) };
         let raw = reader.entry_bytes(self.source.session.facts.nodes[node].entry);
-        self.id_map.result_path_changes(raw).is_empty().then_some(Some(words))
+        self.id_map.result_path_changes(raw).is_empty().then_some(Some(text))
     }
 
-    /// Names of the source that stand in the clone, each where it is first named; nothing if one might be
-    /// another there.
+    /// Returns names of the source that occur in the clone, in order of first occurrence; `None` if one may differ
+    /// there.
     fn names_in_order(
         &self,
         name_in: impl Fn(&crate::source::EntryDigest) -> u16,
@@ -127,21 +130,23 @@ impl PreparedClone<'_> {
         Some(found)
     }
 
-    /// Tells whether all that the clone says of where the conversation stands is what every client finds
-    /// itself.
-    fn has_plain_checkpoints(&self, rows: &[usize], start: usize) -> bool {
+    /// Returns whether all checkpoints in the clone name the leaf that every client finds without them.
+    fn has_plain_checkpoints(&self, entries: &[usize], start: usize) -> bool {
         let facts = &self.source.session.facts;
-        let ends = |number: u32| self.source.digests[number as usize - 1].kind == Some(EntryKind::LastPrompt);
+        let is_checkpoint =
+            |number: u32| self.source.digests[number as usize - 1].kind == Some(EntryKind::LastPrompt);
         let mut kept = self.order.iter().filter_map(|out| match *out {
-            CloneLine::Entry(number, None) if ends(number) => Some(number),
+            CloneLine::Entry(number, None) if is_checkpoint(number) => Some(number),
             _ => None,
         });
         let mut next = kept.next();
         if next.is_none() {
             return true;
         }
-        let all =
-            (1..).zip(&self.source.digests).filter(|&(number, _)| ends(number)).map(|(number, _)| number);
+        let all = (1..)
+            .zip(&self.source.digests)
+            .filter(|&(number, _)| is_checkpoint(number))
+            .map(|(number, _)| number);
         for (number, end) in all.zip(&facts.checkpoints) {
             if next != Some(number) {
                 continue;
@@ -149,10 +154,10 @@ impl PreparedClone<'_> {
             next = kept.next();
             let place = |leaf| {
                 let leaf = facts.node_of(self.id_map.replacement_of(leaf))?;
-                rows.binary_search(&leaf).ok()
+                entries.binary_search(&leaf).ok()
             };
             let on_line = end.leaf.is_none_or(|leaf| place(leaf).is_some_and(|place| place >= start));
-            let over = start > 0 && end.nodes_before as usize <= rows[start];
+            let over = start > 0 && end.nodes_before as usize <= entries[start];
             if !end.is_implicit() || !(on_line || over) {
                 return false;
             }
@@ -161,8 +166,7 @@ impl PreparedClone<'_> {
     }
 }
 
-/// The entries of a clone in their order, if they stand as they stood, and nothing happens to any but that
-/// parts of it go.
+/// Returns the entries of a clone in order, if their order is unchanged and edits only remove parts of them.
 fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<usize>> {
     let mut last = None;
     for item in &plan.path {
@@ -172,17 +176,17 @@ fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<usize>> {
             last?;
         }
     }
-    let stands = |&node: &usize| {
+    let only_removes = |&node: &usize| {
         let edit = plan.edits.get(node);
-        let less = edit.is_none_or(|edit| edit.only_removes() && keeps_meaning(plan, node, edit));
-        less && !is_picture_cut(plan, node)
+        let removes = edit.is_none_or(|edit| edit.only_removes() && keeps_meaning(plan, node, edit));
+        removes && !is_picture_cut(plan, node)
     };
-    let rows: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
-    rows.iter().all(stands).then_some(rows)
+    let entries: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
+    entries.iter().all(only_removes).then_some(entries)
 }
 
-/// Tells whether an entry without some of its blocks is to a reader what it was: whose words a user's entry
-/// is depends on what else is in it, and two entries that differ in a call may be one without it.
+/// Returns whether removing blocks does not change how an entry is classified: the role of a user entry depends on
+/// its other blocks, and two entries that differ only in a call may become duplicates.
 fn keeps_meaning(plan: &Plan<'_>, node: usize, edit: &EntryEdit) -> bool {
     let fact = plan.node(node);
     let blocks = plan.facts.blocks_of(node);
@@ -195,13 +199,13 @@ fn keeps_meaning(plan: &Plan<'_>, node: usize, edit: &EntryEdit) -> bool {
     edit.blocks.is_empty() || fact.role == Role::Assistant && (edit.blocks.keys().all(thinking) || alone())
 }
 
-/// How large the context was with the answers of a clone.
+/// Recorded context sizes of the answers in a clone.
 struct RecordedUsage<'p> {
     plan: &'p Plan<'p>,
     rows: &'p [usize],
-    /// For each message whether any of its entries goes or says something else of what it cost.
+    /// For each message, whether any of its entries is removed or changes its usage.
     changed: Vec<bool>,
-    /// What is known of such messages.
+    /// Results for such messages.
     found: RefCell<FxHashMap<usize, Option<u64>>>,
 }
 
@@ -217,7 +221,7 @@ impl<'p> RecordedUsage<'p> {
         Self { plan, rows, changed, found: RefCell::default() }
     }
 
-    /// How large it was with an answer: the last entry of a message that says so counts for all of them.
+    /// Returns the context size of an answer: the last entry of a message that records one counts for all of them.
     fn recorded(&self, node: usize) -> Option<u64> {
         let facts = self.plan.facts;
         let message = facts.nodes[node].message()?;
@@ -229,17 +233,17 @@ impl<'p> RecordedUsage<'p> {
         answers.then(known).flatten()
     }
 
-    /// The entries of a message stand together; `node` is one of them.
+    /// Returns the size recorded last in a message. Its entries are contiguous; `node` is one of them.
     fn last_of(&self, message: usize, node: usize) -> Option<u64> {
         let facts = self.plan.facts;
         let of_message = |at: &&usize| facts.nodes[**at].message() == Some(message);
         let at = self.rows.binary_search(&node).ok()?;
-        let behind = self.rows[at..].iter().take_while(of_message).count();
-        let entries = self.rows[..at + behind].iter().rev().take_while(of_message);
+        let after = self.rows[at..].iter().take_while(of_message).count();
+        let entries = self.rows[..at + after].iter().rev().take_while(of_message);
         entries.filter_map(|&node| self.usage_of(node)).next().and_then(total_tokens)
     }
 
-    /// What an entry says itself.
+    /// Returns the usage that an entry records.
     fn usage_of(&self, node: usize) -> Option<Usage> {
         if let Some(usage) = self.plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
             return Usage::parse(Json::new(usage));
@@ -250,14 +254,14 @@ impl<'p> RecordedUsage<'p> {
     }
 }
 
-/// Tells whether anything is cut out of a block with a picture: how much of what is left is one is not known.
+/// Returns whether a block with an image is cut: it is not known how much of the rest is image data.
 fn is_picture_cut(plan: &Plan<'_>, node: usize) -> bool {
     let blocks = plan.facts.blocks_of(node);
     let pictured = |cut: &PartCut| blocks.get(cut.part as usize).is_some_and(|block| block.media_bytes > 0);
     plan.cuts.of_node(node).iter().any(pictured)
 }
 
-/// The blocks that an entry will have.
+/// Returns the blocks that an entry will have.
 fn remaining_blocks<'p>(plan: &'p Plan<'_>, node: usize) -> impl Iterator<Item = Block> + 'p {
     let edit = plan.edits.get(node);
     plan.facts.blocks_of(node).iter().enumerate().filter_map(move |(at, block)| {

@@ -1,8 +1,8 @@
 //! Thinking: kept byte for byte, or removed.
 //!
-//! A signature stands for the thinking and, to the API, for what came before it. So thinking stays
-//! only where nothing before it in the conversation has changed. A compaction begins a new
-//! conversation: what is cut before one changes nothing behind it.
+//! A signature covers the thinking and, for the API, the conversation before it. So thinking is kept only where
+//! nothing before it in the conversation has changed. A compaction begins a new conversation: edits before it
+//! change nothing after it.
 
 use rethread_model::{Block, StepKind};
 
@@ -10,7 +10,7 @@ use super::CloneBuilder;
 use crate::plan::BlockEdit;
 
 impl CloneBuilder<'_, '_> {
-    /// Removes thinking that is not wanted, or not true any more.
+    /// Removes thinking that the recipe strips or whose signature is no longer valid.
     pub(super) fn edit_thinking(&mut self) {
         let session = &self.source.session;
         let facts = &session.facts;
@@ -20,12 +20,12 @@ impl CloneBuilder<'_, '_> {
         let changed = self.changed_steps();
         for node in 0..facts.nodes.len() {
             let fact = &facts.nodes[node];
-            let asked = self.recipe.strip_thinking;
+            let requested = self.recipe.strip_thinking;
             let follows = session.tree.step(node).is_some_and(|step| changed[step]);
-            if !fact.flags.has_thinking() || !(asked || follows) || self.plan.is_dropped(node) {
+            if !fact.flags.has_thinking() || !(requested || follows) || self.plan.is_dropped(node) {
                 continue;
             }
-            self.cloned.thinking_invalidated |= !asked;
+            self.cloned.thinking_invalidated |= !requested;
             let blocks = facts.blocks_of(node);
             if blocks.iter().all(|block| block.class.is_thinking()) {
                 self.cloned.counts.thinking += blocks.len() as u64;
@@ -44,7 +44,7 @@ impl CloneBuilder<'_, '_> {
         }
     }
 
-    /// For each step whether it, or one before it in the same conversation, has lost or changed a call.
+    /// Returns for each step whether it, or one before it in the same conversation, has a removed or changed call.
     fn changed_steps(&self) -> Vec<bool> {
         let session = &self.source.session;
         let mut changed = vec![false; session.tree.steps.len()];

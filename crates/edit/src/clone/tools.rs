@@ -1,4 +1,4 @@
-//! Tool calls taken out or shortened: the call, its result and the client's copy of that together.
+//! Removes or shortens tool calls: the call, its result and the client's copy of the result together.
 
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{Block, BlockClass, Role};
@@ -10,29 +10,29 @@ use crate::plan::{BlockEdit, CopyEdit, EntryEdit};
 use crate::shorten::{PartCut, RESULT_COPY};
 use crate::source::SourceSession;
 
-/// What becomes of tool calls.
+/// Edits of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolRecipe {
-    /// Remove calls of these tools, or of all if none is named. A name may end in `*`.
+    /// Remove calls of these tools, or of all if the list is empty. A name may end in `*`.
     pub strip: Option<Vec<String>>,
-    /// The last so many turns that have calls keep them as they are.
+    /// Keep calls unchanged in this many last turns that have calls.
     pub keep: Option<usize>,
     /// Shorten strings of more characters than this, in calls that are not removed.
     pub shorten: Option<usize>,
 }
 
 impl ToolRecipe {
-    /// Tells whether anything is asked for.
+    /// Returns whether there is any edit.
     pub fn has_edits(&self) -> bool {
         self.strip.is_some() || self.keep.is_some() || self.shorten.is_some()
     }
 
-    /// What becomes of a call outside of the turns that are kept.
+    /// Returns the action for a call outside of the kept turns.
     fn action_for(&self, name: &str) -> CallAction {
-        let fits = |wanted: &String| matches_tool(wanted, name);
-        // To keep some means to remove the others, unless they are to be shortened.
+        let matches = |pattern: &String| matches_tool(pattern, name);
+        // `keep` alone means to remove the other calls, unless they are to be shortened.
         let all = self.strip.is_none() && self.keep.is_some() && self.shorten.is_none();
-        let named = self.strip.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(fits));
+        let named = self.strip.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(matches));
         match (all || named, self.shorten) {
             (true, _) => CallAction::Strip,
             (false, Some(_)) => CallAction::Shorten,
@@ -41,12 +41,12 @@ impl ToolRecipe {
     }
 }
 
-/// Tells whether a tool is meant by a name, which may end in `*`.
-fn matches_tool(wanted: &str, name: &str) -> bool {
-    wanted.strip_suffix('*').map_or(name == wanted, |start| name.starts_with(start))
+/// Returns whether a tool matches a pattern, which may end in `*`.
+fn matches_tool(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }
 
-/// What becomes of a call.
+/// The action for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum CallAction {
     #[default]
@@ -55,7 +55,7 @@ pub(super) enum CallAction {
     Strip,
 }
 
-/// The ids of calls that are not as they were.
+/// Ids of removed or changed calls.
 pub(super) struct CallIdSet<'f>(FxHashSet<&'f str>);
 
 impl CallIdSet<'_> {
@@ -63,16 +63,16 @@ impl CallIdSet<'_> {
         self.0.is_empty()
     }
 
-    /// Tells whether an entry outside of the tree names one of them.
+    /// Returns whether an entry outside of the tree contains one of them.
     pub(super) fn occurs_in(&self, raw: &[u8]) -> bool {
-        // Ids are made of these; what stands between others is looked up.
-        let parts = |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'));
-        raw.split(parts).any(|id| std::str::from_utf8(id).is_ok_and(|id| self.0.contains(id)))
+        // Splits at bytes that do not occur in ids, and looks up each piece.
+        let separates = |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b':'));
+        raw.split(separates).any(|id| std::str::from_utf8(id).is_ok_and(|id| self.0.contains(id)))
     }
 }
 
 impl<'a> CloneBuilder<'_, 'a> {
-    /// Takes calls out, or shortens them.
+    /// Removes or shortens calls.
     pub(super) fn edit_tools(&mut self, selection: &Selection) {
         let tools = &self.recipe.tools;
         if !tools.has_edits() {
@@ -83,78 +83,80 @@ impl<'a> CloneBuilder<'_, 'a> {
         let prompts = session.prompts_of_steps();
         let turn = |node: usize| session.tree.step(node).and_then(|step| prompts[step]);
         let kept = self.turns_kept(&selection.full_path, turn);
-        let fate_at = |node: usize, name: &str| match kept.contains(&turn(node)) {
+        let action_at = |node: usize, name: &str| match kept.contains(&turn(node)) {
             true => CallAction::Keep,
             false => tools.action_for(name),
         };
         let inline = self.callers_of_sidechains();
         let at_call = |node: usize| inline.get(&node).copied().unwrap_or(node);
-        let fates: Vec<CallAction> = facts
+        let actions: Vec<CallAction> = facts
             .calls
             .iter()
-            .map(|call| fate_at(at_call(call.node as usize), facts.tools.name(call.tool)))
+            .map(|call| action_at(at_call(call.node as usize), facts.tools.name(call.tool)))
             .collect();
         self.cloned.unchanged_calls =
             facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node as usize)))).collect();
         let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| matches_tool(wanted, name));
         let named = tools.strip.iter().flatten();
         self.cloned.unknown_tools = named.filter(|name| !called(name)).cloned().collect();
-        let strips_all = |node: usize| fate_at(at_call(node), "") == CallAction::Strip;
-        let served = self.server_call_actions(fate_at);
+        let strips_all = |node: usize| action_at(at_call(node), "") == CallAction::Strip;
+        let server_actions = self.server_call_actions(action_at);
         let plan = &*self.plan;
         let wanted = |node: &usize| !plan.is_dropped(*node) && facts.nodes[*node].is_conversation();
         let nodes: Vec<usize> = (0..facts.nodes.len()).filter(wanted).collect();
-        let fate = |node: usize, block: &Block| match (block.class, block.call()) {
+        let action = |node: usize, block: &Block| match (block.class, block.call()) {
             (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => {
-                fates.get(call).copied().unwrap_or_default()
+                actions.get(call).copied().unwrap_or_default()
             }
             (BlockClass::ToolCall | BlockClass::ToolResult, None) if strips_all(node) => CallAction::Strip,
-            (BlockClass::ServerCall | BlockClass::ServerResult, Some(id)) => {
-                served.get(&id).copied().filter(|&fate| fate == CallAction::Strip).unwrap_or_default()
-            }
+            (BlockClass::ServerCall | BlockClass::ServerResult, Some(id)) => server_actions
+                .get(&id)
+                .copied()
+                .filter(|&action| action == CallAction::Strip)
+                .unwrap_or_default(),
             _ => CallAction::Keep,
         };
         self.plan.cuts.limit = tools.shorten.unwrap_or(0);
-        let mut of_blocks = Vec::new();
+        let mut block_actions = Vec::new();
         for node in nodes {
-            of_blocks.clear();
-            of_blocks.extend(facts.blocks_of(node).iter().map(|block| fate(node, block)));
-            if of_blocks.iter().all(|&fate| fate == CallAction::Keep) {
+            block_actions.clear();
+            block_actions.extend(facts.blocks_of(node).iter().map(|block| action(node, block)));
+            if block_actions.iter().all(|&action| action == CallAction::Keep) {
                 continue;
             }
-            if of_blocks.iter().all(|&fate| fate == CallAction::Strip) {
+            if block_actions.iter().all(|&action| action == CallAction::Strip) {
                 self.plan.drop_requested(node);
                 self.changed_nodes.push(node);
                 continue;
             }
-            self.shorten(node, &of_blocks);
+            self.shorten(node, &block_actions);
             let changed = self.plan.changes_blocks(node);
-            if let Some(edit) = edit_of(self.source, node, &of_blocks, changed) {
+            if let Some(edit) = edit_of(self.source, node, &block_actions, changed) {
                 self.plan.edits.set(node, edit);
             }
             if self.plan.changes_blocks(node) {
                 self.changed_nodes.push(node);
             }
         }
-        let stripped = |fate: &&CallAction| **fate == CallAction::Strip;
+        let stripped = |action: &&CallAction| **action == CallAction::Strip;
         let n_stripped = match selection.single_path {
-            true => self.count_stripped(&selection.clone_path, &fates),
-            false => fates.iter().filter(stripped).count() as u64,
+            true => self.count_stripped(&selection.clone_path, &actions),
+            false => actions.iter().filter(stripped).count() as u64,
         };
-        self.cloned.counts.calls = n_stripped + served.values().filter(stripped).count() as u64;
-        self.cloned.counts.shortened = self.count_shortened(&fates);
-        self.cloned.call_actions = fates;
+        self.cloned.counts.calls = n_stripped + server_actions.values().filter(stripped).count() as u64;
+        self.cloned.counts.shortened = self.count_shortened(&actions);
+        self.cloned.call_actions = actions;
         self.drop_call_notes();
     }
 
-    /// Cuts long strings of calls and results with these fates, and of the client's copy of them.
-    fn shorten(&mut self, node: usize, fates: &[CallAction]) {
-        let limit = self.recipe.tools.shorten.filter(|_| fates.contains(&CallAction::Shorten));
+    /// Cuts long strings of calls and results by their actions, and of the client's copy of a result.
+    fn shorten(&mut self, node: usize, actions: &[CallAction]) {
+        let limit = self.recipe.tools.shorten.filter(|_| actions.contains(&CallAction::Shorten));
         let Some(limit) = limit else { return };
-        let copy = copy_action(self.source, node, fates);
+        let copy = copy_action(self.source, node, actions);
         let is_shorter = |cut: &PartCut| match cut.part {
             RESULT_COPY => copy == CallAction::Shorten,
-            block => fates.get(block as usize) == Some(&CallAction::Shorten),
+            block => actions.get(block as usize) == Some(&CallAction::Shorten),
         };
         let cuts = self.source.cuts(self.plan.node(node).entry, limit);
         let mut cuts = cuts.iter().map(|(_, cut)| *cut).filter(is_shorter).peekable();
@@ -163,16 +165,16 @@ impl<'a> CloneBuilder<'_, 'a> {
         }
     }
 
-    fn count_stripped(&self, way: &[usize], fates: &[CallAction]) -> u64 {
+    fn count_stripped(&self, path: &[usize], actions: &[CallAction]) -> u64 {
         let facts = self.plan.facts;
-        let calls = way.iter().flat_map(|&node| facts.blocks_of(node).iter());
+        let calls = path.iter().flat_map(|&node| facts.blocks_of(node).iter());
         let calls = calls.filter(|block| block.class == BlockClass::ToolCall).filter_map(Block::call);
-        let stripped: FxHashSet<usize> = calls.filter(|&call| fates[call] == CallAction::Strip).collect();
+        let stripped: FxHashSet<usize> = calls.filter(|&call| actions[call] == CallAction::Strip).collect();
         stripped.len() as u64
     }
 
-    /// Counts calls of which anything is shorter now.
-    fn count_shortened(&self, fates: &[CallAction]) -> u64 {
+    /// Counts calls with any shortened string.
+    fn count_shortened(&self, actions: &[CallAction]) -> u64 {
         let facts = self.plan.facts;
         let mut shorter = vec![false; facts.calls.len()];
         for node in 0..facts.nodes.len() {
@@ -181,7 +183,7 @@ impl<'a> CloneBuilder<'_, 'a> {
             let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
             for (at, block) in (0..).zip(blocks) {
                 let changed = cut(at) || cut(RESULT_COPY) && block.class == BlockClass::ToolResult;
-                let fits = |call: &usize| changed && fates.get(*call) == Some(&CallAction::Shorten);
+                let fits = |call: &usize| changed && actions.get(*call) == Some(&CallAction::Shorten);
                 if let Some(call) = block.call().filter(fits) {
                     shorter[call] = true;
                 }
@@ -190,11 +192,11 @@ impl<'a> CloneBuilder<'_, 'a> {
         shorter.into_iter().filter(|&shorter| shorter).count() as u64
     }
 
-    /// The prompts of the last turns that have calls, which stay as they are.
-    fn turns_kept(&self, way: &[usize], turn: impl Fn(usize) -> Option<usize>) -> FxHashSet<Option<usize>> {
+    /// Returns the prompts of the last turns with calls, which are kept unchanged.
+    fn turns_kept(&self, path: &[usize], turn: impl Fn(usize) -> Option<usize>) -> FxHashSet<Option<usize>> {
         let mut kept = FxHashSet::default();
         let n = self.recipe.tools.keep.unwrap_or(0);
-        for &node in way.iter().rev() {
+        for &node in path.iter().rev() {
             let calls = |block: &Block| matches!(block.class, BlockClass::ToolCall | BlockClass::ServerCall);
             if kept.len() >= n && !kept.contains(&turn(node)) {
                 break;
@@ -206,7 +208,7 @@ impl<'a> CloneBuilder<'_, 'a> {
         kept
     }
 
-    /// For entries of subagents in this file the entry that called them.
+    /// Maps entries of subagents in this file to the entry that called them.
     fn callers_of_sidechains(&self) -> FxHashMap<usize, usize> {
         let session = &self.source.session;
         let callers: FxHashMap<usize, usize> = session
@@ -226,13 +228,13 @@ impl<'a> CloneBuilder<'_, 'a> {
         side.filter_map(|node| Some((node, caller(node)?))).collect()
     }
 
-    /// What becomes of calls that the API itself answered, by what their ids hash to.
+    /// Returns the actions for calls that the API answered itself, by the hash of their ids.
     fn server_call_actions(
         &self,
-        fate_at: impl Fn(usize, &str) -> CallAction,
+        action_at: impl Fn(usize, &str) -> CallAction,
     ) -> FxHashMap<usize, CallAction> {
         let facts = self.plan.facts;
-        let mut fates = FxHashMap::default();
+        let mut actions = FxHashMap::default();
         let mut line = Line::default();
         for node in 0..facts.nodes.len() {
             let calls = |block: &Block| block.class == BlockClass::ServerCall;
@@ -244,16 +246,16 @@ impl<'a> CloneBuilder<'_, 'a> {
             for (block, spans) in facts.blocks_of(node).iter().zip(&line.blocks) {
                 if let Some(id) = block.call().filter(|_| calls(block)) {
                     let name = Json::new(spans.name.bytes_in(raw)).as_str().unwrap_or_default();
-                    fates.insert(id, fate_at(node, &name));
+                    actions.insert(id, action_at(node, &name));
                 }
             }
         }
-        fates
+        actions
     }
 
-    /// Drops what says something about a call that is gone: hooks, notes, what the client put in.
+    /// Drops entries about removed calls: hooks, notes, entries that the client inserted.
     fn drop_call_notes(&mut self) {
-        let removed = self.call_ids_where(|fate| fate == CallAction::Strip);
+        let removed = self.call_ids_where(|action| action == CallAction::Strip);
         if removed.0.is_empty() {
             return;
         }
@@ -282,12 +284,12 @@ impl<'a> CloneBuilder<'_, 'a> {
         self.drop_attached_media();
     }
 
-    /// Drops pictures and documents that a call gave beside its result: clients send them in a hidden entry behind
-    /// it, which names no call.
+    /// Drops images and documents that a call returned in addition to its result: clients send them in a hidden entry
+    /// after it, which names no call.
     fn drop_attached_media(&mut self) {
         let facts = self.plan.facts;
         let stripped = |call: usize| self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
-        let mut gone = FxHashSet::default();
+        let mut removed = FxHashSet::default();
         for (node, fact) in facts.nodes.iter().enumerate() {
             let blocks = facts.blocks_of(node);
             let media = |block: &Block| block.class == BlockClass::Media;
@@ -301,38 +303,40 @@ impl<'a> CloneBuilder<'_, 'a> {
             let of_stripped = results.next().is_some_and(|first| {
                 [first].into_iter().chain(results).all(|block| block.call().is_some_and(stripped))
             });
-            if of_stripped || gone.contains(&above) {
-                gone.insert(node);
+            if of_stripped || removed.contains(&above) {
+                removed.insert(node);
             }
         }
-        for node in gone {
+        for node in removed {
             self.plan.drop_requested(node);
         }
     }
 
-    fn call_ids_where(&self, wanted: impl Fn(CallAction) -> bool) -> CallIdSet<'a> {
+    fn call_ids_where(&self, matches: impl Fn(CallAction) -> bool) -> CallIdSet<'a> {
         let facts = self.plan.facts;
         let calls = facts.calls.iter().zip(&self.cloned.call_actions);
-        CallIdSet(calls.filter(|&(_, &fate)| wanted(fate)).map(|(call, _)| facts.call_id(call)).collect())
+        CallIdSet(
+            calls.filter(|&(_, &action)| matches(action)).map(|(call, _)| facts.call_id(call)).collect(),
+        )
     }
 
-    /// The ids of calls that are gone or not as they were.
+    /// Returns the ids of removed or changed calls.
     pub(super) fn changed_call_ids(&self) -> CallIdSet<'a> {
-        let mut ids = self.call_ids_where(|fate| fate != CallAction::Keep);
+        let mut ids = self.call_ids_where(|action| action != CallAction::Keep);
         let facts = self.plan.facts;
-        let gone = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
-        ids.0.extend(gone.map(|call| facts.call_id(call)));
+        let removed = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
+        ids.0.extend(removed.map(|call| facts.call_id(call)));
         ids
     }
 
-    /// Entries of subagents in this file stay with the calls that started them.
+    /// Drops entries of subagents in this file whose call is not kept.
     pub(super) fn keep_sidechains(&mut self, selection: &Selection) {
         let session = &self.source.session;
         let facts = &session.facts;
         if facts.is_all_sidechain() || !facts.nodes.iter().any(|node| node.flags.is_sidechain()) {
             return;
         }
-        let on_way = self.plan.on_path();
+        let on_path = self.plan.on_path();
         let mut kept: FxHashMap<usize, bool> = FxHashMap::default();
         for agent in session.subagents() {
             let keeps = match agent.call {
@@ -346,7 +350,7 @@ impl<'a> CloneBuilder<'_, 'a> {
         }
         let roots = session.sidechain_roots();
         for (node, fact) in facts.nodes.iter().enumerate() {
-            if !fact.flags.is_sidechain() || on_way[node] {
+            if !fact.flags.is_sidechain() || on_path[node] {
                 continue;
             }
             let root = session.tree.step(node).and_then(|step| roots[step]);
@@ -358,24 +362,24 @@ impl<'a> CloneBuilder<'_, 'a> {
     }
 }
 
-/// What changes of an entry when calls or results of it go; `changed` tells whether others are shorter.
+/// Returns the edit of an entry that loses calls or results; `changed` means that others are shortened.
 fn edit_of(
     source: &SourceSession<'_>,
     node: usize,
-    fates: &[CallAction],
+    actions: &[CallAction],
     changed: bool,
 ) -> Option<Box<EntryEdit>> {
     let number = source.session.facts.nodes[node].entry;
-    let strips = fates.contains(&CallAction::Strip);
+    let strips = actions.contains(&CallAction::Strip);
     let wired = (strips || changed) && source.digests[number as usize - 1].has_wire_inputs;
     if !strips && !wired {
         return None;
     }
     let mut edit = Box::<EntryEdit>::default();
-    for (at, _) in fates.iter().enumerate().filter(|&(_, &fate)| fate == CallAction::Strip) {
+    for (at, _) in actions.iter().enumerate().filter(|&(_, &action)| action == CallAction::Strip) {
         edit.blocks.insert(at, BlockEdit::Remove);
     }
-    if copy_action(source, node, fates) == CallAction::Strip {
+    if copy_action(source, node, actions) == CallAction::Strip {
         edit.copy = Some(CopyEdit::Remove);
         edit.removed_fields.push(Key::SourceToolAssistantUuid);
     }
@@ -385,9 +389,9 @@ fn edit_of(
     Some(edit)
 }
 
-/// What becomes of the client's copy of results: what becomes of the one of them that fares worst.
-fn copy_action(source: &SourceSession<'_>, node: usize, fates: &[CallAction]) -> CallAction {
-    let blocks = source.session.facts.blocks_of(node).iter().zip(fates);
+/// Returns the action for the client's copy of results: the strongest action for any of them.
+fn copy_action(source: &SourceSession<'_>, node: usize, actions: &[CallAction]) -> CallAction {
+    let blocks = source.session.facts.blocks_of(node).iter().zip(actions);
     let results = blocks.filter(|(block, _)| block.class == BlockClass::ToolResult);
-    results.map(|(_, &fate)| fate).max().unwrap_or_default()
+    results.map(|(_, &action)| action).max().unwrap_or_default()
 }

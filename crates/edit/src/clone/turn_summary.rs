@@ -1,8 +1,8 @@
-//! A summary of turns, made without any model: the same text for the same turns.
+//! Summarises turns without a model: the same text for the same turns.
 //!
-//! What the user wrote stands in full. Of what the model wrote, the sentences that say most are kept:
-//! the first and the last ones, those that tell what was decided, found or done. Of tools remain the
-//! files that were changed, the commands, and how tests and commands ended.
+//! Prompts are kept in full. Of the model's text the most informative sentences are kept: the first and the last
+//! ones, and those that report a decision, a finding or an action. Of tool calls the changed files, the commands,
+//! and the outcomes of tests and commands are kept.
 
 use rayon::prelude::*;
 use rethread_log::{BlockKind, Json, Line, parse_entry};
@@ -15,14 +15,14 @@ use crate::plan::{BlockEdit, EntryEdit, EntryEdits};
 /// Turns that are to be condensed.
 pub(super) struct OlderTurns {
     turns: Vec<TurnContent>,
-    /// The summary of an earlier compaction, and how many turns it speaks of.
+    /// The summary of an earlier compaction, and the number of turns that it covers.
     earlier_summary: Option<(String, usize)>,
 }
 
-/// What was said and done in one turn.
+/// The content of one turn.
 #[derive(Default)]
 struct TurnContent {
-    /// Its number; 0 is what stands before the first prompt.
+    /// Its number; 0 is the content before the first prompt.
     n: usize,
     messages: Option<(usize, usize)>,
     events: Vec<TurnEvent>,
@@ -36,9 +36,9 @@ enum TurnEvent {
 
 struct SummarisedCall {
     tool: String,
-    /// The file, the command, what was looked for.
+    /// The file, the command, or the search pattern.
     about: String,
-    /// How it ended, if it did.
+    /// The result, if there is one.
     result: Option<SummarisedResult>,
 }
 
@@ -48,19 +48,19 @@ impl SummarisedCall {
     }
 }
 
-/// The least and the most tokens that the summary of a turn gets.
+/// Minimum and maximum number of tokens of a turn's summary.
 const TURN_TOKENS: (usize, usize) = (30, 400);
-/// How much of a result somebody else gets to read who sums a turn up, in characters.
+/// Characters of a result that an external summariser gets.
 const RESULT: usize = 2000;
-/// The length of one line about a tool, in characters.
+/// Maximum length of a line about a tool, in characters.
 const LINE: usize = 160;
 
-/// What an entry says, before it is known to which turn and call that belongs.
+/// Content of an entry, before it is assigned to a turn and a call.
 enum TurnPart {
     Event(TurnEvent),
     /// A call, with its id.
     Call(String, SummarisedCall),
-    /// What a call with this id resulted in.
+    /// The result of the call with this id.
     Result(String, SummarisedResult),
     /// The summary of an earlier compaction.
     EarlierSummary(String),
@@ -69,7 +69,7 @@ enum TurnPart {
 struct SummarisedResult {
     /// The beginning of the result.
     text: String,
-    /// What of it tells how the call ended, if anything does.
+    /// The outcome of the call, if the result shows one.
     outcome: String,
     failed: bool,
 }
@@ -83,26 +83,27 @@ impl OlderTurns {
         compress: &CompressOptions,
     ) -> Self {
         let transcripts = compress.transcripts;
-        let listen = TurnReader { facts, reader, max_result_chars: if transcripts { RESULT } else { 0 } };
-        // Of turns that are too old for a summary only the user's words are needed.
-        let asks = |node: &usize| facts.nodes[*node].flags.is_human();
-        let prompts: Vec<usize> = (0..nodes.len()).filter(|&at| asks(&nodes[at])).collect();
-        let n_told = if transcripts { usize::MAX } else { compress.budget / TURN_TOKENS.0 };
+        let turn_reader =
+            TurnReader { facts, reader, max_result_chars: if transcripts { RESULT } else { 0 } };
+        // Of turns that are too old for a summary only the prompts are needed.
+        let is_prompt = |node: &usize| facts.nodes[*node].flags.is_human();
+        let prompts: Vec<usize> = (0..nodes.len()).filter(|&at| is_prompt(&nodes[at])).collect();
+        let n_summarised = if transcripts { usize::MAX } else { compress.budget / TURN_TOKENS.0 };
         let first = prompts.first().copied().unwrap_or(nodes.len());
-        let from = prompts.len().checked_sub(n_told.saturating_add(1)).map_or(0, |n| prompts[n]);
-        let heard: Vec<Vec<TurnPart>> = (0..nodes.len())
+        let from = prompts.len().checked_sub(n_summarised.saturating_add(1)).map_or(0, |n| prompts[n]);
+        let parts: Vec<Vec<TurnPart>> = (0..nodes.len())
             .into_par_iter()
             .map(|at| {
-                if (first..from).contains(&at) && !listen.may_hold_user_text(nodes[at]) {
+                if (first..from).contains(&at) && !turn_reader.may_hold_user_text(nodes[at]) {
                     return Vec::new();
                 }
-                listen.read_entry(edits.get(nodes[at]), nodes[at])
+                turn_reader.read_entry(edits.get(nodes[at]), nodes[at])
             })
             .collect();
         let mut old = Self { turns: vec![TurnContent::default()], earlier_summary: None };
         let mut open: FxHashMap<String, (usize, usize)> = FxHashMap::default();
         let mut n = 0;
-        for (&node, heard) in nodes.iter().zip(heard) {
+        for (&node, parts) in nodes.iter().zip(parts) {
             let fact = &facts.nodes[node];
             if fact.flags.is_human() {
                 n += 1;
@@ -113,8 +114,8 @@ impl OlderTurns {
                 let (first, last) = old.turns[at].messages.unwrap_or((message + 1, message + 1));
                 old.turns[at].messages = Some((first.min(message + 1), last.max(message + 1)));
             }
-            for heard in heard {
-                match heard {
+            for part in parts {
+                match part {
                     TurnPart::Event(event) => old.turns[at].events.push(event),
                     TurnPart::Call(id, call) => {
                         open.insert(id, (at, old.turns[at].events.len()));
@@ -137,37 +138,37 @@ impl OlderTurns {
         old
     }
 
-    /// The turns with their summaries, and what the budget had no room for.
+    /// Returns the turns with their summaries, and those that exceed the budget.
     pub(super) fn turns(&self, compress: &CompressOptions) -> (Vec<CondensedTurn>, OverBudget) {
         let covered = self.earlier_summary.as_ref().map_or(0, |&(_, covered)| covered);
         let own = self.turns.len() - covered.min(self.turns.len());
         let share = (compress.budget / own.max(1)).clamp(TURN_TOKENS.0, TURN_TOKENS.1);
         // If there are more turns than the budget allows, the oldest have no summary.
-        let told = compress.budget / share;
+        let n_summarised = compress.budget / share;
         let lens = compress.summaries.iter().flatten().map(|text| text.chars().count()).collect();
         let most = fair_limit(lens, compress.budget.saturating_mul(4));
-        let late = |at: usize| at + told >= self.turns.len();
-        let turn = |(at, said): (usize, &TurnContent)| {
+        let late = |at: usize| at + n_summarised >= self.turns.len();
+        let turn = |(at, content): (usize, &TurnContent)| {
             let given =
                 compress.summaries.get(at).and_then(Option::as_deref).map(|text| start_of(text, most));
             let late = late(at);
-            let made =
-                || (at >= covered && late).then(|| said.summary(share)).filter(|text| !text.is_empty());
-            let (first, last) = said.messages.unwrap_or_default();
-            let text = if compress.transcripts { said.transcript() } else { String::new() };
-            CondensedTurn { n: said.n, messages: (first, last), text, summary: given.or_else(made) }
+            let generated =
+                || (at >= covered && late).then(|| content.summary(share)).filter(|text| !text.is_empty());
+            let (first, last) = content.messages.unwrap_or_default();
+            let text = if compress.transcripts { content.transcript() } else { String::new() };
+            CondensedTurn { n: content.n, messages: (first, last), text, summary: given.or_else(generated) }
         };
         let turns: Vec<CondensedTurn> = self.turns.par_iter().enumerate().map(turn).collect();
         let wants = |&(at, turn): &(usize, &CondensedTurn)| turn.n > 0 && at >= covered && !late(at);
-        let untold =
+        let without_summary =
             turns.iter().enumerate().filter(wants).filter(|(_, turn)| turn.summary.is_none()).count();
         let cut = compress.summaries.iter().flatten().filter(|text| text.chars().count() > most).count();
-        (turns, OverBudget { without_summary: untold, cut })
+        (turns, OverBudget { without_summary, cut })
     }
 
-    /// The text that stands in for the turns.
+    /// Returns the text that replaces the turns.
     pub(super) fn summary(&self, turns: &[CondensedTurn], compress: &CompressOptions) -> String {
-        let n = self.turns.iter().filter(|said| said.n > 0).count();
+        let n = self.turns.iter().filter(|content| content.n > 0).count();
         let first = if n == 1 { "turn is".to_owned() } else { format!("{n} turns are") };
         let mut text = format!(
             "This session goes on from an earlier conversation. Its first {first} condensed below: \
@@ -178,7 +179,7 @@ impl OlderTurns {
                 " The numbers are those of the messages; `{command} --at N` shows one in full."
             ));
         }
-        for (at, (said, turn)) in self.turns.iter().zip(turns).enumerate() {
+        for (at, (content, turn)) in self.turns.iter().zip(turns).enumerate() {
             if let Some((earlier, covered)) = &self.earlier_summary
                 && *covered == at
             {
@@ -186,13 +187,16 @@ impl OlderTurns {
             }
             let (first, last) = turn.messages;
             let numbers = if first == last { format!("#{first}") } else { format!("#{first} to #{last}") };
-            let head =
-                if said.n == 0 { "Before the first prompt".to_owned() } else { format!("Turn {}", said.n) };
+            let head = if content.n == 0 {
+                "Before the first prompt".to_owned()
+            } else {
+                format!("Turn {}", content.n)
+            };
             text.push_str(&format!("\n\n## {head} ({numbers})"));
-            for event in &said.events {
-                if let TurnEvent::User(words) = event {
+            for event in &content.events {
+                if let TurnEvent::User(prompt) = event {
                     text.push_str("\n\nUser:\n");
-                    text.push_str(words);
+                    text.push_str(prompt);
                 }
             }
             if let Some(summary) = &turn.summary {
@@ -209,13 +213,13 @@ impl OlderTurns {
 }
 
 impl TurnContent {
-    /// Everything in it, for somebody who is to sum it up.
+    /// Returns the full content, for an external summariser.
     fn transcript(&self) -> String {
         let mut text = String::new();
         for event in &self.events {
             match event {
-                TurnEvent::User(words) => text.push_str(&format!("## User\n\n{words}\n\n")),
-                TurnEvent::Text(words) => text.push_str(&format!("## Assistant\n\n{words}\n\n")),
+                TurnEvent::User(prompt) => text.push_str(&format!("## User\n\n{prompt}\n\n")),
+                TurnEvent::Text(answer) => text.push_str(&format!("## Assistant\n\n{answer}\n\n")),
                 TurnEvent::Call(call) => {
                     let result = call.result.as_ref().map_or("", |ended| &ended.text);
                     let failed = if call.failed() { " (failed)" } else { "" };
@@ -229,21 +233,21 @@ impl TurnContent {
         text
     }
 
-    /// What the model said and did, in about so many tokens.
+    /// Summarises the model's text and calls in about `tokens` tokens.
     fn summary(&self, tokens: usize) -> String {
         let room = tokens * 4;
         let tools = self.tool_lines(room * 2 / 5);
         let used: usize = tools.iter().map(|line| line.len() + 1).sum();
         let mut lines = Vec::new();
-        let said = self.sentences(room.saturating_sub(used));
-        if !said.is_empty() {
-            lines.push(said.join(" "));
+        let sentences = self.sentences(room.saturating_sub(used));
+        if !sentences.is_empty() {
+            lines.push(sentences.join(" "));
         }
         lines.extend(tools);
         lines.join("\n")
     }
 
-    /// The sentences that say most, in the order in which they were said.
+    /// Returns the most informative sentences, in order.
     fn sentences(&self, room: usize) -> Vec<String> {
         let texts: Vec<&String> = self
             .events
@@ -285,7 +289,7 @@ impl TurnContent {
         chosen.into_iter().map(|at| found[at].2.clone()).collect()
     }
 
-    /// A line for each thing that was done with tools.
+    /// Returns a line for each use of a tool.
     fn tool_lines(&self, room: usize) -> Vec<String> {
         let mut changed: Vec<&str> = Vec::new();
         let mut read: Vec<&str> = Vec::new();
@@ -338,7 +342,7 @@ impl TurnContent {
         if !changed.is_empty() && !add(list("Changed", &changed)) {
             add(format!("- Changed: {} files", changed.len()));
         }
-        // What ended in some way first; the latest of them say most.
+        // Lines with an outcome first; the latest of them are the most informative.
         let mut order: Vec<usize> = (0..lines.len()).collect();
         order.sort_by_key(|&at| (!lines[at].0, std::cmp::Reverse(at)));
         let mut shown: Vec<usize> = Vec::new();
@@ -363,22 +367,22 @@ impl TurnContent {
     }
 }
 
-/// Where entries are read from.
+/// Reads the content of entries.
 struct TurnReader<'a> {
     facts: &'a Facts,
     reader: Reader<'a>,
-    /// How much of a result is kept, in characters.
+    /// Characters of a result that are kept.
     max_result_chars: usize,
 }
 
 impl TurnReader<'_> {
-    /// Tells whether an entry may hold words of the user, or a summary that does.
+    /// Returns whether an entry may contain a prompt, or a summary that does.
     fn may_hold_user_text(&self, node: usize) -> bool {
         let fact = &self.facts.nodes[node];
         fact.role != Role::Assistant && (fact.flags.is_human() || !fact.flags.has_result())
     }
 
-    /// What is said and done in an entry.
+    /// Returns the content of an entry.
     fn read_entry(&self, edit: Option<&EntryEdit>, node: usize) -> Vec<TurnPart> {
         let fact = &self.facts.nodes[node];
         let raw = self.reader.entry_bytes(fact.entry);
@@ -400,7 +404,7 @@ impl TurnReader<'_> {
         }
         match fact.role {
             Role::User if fact.flags.is_human() => user(joined(texts(&line, raw))),
-            // A command is typed too, and its words stand in markup.
+            // A command is typed too; its text is in markup.
             Role::User if fact.flags.is_command() && !fact.flags.is_command_output() => {
                 typed_command(&texts(&line, raw).join("\n")).map(user).unwrap_or_default()
             }
@@ -413,15 +417,15 @@ impl TurnReader<'_> {
     }
 }
 
-/// What the model says and calls in an entry.
+/// Returns the model's text and calls in an entry.
 fn assistant_parts(line: &Line, raw: &[u8], edit: Option<&EntryEdit>, whole: bool) -> Vec<TurnPart> {
     let text = |json: Json<'_>| json.as_str().unwrap_or_default().into_owned();
     let removed = |at: usize| edit.is_some_and(|e| matches!(e.blocks.get(&at), Some(BlockEdit::Remove)));
     let kept = line.blocks.iter().enumerate().filter(|&(at, _)| !removed(at));
     kept.filter_map(|(_, block)| match block.kind? {
         BlockKind::Text => {
-            let said = text(Json::new(block.text.bytes_in(raw)));
-            Some(TurnPart::Event(TurnEvent::Text(if whole { said } else { ends_of(said) })))
+            let text = text(Json::new(block.text.bytes_in(raw)));
+            Some(TurnPart::Event(TurnEvent::Text(if whole { text } else { ends_of(text) })))
         }
         BlockKind::ToolUse => {
             let tool = text(Json::new(block.name.bytes_in(raw)));
@@ -436,10 +440,10 @@ fn assistant_parts(line: &Line, raw: &[u8], edit: Option<&EntryEdit>, whole: boo
     .collect()
 }
 
-/// How much of an answer is looked at for a summary.
+/// Bytes of an answer that are considered for a summary.
 const MAX_ANSWER: usize = 1 << 20;
 
-/// Both ends of a very long text.
+/// Returns both ends of a very long text.
 fn ends_of(text: String) -> String {
     if text.len() <= MAX_ANSWER {
         return text;
@@ -454,7 +458,7 @@ fn joined(mut texts: Vec<String>) -> String {
     if texts.len() == 1 { texts.remove(0) } else { texts.join("\n") }
 }
 
-/// What calls resulted in.
+/// Returns the results of calls.
 fn result_parts(line: &Line, raw: &[u8], most: usize) -> Vec<TurnPart> {
     let blocks = line.blocks.iter().filter(|block| block.kind == Some(BlockKind::ToolResult));
     let ended = |block: &rethread_log::BlockSpans| {
@@ -479,7 +483,7 @@ fn result_parts(line: &Line, raw: &[u8], most: usize) -> Vec<TurnPart> {
     blocks.map(ended).collect()
 }
 
-/// The words of an entry; pictures and documents are named.
+/// Returns the text of an entry; images and documents are named.
 fn texts(line: &Line, raw: &[u8]) -> Vec<String> {
     let Some(message) = line.message else { return Vec::new() };
     if let Some(text) = Json::new(message.content.bytes_in(raw)).as_str() {
@@ -495,7 +499,7 @@ fn texts(line: &Line, raw: &[u8]) -> Vec<String> {
     line.blocks.iter().filter_map(text).collect()
 }
 
-/// What somebody typed as a command: its name and what follows it.
+/// Returns a typed command: its name and arguments.
 fn typed_command(text: &str) -> Option<String> {
     let part = |tag: &str| {
         let rest = text.split_once(&format!("<{tag}>"))?.1;
@@ -508,7 +512,7 @@ fn typed_command(text: &str) -> Option<String> {
     shell.or_else(|| (!command.is_empty()).then_some(command))
 }
 
-/// What a call is about, in a line.
+/// Describes the subject of a call in a line.
 fn subject(input: Json<'_>) -> String {
     if let Some(text) = main_argument(input) {
         return one_line(&text, 100);
@@ -522,9 +526,9 @@ fn subject(input: Json<'_>) -> String {
     first.unwrap_or_default()
 }
 
-/// How a call ended, if that says something.
+/// Describes the outcome of a call, if the result shows one.
 fn outcome(result: &str, failed: bool) -> String {
-    let tells = |line: &&str| {
+    let shows_outcome = |line: &&str| {
         let low = line.to_ascii_lowercase();
         let counts = low.bytes().any(|b| b.is_ascii_digit());
         counts && (low.contains(" passed") || low.contains(" failed") || low.contains(" failing"))
@@ -535,12 +539,12 @@ fn outcome(result: &str, failed: bool) -> String {
             || low.starts_with("fatal:")
             || low.contains("panicked at")
     };
-    let told = result.lines().map(str::trim).rfind(tells);
-    let told = told.or_else(|| {
+    let line = result.lines().map(str::trim).rfind(shows_outcome);
+    let line = line.or_else(|| {
         let first = result.lines().map(str::trim).find(|line| !line.is_empty());
         first.filter(|_| failed)
     });
-    match (told, failed) {
+    match (line, failed) {
         (Some(line), true) => format!("failed: {}", one_line(line, 100)),
         (Some(line), false) => one_line(line, 100),
         (None, true) => "failed".to_owned(),
@@ -548,7 +552,7 @@ fn outcome(result: &str, failed: bool) -> String {
     }
 }
 
-/// The sentences of a text, without code.
+/// Returns the sentences of a text, without code.
 fn sentences_of(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut code = false;
@@ -580,7 +584,7 @@ fn sentences_of(text: &str) -> Vec<String> {
     found.iter().map(|sentence| start_of(sentence, 300)).collect()
 }
 
-/// Tells whether a sentence says what was decided, found or done.
+/// Returns whether a sentence reports a decision, a finding or an action.
 fn is_informative(sentence: &str) -> bool {
     const CUES: &[&str] = &[
         "because",
@@ -624,7 +628,7 @@ fn one_line(text: &str, most: usize) -> String {
     start_of(&line, most)
 }
 
-/// How long each text may be at most, so that all together have this room: short ones leave theirs to the others.
+/// Returns the maximum length of each text so that all fit in `room`: short texts leave room for long ones.
 fn fair_limit(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     let n = lens.len();
@@ -638,7 +642,7 @@ fn fair_limit(mut lens: Vec<usize>, mut room: usize) -> usize {
     usize::MAX
 }
 
-/// The beginning of a text, with a mark if there was more.
+/// Returns the beginning of a text, with a mark if it was cut.
 fn start_of(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text[..at].trim_end()),
@@ -651,7 +655,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_texts_leave_their_room_to_long_ones() {
+    fn short_texts_leave_room_for_long_ones() {
         assert_eq!(fair_limit(vec![10, 20, 30], 60), usize::MAX);
         assert_eq!(fair_limit(vec![100, 10, 100], 60), 25);
         assert_eq!(fair_limit(vec![100; 4], 2), 0);
@@ -659,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_found_and_code_is_not() {
+    fn sentences_are_found_outside_code() {
         let text =
             "I looked at it. The root cause is v1.2 of `x`.\n```\ncode. More.\n```\n- done!\n| a | b |";
         assert_eq!(sentences_of(text), ["I looked at it.", "The root cause is v1.2 of `x`.", "done!"]);
@@ -667,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_command_is_told() {
+    fn outcome_of_a_command_is_found() {
         let passed = "test result: ok. 3 passed; 0 failed";
         assert_eq!(outcome(&format!("a\n{passed}\n\n"), false), passed);
         assert_eq!(outcome("no such file\nx", true), "failed: no such file");

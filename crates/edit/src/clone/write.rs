@@ -1,4 +1,4 @@
-//! A clone written, piece by piece: it need not be in memory as a whole.
+//! Writes a clone in pieces: it need not be in memory as a whole.
 
 use std::io;
 use std::num::NonZero;
@@ -13,44 +13,44 @@ use crate::ids::{IdRole, is_uuid};
 use crate::plan::{Plan, write_added, write_edited};
 use crate::source::Window;
 
-/// What was written.
+/// The result of writing a clone.
 #[derive(Debug, Clone)]
 pub struct WriteOutcome {
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What a reader makes of it.
+    /// The facts of the written clone.
     pub reading: CloneReading,
 }
 
-/// What a reader makes of a clone.
+/// The facts of a written clone, and how they were obtained.
 #[derive(Debug, Clone)]
 pub enum CloneReading {
-    /// The same as of its source, but for the ids.
+    /// The same as the source's, except for ids.
     SameAsSource,
-    /// One line, as was known before; with what clients would be refused of it.
+    /// A linear clone, predicted before it was written; with what clients would lose or reject.
     Predicted(Box<CloneSummary>, Vec<Finding>),
-    /// This, when it was read again.
+    /// Read again while it was written.
     Reread(Box<Session>),
 }
 
-/// About how much is made at once by each thread.
+/// Approximate number of bytes that a thread builds at once.
 const PIECE: usize = 1 << 18;
-/// How many made pieces wait at most, for each thread that makes them.
+/// Maximum number of queued pieces for each thread that builds them.
 const WAITING: usize = 4;
 
-/// What takes the bytes, and gives a buffer for more.
+/// Consumes bytes and returns a buffer for more.
 type BufferSink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 
-/// Lines that were made.
+/// Lines that were built.
 #[derive(Default)]
 struct ClonePiece {
     bytes: Vec<u8>,
-    /// What is in them: what they weigh, if all else was foreseen, or everything.
+    /// Byte counts of the lines, if the summary was predicted; else everything is in `finds`.
     byte_counts: ByteCounts,
     finds: ParsedChunk,
 }
 
-/// Buffers that are used again.
+/// Reusable buffers.
 #[derive(Default)]
 struct Pool(Mutex<Vec<Vec<u8>>>);
 
@@ -64,8 +64,8 @@ impl Pool {
     }
 }
 
-/// Makes something of each item, on all processors, and takes what was made in the order of the items. What
-/// makes it has something of its own to work with. The threads take turns, each a few items ahead of what is taken.
+/// Maps items on all processors and passes the results to `take` in item order. Each thread has a workspace `W`. The
+/// threads take turns, each a few items ahead of `take`.
 fn parallel_in_order<T: Sync, W: Default, M: Send>(
     items: &[T],
     make: impl Fn(&T, &mut W) -> M + Sync,
@@ -76,25 +76,25 @@ fn parallel_in_order<T: Sync, W: Default, M: Send>(
     std::thread::scope(|scope| {
         let turns: Vec<Receiver<M>> = (0..n)
             .map(|first| {
-                let (give, made) = sync_channel(WAITING);
+                let (give, results) = sync_channel(WAITING);
                 scope.spawn(move || {
-                    let mut own = W::default();
-                    // If nobody takes it, there was a failure, which is told there.
-                    let mut give = |item| give.send(make(item, &mut own)).is_ok();
+                    let mut workspace = W::default();
+                    // If the receiver is gone, it failed and reports the error.
+                    let mut give = |item| give.send(make(item, &mut workspace)).is_ok();
                     items.iter().skip(first).step_by(n).all(&mut give)
                 });
-                made
+                results
             })
             .collect();
-        for made in turns.iter().cycle().take(items.len()) {
-            take(made.recv().map_err(|_| io::Error::from(io::ErrorKind::Interrupted))?)?;
+        for results in turns.iter().cycle().take(items.len()) {
+            take(results.recv().map_err(|_| io::Error::from(io::ErrorKind::Interrupted))?)?;
         }
         Ok(())
     })
 }
 
 impl PreparedClone<'_> {
-    /// Gives the clone's bytes to `sink`, in their order.
+    /// Passes the clone's bytes to `sink`, in order.
     pub fn write(&self, sink: BufferSink<'_>) -> io::Result<WriteOutcome> {
         let mut bytes = 0;
         let mut sink = |piece: Vec<u8>| {
@@ -106,9 +106,9 @@ impl PreparedClone<'_> {
                 self.write_plain(&mut sink)?;
                 CloneReading::SameAsSource
             }
-            (Some(_), Some((gist, harm))) => {
+            (Some(_), Some((summary, harm))) => {
                 let bytes = self.write_predicted(&mut sink)?;
-                CloneReading::Predicted(Box::new(CloneSummary { bytes, ..gist }), harm)
+                CloneReading::Predicted(Box::new(CloneSummary { bytes, ..summary }), harm)
             }
             (Some(_), None) => CloneReading::Reread(Box::new(self.write_and_reread(&mut sink)?)),
         };
@@ -128,7 +128,7 @@ impl PreparedClone<'_> {
         Ok(out)
     }
 
-    /// Writes everything as it is, but for the ids.
+    /// Writes everything unchanged, except for ids.
     fn write_plain(&self, sink: BufferSink<'_>) -> io::Result<()> {
         let bytes = self.source.complete_lines();
         let mut pieces = Vec::new();
@@ -139,55 +139,55 @@ impl PreparedClone<'_> {
             pieces.push(start..end);
             start = end;
         }
-        let made = |range: &std::ops::Range<usize>| {
+        let build = |range: &std::ops::Range<usize>| {
             let mut out = Vec::with_capacity(range.len() + 4096);
             let piece = &bytes[range.clone()];
-            let at = |offset: usize| self.source.id_spans.partition_point(|spot| spot.at < offset as u64);
+            let at = |offset: usize| self.source.id_spans.partition_point(|span| span.at < offset as u64);
             if memchr::memmem::find(piece, b"tool-results").is_none() {
-                let spots = &self.source.id_spans[at(range.start)..at(range.end)];
-                self.id_map.write(piece, range.start as u64, spots, &mut out);
+                let spans = &self.source.id_spans[at(range.start)..at(range.end)];
+                self.id_map.write(piece, range.start as u64, spans, &mut out);
                 return out;
             }
             let mut start = range.start;
             for line in piece.split_inclusive(|&b| b == b'\n') {
-                let spots = &self.source.id_spans[at(start)..at(start + line.len())];
-                self.id_map.write(line, start as u64, spots, &mut out);
+                let spans = &self.source.id_spans[at(start)..at(start + line.len())];
+                self.id_map.write(line, start as u64, spans, &mut out);
                 start += line.len();
             }
             out
         };
-        parallel_in_order(&pieces, |range, ()| made(range), |piece| sink(piece).map(drop))?;
-        // What a client writes behind it must not run into a line that does not end.
+        parallel_in_order(&pieces, |range, ()| build(range), |piece| sink(piece).map(drop))?;
+        // A line that a client appends must not run into an unterminated one.
         let mut tail = if bytes.last().is_some_and(|&b| b != b'\n') { vec![b'\n'] } else { Vec::new() };
         tail.extend_from_slice(&self.tail);
         if tail.is_empty() { Ok(()) } else { sink(tail).map(drop) }
     }
 
-    /// Makes pieces and gives them away; returns what they weigh.
+    /// Builds pieces and passes them to `sink`; returns their byte counts.
     fn write_predicted(&self, sink: BufferSink<'_>) -> io::Result<ByteCounts> {
-        let mut weight = ByteCounts::default();
+        let mut byte_counts = ByteCounts::default();
         self.each_piece(true, &mut |piece| {
-            weight.add(piece.byte_counts);
+            byte_counts.add(piece.byte_counts);
             sink(piece.bytes)
         })?;
-        Ok(weight)
+        Ok(byte_counts)
     }
 
-    /// Makes pieces while another thread reads what was made and gives it away.
+    /// Builds pieces while another thread reads them and passes them to `sink`.
     fn write_and_reread(&self, sink: BufferSink<'_>) -> io::Result<Session> {
         let size = self.source.size();
-        let (give, made) = sync_channel::<ClonePiece>(WAITING);
+        let (give, pieces) = sync_channel::<ClonePiece>(WAITING);
         let (give_back, free) = channel::<Vec<u8>>();
         std::thread::scope(|scope| {
             let reading = scope.spawn(move || {
                 let (mut builder, mut scanner) = (FactsBuilder::for_size(size), Scanner::default());
-                for ClonePiece { bytes, finds, .. } in made {
+                for ClonePiece { bytes, finds, .. } in pieces {
                     scanner.scan_parsed(&bytes, &finds, &mut builder);
                     let _ = give_back.send(sink(bytes)?);
                 }
                 io::Result::Ok(Session::new(builder.finish(scanner.lines(), scanner.bad_lines)))
             });
-            // If that fails, the one that reads says why.
+            // On failure, the reading thread reports the error.
             let _ = self.each_piece(false, &mut |piece| {
                 give.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 Ok(free.try_recv().unwrap_or_default())
@@ -197,17 +197,17 @@ impl PreparedClone<'_> {
         })
     }
 
-    /// Makes pieces on all processors and gives them away in their order; takes memory for more.
+    /// Builds pieces on all processors and passes them to `give` in order, which returns a buffer for more.
     fn each_piece(
         &self,
-        foreseen: bool,
+        predicted: bool,
         give: &mut dyn FnMut(ClonePiece) -> io::Result<Vec<u8>>,
     ) -> io::Result<()> {
-        // Fresh memory costs more than what is written to it.
+        // Allocating fresh memory costs more than writing to it.
         let buffers = Pool::default();
         parallel_in_order(
             &self.pieces(),
-            |outs, window| self.build_piece(outs, foreseen, buffers.take(), window),
+            |outs, window| self.build_piece(outs, predicted, buffers.take(), window),
             |piece| give(piece).map(|buffer| buffers.give_back(buffer)),
         )?;
         if self.tail.is_empty() {
@@ -224,7 +224,7 @@ impl PreparedClone<'_> {
         give(tail).map(drop)
     }
 
-    /// What is written, in pieces of about the same size.
+    /// Splits the lines into pieces of about the same size.
     fn pieces(&self) -> Vec<&[CloneLine]> {
         let mut pieces = Vec::new();
         let (mut start, mut size) = (0, 0);
@@ -241,11 +241,11 @@ impl PreparedClone<'_> {
         pieces
     }
 
-    /// Writes lines to a buffer, and looks at what was written.
+    /// Writes lines to a buffer, and parses what was written.
     fn build_piece(
         &self,
         outs: &[CloneLine],
-        foreseen: bool,
+        predicted: bool,
         bytes: Vec<u8>,
         window: &mut Window,
     ) -> ClonePiece {
@@ -254,10 +254,10 @@ impl PreparedClone<'_> {
         let Some(plan) = &self.plan else { return piece };
         let (size, (start, len)) = self.log_range(outs);
         window.move_to(start, len);
-        // Little is longer than it was: an entry gets a parent, or the end of its line.
+        // Few lines grow: an entry gets a parent, or a line end.
         piece.bytes.reserve(size + size / 64);
         let mut line = Line::default();
-        // The entry that was written last: the next mostly hangs on it.
+        // The entry that was written last: mostly the parent of the next.
         let mut last = Uid::NONE;
         for out in outs {
             let start = piece.bytes.len();
@@ -271,7 +271,7 @@ impl PreparedClone<'_> {
                     let from = node.map_or(number, |node| plan.facts.nodes[plan.content_node(node)].entry);
                     let raw = window.entry(self.source, from);
                     if raw.is_empty() {
-                        // It could not be read again, which is told at the end.
+                        // It could not be read again, which is reported at the end.
                         continue;
                     }
                     let own = node.map_or(last, |node| plan.facts.nodes[node].uid);
@@ -280,53 +280,54 @@ impl PreparedClone<'_> {
                     (same, from)
                 }
             };
-            if foreseen && same {
+            if predicted && same {
                 self.source.add_byte_counts(number, &mut piece.byte_counts);
-            } else if foreseen {
+            } else if predicted {
                 let written = &piece.bytes[start..];
                 if !self.add_shortened_counts(plan, *out, written.len(), &mut piece.byte_counts) {
                     piece.byte_counts.add(byte_counts_of(written, &mut line));
                 }
             }
         }
-        if !foreseen {
-            // What is written begins without a mark, so no piece is like the first of a file.
+        if !predicted {
+            // The output begins without a byte order mark, so no piece is parsed as the first of a file.
             piece.finds = ParsedChunk::parse(&piece.bytes, false);
         }
         piece
     }
 
-    /// Adds what an entry weighs that is `len` bytes long now, if it is known: it is only shorter.
+    /// Adds the byte counts of an entry that is `len` bytes long now. Returns whether they are known: the entry must be
+    /// shortened only.
     fn add_shortened_counts(
         &self,
         plan: &Plan<'_>,
         out: CloneLine,
         len: usize,
-        weight: &mut ByteCounts,
+        byte_counts: &mut ByteCounts,
     ) -> bool {
         let CloneLine::Entry(number, Some(node)) = out else { return false };
         let node = node as usize;
         let (cuts, blocks) = (plan.cuts.of_node(node), plan.facts.blocks_of(node));
         let saved: usize = cuts.iter().map(|cut| cut.cut.saved_bytes()).sum();
         let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
-        // Ids of another length change what is around them too.
+        // Ids of another length change other counts too.
         if cuts.is_empty() || changed || self.source.place(number).len as usize != len + saved {
             return false;
         }
-        self.source.add_byte_counts(number, weight);
+        self.source.add_byte_counts(number, byte_counts);
         for cut in cuts {
             let kind = match blocks.get(cut.part as usize).map(|block| block.class) {
-                None => &mut weight.tool_use_result,
-                Some(BlockClass::ToolCall) => &mut weight.tool_input,
-                Some(_) => &mut weight.tool_result,
+                None => &mut byte_counts.tool_use_result,
+                Some(BlockClass::ToolCall) => &mut byte_counts.tool_input,
+                Some(_) => &mut byte_counts.tool_result,
             };
             *kind -= cut.cut.saved_bytes() as u64;
         }
         true
     }
 
-    /// How long these entries are, and the stretch of the log that is read at once for them: all between them,
-    /// or nothing if most of that is not among them.
+    /// Returns the size of these entries, and the range of the log that is read at once for them: from the first to the
+    /// last, or empty if most of that is other entries.
     fn log_range(&self, outs: &[CloneLine]) -> (usize, (u64, usize)) {
         let places = outs.iter().filter_map(|out| match *out {
             CloneLine::Entry(number, _) => Some(self.source.place(number)),
@@ -337,13 +338,13 @@ impl PreparedClone<'_> {
             let len = u64::from(place.len);
             (start, end, size) = (start.min(place.offset), end.max(place.offset + len), size + len);
         }
-        // Very long entries may be known already, so nothing is read around them.
+        // Very long entries may be in memory already, so nothing is read around them.
         let near = |all: &u64| *all <= 2 * size && *all <= 16 * PIECE as u64;
         let all = Some(end.saturating_sub(start)).filter(near).unwrap_or(0);
         (usize::try_from(size).unwrap_or(0), (start, usize::try_from(all).unwrap_or(0)))
     }
 
-    /// Writes one entry on a line of its own; tells whether everything in it stands where it stood.
+    /// Writes one entry as a separate line; returns whether all offsets are unchanged.
     fn write_line(
         &self,
         plan: &Plan<'_>,
@@ -355,8 +356,8 @@ impl PreparedClone<'_> {
     ) -> bool {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);
         let (raw, offset) = (&whole[start..], self.source.place(number).offset + start as u64);
-        let spots = self.source.id_spans_of(number);
-        // Most entries stay as they are, only hang on another, or are only shorter.
+        let spans = self.source.id_spans_of(number);
+        // Most entries are kept unchanged, only reparented, or only shortened.
         let cuts = match node.and_then(|node| plan.edits.get(node)) {
             Some(edit) if !edit.is_none() => None,
             _ => node.map_or(Some(&[][..]), |node| Some(plan.cuts.of_node(node))),
@@ -364,26 +365,26 @@ impl PreparedClone<'_> {
         let cuts = cuts.filter(|cuts| cuts.is_empty() || start == 0);
         let parent = node.and_then(|node| plan.new_parent(node));
         let name = parent.map(|parent| parent.map(|parent| plan.new_id(parent, &self.id_map)));
-        let named = || spots.iter().any(|spot| spot.role == IdRole::Parent);
+        let has_parent = || spans.iter().any(|span| span.role == IdRole::Parent);
         let parent = match &name {
             None => Some(None),
-            Some(Some(name)) if is_uuid(name.as_bytes()) && named() => Some(Some(name.as_bytes())),
+            Some(Some(name)) if is_uuid(name.as_bytes()) && has_parent() => Some(Some(name.as_bytes())),
             Some(_) => None,
         };
         let written = cuts.zip(parent).and_then(|(cuts, parent)| {
-            self.id_map.write_edited(raw, offset, spots, near, parent, cuts, bytes)
+            self.id_map.write_edited(raw, offset, spans, near, parent, cuts, bytes)
         });
         let same = match (written, node) {
             (Some(same), _) => same,
             (None, Some(node)) => {
-                // What is cut is counted from the beginning of the line.
+                // Cuts are relative to the start of the line.
                 let begin = bytes.len();
                 write_edited(plan, whole, node, &self.id_map, bytes);
                 bytes.drain(begin..begin + start);
                 false
             }
             (None, None) => {
-                self.id_map.write(raw, offset, spots, bytes);
+                self.id_map.write(raw, offset, spans, bytes);
                 false
             }
         };
@@ -395,7 +396,7 @@ impl PreparedClone<'_> {
     }
 }
 
-/// What a line weighs.
+/// Returns the byte counts of a line.
 fn byte_counts_of(written: &[u8], line: &mut Line) -> ByteCounts {
     parse_entry(written, line);
     ByteCounts::of_entry(line, written)

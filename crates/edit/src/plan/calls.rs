@@ -1,5 +1,5 @@
-//! Every call with one result: missing ones are added, repeated ids renamed, results without a call
-//! become text.
+//! Gives every call exactly one result: missing results are added, repeated ids are renamed, results without a
+//! call become text.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{AddedKind, BlockEdit, CopyEdit, PathItem, Plan};
 use crate::splice::{json_string, text_chunks};
 
-/// A block on the way.
+/// A block on the path.
 #[derive(Debug, Clone, Copy)]
 struct BlockPlace {
-    /// How far along the way.
+    /// Position of its entry on the path.
     at: usize,
     node: usize,
     block: usize,
-    /// The call that it makes or answers, if that is known.
+    /// The call that it makes or answers, if known.
     call: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Plan<'_> {
                 }
             }
         }
-        // The places of one call together, the calls in the order in which they are made.
+        // Groups the blocks by call; calls are handled in the order in which they are made.
         uses.sort_by_key(|place| place.call);
         results.sort_by_key(|place| place.call);
         let same = |a: &BlockPlace, b: &BlockPlace| a.call == b.call;
@@ -58,8 +58,9 @@ impl Plan<'_> {
             self.repair_call(places, &results[before..before + n]);
         }
         self.place_added_results();
-        // What is left answers no call on the way.
-        let is_made = |place: &&BlockPlace| uses.binary_search_by_key(&place.call, |made| made.call).is_ok();
+        // The remaining results answer no call on the path.
+        let is_made =
+            |place: &&BlockPlace| uses.binary_search_by_key(&place.call, |other| other.call).is_ok();
         let unmade = results.iter().filter(|place| !is_made(place)).copied();
         let mut rest: Vec<BlockPlace> = unmade.chain(orphans).collect();
         rest.sort_by_key(|place| (place.at, place.block));
@@ -68,7 +69,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Lays added results behind the rows of their answer.
+    /// Places added results after the last entry of the message that made their call.
     fn place_added_results(&mut self) {
         if self.results_to_place.is_empty() {
             return;
@@ -77,34 +78,34 @@ impl Plan<'_> {
         for (at, new) in std::mem::take(&mut self.results_to_place) {
             waiting.entry(at).or_default().push(new);
         }
-        let way = std::mem::take(&mut self.path);
+        let path = std::mem::take(&mut self.path);
         let message = |item: Option<&PathItem>| match item {
             Some(&PathItem::Source(node)) => self.node(self.content_node(node)).message(),
             _ => None,
         };
-        let (mut laid, mut held) = (Vec::with_capacity(way.len()), Vec::new());
+        let (mut placed, mut pending) = (Vec::with_capacity(path.len()), Vec::new());
         let mut old = 0;
-        for (at, &item) in way.iter().enumerate() {
-            laid.push(item);
+        for (at, &item) in path.iter().enumerate() {
+            placed.push(item);
             if matches!(item, PathItem::Source(_)) {
-                held.extend(waiting.remove(&old).unwrap_or_default());
+                pending.extend(waiting.remove(&old).unwrap_or_default());
                 old += 1;
             }
-            if message(Some(&item)).is_none() || message(way.get(at + 1)) != message(Some(&item)) {
-                laid.extend(held.drain(..).map(PathItem::Added));
+            if message(Some(&item)).is_none() || message(path.get(at + 1)) != message(Some(&item)) {
+                placed.extend(pending.drain(..).map(PathItem::Added));
             }
         }
-        laid.extend(held.into_iter().map(PathItem::Added));
-        self.path = laid;
+        placed.extend(pending.into_iter().map(PathItem::Added));
+        self.path = placed;
     }
 
-    /// The entry whose content a node will have.
+    /// Returns the entry whose content a node will have.
     pub(crate) fn content_node(&self, node: usize) -> usize {
         self.edits.get(node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
     fn repair_call(&mut self, uses: &[BlockPlace], answers: &[BlockPlace]) {
-        // Most calls are made once and answered once, behind them.
+        // Most calls are made once and answered once, later on the path.
         if let ([made], [answer]) = (uses, answers) {
             self.misplaced |= answer.at < made.at;
             return;
@@ -122,13 +123,13 @@ impl Plan<'_> {
                 self.block_edit(place, BlockEdit::Remove, FindingKind::RepeatedCall);
             }
         }
-        // Both are in the order of the way, so the results between two uses are a run.
+        // Both are in path order, so the results between two uses are a contiguous run.
         let mut taken = vec![false; answers.len()];
         for (n, place) in made.iter().enumerate() {
             let next = made.get(n + 1).map_or(usize::MAX, |next| next.at);
-            let behind = answers.partition_point(|answer| answer.at <= place.at);
-            let own = answers.get(behind).filter(|answer| answer.at < next).map(|_| behind);
-            // A result that stands before its call is laid behind it.
+            let after = answers.partition_point(|answer| answer.at <= place.at);
+            let own = answers.get(after).filter(|answer| answer.at < next).map(|_| after);
+            // A result before its call is moved after it.
             let first_free = || taken.iter().position(|taken| !taken).filter(|_| next == usize::MAX);
             let own = own.filter(|&own| !taken[own]).or_else(first_free);
             let own = own.map(|own| {
@@ -153,7 +154,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A name for a call that no other has.
+    /// Returns a call id that is not in use.
     fn unused_call_id(&mut self, id: &str, n: usize) -> String {
         if self.call_names.is_empty() {
             let ids = self.facts.calls.iter().map(|call| self.facts.call_id(call).to_owned());
@@ -174,7 +175,7 @@ impl Plan<'_> {
         self.block_edit_at(place.node, place.block, edit, why);
     }
 
-    /// Keeps the results of an entry whose calls are missing as what they say.
+    /// Turns the results of an entry whose calls are missing into text.
     fn results_to_text(&mut self, places: &[BlockPlace]) {
         let Some(&BlockPlace { node, .. }) = places.first() else { return };
         let content_node = self.content_node(node);
@@ -183,25 +184,25 @@ impl Plan<'_> {
             self.block_edit(place, BlockEdit::LostResult, FindingKind::OrphanResult);
             let edit = self.edit(node, FindingKind::OrphanResult);
             edit.copy = Some(CopyEdit::Null);
-            // Nobody wrote it, unless somebody wrote something beside it.
+            // The entry is not a user's prompt, unless it has other blocks too.
             edit.meta |= alone;
         }
     }
 
-    /// The ids of the calls that a node will make.
+    /// Returns the ids of the calls that a node will make.
     pub(super) fn calls_made(&self, node: usize) -> impl Iterator<Item = &str> {
         self.ids_of(node, BlockClass::ToolCall)
     }
 
-    /// The ids of the calls that a node will answer.
+    /// Returns the ids of the calls that a node will answer.
     pub(super) fn calls_answered(&self, node: usize) -> impl Iterator<Item = &str> {
         self.ids_of(node, BlockClass::ToolResult)
     }
 
-    fn ids_of(&self, node: usize, sort: BlockClass) -> impl Iterator<Item = &str> {
+    fn ids_of(&self, node: usize, class: BlockClass) -> impl Iterator<Item = &str> {
         let edit = self.edits.get(node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
-        facts.filter(move |(_, block)| block.class == sort).filter_map(move |(at, block)| {
+        facts.filter(move |(_, block)| block.class == class).filter_map(move |(at, block)| {
             match edit.and_then(|e| e.blocks.get(&at)) {
                 Some(BlockEdit::Rename(id)) => Some(id.as_str()),
                 Some(_) => None,
@@ -214,44 +215,44 @@ impl Plan<'_> {
 /// The line before the text of a result whose call is missing.
 pub(crate) const LOST_CALL: &str = "[The call of this result is not in the session.]";
 
-/// Spells a result as blocks that need no call, in pieces.
+/// Encodes a result as blocks that need no call, in pieces.
 pub(super) fn text_of_result(content: Json<'_>) -> Vec<Cow<'_, [u8]>> {
-    let lost: Cow<'_, [u8]> = text_block(LOST_CALL).into();
+    let note: Cow<'_, [u8]> = text_block(LOST_CALL).into();
     if let Some(text) = content.raw_string() {
-        return if is_blank(text) { vec![lost] } else { text_in_pieces(&format!("{LOST_CALL}\n"), text) };
+        return if is_blank(text) { vec![note] } else { text_in_pieces(&format!("{LOST_CALL}\n"), text) };
     }
     let is_kept = |item: &Json<'_>| {
         matches!(item.get("type").and_then(Json::raw_string), Some(b"text" | b"image" | b"document"))
     };
-    let mut pieces = vec![lost];
+    let mut pieces = vec![note];
     for item in content.items().filter(is_kept) {
         pieces.extend([b",".into(), item.raw().into()]);
     }
     pieces
 }
 
-/// Spells a text block of some words and what stands between the quotes of a string. That may be very long: if it is
-/// spelled as JSON asks for, it is taken as it is.
+/// Encodes a text block of `before` and the inside of a string. The string may be very long: if it is valid JSON, it
+/// is not copied.
 pub(super) fn text_in_pieces<'a>(before: &str, inner: &'a [u8]) -> Vec<Cow<'a, [u8]>> {
     let mut start = text_block(before);
     start.truncate(start.len() - 2);
     vec![start.into(), spelled(inner), b"\"}".into()]
 }
 
-/// What stands between the quotes of a string, spelled as JSON asks for.
+/// Returns the inside of a string, re-encoded if it is not valid JSON.
 fn spelled(inner: &[u8]) -> Cow<'_, [u8]> {
     let sound =
         !inner.iter().any(|&b| b < 0x20) && std::str::from_utf8(inner).is_ok() && escapes_are_sound(inner);
     if sound {
         return inner.into();
     }
-    let mut spelled = json_string(&unescape(inner));
-    spelled.pop();
-    spelled.remove(0);
-    spelled.into()
+    let mut encoded = json_string(&unescape(inner));
+    encoded.pop();
+    encoded.remove(0);
+    encoded.into()
 }
 
-/// Tells whether every backslash begins an escape that every reader takes: one by number may be half of a pair.
+/// Returns whether every escape is one that all readers accept: a `\u` escape may be half of a surrogate pair.
 fn escapes_are_sound(inner: &[u8]) -> bool {
     let mut rest = inner;
     while let Some(slash) = memchr::memchr(b'\\', rest) {
@@ -273,12 +274,12 @@ fn escapes_are_sound(inner: &[u8]) -> bool {
     true
 }
 
-/// Tells whether nothing but white space stands between the quotes of a string.
+/// Returns whether the inside of a string is white space only.
 pub(super) fn is_blank(inner: &[u8]) -> bool {
     text_chunks(inner, 256).all(|text| text.trim().is_empty())
 }
 
-/// Spells a text block.
+/// Encodes a text block.
 pub(super) fn text_block(text: &str) -> Vec<u8> {
     [br#"{"type":"text","text":"#, &*json_string(text), b"}"].concat()
 }

@@ -1,4 +1,4 @@
-//! What an entry says, in a form that every client takes: a list of blocks, none of them blank.
+//! Repairs content into a form that every client accepts: a list of blocks, none of them blank.
 
 use rethread_log::Json;
 use rethread_model::{BlockClass, FindingKind, MAX_IMAGE_BYTES, Role};
@@ -9,7 +9,7 @@ use crate::splice::{Splice, json_string};
 
 impl Plan<'_> {
     pub(super) fn repair_contents(&mut self) {
-        // Older clients fail on what is no block, also beside the way.
+        // Older clients fail on `null` blocks, also off the path.
         for node in 0..self.facts.nodes.len() {
             let side = self.node(node).flags.is_sidechain() || !self.node(node).is_conversation();
             if side || self.is_dropped(node) {
@@ -38,10 +38,10 @@ impl Plan<'_> {
         }
     }
 
-    /// A content that is no list.
+    /// Repairs content that is not a list.
     fn repair_string_content(&mut self, node: usize, from: usize, role: Role) {
-        let words = |block: &rethread_model::Block| block.class == BlockClass::Text;
-        if role == Role::User && self.facts.blocks_of(from).iter().any(words) {
+        let is_text = |block: &rethread_model::Block| block.class == BlockClass::Text;
+        if role == Role::User && self.facts.blocks_of(from).iter().any(is_text) {
             return;
         }
         let raw = self.reader.entry_bytes(self.node(from).entry);
@@ -67,9 +67,9 @@ impl Plan<'_> {
         if blocks.is_empty() {
             return self.drop_entry(node, FindingKind::BlankText);
         }
-        let sound = |sort: BlockClass| {
+        let is_valid = |class: BlockClass| {
             matches!(
-                sort,
+                class,
                 BlockClass::Text
                     | BlockClass::Thinking
                     | BlockClass::RedactedThinking
@@ -78,17 +78,17 @@ impl Plan<'_> {
             )
         };
         let whole = self.edits.get(node).is_none_or(|edit| edit.blocks.is_empty());
-        if whole && blocks.iter().all(|block| sound(block.class)) {
+        if whole && blocks.iter().all(|block| is_valid(block.class)) {
             return;
         }
-        let of_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
-        let taken = |at: usize| {
+        let is_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
+        let is_removed = |at: usize| {
             let edit = self.edits.get(node);
             edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove)))
         };
-        let taken: Vec<bool> = (0..blocks.len()).map(taken).collect();
-        let mut n_left = taken.iter().filter(|&&taken| !taken).count();
-        for (at, block) in blocks.iter().enumerate().filter(|&(at, _)| !taken[at]) {
+        let removed: Vec<bool> = (0..blocks.len()).map(is_removed).collect();
+        let mut n_left = removed.iter().filter(|&&removed| !removed).count();
+        for (at, block) in blocks.iter().enumerate().filter(|&(at, _)| !removed[at]) {
             let (edit, why) = match block.class {
                 BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
                     (BlockEdit::Remove, FindingKind::BlankText)
@@ -97,7 +97,7 @@ impl Plan<'_> {
                 BlockClass::Untyped | BlockClass::BareString => {
                     (self.repair_untyped_block(from, at), FindingKind::InvalidBlock)
                 }
-                BlockClass::UnsignedThinking if of_claude => {
+                BlockClass::UnsignedThinking if is_claude => {
                     (BlockEdit::Remove, FindingKind::UnsignedThinking)
                 }
                 BlockClass::Media if block.media_bytes > MAX_IMAGE_BYTES => {
@@ -124,7 +124,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A bare string among the blocks is text; anything else without a type is dropped.
+    /// Converts a bare string among the blocks to text; removes anything else without a type.
     fn repair_untyped_block(&self, from: usize, at: usize) -> BlockEdit {
         let raw = self.reader.entry_bytes(self.node(from).entry);
         let splice = Splice::new(raw);
@@ -132,16 +132,16 @@ impl Plan<'_> {
         if text.is_some_and(|text| !is_blank(text)) { BlockEdit::Text } else { BlockEdit::Remove }
     }
 
-    /// Drops entries in which nothing is left, and answers of nothing but thinking.
+    /// Drops entries without content, and answers that contain only thinking.
     pub(super) fn drop_empty_entries(&mut self) {
-        let way = self.path_nodes();
+        let path = self.path_nodes();
         let mut full = vec![false; self.facts.messages.len()];
         let mut thinking: Vec<(usize, usize)> = Vec::new();
-        for node in way {
+        for node in path {
             let fact = *self.node(node);
-            let whole = self.edits.get(node).is_some_and(|edit| edit.content.is_some());
-            if !fact.is_conversation() || self.is_dropped(node) || whole {
-                if let Some(message) = fact.message().filter(|_| whole) {
+            let replaced = self.edits.get(node).is_some_and(|edit| edit.content.is_some());
+            if !fact.is_conversation() || self.is_dropped(node) || replaced {
+                if let Some(message) = fact.message().filter(|_| replaced) {
                     full[message] = true;
                 }
                 continue;
@@ -167,7 +167,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Tells whether anything is left of an entry, and whether all that is left is thinking.
+    /// Returns whether an entry keeps any block, and whether all blocks it keeps are thinking.
     fn remaining_content(&self, node: usize) -> (bool, bool) {
         let edit = self.edits.get(node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
@@ -176,6 +176,6 @@ impl Plan<'_> {
             Some(BlockEdit::Replace(_) | BlockEdit::Text | BlockEdit::LostResult) => Some(BlockClass::Text),
             _ => Some(block.class),
         });
-        left.fold((false, true), |(_, all), sort| (true, all && sort.is_thinking()))
+        left.fold((false, true), |(_, all), class| (true, all && class.is_thinking()))
     }
 }

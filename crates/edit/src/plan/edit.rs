@@ -1,4 +1,4 @@
-//! What becomes of the inside of one entry.
+//! Edits inside one entry.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,38 @@ use rethread_log::Key;
 
 use crate::shorten::PartCut;
 
-/// What becomes of the inside of an entry.
+/// The edits of one entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntryEdit {
-    /// Another entry that a compaction follows.
+    /// New logical parent of a compaction boundary.
     pub(crate) logical_parent: Option<usize>,
     pub(crate) uuid: Option<String>,
     pub(crate) time: Option<String>,
     pub(crate) model: Option<String>,
-    /// The content as a whole.
+    /// Edit of the content as a whole.
     pub(crate) content: Option<ContentEdit>,
-    /// What becomes of single blocks, by place.
+    /// Edits of single blocks, by index.
     pub(crate) blocks: BTreeMap<usize, BlockEdit>,
-    /// The bytes of a later entry with the same uuid, which take its place.
+    /// A later entry with the same uuid, whose bytes replace this one's.
     pub(crate) replaced_by: Option<usize>,
-    /// What becomes of the client's copy of a result.
+    /// Edit of the client's copy of a result.
     pub(crate) copy: Option<CopyEdit>,
-    /// It is a note now, and nobody's words.
+    /// Mark the entry as meta, no longer a user's prompt.
     pub(crate) meta: bool,
-    /// Fields that go.
+    /// Fields to remove.
     pub(crate) removed_fields: Vec<Key>,
-    /// What the answer cost.
+    /// New usage of the answer.
     pub(crate) usage: Option<Vec<u8>>,
-    /// What a compaction says of itself.
+    /// New metadata of a compaction boundary.
     pub(crate) compact_metadata: Option<Vec<u8>>,
 }
 
-/// What becomes of the inside of entries, by node: a table, for nearly all of them may change.
+/// Edits by node: a dense table, because nearly all entries may change.
 #[derive(Debug)]
 pub(crate) struct EntryEdits(Vec<Option<Box<EntryEdit>>>);
 
 impl EntryEdits {
-    /// Begins with so many nodes, none of which changes.
+    /// Creates a table for `n` nodes without edits.
     pub(super) fn with_len(n: usize) -> Self {
         Self(std::iter::repeat_with(|| None).take(n).collect())
     }
@@ -50,47 +50,47 @@ impl EntryEdits {
         self.0[node] = Some(edit);
     }
 
-    /// The edit of a node, made if there is none.
+    /// Returns the edit of a node, created if there is none.
     pub(super) fn at(&mut self, node: usize) -> &mut EntryEdit {
         self.0[node].get_or_insert_default()
     }
 }
 
-/// What becomes of a content as a whole.
+/// An edit of a content as a whole.
 #[derive(Debug, Clone)]
 pub(crate) enum ContentEdit {
-    /// This stands in its place.
+    /// Replace it with this value.
     Replace(Vec<u8>),
-    /// A bare string becomes a list with a block of text.
+    /// Convert a bare string to a list with one text block.
     List,
 }
 
-/// What becomes of the client's copy of a result.
+/// An edit of the client's copy of a result.
 #[derive(Debug, Clone)]
 pub(crate) enum CopyEdit {
-    /// It is emptied, for the result became text.
+    /// Set it to `null`, because the result became text.
     Null,
-    /// It goes with the result.
+    /// Remove it with the result.
     Remove,
 }
 
-/// What is said in fewer words.
+/// The strings to shorten, by node.
 #[derive(Debug, Default)]
 pub(crate) struct CutTable {
-    /// To how many characters strings are cut.
+    /// Maximum number of characters of a string.
     pub(crate) limit: usize,
-    /// Where the cuts of each node begin and end; empty if nothing is shorter.
+    /// Start and end of the cuts of each node; empty if there are none.
     ranges: Vec<(u32, u32)>,
     cuts: Vec<PartCut>,
 }
 
 impl CutTable {
-    /// What is cut out of an entry, in the order of its bytes.
+    /// Returns the cuts in an entry, in byte order.
     pub(crate) fn of_node(&self, node: usize) -> &[PartCut] {
         self.ranges.get(node).map_or(&[], |&(start, end)| &self.cuts[start as usize..end as usize])
     }
 
-    /// Notes what is cut out of an entry, of `n` that there are.
+    /// Records the cuts in an entry; `n` is the number of nodes.
     pub(crate) fn add(&mut self, node: usize, n: usize, cuts: impl Iterator<Item = PartCut>) {
         let start = self.cuts.len();
         self.cuts.extend(cuts);
@@ -102,14 +102,14 @@ impl CutTable {
 }
 
 impl EntryEdit {
-    /// Tells whether nothing changes.
+    /// Returns whether there is no edit.
     pub(crate) fn is_none(&self) -> bool {
         let Self { blocks, copy, removed_fields: without, usage, .. } = self;
         let some = !blocks.is_empty() || copy.is_some() || !without.is_empty() || usage.is_some();
         !some && self.only_removes()
     }
 
-    /// Tells whether an entry only loses blocks or what is not sent, but for what the answer cost.
+    /// Returns whether the edit only removes blocks or unsent fields, apart from changing usage.
     pub(crate) fn only_removes(&self) -> bool {
         let Self {
             logical_parent: follows,
@@ -141,12 +141,12 @@ impl EntryEdit {
 #[derive(Debug, Clone)]
 pub(crate) enum BlockEdit {
     Remove,
-    /// This block stands in its place.
+    /// Replace it with this block.
     Replace(Vec<u8>),
-    /// A bare string becomes a block of text.
+    /// Convert a bare string to a text block.
     Text,
-    /// A result whose call is missing becomes what it says.
+    /// Convert a result whose call is missing to text.
     LostResult,
-    /// Another id for a call, or for the call that a result answers.
+    /// Set the id of a call, or of the call that a result answers.
     Rename(String),
 }

@@ -1,4 +1,4 @@
-//! The lines of a plan, as they are written.
+//! Writes the lines of a plan.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::ids::IdMap;
 use crate::shorten::{apply_cuts, cuts, cuts_of_block, cuts_within};
 use crate::splice::{Splice, json_string};
 
-/// The line of an entry with its changes.
+/// Returns the line of an entry with its changes.
 pub(crate) fn edited_line(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>) -> Vec<u8> {
     let mut line = Vec::new();
     write_edited(plan, raw, node, names, &mut line);
     line
 }
 
-/// Writes the line of an entry with its changes. It may be very long, so it is not copied before.
+/// Writes the line of an entry with its changes. It may be very long, so it is not copied first.
 pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>, out: &mut Vec<u8>) {
     let mut splice = Splice::new(raw);
     if let Some(parent) = plan.new_parent(node) {
@@ -82,7 +82,7 @@ fn edit_message<'s>(
                 let span = splice.line.field(Key::ToolUseResult);
                 let copy = span.bytes_in(splice.raw);
                 let short = match edit.replaced_by {
-                    // It is another's copy.
+                    // The copy is that of the replacing entry, so recorded cuts do not apply.
                     Some(_) => apply_cuts(copy, &cuts(copy, plan.cuts.limit)),
                     None => apply_cuts(copy, &cuts_within(span, plan.cuts.of_node(node))),
                 };
@@ -118,12 +118,12 @@ fn edit_blocks<'s>(
     let is_short = |at: usize| short.contains(&at);
     let whole = edit.blocks.values().any(|change| !matches!(change, BlockEdit::Rename(_)));
     let spans = std::mem::take(&mut splice.line.blocks);
-    // A block may be very long, so none is copied that can be taken from the line.
+    // A block may be very long, so blocks are borrowed from the line where possible.
     let mut list: Vec<Cow<'s, [u8]>> = Vec::new();
     for (at, span) in spans.iter().enumerate() {
         let block = || -> Cow<'s, [u8]> {
             let raw = span.whole.bytes_in(raw);
-            // Thinking is signed and stays as it is.
+            // Thinking is signed and is not changed.
             let signed = matches!(span.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
             match is_short(at) {
                 true if edit.replaced_by.is_some() => {
@@ -159,7 +159,7 @@ fn edit_blocks<'s>(
     }
 }
 
-/// A call or a result with another id, in pieces.
+/// Returns a call or a result with another id, in pieces.
 fn with_id<'s>(block: Cow<'s, [u8]>, id: &str) -> Vec<Cow<'s, [u8]>> {
     let json = Json::new(&block);
     let old = json.get("tool_use_id").or_else(|| json.get("id"));
@@ -243,11 +243,11 @@ pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, 
         }
         AddedKind::Summary { text } => {
             member("type", b"\"user\"");
-            // It may be very long, so it is spelled in its place.
+            // It may be very long, so it is encoded in place.
             members.begin("message");
             members.line.extend_from_slice(b"{\"role\":\"user\",\"content\":");
-            let spelled = serde_json::to_writer(&mut *members.line, text);
-            debug_assert!(spelled.is_ok(), "memory takes everything");
+            let written = serde_json::to_writer(&mut *members.line, text);
+            debug_assert!(written.is_ok(), "writing to memory cannot fail");
             members.line.push(b'}');
             members.add("isVisibleInTranscriptOnly", b"true");
             members.add("isCompactSummary", b"true");
@@ -258,14 +258,14 @@ pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, 
     line.extend_from_slice(b"}\n");
 }
 
-/// The members of an object that is written.
+/// Writes the members of an object.
 struct ObjectWriter<'l> {
     line: &'l mut Vec<u8>,
     first: bool,
 }
 
 impl ObjectWriter<'_> {
-    /// Begins a member; its value follows.
+    /// Starts a member; its value follows.
     fn begin(&mut self, key: &str) {
         if !std::mem::take(&mut self.first) {
             self.line.push(b',');
@@ -281,10 +281,10 @@ impl ObjectWriter<'_> {
     }
 }
 
-/// The line that tells clients since 2.1.200 that the conversation stands at an added end.
+/// Returns the line that tells clients since 2.1.200 that the conversation is at an added end.
 pub(crate) fn checkpoint(plan: &Plan<'_>, new: &AddedEntry) -> Vec<u8> {
-    let said = new.parent.filter(|_| matches!(new.kind, AddedKind::End));
-    let leaf = said.map_or_else(|| new.uuid.clone(), |said| plan.new_id(said, &IdMap::identity()));
+    let answer = new.parent.filter(|_| matches!(new.kind, AddedKind::End));
+    let leaf = answer.map_or_else(|| new.uuid.clone(), |answer| plan.new_id(answer, &IdMap::identity()));
     let mut line = br#"{"type":"last-prompt","leafUuid":"#.to_vec();
     line.extend(json_string(&leaf));
     if let Some((_, session)) = new.envelope.fields.iter().find(|(key, _)| *key == Key::SessionId) {

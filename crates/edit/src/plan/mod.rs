@@ -1,7 +1,7 @@
-//! What becomes of a session, entry by entry.
+//! A plan: the action for each entry of a session.
 //!
-//! A plan says which entries go, which change and what is added, and in which order the conversation
-//! is laid. Repairs and clones are plans; what differs is who writes them.
+//! A plan records which entries are removed, changed and added, and the order of the path. Repairs and clones
+//! are both plans; they differ in who fills them in.
 
 mod calls;
 mod content;
@@ -25,40 +25,40 @@ pub(crate) use edit::{BlockEdit, ContentEdit, CopyEdit, EntryEdit, EntryEdits};
 pub(crate) use lines::{checkpoint, edited_line, write_added, write_edited};
 use order::OrderState;
 
-/// What is to be done, entry by entry.
+/// The action for each entry, the added entries, and the path.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) reader: Reader<'a>,
-    /// Entries whose link is broken, by node, with what stands in for the lost parent.
+    /// Entries with a broken parent link, by node, with the parent to use instead.
     broken_links: FxHashMap<usize, BrokenLink>,
-    /// Which entries go, by node.
+    /// Removed entries, by node.
     removed: Vec<bool>,
-    /// Parents other than those in the file, by node; `Some(None)` is none at all.
+    /// New parents that differ from those in the file, by node; `Some(None)` makes the entry a root.
     new_parents: Vec<Option<Option<PathItem>>>,
-    /// Why entries go or change, the first reason, by node; nothing if that was asked for.
+    /// The first reason why an entry is removed or changed, by node; `None` if the recipe asked for it.
     reasons: Vec<Option<FindingKind>>,
-    /// What becomes of the inside of entries, by node.
+    /// Edits inside entries, by node.
     pub(crate) edits: EntryEdits,
-    /// What of entries is said in fewer words.
+    /// Strings that are shortened.
     pub(crate) cuts: CutTable,
     /// Entries that the plan adds.
     pub(crate) added: Vec<AddedEntry>,
-    /// The conversation, in the order in which it is laid.
+    /// The conversation, in output order.
     pub(crate) path: Vec<PathItem>,
-    /// Entries of the way that hang on nothing: what follows a compaction.
+    /// Entries on the path without a parent: those after a compaction.
     pub(crate) path_starts: FxHashSet<usize>,
-    /// The first entry of each uuid, among those that clients take for parts of the tree; empty if no uuid
-    /// stands twice.
+    /// The first entry of each uuid, among those that clients treat as part of the tree; empty if all uuids are
+    /// unique.
     by_uid: FxHashMap<Uid, usize>,
-    /// Added results, each with how far along the way its call is.
+    /// Added results, each with the position of its call on the path.
     results_to_place: Vec<(usize, usize)>,
-    /// The envelopes of entries that added ones take theirs from, each parsed once: thousands of results
-    /// may be added to one long entry.
+    /// The envelopes of entries that added ones copy, each parsed once: thousands of results may be added to one
+    /// long entry.
     envelopes: FxHashMap<usize, Arc<Envelope>>,
-    /// The ids of calls that are taken, once one is renamed.
+    /// Call ids in use; filled when the first call is renamed.
     call_names: FxHashSet<String>,
-    /// A result stands before its call.
+    /// A result precedes its call.
     pub(crate) misplaced: bool,
     /// No entry has a time.
     timeless: bool,
@@ -67,13 +67,13 @@ pub(crate) struct Plan<'a> {
 /// One entry of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PathItem {
-    /// An entry of the source, as an index of a node.
+    /// An entry of the source, as a node index.
     Source(usize),
-    /// One that is added, as an index of [`Plan::new`].
+    /// An added entry, as an index into [`Plan::added`].
     Added(usize),
 }
 
-/// How much of an entry changes: it goes, so many of its blocks change, its content as a whole does.
+/// Extent of an edit: whether the entry is removed, how many blocks change, whether its content is replaced.
 pub(crate) type EditExtent = (bool, u32, bool);
 
 /// An entry that is added.
@@ -82,16 +82,16 @@ pub(crate) struct AddedEntry {
     pub(crate) kind: AddedKind,
     pub(crate) reason: FindingKind,
     pub(crate) uuid: String,
-    /// The entry whose surroundings it takes over: session, directory, version.
+    /// The entry whose session, directory, version and branch it copies.
     pub(crate) template: usize,
-    /// The fields that it copies from there.
+    /// The fields copied from the template.
     envelope: Arc<Envelope>,
-    /// When it was written.
+    /// Its timestamp.
     pub(crate) time: Time,
     pub(crate) parent: Option<PathItem>,
 }
 
-/// The fields of an entry that an entry added beside it copies.
+/// The fields of an entry that an added entry copies.
 #[derive(Debug, Default)]
 struct Envelope {
     uuid: String,
@@ -114,27 +114,27 @@ impl Envelope {
 pub(crate) enum AddedKind {
     /// The result of a call that has none.
     Result { call: String },
-    /// Something before the first answer.
+    /// A user entry before the first answer.
     Beginning,
-    /// The answer that clients put in behind a prompt without one.
+    /// The answer that clients insert after a prompt without one.
     NoReply,
-    /// A note that does nothing but stand last.
+    /// A system entry that only marks the end.
     End,
-    /// A compaction, with how many tokens the conversation had before it.
+    /// A compaction boundary, with the number of tokens of the conversation before it.
     Boundary { tokens: u64 },
-    /// What stands in for the turns before a compaction.
+    /// The summary that replaces the turns before a compaction.
     Summary { text: String },
 }
 
 impl<'a> Plan<'a> {
-    /// Begins a plan for a conversation with these entries.
+    /// Creates a plan for a conversation with these entries.
     pub(crate) fn new(
         facts: &'a Facts,
         reader: Reader<'a>,
-        way: impl IntoIterator<Item = usize>,
-        breaks: Vec<BrokenLink>,
+        path: impl IntoIterator<Item = usize>,
+        broken_links: Vec<BrokenLink>,
     ) -> Self {
-        let way = way.into_iter().map(PathItem::Source).collect();
+        let path = path.into_iter().map(PathItem::Source).collect();
         let mut by_uid = FxHashMap::default();
         if facts.has_duplicates() {
             for (node, fact) in facts.nodes.iter().enumerate().filter(|(_, fact)| in_tree(fact)) {
@@ -142,20 +142,20 @@ impl<'a> Plan<'a> {
             }
         }
         let first = |node: usize| by_uid.get(&facts.nodes[node].uid).copied().unwrap_or(node);
-        let mended = |link: BrokenLink| BrokenLink { parent: link.parent.map(first), ..link };
-        let breaks = breaks.into_iter().map(|link| (first(link.node), mended(link))).collect();
+        let repaired = |link: BrokenLink| BrokenLink { parent: link.parent.map(first), ..link };
+        let broken_links = broken_links.into_iter().map(|link| (first(link.node), repaired(link))).collect();
         let n = facts.nodes.len();
         Self {
             facts,
             reader,
-            broken_links: breaks,
+            broken_links,
             removed: vec![false; n],
             new_parents: vec![None; n],
             reasons: vec![None; n],
             edits: EntryEdits::with_len(n),
             cuts: CutTable::default(),
             added: Vec::new(),
-            path: way,
+            path,
             path_starts: FxHashSet::default(),
             by_uid,
             results_to_place: Vec::new(),
@@ -170,12 +170,12 @@ impl<'a> Plan<'a> {
         &self.facts.nodes[node]
     }
 
-    /// The first entry with the uuid of this one.
+    /// Returns the first entry with the uuid of this one.
     pub(crate) fn first_with_uuid(&self, node: usize) -> usize {
         self.by_uid.get(&self.node(node).uid).copied().unwrap_or(node)
     }
 
-    /// The parent of an entry, if it is in the file.
+    /// Returns the parent of an entry, if it is in the file.
     fn parent_of(&self, node: usize) -> Option<usize> {
         if !self.by_uid.is_empty() {
             return self.by_uid.get(&self.node(node).parent).copied();
@@ -183,7 +183,7 @@ impl<'a> Plan<'a> {
         self.facts.parent_of(node).filter(|&parent| in_tree(self.node(parent)))
     }
 
-    /// The entry that an entry hangs on, whatever it is; where its link is broken, the one that stands in.
+    /// Returns the parent of an entry, of any type; where its link is broken, the parent to use instead.
     pub(crate) fn effective_parent(&self, node: usize) -> Option<usize> {
         if let Some(link) = self.broken_links.get(&node) {
             return link.parent;
@@ -192,7 +192,7 @@ impl<'a> Plan<'a> {
         self.parent_of(from).or_else(|| self.facts.parent_of(from))
     }
 
-    /// All entries, each behind the one that it hangs on.
+    /// Returns all entries, each after its parent.
     pub(crate) fn top_down(&self) -> Vec<usize> {
         let n = self.facts.nodes.len();
         let (mut order, mut seen) = (Vec::with_capacity(n), vec![false; n]);
@@ -213,7 +213,7 @@ impl<'a> Plan<'a> {
         self.requested_edit(node)
     }
 
-    /// What becomes of an entry because somebody asked for it.
+    /// Returns the edit of an entry that a recipe asked for.
     pub(crate) fn requested_edit(&mut self, node: usize) -> &mut EntryEdit {
         self.edits.at(node)
     }
@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
         self.drop_requested(node);
     }
 
-    /// Drops an entry because somebody asked for it.
+    /// Drops an entry because a recipe asked for it.
     pub(crate) fn drop_requested(&mut self, node: usize) {
         self.removed[node] = true;
     }
@@ -237,23 +237,23 @@ impl<'a> Plan<'a> {
         self.new_parents[node] = Some(parent);
     }
 
-    /// The parent that an entry gets, if it is another.
+    /// Returns the new parent of an entry, if it differs.
     pub(crate) fn new_parent(&self, node: usize) -> Option<Option<PathItem>> {
         self.new_parents[node]
     }
 
-    /// Why an entry goes or changes, the first reason; nothing if that was asked for.
+    /// Returns the first reason why an entry is removed or changed; `None` if the recipe asked for it.
     pub(crate) fn reason(&self, node: usize) -> Option<FindingKind> {
         self.reasons[node]
     }
 
-    /// Tells whether an entry stays as it is, wherever it stands.
+    /// Returns whether an entry is kept unchanged, wherever it is placed.
     pub(crate) fn is_unchanged(&self, node: usize) -> bool {
         let inside = self.edits.get(node).is_some() || !self.cuts.of_node(node).is_empty();
         !self.removed[node] && self.new_parents[node].is_none() && !inside
     }
 
-    /// How long a block of an entry will be, if it is shorter.
+    /// Returns the length of a block after shortening; `None` if it is not shortened.
     pub(crate) fn short_len(&self, node: usize, block: usize) -> Option<usize> {
         let part = u32::try_from(block).ok()?;
         let of_all = self.cuts.of_node(node);
@@ -263,26 +263,26 @@ impl<'a> Plan<'a> {
         Some(len_without(self.facts.blocks_of(node)[block].len as usize, cuts))
     }
 
-    /// Tells whether any block of an entry changes or goes.
+    /// Returns whether any block of an entry is changed or removed.
     pub(crate) fn changes_blocks(&self, node: usize) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
         edited || self.cuts.of_node(node).iter().any(|cut| cut.part != RESULT_COPY)
     }
 
-    /// Tells whether the client's copy of a result changes or goes.
+    /// Returns whether the client's copy of a result is changed or removed.
     pub(crate) fn changes_copy(&self, node: usize) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| edit.copy.is_some());
         edited || self.cuts.of_node(node).iter().any(|cut| cut.part == RESULT_COPY)
     }
 
-    /// How much of an entry changes.
+    /// Returns the extent of the edit of an entry.
     pub(crate) fn edit_extent(&self, node: usize) -> EditExtent {
         let edit = self.edits.get(node);
         let n_blocks = edit.map_or(0, |edit| u32::try_from(edit.blocks.len()).unwrap_or(u32::MAX));
         (self.removed[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
     }
 
-    /// The name that an entry will have.
+    /// Returns the id that an entry will have.
     pub(crate) fn new_id(&self, item: PathItem, names: &IdMap<'_>) -> String {
         match item {
             PathItem::Added(new) => names.new_entry_id(&self.added[new].uuid).into_owned(),
@@ -293,7 +293,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Decides everything but the order.
+    /// Decides every repair except the order.
     pub(crate) fn repair(&mut self) {
         self.repair_duplicates();
         self.repair_envelopes();
@@ -304,14 +304,14 @@ impl<'a> Plan<'a> {
         self.repair_links();
     }
 
-    /// Of entries with one uuid the later one counts, in the place of the first.
+    /// Keeps the last of several entries with one uuid, in the place of the first.
     fn repair_duplicates(&mut self) {
         let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
         let n = if self.by_uid.is_empty() { 0 } else { self.facts.nodes.len() };
         for node in 0..n {
             let first = self.first_with_uuid(node);
             if first != node && in_tree(self.node(node)) {
-                // What could not be sent does not take the place of what can.
+                // An entry that cannot be sent does not replace one that can.
                 let fact = self.node(node);
                 if !fact.is_conversation() || !fact.flags.lacks_message() && !self.has_invalid_content(node) {
                     last_of.insert(first, node);
@@ -329,7 +329,7 @@ impl<'a> Plan<'a> {
         if self.by_uid.is_empty() {
             return;
         }
-        // On the way stands the later one; it moves to where the first is.
+        // The path contains the last one; it moves to the place of the first.
         for item in &mut self.path {
             if let PathItem::Source(node) = item {
                 *node = self.by_uid.get(&self.facts.nodes[*node].uid).copied().unwrap_or(*node);
@@ -337,16 +337,16 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Entries need an id, a message and a time; answers a message id and a model.
+    /// Repairs envelopes: entries need an id, a message and a time; answers need a message id and a model.
     fn repair_envelopes(&mut self) {
         let mut before = self.facts.nodes.iter().map(|fact| fact.time).find(|time| !time.is_none());
-        for (node, on_way) in self.on_path().into_iter().enumerate() {
+        for (node, on_path) in self.on_path().into_iter().enumerate() {
             let fact = self.node(self.content_node(node));
             let flags = fact.flags;
             if !fact.time.is_none() {
                 before = Some(fact.time);
-            } else if fact.is_conversation() && !on_way && !self.is_dropped(node) {
-                // Some clients fail on an end without a time, whichever branch it is of.
+            } else if fact.is_conversation() && !on_path && !self.is_dropped(node) {
+                // Some clients fail on a leaf without a time, on any branch.
                 if let Some(iso) = before.and_then(|time| time.to_iso()) {
                     self.edit(node, FindingKind::NoTime).time = Some(iso);
                 }
@@ -357,19 +357,19 @@ impl<'a> Plan<'a> {
                 && !flags.is_sidechain()
                 && self.has_invalid_content(node)
             {
-                // Clients that look for the rows of a message fail on it, wherever it stands.
+                // Clients that collect the entries of a message fail on it, on any branch.
                 self.drop_entry(node, FindingKind::InvalidContent);
             } else if flags.lacks_uuid() {
                 self.edit(node, FindingKind::Incomplete).uuid =
                     Some(deterministic_uuid(&format!("uuid {node}")));
             }
         }
-        let way = self.path_nodes();
-        let timed = way.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
-        let mut time = timed.or_else(|| way.first().map(|&first| self.time_of(first)));
+        let path = self.path_nodes();
+        let timed = path.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
+        let mut time = timed.or_else(|| path.first().map(|&first| self.time_of(first)));
         let mut model: Option<&str> = None;
-        let first_model = way.iter().find_map(|&node| self.model_of(node));
-        for node in way {
+        let first_model = path.iter().find_map(|&node| self.model_of(node));
+        for node in path {
             let fact = *self.node(self.content_node(node));
             if fact.time.is_none() {
                 if let Some(iso) = time.and_then(|time| time.to_iso()) {
@@ -398,20 +398,20 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Tells whether the content of an entry is nothing that the newest client would take.
+    /// Returns whether the newest client would reject the content of an entry.
     fn has_invalid_content(&self, node: usize) -> bool {
         let from = self.content_node(node);
         let blocks = self.facts.blocks_of(from);
-        let odd = |sort: BlockClass| matches!(sort, BlockClass::Untyped | BlockClass::Null);
+        let is_invalid = |class: BlockClass| matches!(class, BlockClass::Untyped | BlockClass::Null);
         self.node(from).flags.has_malformed_content()
-            || !blocks.is_empty() && blocks.iter().all(|block| odd(block.class))
+            || !blocks.is_empty() && blocks.iter().all(|block| is_invalid(block.class))
     }
 
     fn model_of(&self, node: usize) -> Option<&'a str> {
         self.facts.model_of(self.content_node(node)).filter(|&model| model != "<synthetic>")
     }
 
-    /// The entries of the source on the way.
+    /// Returns the entries of the source on the path.
     pub(crate) fn path_nodes(&self) -> Vec<usize> {
         let old = |item: &PathItem| match item {
             PathItem::Source(node) => Some(*node),
@@ -420,16 +420,16 @@ impl<'a> Plan<'a> {
         self.path.iter().filter_map(old).collect()
     }
 
-    /// Which entries of the source are on the way, by node.
+    /// Returns whether each entry of the source is on the path, by node.
     pub(crate) fn on_path(&self) -> Vec<bool> {
-        let mut on_way = vec![false; self.facts.nodes.len()];
+        let mut on_path = vec![false; self.facts.nodes.len()];
         for node in self.path_nodes() {
-            on_way[node] = true;
+            on_path[node] = true;
         }
-        on_way
+        on_path
     }
 
-    /// A conversation begins with a user, and it begins at its last compaction.
+    /// Makes the conversation after the last compaction begin with a user entry.
     fn repair_beginning(&mut self) {
         let boundary = |item: &PathItem| match *item {
             PathItem::Source(node) => self.node(node).flags.is_boundary() && !self.is_dropped(node),
@@ -441,7 +441,7 @@ impl<'a> Plan<'a> {
             PathItem::Added(_) => true,
         });
         let Some(at) = first.map(|at| begin + at) else {
-            // Behind a compaction nothing is left; clients would go on before it, each in its own way.
+            // Nothing remains after a compaction; clients would continue before it, each in a different place.
             if let Some(&PathItem::Source(node)) =
                 begin.checked_sub(1).and_then(|boundary| self.path.get(boundary))
             {
@@ -464,14 +464,15 @@ impl<'a> Plan<'a> {
         let (reader, facts) = (self.reader, self.facts);
         let read = || Arc::new(Envelope::new(reader, facts, like));
         let envelope = Arc::clone(self.envelopes.entry(like).or_insert_with(read));
-        // A summary may be very long.
-        let what = match &kind {
+        // The seed contains the names of `AddedKind` variants and their fields (`{kind:?}`): to rename one changes
+        // generated uuids. A summary may be very long, so its hash is used.
+        let label = match &kind {
             AddedKind::Summary { text } => {
                 format!("Summary {:x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
             }
             kind => format!("{kind:?}"),
         };
-        let seed = format!("{what} {} {}", envelope.uuid, self.added.len());
+        let seed = format!("{label} {} {}", envelope.uuid, self.added.len());
         self.added.push(AddedEntry {
             kind,
             reason: why,
@@ -484,12 +485,12 @@ impl<'a> Plan<'a> {
         self.added.len() - 1
     }
 
-    /// Adds an entry that was asked for.
+    /// Adds an entry that a recipe asked for.
     pub(crate) fn add_requested(&mut self, kind: AddedKind, like: usize, millis: i64) -> usize {
         self.add(kind, FindingKind::Incomplete, like, millis)
     }
 
-    /// The time that an entry has, or gets because it has none.
+    /// Returns the time of an entry, or the one that it gets because it has none.
     pub(crate) fn final_time(&self, node: usize) -> Time {
         match self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             Some(time) => Time::parse(time.as_bytes()),
@@ -497,8 +498,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The time that an entry will have; of one that has none, that of the nearest before it in the file, else of
-    /// the first that has one.
+    /// Returns the time that an entry will have; without one, that of the nearest entry before it in the file, else of
+    /// the first entry that has one.
     fn time_of(&self, node: usize) -> Time {
         if let Some(time) = self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             return Time::parse(time.as_bytes());
@@ -512,23 +513,22 @@ impl<'a> Plan<'a> {
         std::iter::once(own).chain(others).find(|time| !time.is_none()).unwrap_or(own)
     }
 
-    /// Broken links lead to what stands in for the lost parent; what hung on an entry that goes, hangs
-    /// on what stands in for it.
+    /// Sets the parent of entries with a broken link, and reparents children of removed entries to the replacement.
     fn repair_links(&mut self) {
-        let survivors = self.nearest_kept();
-        let stand_ins = self.replacements(&survivors);
-        let over = |plan: &Self, node: usize| {
-            let mut row = plan.effective_parent(node)?;
-            // On another call of its message a result would be taken for one of that.
+        let kept = self.nearest_kept();
+        let replacements = self.replacements(&kept);
+        let parent_for = |plan: &Self, node: usize| {
+            let mut above = plan.effective_parent(node)?;
+            // On another call of its message a result would be treated as the result of that call.
             if plan.calls_answered(node).next().is_some() {
-                return survivors[row].map(PathItem::Source);
+                return kept[above].map(PathItem::Source);
             }
             let mut seen = FxHashSet::default();
-            // An entry may stand in for rows above it; it hangs on what they hung on.
-            while stand_ins[row] == Some(node) {
-                row = plan.effective_parent(row).filter(|_| seen.insert(row))?;
+            // An entry may replace its own ancestors; it then takes over their parent.
+            while replacements[above] == Some(node) {
+                above = plan.effective_parent(above).filter(|_| seen.insert(above))?;
             }
-            stand_ins[row].map(PathItem::Source)
+            replacements[above].map(PathItem::Source)
         };
         let mut broken: Vec<(usize, rethread_model::LinkDefect)> =
             self.broken_links.iter().map(|(&node, link)| (node, link.defect)).collect();
@@ -539,7 +539,7 @@ impl<'a> Plan<'a> {
                 rethread_model::LinkDefect::NoParent => FindingKind::NoParent,
                 rethread_model::LinkDefect::Cycle => FindingKind::Cycle,
             };
-            self.reparent(node, over(self, node), why);
+            self.reparent(node, parent_for(self, node), why);
         }
         for node in 0..self.facts.nodes.len() {
             if self.broken_links.contains_key(&node) || self.is_dropped(node) {
@@ -552,7 +552,7 @@ impl<'a> Plan<'a> {
                 continue;
             }
             self.reasons[node] = self.reasons[node].or(self.reasons[parent]);
-            self.new_parents[node] = Some(over(self, node));
+            self.new_parents[node] = Some(parent_for(self, node));
         }
         self.link_added();
     }
@@ -561,23 +561,23 @@ impl<'a> Plan<'a> {
         self.node(one).message().is_some_and(|message| self.node(other).message() == Some(message))
     }
 
-    /// What stands in for every entry: itself unless it is dropped, then another part of its message above or
-    /// below it, then what stands in for the one above it.
-    pub(crate) fn replacements(&self, survivors: &[Option<usize>]) -> Vec<Option<usize>> {
+    /// Returns the replacement of every entry: itself if it is kept, else another entry of its message above or
+    /// below it, else the replacement of its parent.
+    pub(crate) fn replacements(&self, kept: &[Option<usize>]) -> Vec<Option<usize>> {
         let siblings = self.siblings();
         self.nearest(|node| {
             let near = |&above: &usize| above == node || self.is_same_message(above, node);
-            let above = survivors[node].filter(near);
+            let above = kept[node].filter(near);
             above.or(siblings.get(&node).copied())
         })
     }
 
-    /// For every entry the nearest one at or above it that is not dropped.
+    /// Returns for every entry its nearest kept ancestor, itself included.
     pub(crate) fn nearest_kept(&self) -> Vec<Option<usize>> {
         self.nearest(|node| (!self.is_dropped(node)).then_some(node))
     }
 
-    /// For every entry what is found first on the way up from it.
+    /// Returns for every entry the first result of `find` on the path to the root.
     fn nearest(&self, find: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
         let mut nearest: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
         for node in self.top_down() {
@@ -586,8 +586,8 @@ impl<'a> Plan<'a> {
         nearest
     }
 
-    /// For entries that are dropped while another of their message stays below them, with nothing that stays and
-    /// no other message in between: that one.
+    /// Maps dropped entries to a kept descendant of the same message, if no kept entry and no other message is in
+    /// between.
     fn siblings(&self) -> FxHashMap<usize, usize> {
         let mut found = FxHashMap::default();
         for (kept, fact) in self.facts.nodes.iter().enumerate() {
@@ -613,16 +613,16 @@ impl<'a> Plan<'a> {
         found
     }
 
-    /// Added entries hang on the one before them on the way, and the next one on them.
+    /// Sets the parents of added entries, and of the entries after them, to the preceding entry on the path.
     fn link_added(&mut self) {
-        let way = self.kept_path();
-        for at in 0..way.len() {
-            let before = at.checked_sub(1).map(|before| way[before]);
-            let follows_new = at > 0 && matches!(way[at - 1], PathItem::Added(_));
-            match way[at] {
+        let path = self.kept_path();
+        for at in 0..path.len() {
+            let before = at.checked_sub(1).map(|before| path[before]);
+            let follows_new = at > 0 && matches!(path[at - 1], PathItem::Added(_));
+            match path[at] {
                 PathItem::Added(new) => self.added[new].parent = before,
                 PathItem::Source(node) if follows_new => {
-                    let why = match way[at - 1] {
+                    let why = match path[at - 1] {
                         PathItem::Added(new) => self.added[new].reason,
                         PathItem::Source(_) => continue,
                     };
@@ -641,22 +641,22 @@ impl<'a> Plan<'a> {
         self.path.iter().copied().filter(kept).collect()
     }
 
-    /// Lays the way in one line, so that clients without any rule for forks walk it whole.
+    /// Makes the path linear, so that clients without any rule for forks follow all of it.
     pub(crate) fn linearise(&mut self) {
         let kept = self.kept_path();
         let begins =
             |item: &PathItem| matches!(item, PathItem::Source(node) if self.path_starts.contains(node));
-        // What a compaction parts is put in order by itself.
-        let mut way: Vec<PathItem> = Vec::with_capacity(kept.len());
+        // The ranges between compactions are ordered separately.
+        let mut path: Vec<PathItem> = Vec::with_capacity(kept.len());
         let mut so_far = OrderState::new(self);
         let mut rest = &kept[..];
         while !rest.is_empty() {
             let end = rest[1..].iter().position(begins).map_or(rest.len(), |at| at + 1);
-            way.extend(self.ordered(&rest[..end], &mut so_far));
+            path.extend(self.ordered(&rest[..end], &mut so_far));
             rest = &rest[end..];
         }
-        self.path = way;
-        let on_way = self.on_path();
+        self.path = path;
+        let on_path = self.on_path();
         let mut before: Option<PathItem> = None;
         for at in 0..self.path.len() {
             let item = self.path[at];
@@ -668,10 +668,10 @@ impl<'a> Plan<'a> {
                         self.new_parents[node].unwrap_or_else(|| self.parent_of(from).map(PathItem::Source));
                     let named = !self.node(from).parent.is_none();
                     let first = at == 0 || self.path_starts.contains(&node);
-                    // The first entry keeps what it has, unless that names nothing or what follows it.
-                    let round = matches!(now, Some(PathItem::Source(parent)) if on_way[parent]);
+                    // The first entry keeps its parent, unless that is missing or comes later on the path.
+                    let loops = matches!(now, Some(PathItem::Source(parent)) if on_path[parent]);
                     let wanted = match first {
-                        true => now.filter(|_| !(round && at == 0)),
+                        true => now.filter(|_| !(loops && at == 0)),
                         false => before,
                     };
                     if wanted != now || first && now.is_none() && named {
@@ -684,8 +684,8 @@ impl<'a> Plan<'a> {
         self.reparent_boundaries();
     }
 
-    /// What a compaction kept stands behind it now, so it cannot follow that: it follows what stands
-    /// before it.
+    /// Moves the logical parent of a boundary to an entry before the boundary if the compaction kept the old one:
+    /// kept entries now follow the boundary.
     fn reparent_boundaries(&mut self) {
         let is_boundary =
             |item: &PathItem| matches!(*item, PathItem::Source(node) if self.node(node).flags.is_boundary());
@@ -704,13 +704,13 @@ impl<'a> Plan<'a> {
             .filter(|&(node, _)| self.node(node).flags.is_boundary())
             .collect();
         for (boundary, at) in boundaries {
-            let behind = |node: &usize| place.get(node).is_some_and(|&place| place >= at);
+            let after = |node: &usize| place.get(node).is_some_and(|&place| place >= at);
             let mut follows = self.facts.logical_parent_of(boundary);
-            if follows.as_ref().is_none_or(|node| !behind(node)) {
+            if follows.as_ref().is_none_or(|node| !after(node)) {
                 continue;
             }
             let mut seen = FxHashSet::default();
-            while let Some(node) = follows.filter(|node| behind(node) || self.is_dropped(*node)) {
+            while let Some(node) = follows.filter(|node| after(node) || self.is_dropped(*node)) {
                 follows = self.effective_parent(node).filter(|_| seen.insert(node));
             }
             if follows.is_some() {
@@ -719,10 +719,10 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Returns whether the model said the last word, and not as a subagent: behind that no client goes on. A
-    /// queued prompt behind it is one without an answer; 2.1.112 does not find it unless something follows.
+    /// Returns whether the last message is the model's, not a subagent's: no client continues after that. A queued
+    /// prompt after it is unanswered; 2.1.112 does not find it unless an entry follows.
     pub(crate) fn ends_with_answer(&self) -> bool {
-        let said = |item: &PathItem| match *item {
+        let is_answer = |item: &PathItem| match *item {
             PathItem::Source(node) if self.node(node).flags.is_queued_prompt() => Some(false),
             PathItem::Source(node) if self.node(node).is_conversation() => {
                 Some(self.node(node).role == Role::Assistant && !self.node(node).flags.is_sidechain())
@@ -734,19 +734,19 @@ impl<'a> Plan<'a> {
             },
             PathItem::Source(_) => None,
         };
-        self.kept_path().iter().rev().find_map(said).unwrap_or(true)
+        self.kept_path().iter().rev().find_map(is_answer).unwrap_or(true)
     }
 
-    /// Adds a last entry that is newer than all others, so that every client goes on there.
+    /// Adds a last entry that is newer than all others, so that every client continues there.
     pub(crate) fn mark_end(&mut self) {
-        let way = self.kept_path();
-        let Some(&last) = way.last() else { return };
+        let path = self.kept_path();
+        let Some(&last) = path.last() else { return };
         let like_of = |item: &PathItem| match *item {
             PathItem::Source(node) => node,
             PathItem::Added(new) => self.added[new].template,
         };
         let like =
-            like_of(way.iter().rev().find(|item| matches!(item, PathItem::Source(_))).unwrap_or(&last));
+            like_of(path.iter().rev().find(|item| matches!(item, PathItem::Source(_))).unwrap_or(&last));
         let asks = !self.ends_with_answer();
         let kind = if asks { AddedKind::NoReply } else { AddedKind::End };
         let added = self.added.iter().filter_map(|new| new.time.millis());
@@ -758,7 +758,7 @@ impl<'a> Plan<'a> {
         self.path.push(PathItem::Added(new));
     }
 
-    /// Takes the mark of the end back.
+    /// Removes the entry that marks the end.
     pub(crate) fn unmark_end(&mut self) {
         let is_mark = |new: &AddedEntry| matches!(new.kind, AddedKind::End | AddedKind::NoReply);
         if self.added.pop_if(|new| is_mark(new)).is_some() {
@@ -767,26 +767,26 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// So many results and notes are looked over between the parts of one message.
+/// Maximum number of results and notes skipped between the entries of one message.
 const MAX_BETWEEN: usize = 100;
 
-/// Tells whether clients take an entry for a part of the tree.
+/// Returns whether clients treat an entry as part of the tree.
 fn in_tree(fact: &Node) -> bool {
     !matches!(fact.role, Role::Progress | Role::Other)
 }
 
-/// Makes the id of a message from a uuid.
+/// Derives a message id from a uuid.
 pub(crate) fn message_id(uuid: &str) -> String {
     format!("msg_{}", &uuid.replace('-', "")[..24])
 }
 
-/// Makes a uuid that is the same in every run.
+/// Derives a uuid that is the same in every run.
 pub(crate) fn deterministic_uuid(seed: &str) -> String {
     let uuid = uuid_of(xxhash_rust::xxh3::xxh3_128(seed.as_bytes()));
     String::from_utf8_lossy(&uuid).into_owned()
 }
 
-/// Spells a number as a UUID of version 4.
+/// Formats a number as a UUID of version 4.
 pub(crate) fn uuid_of(number: u128) -> [u8; 36] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [b'-'; 36];

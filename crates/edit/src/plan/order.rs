@@ -1,5 +1,5 @@
-//! The order in which every client finds the conversation: the rows of an answer together, then the
-//! results of its calls in their order, then everything else.
+//! The order in which every client finds the conversation: the entries of an answer together, then the results
+//! of its calls in call order, then everything else.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{AddedKind, PathItem, Plan};
 
-/// Some of the entries of a plan.
+/// A set of entries of a plan.
 struct ItemSet {
     source: Vec<bool>,
     added: Vec<bool>,
@@ -26,7 +26,7 @@ impl ItemSet {
         }
     }
 
-    /// Adds one; tells whether it was not there.
+    /// Adds an entry; returns whether it was absent.
     fn insert(&mut self, item: PathItem) -> bool {
         let there = match item {
             PathItem::Source(node) => &mut self.source[node],
@@ -36,14 +36,13 @@ impl ItemSet {
     }
 }
 
-/// What is known of the stretches of a way that were looked at: a table for all of them, for there may be
-/// many.
+/// State shared by the ranges of a path: one table for all of them, because there may be many.
 pub(super) struct OrderState {
-    /// Results of calls on the way.
+    /// Results of calls on the path.
     owned: ItemSet,
-    /// Entries that have their place.
+    /// Entries that have been placed.
     placed: ItemSet,
-    /// Messages of which a row was seen.
+    /// Messages of which an entry was seen.
     answered: Vec<bool>,
 }
 
@@ -55,26 +54,26 @@ impl OrderState {
 }
 
 impl Plan<'_> {
-    /// Puts a stretch of the way in order.
-    pub(super) fn ordered(&self, way: &[PathItem], so_far: &mut OrderState) -> Vec<PathItem> {
-        if self.is_in_order(way, &mut so_far.answered) {
-            return way.to_vec();
+    /// Orders a range of the path.
+    pub(super) fn ordered(&self, path: &[PathItem], state: &mut OrderState) -> Vec<PathItem> {
+        if self.is_in_order(path, &mut state.answered) {
+            return path.to_vec();
         }
-        let rows = self.rows_of_answers(way);
-        let results = self.results_of_calls(way);
-        // Results of calls on the way stand behind those, whatever stands where.
-        let made = rows.values().flatten().flat_map(|&node| self.calls_made(node));
+        let answers = self.rows_of_answers(path);
+        let results = self.results_of_calls(path);
+        // Results of calls on the path follow their calls, wherever they were.
+        let made = answers.values().flatten().flat_map(|&node| self.calls_made(node));
         for &item in made.filter_map(|call| results.get(call)).flatten() {
-            so_far.owned.insert(item);
+            state.owned.insert(item);
         }
-        let OrderState { owned, placed, .. } = so_far;
-        let mut out = Vec::with_capacity(way.len());
-        for &item in way {
+        let OrderState { owned, placed, .. } = state;
+        let mut out = Vec::with_capacity(path.len());
+        for &item in path {
             if placed.contains(item) || owned.contains(item) {
                 continue;
             }
             let group = match item {
-                PathItem::Source(node) => rows.get(&node),
+                PathItem::Source(node) => answers.get(&node),
                 PathItem::Added(_) => None,
             };
             let Some(group) = group else {
@@ -97,11 +96,11 @@ impl Plan<'_> {
         out
     }
 
-    /// Tells whether a stretch surely is in order, as most are.
-    fn is_in_order(&self, way: &[PathItem], answered: &mut [bool]) -> bool {
-        let mut row_of = None;
+    /// Returns whether a range is certainly in order, as most are.
+    fn is_in_order(&self, path: &[PathItem], answered: &mut [bool]) -> bool {
+        let mut current = None;
         let mut open: VecDeque<&str> = VecDeque::new();
-        for &item in way {
+        for &item in path {
             let node = match item {
                 PathItem::Added(new) if matches!(self.added[new].kind, AddedKind::Result { .. }) => {
                     return false;
@@ -113,11 +112,11 @@ impl Plan<'_> {
             let message = fact.filter(|fact| fact.role == Role::Assistant).map(Node::message);
             match (node, message) {
                 (Some(node), Some(Some(message))) => {
-                    let goes_on = row_of == Some(message);
-                    if !goes_on && (!open.is_empty() || std::mem::replace(&mut answered[message], true)) {
+                    let continues = current == Some(message);
+                    if !continues && (!open.is_empty() || std::mem::replace(&mut answered[message], true)) {
                         return false;
                     }
-                    row_of = Some(message);
+                    current = Some(message);
                     open.extend(self.calls_made(node));
                     continue;
                 }
@@ -135,17 +134,17 @@ impl Plan<'_> {
                 _ if open.is_empty() => {}
                 _ => return false,
             }
-            row_of = None;
+            current = None;
         }
         open.is_empty()
     }
 
-    /// The rows of each answer, by its first row. Rows of one message id that a prompt parts are two
-    /// answers.
-    fn rows_of_answers(&self, way: &[PathItem]) -> FxHashMap<usize, Vec<usize>> {
+    /// Returns the entries of each answer, by its first entry. Entries of one message id that are separated by a prompt
+    /// are two answers.
+    fn rows_of_answers(&self, path: &[PathItem]) -> FxHashMap<usize, Vec<usize>> {
         let mut groups: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let mut open: FxHashMap<Uid, usize> = FxHashMap::default();
-        for item in way {
+        for item in path {
             let PathItem::Source(node) = *item else { continue };
             let fact = self.node(self.content_node(node));
             match (fact.role, fact.message()) {
@@ -162,9 +161,9 @@ impl Plan<'_> {
         groups
     }
 
-    fn results_of_calls(&self, way: &[PathItem]) -> FxHashMap<&str, Vec<PathItem>> {
+    fn results_of_calls(&self, path: &[PathItem]) -> FxHashMap<&str, Vec<PathItem>> {
         let mut results: FxHashMap<&str, Vec<PathItem>> = FxHashMap::default();
-        for &item in way {
+        for &item in path {
             match item {
                 PathItem::Added(new) => {
                     if let AddedKind::Result { call } = &self.added[new].kind {

@@ -1,16 +1,16 @@
-//! Texts as they read once escapes, percent signs or base64 are resolved, and the way back.
+//! Texts with escapes, percent-encoding or base64 decoded, and the mapping back to the source.
 //!
-//! A secret may be spelled in a way that no pattern knows: in JSON that stands in JSON, in a query, in
-//! base64. A [`View`] is a text with one such spelling resolved, and knows where each of its bytes comes
-//! from, so that what is found in it can be replaced in the text itself.
+//! A secret may be encoded in a way that no pattern matches: in JSON inside JSON, in a query string, in base64. A
+//! [`DecodedText`] is a text with one such encoding removed. It maps each byte to its origin, so that a match can
+//! be replaced in the source text.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A text with something resolved.
+/// A decoded text.
 pub(super) struct DecodedText {
     pub(super) text: String,
-    /// Where each byte comes from, and where all of it ends.
+    /// The source offset of each byte, and the source length at the end.
     offsets: Vec<u32>,
 }
 
@@ -19,13 +19,13 @@ impl DecodedText {
         Self { text: String::with_capacity(n), offsets: Vec::with_capacity(n + 1) }
     }
 
-    /// Where a part of it comes from.
+    /// Returns the source range of a part of the text.
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
         let at = |n: usize| self.offsets.get(n).map_or(0, |&from| from as usize);
         at(range.start)..at(range.end)
     }
 
-    /// Where a part of it comes from, without what was taken away behind it.
+    /// Returns the source range of a part of the text, without what was removed after it.
     pub(super) fn kept(&self, range: Range<usize>) -> Range<usize> {
         let last = self.source(range.end.saturating_sub(1)..range.end).start;
         let start = self.source(range.clone()).start;
@@ -48,12 +48,12 @@ impl DecodedText {
     }
 }
 
-/// Views are made of so much of a text at once, so that a long text needs little memory.
+/// Texts are decoded in pieces of this size, so that a long text needs little memory.
 const PIECE: usize = 1 << 20;
-/// Pieces share so much with the next one: no secret is longer.
+/// The overlap between pieces; no secret is longer.
 const SHARED: usize = 1 << 15;
 
-/// The pieces of a text that views are made of.
+/// Splits a text into the pieces that are decoded one at a time.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = Some(0);
     std::iter::from_fn(move || {
@@ -64,7 +64,7 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Resolves escapes as strings of programs have them; nothing if there are none.
+/// Decodes the escapes of string literals; `None` if there are none.
 pub(super) fn unescaped(text: &str) -> Option<DecodedText> {
     let bytes = text.as_bytes();
     let is_escape = |&at: &usize| bytes.get(at + 1).is_some_and(|b| b"\"'nrtbfu/\\x".contains(b));
@@ -81,7 +81,7 @@ pub(super) fn unescaped(text: &str) -> Option<DecodedText> {
     Some(view.end(text.len()))
 }
 
-/// The character that an escape stands for, and how long it is; a slash that begins none stands for itself.
+/// Returns the character of an escape and its length; a backslash that starts no escape stands for itself.
 fn escape(bytes: &[u8]) -> (char, usize) {
     let simple = match bytes.get(1) {
         Some(b'n') => '\n',
@@ -99,7 +99,7 @@ fn escape(bytes: &[u8]) -> (char, usize) {
     (simple, 2)
 }
 
-/// Reads `\uXXXX`, or two of them that are one character.
+/// Parses `\uXXXX`, or a surrogate pair of them.
 fn parse_unicode_escape(bytes: &[u8]) -> Option<(char, usize)> {
     let first = hex(bytes.get(2..6))?;
     if let Some(c) = char::from_u32(first) {
@@ -116,7 +116,7 @@ fn hex(digits: Option<&[u8]>) -> Option<u32> {
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Resolves what stands behind percent signs, on the lines that have some. Gives each with its place.
+/// Decodes percent-encoding and visits each line that has some, with its range.
 pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, DecodedText)) {
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -151,7 +151,7 @@ fn percent(line: &str) -> DecodedText {
     view.end(line.len())
 }
 
-/// The character that the bytes behind percent signs make, and how long they are.
+/// Returns the character that a percent-encoded sequence stands for, and the length of the sequence.
 fn percent_char(bytes: &[u8]) -> Option<(char, usize)> {
     let byte = |n: usize| {
         let digits = bytes.get(3 * n..3 * n + 3)?.strip_prefix(b"%")?;
@@ -173,8 +173,8 @@ fn percent_char(bytes: &[u8]) -> Option<(char, usize)> {
     Some((c, 3 * n))
 }
 
-/// Takes away the numbers before the lines of a file that was read; nothing if there are none, or if no secret stands
-/// on several lines.
+/// Removes the line numbers of a file listing; `None` if there are none, or if no secret in it can span several
+/// lines.
 pub(super) fn unnumbered(text: &str) -> Option<DecodedText> {
     const SPANS: [&str; 10] = [
         "kind: Secret",
@@ -201,20 +201,20 @@ pub(super) fn unnumbered(text: &str) -> Option<DecodedText> {
     Some(view.end(text.len()))
 }
 
-/// How long the number before a line is, with what divides it from the line.
+/// Returns the length of the number before a line, including the separator.
 fn line_number_len(line: &str) -> Option<usize> {
     let digits = line.trim_start_matches(' ');
-    let behind = digits.trim_start_matches(|c: char| c.is_ascii_digit());
-    let sign = ["→", "\t"].iter().find(|sign| behind.starts_with(**sign))?;
-    (behind.len() < digits.len()).then(|| line.len() - behind.len() + sign.len())
+    let after = digits.trim_start_matches(|c: char| c.is_ascii_digit());
+    let sign = ["→", "\t"].iter().find(|sign| after.starts_with(**sign))?;
+    (after.len() < digits.len()).then(|| line.len() - after.len() + sign.len())
 }
 
-/// Tells whether a text may have escapes or colours: most have neither, and one look tells that.
+/// Returns whether a text may contain escapes or terminal colours: a fast check, since most texts have neither.
 pub(super) fn may_resolve(text: &str) -> bool {
     memchr::memchr3(0x1b, b'\\', b'^', text.as_bytes()).is_some()
 }
 
-/// Takes away the colours of terminals and what else moves their cursors; nothing if there are none.
+/// Removes terminal colours and other control sequences; `None` if there are none.
 pub(super) fn uncoloured(text: &str) -> Option<DecodedText> {
     let bytes = text.as_bytes();
     let mut view: Option<DecodedText> = None;
@@ -231,13 +231,13 @@ pub(super) fn uncoloured(text: &str) -> Option<DecodedText> {
     Some(view.end(text.len()))
 }
 
-/// How long the sequence is that a text begins with, as a terminal takes it or as programs spell it; nothing if it
-/// begins with none.
+/// Returns the length of the control sequence at the start of a text, raw or as written in source code; 0 if there
+/// is none.
 fn control(bytes: &[u8]) -> usize {
     const SIGNS: [&[u8]; 4] = [b"\x1b", b"\\033", b"\\e", b"^["];
     let Some(sign) = SIGNS.iter().find(|sign| bytes.starts_with(sign)) else { return 0 };
     match &bytes[sign.len()..] {
-        // Another set of characters.
+        // Selects a character set.
         [b'(' | b')', b'0' | b'A' | b'B', ..] if sign.len() == 1 => sign.len() + 2,
         [b'[', rest @ ..] => {
             let n = rest.iter().take(64).take_while(|b| matches!(b, b' '..=b'?')).count();
@@ -247,13 +247,13 @@ fn control(bytes: &[u8]) -> usize {
     }
 }
 
-/// The shortest base64 that is looked into, in characters.
+/// The shortest base64 that is decoded, in characters.
 const MIN_BASE64: usize = 24;
-/// How far apart the blocks are that are looked at; each is as long as what is left of the shortest base64.
+/// The distance between the sampled blocks; a block has `MIN_BASE64 - STEP` bytes.
 const STEP: usize = 16;
-/// So much of it is decoded.
+/// At most this much of a run is decoded.
 const MAX_BASE64: usize = 64 * 1024 / 3 * 4;
-/// What is no digit.
+/// Marks a byte that is not a base64 digit.
 const NONE: u8 = 0xff;
 
 const DIGITS: [u8; 256] = {
@@ -280,11 +280,11 @@ fn is_digit(b: u8) -> bool {
     DIGITS[usize::from(b)] != NONE
 }
 
-/// Decodes base64 that stands in a text, one level deep, where it is a text. Gives it with its place.
+/// Decodes base64 in a text, one level deep, and visits each result that is text, with its range.
 pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str)) {
     let bytes = text.as_bytes();
     let mut at = 0;
-    // A run that is long enough covers one of the blocks that are looked at.
+    // A run that is long enough covers one of the sampled blocks.
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         if has_space(*block) || !block.iter().all(|b| is_digit(*b)) {
             at += STEP;
@@ -297,7 +297,7 @@ pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str))
             continue;
         }
         let mut digits = Cow::Borrowed(&bytes[start..end.min(start + MAX_BASE64)]);
-        // Long base64 is broken into lines.
+        // Long base64 is wrapped.
         while let Some(line) = next_line(bytes, start, end) {
             if digits.len() < MAX_BASE64 {
                 digits.to_mut().extend_from_slice(&bytes[line.clone()]);
@@ -310,8 +310,8 @@ pub(super) fn each_base64(text: &str, mut visit: impl FnMut(Range<usize>, &str))
     }
 }
 
-/// Tells whether one of eight bytes is a space or another of the signs before the digits of base64: in most texts one
-/// is, and that is told without a look at each.
+/// Returns whether one of eight bytes is a space or another character below the base64 digits. Most blocks of text
+/// have one, and this check needs no loop over the bytes.
 fn has_space(block: [u8; MIN_BASE64 - STEP]) -> bool {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     let block = u64::from_le_bytes(block);
@@ -322,7 +322,7 @@ fn run_end(bytes: &[u8], from: usize) -> usize {
     from + bytes[from..].iter().take_while(|b| is_digit(**b)).count()
 }
 
-/// The next line of base64 whose last line ends at `end`.
+/// Returns the next line of wrapped base64 whose last line ends at `end`.
 fn next_line(bytes: &[u8], start: usize, end: usize) -> Option<Range<usize>> {
     let line = memchr::memrchr(b'\n', &bytes[start..end]).map_or(start, |at| start + at + 1);
     if end - line < 40 || !(end - line).is_multiple_of(4) {
@@ -338,7 +338,7 @@ fn next_line(bytes: &[u8], start: usize, end: usize) -> Option<Range<usize>> {
     (next_end > next && next_end - next <= end - line).then_some(next..next_end)
 }
 
-/// Decodes what may begin at any of four places, and gives what is a text.
+/// Decodes digits at each of the four possible alignments and visits the results that are text.
 fn each_decoded_text(digits: &[u8], mut visit: impl FnMut(&str)) {
     for shift in 0..4.min(digits.len()) {
         let digits = &digits[shift..];
@@ -352,14 +352,14 @@ fn each_decoded_text(digits: &[u8], mut visit: impl FnMut(&str)) {
     }
 }
 
-/// Up to three bytes; none are made of what is missing.
+/// Decodes up to three bytes; missing digits produce none.
 fn decode(digits: &[u8]) -> impl Iterator<Item = u8> + use<> {
     let value = |at: usize| digits.get(at).map_or(0, |b| u32::from(DIGITS[usize::from(*b)]));
     let all = value(0) << 18 | value(1) << 12 | value(2) << 6 | value(3);
     all.to_be_bytes().into_iter().skip(1).take(digits.len().saturating_sub(1))
 }
 
-/// Tells whether all that is decoded can be read; every other byte is nothing in UTF-16.
+/// Returns whether all decoded bytes are printable; zero bytes are allowed because of UTF-16.
 fn is_text<'d>(mut digits: impl Iterator<Item = &'d [u8]>) -> bool {
     digits.all(|four| decode(four).all(|b| matches!(b, 0 | b'\t' | b'\n' | b'\r' | b' '..=b'~')))
 }
@@ -369,22 +369,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_in_a_view_has_a_place_in_the_text() {
+    fn decoded_ranges_map_back_to_the_source() {
         let text = r#"a\n\"b\u0041c\" \ud83d\ude00 d\q"#;
-        let view = unescaped(text).expect("there are escapes");
+        let view = unescaped(text).expect("text has escapes");
         assert_eq!(view.text, "a\n\"bAc\" 😀 d\\q");
-        let at = view.text.find("bAc").expect("it is there");
+        let at = view.text.find("bAc").expect("decoded text contains it");
         assert_eq!(&text[view.source(at..at + 3)], r"b\u0041c");
-        let at = view.text.find('😀').expect("it is there");
+        let at = view.text.find('😀').expect("decoded text contains it");
         assert_eq!(&text[view.source(at..at + 4)], r"\ud83d\ude00");
         assert_eq!(view.source(0..view.text.len()), 0..text.len());
         assert!(unescaped("C:\\Data\\").is_none());
     }
 
     #[test]
-    fn colours_are_taken_away_and_stay_in_the_text() {
+    fn colours_are_removed_from_the_decoded_text_only() {
         let text = "a\x1b[1;38;2;255;0;0mb\x1b[0m\x1b(B c\\033[31md\\e[0m ^[[1me \x1b[ü";
-        let view = uncoloured(text).expect("there are colours");
+        let view = uncoloured(text).expect("text has colours");
         assert_eq!(view.text, "ab cd e \x1b[ü");
         assert_eq!(&text[view.kept(1..2)], "b");
         assert_eq!(&text[view.kept(0..2)], "a\x1b[1;38;2;255;0;0mb");
@@ -392,11 +392,11 @@ mod tests {
     }
 
     #[test]
-    fn percent_signs_are_resolved_on_their_lines() {
+    fn percent_encoding_is_decoded_per_line() {
         let text = "x\na%3Db%26c 100%\ny";
         let mut seen = Vec::new();
         each_percent(text, |place, view| {
-            let at = view.text.find('=').expect("resolved");
+            let at = view.text.find('=').expect("line is decoded");
             seen.push((text[place.clone()].to_owned(), view.text.clone(), view.source(at..at + 1)));
         });
         assert_eq!(seen, [("a%3Db%26c 100%".to_owned(), "a=b&c 100%".to_owned(), 1..4)]);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_of_texts_is_decoded_wherever_it_begins() {
+    fn base64_of_text_is_decoded_at_any_alignment() {
         let all = |text: &str| {
             let mut seen = Vec::new();
             each_base64(text, |place, decoded| seen.push((text[place].to_owned(), decoded.to_owned())));
@@ -415,7 +415,7 @@ mod tests {
         let encoded = "VGhlIHNlY3JldCBvZiB0aGUgd29ybGQ=";
         let seen = all(&format!("x {encoded} y"));
         assert!(seen.contains(&(encoded.to_owned(), "The secret of the world".to_owned())), "{seen:?}");
-        // What stands before it moves it.
+        // A prefix of base64 digits shifts the alignment.
         let seen = all(&format!("https://h/a/{encoded}"));
         assert!(seen.iter().any(|(_, text)| text.contains("The secret of the world")), "{seen:?}");
         assert!(all("getElementByIdAndSomethingElse /usr/local/share/something/else").is_empty());
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_of_the_least_length_is_found_at_every_place() {
+    fn shortest_base64_is_found_at_every_offset() {
         let encoded = "VGhlIHNlY3JldCBvZiBpdCBh";
         assert_eq!(encoded.len(), MIN_BASE64);
         for n in 0..2 * STEP {
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_cover_a_text_and_share_their_ends() {
+    fn pieces_cover_the_text_and_overlap() {
         let text = "ä".repeat(PIECE);
         let all: Vec<_> = pieces(&text).collect();
         assert!(all[0].start == 0 && all.last().is_some_and(|last| last.end == text.len()));

@@ -1,13 +1,13 @@
-//! Files that lie beside a log: texts, JSON, and texts in UTF-16 or UTF-32 as some programs write them.
+//! Sidecar files of a log: text, JSON, and text in UTF-16 or UTF-32.
 
 use super::{FoundSecret, Redaction, RedactionCounts};
 
-/// A file that cannot be looked into.
+/// The error for a file that is not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no text")]
+#[error("not a text file")]
 pub struct NotTextError;
 
-/// How a text is written.
+/// A text encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Utf8,
@@ -21,8 +21,8 @@ enum Encoding {
     Utf32Be,
 }
 
-/// Tells whether a file is written in UTF-32: four bytes are a character each time, and mostly one of those with two
-/// bytes that are nothing. Two characters of UTF-16 are not.
+/// Detects UTF-32: every four bytes are a valid character, and at least half of them are below U+10000. Pairs of
+/// UTF-16 units do not pass this check.
 fn utf32(bytes: &[u8]) -> Option<Encoding> {
     let start = bytes.get(..bytes.len().min(4096) / 4 * 4).filter(|start| start.iter().any(|b| *b != 0))?;
     let is = |read: fn([u8; 4]) -> u32| {
@@ -37,7 +37,8 @@ fn utf32(bytes: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// Tells how a file is written. Without a mark it is UTF-16 if every other byte is nothing.
+/// Detects the encoding of a file. Without a byte order mark it is UTF-16 if at least two fifths of
+/// every other byte are zero.
 fn encoding(bytes: &[u8]) -> Encoding {
     if let Some(encoding) = utf32(bytes) {
         return encoding;
@@ -58,7 +59,7 @@ fn encoding(bytes: &[u8]) -> Encoding {
     }
 }
 
-/// Reads a text, however it is written.
+/// Decodes a text in any of the encodings.
 fn read(bytes: &[u8]) -> Result<(String, Encoding), NotTextError> {
     let encoding = encoding(bytes);
     let unit: fn([u8; 2]) -> u16 = match encoding {
@@ -97,7 +98,7 @@ fn is_json(text: &str) -> bool {
 }
 
 impl Redaction {
-    /// Takes note of what is in a file; what is no text is not written either.
+    /// Records the secrets in a file. A file that is not text is scanned too, although it is never written.
     pub fn scan_file(&mut self, bytes: &[u8]) {
         let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
         self.scan_text(&text);
@@ -106,7 +107,7 @@ impl Redaction {
         }
     }
 
-    /// Finds what is to be replaced in a file, with the lines it stands on.
+    /// Finds the secrets in a file, each with its line number.
     pub fn find_in_file(&self, bytes: &[u8]) -> Vec<(u32, FoundSecret)> {
         let text = read(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |(text, _)| text);
         let hits = self.find_in_text(&text);
@@ -116,7 +117,7 @@ impl Redaction {
         hits
     }
 
-    /// Rewrites a file, and counts by rule; returns nothing if it stays.
+    /// Redacts a file and counts by rule; returns `None` if nothing changes.
     pub fn rewrite_file(
         &self,
         bytes: &[u8],
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_however_they_are_written() {
+    fn text_survives_every_encoding() {
         for text in ["héllo wörld", "\u{feff}plain words 😀"] {
             for encoding in
                 [Encoding::Utf8, Encoding::Utf16Le, Encoding::Utf16Be, Encoding::Utf32Le, Encoding::Utf32Be]

@@ -1,9 +1,8 @@
-//! What must not be shared: credentials, and on request names of people and machines.
+//! Redacts credentials and, on request, names of people and machines.
 //!
-//! A [`Redaction`] looks at texts, not at files. It is told a text and the name it stands under, and
-//! says what in it is to be replaced by what. First everything that belongs together is looked at (a
-//! log, its subagents, its large results), so that what was recognised in one place is known in all
-//! others; then the texts are rewritten.
+//! A [`Redaction`] works on texts, not on files. For a text and its field name it returns the ranges to replace and
+//! their replacements. First everything that belongs together (a log, its subagents, its large results) is
+//! scanned, so that a value recognised in one place is found in all others. Then the texts are rewritten.
 
 mod decode;
 mod file;
@@ -31,39 +30,38 @@ use search::{FIRST_CAREFUL_RANK, may_name_secret, named_secret, secret_search, w
 use strings::{StringGroup, TextGroup, each_text, rewrite};
 use value::{is_distinct, without_marks};
 
-/// A pattern of the user's.
+/// A user-defined pattern.
 pub type RedactPattern = Regex;
 
-/// What stands in for a secret begins so.
+/// The start of every replacement for a secret.
 const MARK: &str = "[REDACTED:";
 
-/// Something in a text that is to be replaced.
+/// A range of a text to replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hit {
-    /// Where it stands.
     pub range: Range<usize>,
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: Cow<'static, str>,
-    /// What takes its place.
+    /// The replacement.
     pub with: String,
-    /// How sure the rule is: the lower the better.
+    /// The certainty of the rule; lower is more certain.
     rank: usize,
-    /// It began in a string before.
+    /// The secret began in an earlier string.
     continued: bool,
 }
 
-/// A hit in an entry.
+/// A secret in an entry or a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSecret {
-    /// Where the string that holds it begins.
+    /// The offset of the string that contains it.
     pub at: usize,
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: Cow<'static, str>,
-    /// Enough of it to know which one it is.
+    /// The secret, masked but still recognisable to its owner.
     pub masked: String,
 }
 
-/// How many replacements were made, by rule.
+/// The number of replacements by rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
 pub struct RedactionCounts(pub BTreeMap<String, u64>);
@@ -75,7 +73,7 @@ impl RedactionCounts {
         }
     }
 
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         for (rule, n) in &other.0 {
             *self.0.entry(rule.clone()).or_default() += n;
@@ -83,7 +81,7 @@ impl RedactionCounts {
     }
 }
 
-/// Tells whether strings may be lines of one secret: few stand on several lines.
+/// Returns whether strings may be lines of one secret; few kinds of secrets span lines.
 fn may_span(texts: &TextGroup<'_>) -> bool {
     static SPANS: OnceLock<AhoCorasick> = OnceLock::new();
     let words = ["PRIVATE KEY", "Private-Lines", "kind: Secret", "- name:", "Password,"];
@@ -91,29 +89,29 @@ fn may_span(texts: &TextGroup<'_>) -> bool {
     texts.texts.len() > 1 && texts.texts.iter().any(|text| SPANS.get_or_init(spans).is_match(&**text))
 }
 
-/// What is looked for.
+/// The kinds of values to redact.
 #[derive(Debug, Clone, Default)]
 pub struct RedactOptions {
-    /// Credentials.
+    /// Redacts credentials.
     pub secrets: bool,
-    /// Names of people and machines, and addresses.
+    /// Redacts names of people and machines, and email addresses.
     pub people: bool,
-    /// More that is secret.
+    /// Additional patterns to redact.
     pub extra: Vec<Regex>,
-    /// What is no secret, whatever a rule says.
+    /// Patterns of values that are never redacted.
     pub allow: Vec<Regex>,
 }
 
-/// A pattern that cannot be used.
+/// The error for an invalid pattern.
 #[derive(Debug, thiserror::Error)]
-#[error("`{pattern}` is no pattern: {reason}")]
+#[error("invalid pattern `{pattern}`: {reason}")]
 pub struct PatternError {
     pattern: String,
     reason: String,
 }
 
 impl RedactOptions {
-    /// Reads a pattern of the user's.
+    /// Compiles a user-defined pattern.
     pub fn pattern(text: &str) -> Result<Regex, PatternError> {
         let bad = |error: regex::Error| PatternError { pattern: text.to_owned(), reason: error.to_string() };
         let pattern = Regex::new(text).map_err(bad)?;
@@ -124,21 +122,21 @@ impl RedactOptions {
         Ok(pattern)
     }
 
-    /// Tells whether anything is looked for.
+    /// Returns whether anything is redacted.
     pub fn is_enabled(&self) -> bool {
         self.secrets || self.people || !self.extra.is_empty()
     }
 }
 
-/// Finds what must not be shared, and remembers it.
+/// Finds and replaces values that must not be shared.
 #[derive(Debug, Default)]
 pub struct Redaction {
     redact: RedactOptions,
-    /// Values that were recognised somewhere, with the rule that did.
+    /// Recognised values with the rank and name of their rule.
     values: BTreeMap<String, (usize, Cow<'static, str>)>,
     known: Option<KnownSecrets>,
     people: People,
-    /// Texts in which there is nothing, by their hash: each is looked at once.
+    /// Hashes of texts without secrets, so that each text is scanned once.
     clean_hashes: FxHashSet<u128>,
 }
 
@@ -149,12 +147,12 @@ struct KnownSecrets {
 }
 
 impl Redaction {
-    /// Looks for what is asked for.
+    /// Creates a redaction with these options.
     pub fn new(redact: RedactOptions) -> Self {
         Self { redact, ..Self::default() }
     }
 
-    /// Names that are to be replaced wherever they stand: of the user and the machine at hand.
+    /// Adds names of the current user and machine, which are replaced wherever they occur.
     pub fn with_people(mut self, users: &[String], hosts: &[String]) -> Self {
         if self.redact.people {
             self.people.add_known(users, hosts);
@@ -162,7 +160,7 @@ impl Redaction {
         self
     }
 
-    /// Takes note of what is in a text, before any is rewritten; tells whether there may be something.
+    /// Records the secrets in a text before any text is rewritten; returns whether it may contain some.
     fn scan_string(&mut self, name: &[u8], text: &str) -> bool {
         if self.redact.people {
             self.people.scan(text, name == b"cwd");
@@ -184,18 +182,18 @@ impl Redaction {
                 }
             };
             if value.contains('\n') {
-                // A key on several lines: each of them gives it away.
+                // A key that spans lines: each line reveals part of it.
                 let lines = value.split(|c: char| c.is_whitespace() || c == '\\').filter(|l| l.len() >= 40);
                 lines.for_each(keep);
             } else {
-                // Elsewhere it may stand without what ends a sentence.
+                // Elsewhere it may occur without the punctuation that ends a sentence.
                 keep(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
             }
         }
         any
     }
 
-    /// Takes note of what is in the strings of an entry.
+    /// Records the secrets in the strings of an entry.
     pub fn scan_entry(&mut self, raw: &[u8]) {
         each_text(raw, |strings| {
             let key = cache_key(strings);
@@ -216,15 +214,15 @@ impl Redaction {
         });
     }
 
-    /// Takes note of what is in a text that is no JSON.
+    /// Records the secrets in a text that is not JSON.
     pub fn scan_text(&mut self, text: &str) {
         self.scan_string(b"", text);
     }
 
-    /// Finds what is to be replaced in the strings of an entry.
+    /// Finds the secrets in the strings of an entry.
     pub fn find_in_entry(&self, raw: &[u8]) -> Vec<FoundSecret> {
         let mut found = Vec::new();
-        // Results are stored twice.
+        // Results are stored twice in an entry.
         let mut empty = FxHashSet::default();
         each_text(raw, |strings| {
             let key = cache_key(strings);
@@ -237,8 +235,8 @@ impl Redaction {
                 empty.insert(key);
             }
             for (text, hits) in texts.texts.iter().zip(all) {
-                let told = hits.into_iter().filter(|hit| !hit.continued);
-                found.extend(told.map(|hit| FoundSecret {
+                let reported = hits.into_iter().filter(|hit| !hit.continued);
+                found.extend(reported.map(|hit| FoundSecret {
                     at: texts.at,
                     masked: masked(&text[hit.range.clone()]),
                     rule: hit.rule,
@@ -248,7 +246,7 @@ impl Redaction {
         found
     }
 
-    /// Finds what is to be replaced in a text that is no JSON, with the lines it stands on.
+    /// Finds the secrets in a text that is not JSON, each with its line number.
     pub fn find_in_text(&self, text: &str) -> Vec<(u32, FoundSecret)> {
         let (mut line, mut done) = (1, 0);
         let found = self.find(b"", text).into_iter().map(|hit| {
@@ -263,7 +261,7 @@ impl Redaction {
         found.collect()
     }
 
-    /// Rewrites the name of a file. What says which kind of file it is stays.
+    /// Redacts the name of a file; its extension is kept.
     pub fn rewrite_name(&self, name: &str) -> String {
         let (stem, ending) = name.split_at(without_ending(name.as_bytes()).len());
         let stem =
@@ -271,12 +269,12 @@ impl Redaction {
         stem + ending
     }
 
-    /// Rewrites all names of a path.
+    /// Redacts all components of a path.
     pub fn rewrite_path(&self, path: &Path) -> PathBuf {
         path.iter().map(|name| self.rewrite_name(&name.to_string_lossy())).collect()
     }
 
-    /// Rewrites the strings of an entry, and counts by rule; returns nothing if none changes.
+    /// Redacts the strings of an entry and counts by rule; returns `None` if nothing changes.
     pub fn rewrite_entry(&self, raw: &[u8], counts: &mut RedactionCounts) -> Option<Vec<u8>> {
         rewrite(raw, |strings| {
             let empty =
@@ -285,7 +283,7 @@ impl Redaction {
                 return None;
             }
             let texts = strings.texts();
-            // What holds nothing by itself may hold what is known from elsewhere.
+            // A text in which the rules find nothing may contain values recognised elsewhere.
             let hits = if empty { self.known_in(&texts) } else { self.hits_in(&texts) };
             if hits.iter().all(Vec::is_empty) {
                 return None;
@@ -298,8 +296,8 @@ impl Redaction {
         })
     }
 
-    /// Rewrites a line that is no entry. What is hidden in its escapes cannot be taken out, so then all
-    /// of it goes.
+    /// Redacts a line that is not a valid entry. A secret hidden in its escapes cannot be cut out, so the whole line is
+    /// replaced then.
     pub fn rewrite_torn(&self, raw: &[u8], counts: &mut RedactionCounts) -> Option<String> {
         let text = String::from_utf8_lossy(raw);
         let safe = self.rewrite_text(&text, counts);
@@ -312,14 +310,14 @@ impl Redaction {
         Some("\n".to_owned())
     }
 
-    /// Rewrites a text that is no JSON, and counts by rule; returns nothing if it stays.
+    /// Redacts a text that is not JSON and counts by rule; returns `None` if nothing changes.
     pub fn rewrite_text(&self, text: &str, counts: &mut RedactionCounts) -> Option<String> {
         let hits = self.find(b"", text);
         counts.count(&hits);
         (!hits.is_empty()).then(|| replaced(text, &hits))
     }
 
-    /// The hits in each of some strings; one that goes on over several is in each of them.
+    /// Returns the hits in each string of a group; a hit that spans several strings is in each of them.
     fn hits_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
         let mut all: Vec<Vec<Hit>> = texts.texts.iter().map(|text| self.find(texts.name, text)).collect();
         if !may_span(texts) {
@@ -341,7 +339,7 @@ impl Redaction {
         all.into_iter().map(merge_overlapping).collect()
     }
 
-    /// The hits of what is known from elsewhere in each of some strings.
+    /// Returns the hits of recognised values in each string of a group.
     fn known_in(&self, texts: &TextGroup<'_>) -> Vec<Vec<Hit>> {
         let hits = texts.texts.iter().map(|text| {
             let mut hits = Vec::new();
@@ -360,7 +358,7 @@ impl Redaction {
         }));
     }
 
-    /// Makes ready to rewrite what was noted.
+    /// Builds the search for the recorded values. Call it between scanning and rewriting.
     pub fn finish_scan(&mut self) {
         self.people.build_finder();
         if self.values.is_empty() {
@@ -372,11 +370,11 @@ impl Redaction {
             finder.ok().map(|finder| KnownSecrets { finder, rules: self.values.values().cloned().collect() });
     }
 
-    /// Finds what in a text is to be replaced, in order.
+    /// Finds the ranges to replace in a text, in order.
     fn find(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = self.secrets_in(name, text);
         if is_id(name) {
-            // An id is changed nowhere or everywhere, and it is no secret.
+            // Ids must stay consistent across entries, and they are not secrets.
             hits.retain(|hit| hit.rank < FIRST_CAREFUL_RANK);
             return hits;
         }
@@ -396,7 +394,7 @@ impl Redaction {
         let mut hits = Vec::new();
         if self.redact.secrets && text.len() >= 6 {
             secret_search().find(text, &mut hits);
-            // In JSON the name stands apart from its value.
+            // In JSON the name is separate from its value.
             if !name.is_empty() && text.len() <= 1 << 16 {
                 hits.extend(named_secret(name, text));
             }
@@ -415,28 +413,28 @@ impl Redaction {
     }
 }
 
-/// Texts from this length on are looked at once.
+/// Texts of at least this length are cached.
 const REMEMBERED: usize = 32;
-/// So many of them are remembered.
+/// The maximum number of cached texts.
 const MAX_CACHED: usize = 1 << 20;
 
-/// What strings are remembered by: how they are spelled, and their name if that says something.
+/// Returns the cache key of strings: their raw bytes, and their name if it affects the result.
 fn cache_key(strings: &StringGroup<'_, '_>) -> Option<u128> {
-    let spelled = strings.spelled();
-    if spelled.len() < REMEMBERED {
+    let raw = strings.spelled();
+    if raw.len() < REMEMBERED {
         return None;
     }
     let seed = if may_name_secret(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
-    Some(xxhash_rust::xxh3::xxh3_128_with_seed(spelled, seed))
+    Some(xxhash_rust::xxh3::xxh3_128_with_seed(raw, seed))
 }
 
-/// Tells whether all of a value was replaced before.
+/// Returns whether all of a value is redacted already.
 fn is_marks(value: &str) -> bool {
     let left = without_marks(value);
     left.len() < value.len() && !left.bytes().any(|b| b.is_ascii_alphanumeric() || b >= 0x80)
 }
 
-/// Fields that name something.
+/// Returns whether a field contains an id.
 fn is_id(name: &[u8]) -> bool {
     matches!(
         name,
@@ -459,7 +457,7 @@ fn is_id(name: &[u8]) -> bool {
     )
 }
 
-/// Fields whose values clients know.
+/// Returns whether the values of a field are defined by the client.
 fn is_structure(name: &[u8]) -> bool {
     matches!(
         name,
@@ -481,12 +479,12 @@ fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
     Hit { range, rule, with, rank, continued: false }
 }
 
-/// Moves a range to where characters begin.
+/// Extends a range to character boundaries.
 fn snapped(text: &str, range: Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
-/// Joins hits that overlap, under the name of the surest.
+/// Merges overlapping hits under the rule with the best rank.
 fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
     if hits.len() < 2 {
         return hits;
@@ -508,7 +506,7 @@ fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
     out
 }
 
-/// Puts what replaces hits into a text.
+/// Returns a text with its hits replaced.
 fn replaced(text: &str, hits: &[Hit]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
@@ -521,7 +519,7 @@ fn replaced(text: &str, hits: &[Hit]) -> String {
     out
 }
 
-/// Shows so much of a secret that its owner knows which one it is.
+/// Returns just enough of a secret for its owner to recognise it.
 fn masked(value: &str) -> String {
     let n = value.chars().count();
     let line = value.lines().next().unwrap_or_default();

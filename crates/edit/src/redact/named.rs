@@ -1,8 +1,8 @@
-//! Values that a name makes secret: settings, fields, flags, attributes.
+//! Values that are secret because of their name: settings, fields, flags, attributes.
 //!
-//! `DB_PASSWORD=…`, `"clientSecret": "…"`, `--token …`, `<add key="ApiKey" value="…"/>`. What counts is the
-//! whole value or nothing, so most of this is about where a value ends: at the quote that closes it, or
-//! else at a space, or at a sign behind which something new begins.
+//! `DB_PASSWORD=…`, `"clientSecret": "…"`, `--token …`, `<add key="ApiKey" value="…"/>`. A value must be replaced
+//! whole or not at all, so most of this code finds the end of a value: the closing quote, or else a space or a
+//! character that starts something new.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,16 +13,16 @@ use super::MARK;
 use super::search::is_word_start;
 use super::value::{SecretName, is_secret};
 
-/// What a name says about its value.
+/// The kind of secret that a name announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretKind {
     /// A password: short, of any characters.
     Password,
     /// A secret or token.
     Secret,
-    /// A key, which may be one of a table too.
+    /// A key, which may also be the key of a map or table.
     Key,
-    /// Something of a service whose keys have no form of their own.
+    /// A value of a service whose keys have no recognisable form.
     Service,
     /// Base64 of a key or certificate.
     Data,
@@ -40,7 +40,7 @@ impl SecretKind {
     }
 }
 
-/// Words of which a name that says something has one.
+/// Words that occur in names of secrets.
 pub(super) const WORDS: &[&str] = &[
     "pass",
     "pwd",
@@ -115,11 +115,11 @@ pub(super) const WORDS: &[&str] = &[
     "비밀번호",
 ];
 
-/// Words for passwords that have letters of their own.
+/// Words for passwords with non-ASCII letters.
 const FOREIGN: [&str; 10] =
     ["hasło", "lösenord", "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼", "口令", "パスワード", "비밀번호"];
 
-/// Services whose keys have no form of their own.
+/// Services whose keys have no recognisable form.
 pub(super) const SERVICES: &[&str] = &[
     "adafruit",
     "adobe",
@@ -219,23 +219,23 @@ pub(super) const SERVICES: &[&str] = &[
     "zendesk",
 ];
 
-/// A name is looked at this far to each side of its word.
+/// The maximum length of a name on each side of its word.
 const REACH: usize = 48;
 
 fn is_name(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')
 }
 
-/// The name that a word is part of.
+/// Returns the range of the name that contains a word.
 pub(super) fn name_around(bytes: &[u8], word: Range<usize>) -> Range<usize> {
     let before = bytes[..word.start].iter().rev().take(REACH).take_while(|b| is_name(**b)).count();
-    let behind = bytes[word.end..].iter().take(REACH).take_while(|b| is_name(**b)).count();
-    let (mut start, mut end) = (word.start - before, word.end + behind);
-    // The letter of an escape is none of the name.
+    let after = bytes[word.end..].iter().take(REACH).take_while(|b| is_name(**b)).count();
+    let (mut start, mut end) = (word.start - before, word.end + after);
+    // The letter of an escape is not part of the name.
     if start > 0 && bytes[start - 1] == b'\\' && start < word.start && b"nrt".contains(&bytes[start]) {
         start += 1;
     }
-    // Neither is the end of a colour of a terminal.
+    // Nor is the end of a terminal colour sequence.
     if start > 0 && matches!(bytes[start - 1], b'[' | b';') {
         let digits = bytes[start..word.start].iter().take_while(|b| b.is_ascii_digit()).count();
         start += if bytes[start..word.start].get(digits) == Some(&b'm') { digits + 1 } else { 0 };
@@ -246,7 +246,7 @@ pub(super) fn name_around(bytes: &[u8], word: Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// What a name says about its value, if anything.
+/// Returns the kind of secret that a name announces, if any.
 pub(super) fn kind_of(name: &str) -> Option<SecretKind> {
     let low = name.to_ascii_lowercase();
     let low = low.trim_start_matches(['-', '.']);
@@ -315,7 +315,7 @@ pub(super) fn kind_of(name: &str) -> Option<SecretKind> {
     (named && !NON_SECRET_KEYS.iter().any(|head| low.contains(head))).then_some(SecretKind::Key)
 }
 
-/// What keys are called that are none of locks.
+/// Words that mark a key as not secret.
 const NON_SECRET_KEYS: [&str; 18] = [
     "public",
     "primary",
@@ -344,7 +344,7 @@ fn is_service_name(low: &str) -> bool {
     finder.find_overlapping_iter(low).any(|found| begins(found.start()))
 }
 
-/// Names that hold no secret, whatever they begin with.
+/// Returns whether a name is harmless, whatever it starts with.
 fn is_harmless(name: &str, low: &str) -> bool {
     const TAILS: [&str; 43] = [
         "page",
@@ -403,35 +403,35 @@ fn is_harmless(name: &str, low: &str) -> bool {
     (last && !webhook) || id || HEADS.iter().any(|head| low.contains(head))
 }
 
-/// A value and how it is written.
+/// The range of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ValueSpan {
     pub(super) range: Range<usize>,
-    /// It stands in quotes, or is all there is.
+    /// The value is quoted, or it is the whole text.
     pub(super) quoted: bool,
 }
 
-/// How far a text was read for names and their values.
+/// The progress of the search for names and values in a text.
 #[derive(Debug, Default)]
 pub(super) struct NameProgress {
-    /// Where the last name ended.
+    /// The end of the last name.
     last_name_end: usize,
-    /// Where the last value ended.
+    /// The end of the last value.
     last_value_end: usize,
-    /// How many names stood in what was read already.
+    /// The number of consecutive names inside values that were read already.
     n_nested: usize,
 }
 
 impl NameProgress {
-    /// How long the value of a name may be. A text in which names stand in the values of others is read a few times,
-    /// not once for each of them.
+    /// Returns the maximum length of a name's value. It keeps a text with names inside the values of others from being
+    /// read once for each of them.
     fn limit(&mut self, name: &Range<usize>) -> usize {
         self.n_nested = if name.start < self.last_value_end { self.n_nested + 1 } else { 0 };
         if self.n_nested > 8 { 256 } else { usize::MAX }
     }
 }
 
-/// Finds the value that a name makes secret: its place and the kind of the name.
+/// Finds the secret value of a name: its range and the kind of the name.
 pub(super) fn find(
     text: &str,
     word: Range<usize>,
@@ -443,12 +443,12 @@ pub(super) fn find(
     }
     let name = name_around(bytes, word);
     progress.last_name_end = name.end;
-    // What was replaced before has a name too, but only a sign behind it gives that a value.
+    // A redaction mark contains a name too; it has a value only if `=` or `:` follows.
     let marked = bytes[..name.start].ends_with(MARK.as_bytes()) && bytes.get(name.end) == Some(&b']');
     if marked && !matches!(bytes.get(name.end + 1), Some(b'=' | b':')) {
         return None;
     }
-    // So tests tell what they think of themselves.
+    // Test runners print `PASS:`.
     if &text[name.clone()] == "PASS" && bytes.get(name.end) == Some(&b':') {
         return None;
     }
@@ -461,14 +461,14 @@ pub(super) fn find(
     is_secret(&named, &text[range.clone()]).then_some((range, kind))
 }
 
-/// Tells whether a value may come, before anything is looked at closely: most words are of sentences.
+/// Returns whether a value may follow a word: a fast check, since most words are in prose.
 fn may_follow(bytes: &[u8], end: usize) -> bool {
     let rest = &bytes[end..bytes.len().min(end + REACH)];
-    let behind = rest.iter().copied().find(|b| !is_name(*b));
-    behind.is_some_and(|b| b"\"'`\\])(=:>?|, \t\n\r&*\xe2\xef".contains(&b))
+    let after = rest.iter().copied().find(|b| !is_name(*b));
+    after.is_some_and(|b| b"\"'`\\])(=:>?|, \t\n\r&*\xe2\xef".contains(&b))
 }
 
-/// Where the value of a name stands.
+/// Returns the range of a name's value.
 fn value_of(text: &str, name: &Range<usize>, kind: SecretKind, limit: usize) -> Option<ValueSpan> {
     let bytes = text.as_bytes();
     let start = value_start(bytes, name, kind)?;
@@ -476,12 +476,12 @@ fn value_of(text: &str, name: &Range<usize>, kind: SecretKind, limit: usize) -> 
     (!value.range.is_empty()).then_some(value)
 }
 
-/// Skips bytes of a set, at most so many.
+/// Skips up to `most` bytes of a set.
 fn skip(bytes: &[u8], at: usize, most: usize, set: &[u8]) -> usize {
     at + bytes[at..].iter().take(most).take_while(|b| set.contains(b)).count()
 }
 
-/// Where something begins behind the sign that says that the name has a value.
+/// Returns the start of the value after the separator that follows the name.
 fn value_start(bytes: &[u8], name: &Range<usize>, kind: SecretKind) -> Option<usize> {
     let closed = skip(bytes, name.end, 8, b"\"'`\\])*");
     let quoted = closed > name.end && bytes[name.end..closed].iter().any(|b| b"\"'`".contains(b));
@@ -502,26 +502,26 @@ fn value_start(bytes: &[u8], name: &Range<usize>, kind: SecretKind) -> Option<us
         b"||=",
         b"=",
         b":",
-        // An arrow, and the colon of texts in Chinese or Japanese.
+        // An arrow, and the full-width colon of Chinese and Japanese texts.
         b"\xe2\x86\x92",
         b"\xef\xbc\x9a",
     ];
-    // In a variable of a shell only a default is a value.
+    // In a shell variable only a default is a value.
     let variable = bytes[..name.start].ends_with(b"${");
     if variable && !rest.starts_with(b":-") && !rest.starts_with(b":=") {
         return None;
     }
     if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(sign)) {
-        let behind = at + sign.len();
-        // A type may stand before the value.
-        let typed = (*sign == b":").then(|| value_after_type(bytes, behind)).flatten();
-        return Some(typed.unwrap_or(behind));
+        let after = at + sign.len();
+        // A type may precede the value.
+        let typed = (*sign == b":").then(|| value_after_type(bytes, after)).flatten();
+        return Some(typed.unwrap_or(after));
     }
     let tag = name.start > 0 && matches!(bytes[name.start - 1], b'<' | b':');
     if (tag || quoted) && rest.first() == Some(&b'>') {
         return Some(at + 1);
     }
-    // What is taken if there is no other.
+    // A fallback value.
     if rest.starts_with(b"||") || rest.starts_with(b"??") {
         let next = skip(bytes, at + 2, 4, b" \t\n");
         return matches!(bytes.get(next), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(next);
@@ -549,13 +549,13 @@ fn value_start(bytes: &[u8], name: &Range<usize>, kind: SecretKind) -> Option<us
     if dash {
         return Some(at + 2);
     }
-    let said = matches!(kind, SecretKind::Password | SecretKind::Secret)
+    let quoted_value = matches!(kind, SecretKind::Password | SecretKind::Secret)
         && at > closed
         && matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
-    said.then_some(at)
+    quoted_value.then_some(at)
 }
 
-/// Where a value begins in a call whose argument before it is the name, or tells where to write it:
+/// Returns the start of a value in a call whose previous argument is the name or a selector for it:
 /// `setdefault("PASSWORD", "…")`, `fill('#password', '…')`, `get('#password').type('…')`.
 fn value_in_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
     const WRITES: [&[u8]; 5] = [b".type(", b".fill(", b".send_keys(", b".sendKeys(", b".setValue("];
@@ -571,7 +571,7 @@ fn value_in_call(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> 
     matches!(bytes.get(next), Some(b'"' | b'\'' | b'\\')).then_some(next)
 }
 
-/// Where a value begins that a call sets: `setPassword("…")`, `.password('…')`.
+/// Returns the start of a value that a setter receives: `setPassword("…")`, `.password('…')`.
 fn value_in_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
     let open = bytes.get(name.end..).filter(|rest| rest.starts_with(b"(")).map(|_| name.end + 1)?;
     let word = &bytes[name.clone()];
@@ -587,7 +587,7 @@ fn value_in_setter(bytes: &[u8], name: &Range<usize>) -> Option<usize> {
     ((sets || own) && quote).then_some(open)
 }
 
-/// Where a value begins in the next column of a table: one word with a digit or a sign, not what is said of the name.
+/// Returns the start of a value in the next table column: one word with a digit or symbol, not a description.
 fn in_row(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
     let before = bytes[..name.start].iter().rev().take(16).find(|b| !b" \t*`\"'".contains(b));
     if before != Some(&b'|') || bytes.get(at) != Some(&b'|') {
@@ -595,12 +595,12 @@ fn in_row(bytes: &[u8], name: &Range<usize>, at: usize) -> Option<usize> {
     }
     let cell = bytes[at + 1..].iter().take(1300).take_while(|b| !matches!(b, b'|' | b'\n')).count();
     let cell = bytes[at + 1..at + 1 + cell].trim_ascii();
-    let odd = |b: &u8| b.is_ascii_digit() || b"!#$%^&+=?@~".contains(b);
-    (cell.iter().any(odd) && !cell.iter().any(u8::is_ascii_whitespace)).then_some(at + 1)
+    let unusual = |b: &u8| b.is_ascii_digit() || b"!#$%^&+=?@~".contains(b);
+    (cell.iter().any(unusual) && !cell.iter().any(u8::is_ascii_whitespace)).then_some(at + 1)
 }
 
-/// Tells whether a name of several words as programs join them has, from `at` on, a value that is no word:
-/// `auth_token …` within other text.
+/// Returns whether a joined name is followed, from `at` on, by a value that is not a word: `auth_token …` within
+/// other text.
 fn is_setting(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
     let word = &bytes[name.clone()];
     let joined = word.iter().any(|b| matches!(b, b'_' | b'.'))
@@ -616,7 +616,7 @@ fn ends_word(b: u8) -> bool {
     b <= b' ' || b"\"'`<>\\()[]{},;".contains(&b)
 }
 
-/// Tells whether a line has only a name and, from `at` on, a value.
+/// Returns whether a line has only a name and, from `at` on, a value.
 fn is_line(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
     let before = bytes[..name.start].iter().rev().take_while(|b| **b != b'\n').take(24);
     let rest = bytes[at..].iter().take(REACH * 8).take_while(|b| **b != b'\n');
@@ -626,16 +626,16 @@ fn is_line(bytes: &[u8], name: &Range<usize>, at: usize) -> bool {
         && !rest.skip_while(|b| !blank(b)).any(|b| !blank(b))
 }
 
-/// Where a value begins behind a type and a sign: `: &str = "…"`.
+/// Returns the start of a value after a type and an equals sign: `: &str = "…"`.
 fn value_after_type(bytes: &[u8], at: usize) -> Option<usize> {
     let is_type = |b: &u8| b.is_ascii_alphanumeric() || b"&_<>[], |?.'\t :".contains(b);
     let end = at + bytes[at..].iter().take(40).take_while(|b| is_type(b)).count();
     let sign = bytes.get(end) == Some(&b'=') && bytes[at..end].iter().any(u8::is_ascii_alphabetic);
-    let behind = sign.then(|| skip(bytes, end + 1, 3, b" \t"))?;
-    matches!(bytes.get(behind), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(behind)
+    let after = sign.then(|| skip(bytes, end + 1, 3, b" \t"))?;
+    matches!(bytes.get(after), Some(b'"' | b'\'' | b'`' | b'\\')).then_some(after)
 }
 
-/// Where a value begins that has `value` before it: attributes, and fields beside the one with the name.
+/// Returns the start of a value labelled `value`: in an attribute, or in the field after the one with the name.
 fn value_in_attribute(bytes: &[u8], at: usize) -> Option<usize> {
     if let Some(value) = value_in_default(bytes, at) {
         return Some(value);
@@ -646,7 +646,7 @@ fn value_in_attribute(bytes: &[u8], at: usize) -> Option<usize> {
     matches!(bytes.get(at), Some(b'=' | b':' | b'>')).then_some(at + 1)
 }
 
-/// Where the default of a variable begins: `variable "db_password" { default = "…" }`.
+/// Returns the start of the default of a variable: `variable "db_password" { default = "…" }`.
 fn value_in_default(bytes: &[u8], at: usize) -> Option<usize> {
     let open = skip(bytes, at, 4, b" \t");
     let block = bytes.get(open..bytes.len().min(open + 400)).filter(|block| block.starts_with(b"{"))?;
@@ -656,31 +656,31 @@ fn value_in_default(bytes: &[u8], at: usize) -> Option<usize> {
     (block.get(sign) == Some(&b'=')).then_some(open + sign + 1)
 }
 
-/// Where the value of a name begins that stands alone on one of the next lines.
+/// Returns the start of a value that is alone on one of the next lines.
 fn on_next_line(bytes: &[u8], at: usize) -> Option<usize> {
     let next = skip(bytes, at, 40, b" \t\r\n+>");
     let word = bytes[next..].iter().take(256).take_while(|b| !ends_word(**b)).count();
     let value = &bytes[next..next + word];
     let count = |is: fn(&u8) -> bool| value.iter().filter(|b| is(b)).count();
-    let odd =
+    let unusual =
         count(|b| b"!#$%^&*+=?@~".contains(b)) > 0 || word >= 20 && count(|b| b"_-./:".contains(b)) == 0;
     let mixed = count(u8::is_ascii_digit) > 0 && count(u8::is_ascii_alphabetic) > 0;
-    let behind = bytes[next + word..].iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r'));
-    let alone = behind.is_none_or(|b| b"\n\"'`<".contains(b));
-    (word >= 8 && odd && mixed && alone && !value.ends_with(b":")).then_some(next)
+    let after = bytes[next + word..].iter().find(|b| !matches!(b, b' ' | b'\t' | b'\r'));
+    let alone = after.is_none_or(|b| b"\n\"'`<".contains(b));
+    (word >= 8 && unusual && mixed && alone && !value.ends_with(b":")).then_some(next)
 }
 
-/// Reads the value of a name that begins at `at`.
+/// Parses the value of a name that starts at `at`.
 fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan> {
     let mut at = skip(bytes, at, 8, b" \t");
-    // What is said of it may end with the sign: `**Password:** …`.
+    // Markdown emphasis may close after the colon: `**Password:** …`.
     if bytes[at..].starts_with(b"** ") {
         at = skip(bytes, at + 2, 8, b" \t");
     }
     if let Some(b'\r' | b'\n') = bytes.get(at) {
         at = on_next_line(bytes, at)?;
     }
-    // In YAML it may stand on the next line.
+    // In YAML it may be on the next line.
     if let Some(b'|' | b'>') = bytes.get(at) {
         let end = skip(bytes, at + 1, 3, b"-+ \r");
         at = if bytes.get(end) == Some(&b'\n') { skip(bytes, end, 40, b" \t\r\n+") } else { at };
@@ -691,7 +691,7 @@ fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan> {
     match bytes.get(open + slashes) {
         Some(&quote @ (b'"' | b'\'' | b'`')) => {
             let run = bytes[open + slashes..].iter().take(3).take_while(|b| **b == quote).count();
-            // Two quotes with nothing in them.
+            // An empty string.
             if run == 2 {
                 return None;
             }
@@ -702,20 +702,20 @@ fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan> {
     }
 }
 
-/// Where a value in quotes ends: at a quote with no more slashes before it than the one that opened it.
+/// Returns the end of a quoted value: the next quote with no more backslashes before it than the opening one.
 fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
     let mut at = start;
     while let Some(end) = memchr::memchr3(quote, b'\n', b'\\', &bytes[at..]).map(|found| at + found) {
         match bytes[end] {
             b'\\' => {
                 let run = bytes[end..].iter().take_while(|b| **b == b'\\').count();
-                let behind = bytes.get(end + run);
+                let after = bytes.get(end + run);
                 let closes = if slashes == 0 { run.is_multiple_of(2) } else { run <= slashes };
-                let line = slashes > 0 && run <= slashes && matches!(behind, Some(b'n' | b'r'));
-                if behind == Some(&quote) && closes || line {
+                let line = slashes > 0 && run <= slashes && matches!(after, Some(b'n' | b'r'));
+                if after == Some(&quote) && closes || line {
                     return if slashes == 0 { end + run } else { end };
                 }
-                at = end + run + usize::from(behind == Some(&quote));
+                at = end + run + usize::from(after == Some(&quote));
             }
             _ => return end,
         }
@@ -726,12 +726,12 @@ fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
     bytes.len()
 }
 
-/// Where a value without quotes ends.
+/// Returns the end of an unquoted value.
 fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     let line = memchr::memrchr(b'\n', &bytes[name.saturating_sub(400)..name])
         .map_or(name.saturating_sub(400), |at| name.saturating_sub(400) + at + 1);
     let before = &bytes[line..name];
-    // A quote that was opened before the name closes the value.
+    // A quote opened before the name ends the value.
     let opened = |quote: u8| before.iter().filter(|b| **b == quote).count() % 2 == 1;
     let inside = [opened(b'"'), opened(b'\''), opened(b'`')];
     // So does a bracket.
@@ -740,12 +740,12 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
         count(open) > count(close)
     };
     let within = [open(b'(', b')'), open(b'[', b']'), open(b'{', b'}')];
-    // In a query other names follow.
+    // In a query string other names follow.
     let query = before.last().is_some_and(|b| b"?&".contains(b));
     let lead: &[u8] = before.trim_ascii();
-    // What is alone on its line is a setting, and has what it has.
+    // In a setting alone on its line, a final `|` is part of the value.
     let alone = lead.is_empty() || [&b"export"[..], b"set", b"-", b"+", b"ENV", b"ARG", b"$"].contains(&lead);
-    // Brackets that were opened in the value.
+    // Brackets opened inside the value.
     let mut inner = [0_usize; 3];
     let mut at = start;
     while let Some(&b) = bytes.get(at) {
@@ -784,7 +784,7 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     at
 }
 
-/// The number of a kind of brackets.
+/// Returns the index of a kind of bracket.
 fn bracket(b: u8) -> usize {
     match b {
         b'(' | b')' => 0,
@@ -793,18 +793,18 @@ fn bracket(b: u8) -> usize {
     }
 }
 
-/// Tells whether another name with a sign begins.
+/// Returns whether another name with a separator starts here.
 fn begins_name(bytes: &[u8]) -> bool {
     let bytes = bytes.strip_prefix(b"amp;").unwrap_or(bytes);
     let n = bytes.iter().take(40).take_while(|b| is_name(**b) || matches!(b, b'"' | b'\'' | b' ')).count();
     n > 0 && matches!(bytes.get(n), Some(b'=' | b':'))
 }
 
-/// Finds the password of an address; `sign` is where its `://` stands.
+/// Finds the password in a URL; `sign` is the range of its `://`.
 pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let before = sign.start.checked_sub(1).map(|at| bytes[at]);
-    // Without a scheme it stands by itself.
+    // Without a scheme, `//` must start a word.
     let bare = sign.len() == 2;
     let begins = is_word_start(bytes, sign.start) && !before.is_some_and(|b| b":/\\.".contains(&b));
     if bare && !begins || !bare && !before.is_some_and(|b| b.is_ascii_alphanumeric()) {
@@ -812,11 +812,11 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     }
     let ends = |b: &u8| *b <= b' ' || b"\"'`<>\\".contains(b);
     let rest = &bytes[sign.end..bytes.len().min(sign.end + 4096)];
-    // Most addresses have none, and that shows soon.
+    // Most URLs have no password, which shows early.
     let first = rest.iter().take(101).position(|b| ends(b) || b":/@".contains(b));
     let colon = first.filter(|at| rest[*at] == b':')?;
     let rest = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-    // Another address may follow without a space.
+    // Another URL may follow without a space.
     let rest = memchr::memmem::find(rest, b"://").map_or(rest, |next| &rest[..next]);
     if colon >= rest.len() {
         return None;
@@ -828,11 +828,11 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     }
     let value = &rest[password.clone()];
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
-    // It was the port.
+    // The colon introduced a port.
     if digits > 0 && matches!(value.get(digits), Some(b'/' | b'?' | b'#')) && digits <= 5 {
         return None;
     }
-    // With a path before the sign it is one of the path, unless nothing else can be meant.
+    // A path before the `@`: with dots on both sides of the colon, the `@` is more likely part of the path.
     if memchr::memchr(b'/', value).is_some_and(|at| value[..at].contains(&b'.'))
         && rest[..colon].contains(&b'.')
     {
@@ -841,17 +841,17 @@ pub(super) fn url_password(text: &str, sign: Range<usize>) -> Option<Range<usize
     (value.len() >= 3).then(|| sign.end + password.start..sign.end + password.end)
 }
 
-/// So far from where it is announced the values of a Kubernetes secret stand.
+/// The maximum distance between the `kind` line of a Kubernetes secret and its values.
 pub(super) const KUBE_REACH: usize = 1 << 14;
 
-/// The values in a Kubernetes secret that is announced at `at`.
+/// Returns the values of the Kubernetes secret whose kind is declared at `at`.
 pub(super) fn kube_values(text: &str, at: usize) -> Vec<Range<usize>> {
     let start = text.floor_char_boundary(at.saturating_sub(KUBE_REACH));
     let end = text.ceil_char_boundary((at + KUBE_REACH).min(text.len()));
     let start = text[start..at].rfind("\n---").map_or(start, |mark| start + mark + 1);
     let end = text[at..end].find("\n---").map_or(end, |mark| at + mark);
     let mut values = Vec::new();
-    // How far the name of the values stands in, while they are read.
+    // The indent of the `data` key while its values are read.
     let mut within: Option<usize> = None;
     let mut line_start = start;
     for line in text[start..end].split_inclusive('\n') {
@@ -880,7 +880,7 @@ pub(super) fn kube_values(text: &str, at: usize) -> Vec<Range<usize>> {
     values
 }
 
-/// The values below `"data"` in JSON.
+/// Returns the values below `"data"` in JSON.
 fn kube_json(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     for name in ["\"data\"", "\"stringData\""] {
@@ -906,7 +906,7 @@ fn kube_json(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
 mod tests {
     use super::*;
 
-    /// The value that the first word of a text makes secret, as it is written.
+    /// Returns the raw secret value that the first word of a text names.
     fn value(text: &str) -> Option<&str> {
         let low = text.to_ascii_lowercase();
         let word = WORDS.iter().filter_map(|word| Some((low.find(word)?, word.len()))).min()?;
@@ -916,7 +916,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_ends_where_it_ends() {
+    fn values_end_at_their_delimiter() {
         for (text, expected) in [
             ("DB_PASSWORD=Summer2024$extra&more", "Summer2024$extra&more"),
             ("DB_PASSWORD=a=b.c?\nNEXT=1", "a=b.c?"),
@@ -943,9 +943,9 @@ mod tests {
     }
 
     #[test]
-    fn passwords_of_addresses_may_hold_what_divides_them() {
+    fn url_passwords_may_contain_separators() {
         let password = |text: &str| {
-            let sign = text.find("://").expect("an address");
+            let sign = text.find("://").expect("text has a URL");
             url_password(text, sign..sign + 3).map(|range| text[range].to_owned())
         };
         assert_eq!(password("postgres://u:p@ss/w:rd@host/db").as_deref(), Some("p@ss/w:rd"));
@@ -957,7 +957,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_their_values_are() {
+    fn name_determines_kind_of_secret() {
         assert_eq!(kind_of("DB_PASSWORD"), Some(SecretKind::Password));
         assert_eq!(kind_of("clientSecret"), Some(SecretKind::Secret));
         assert_eq!(kind_of("APP_KEY"), Some(SecretKind::Secret));
@@ -971,7 +971,7 @@ mod tests {
     }
 
     #[test]
-    fn all_values_of_a_secret_of_kubernetes_count() {
+    fn all_values_of_a_kubernetes_secret_are_found() {
         let text =
             "apiVersion: v1\ndata:\n  a: aGVsbG8=\n  b: \"d29ybGQ=\"\nkind: Secret\nmetadata:\n  name: x\n";
         let values: Vec<&str> = kube_values(text, 50).into_iter().map(|range| &text[range]).collect();

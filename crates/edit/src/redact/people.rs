@@ -1,4 +1,4 @@
-//! Names of people and machines, replaced by others that are always the same.
+//! Replaces names of people and machines by stable pseudonyms.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,15 +12,15 @@ use super::{Hit, snapped};
 /// The names that were seen.
 #[derive(Debug, Default)]
 pub(super) struct People {
-    /// People whose sessions these are: their names are replaced wherever they stand.
+    /// Owners of these sessions; their names are replaced everywhere.
     users: BTreeSet<String>,
-    /// Others who have a home: their names are replaced in paths alone.
+    /// Other users with a home directory; their names are replaced in paths only.
     homes: BTreeSet<String>,
     hosts: BTreeSet<String>,
     finder: Option<(AhoCorasick, Vec<(&'static str, String)>)>,
 }
 
-/// Names of accounts that are nobody's.
+/// Account names that identify nobody.
 const NOBODY: [&str; 25] = [
     "user",
     "users",
@@ -71,7 +71,7 @@ fn email_regex() -> &'static Regex {
     cached_regex(&CELL, r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,18}\b")
 }
 
-/// A name that says nothing, and is the same for the same name.
+/// Returns a pseudonym that is the same for the same name.
 fn placeholder(kind: &str, name: &str) -> String {
     let hash = xxhash_rust::xxh3::xxh3_64(name.to_ascii_lowercase().as_bytes());
     format!("{kind}-{:04x}", hash & 0xffff)
@@ -89,7 +89,7 @@ impl People {
         self.hosts.extend(hosts.iter().filter(|name| name.len() >= 3 && *name != "localhost").cloned());
     }
 
-    /// Takes note of names; `own` says that the text is where the user works.
+    /// Records names; `own` marks the text as the user's working directory.
     pub(super) fn scan(&mut self, text: &str, own: bool) {
         for found in home_regex().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
             let name = text[snapped(text, found.range())].trim_end_matches('.');
@@ -167,12 +167,12 @@ impl People {
     }
 }
 
-/// A home is somebody's.
+/// Returns the kind of pseudonym; a home directory gets that of its user.
 fn kind_of(kind: &'static str) -> &'static str {
     if kind == "home" { "user" } else { kind }
 }
 
-/// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
+/// Returns whether a word starts here: no letter precedes it, except one of an escape or a colour.
 fn is_name_start(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {
@@ -191,7 +191,7 @@ fn is_personal_name(name: &str) -> bool {
         && !name.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Addresses of people; those of programs and examples say nothing.
+/// Returns whether an email address is a person's; addresses of programs and examples are not.
 fn is_personal_email(address: &str) -> bool {
     let low = address.to_ascii_lowercase();
     let nobody = ["git@", "noreply@", "no-reply@", "npm@", "user@", "you@"];

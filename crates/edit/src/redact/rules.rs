@@ -1,20 +1,19 @@
-//! What credentials look like.
+//! The forms of known credentials.
 //!
-//! A [`Token`] is known by how it begins: behind its head stand so many characters of a class. A
-//! [`Pattern`] is everything else, with words of which one must be there; it is tried where such a word
-//! stands and nowhere else. What a pattern takes out is its first group, or everything that it matches.
-//! Of two that overlap the first in the list names what was found.
+//! A [`TokenRule`] matches a fixed prefix and a minimum number of characters of a class. A [`PatternRule`] covers
+//! everything else: it has a list of words and is tried only where one of them occurs. It redacts its first group,
+//! or else the whole match. When two rules overlap, the first in the list names the secret.
 
-/// Characters that tokens are made of.
+/// The characters that a token consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CharClass {
     /// Hexadecimal digits.
     Hex,
     /// Letters and digits.
     Alnum,
-    /// Those, and what base64 for URLs adds.
+    /// Letters, digits and the additions of URL-safe base64.
     Word,
-    /// Those, and what else stands in tokens that have parts.
+    /// The characters of `Word` and the separators of tokens with several parts.
     Dotted,
     /// Base64.
     Base64,
@@ -34,15 +33,15 @@ impl CharClass {
     }
 }
 
-/// A credential that is known by how it begins.
+/// A credential with a known prefix.
 pub(super) struct TokenRule {
     pub(super) name: &'static str,
-    /// How it begins, as it is spelled.
+    /// Its prefixes, case-sensitive.
     pub(super) heads: &'static [&'static str],
-    /// What follows, and how much of it at least.
+    /// The characters after the prefix; `min_len` is their minimum number.
     pub(super) class: CharClass,
     pub(super) min_len: usize,
-    /// Words may begin so too: what follows must be so mixed as no word is.
+    /// Ordinary words may have the prefix too, so the rest must be more mixed than any word.
     pub(super) weak: bool,
 }
 
@@ -64,15 +63,15 @@ const fn weak(
     TokenRule { name, heads, class, min_len: least, weak: true }
 }
 
-/// What another kind of credential looks like.
+/// A credential that is matched by a regular expression.
 pub(super) struct PatternRule {
     pub(super) name: &'static str,
-    /// Words of which the text holds one; case does not matter.
+    /// Words of which the text contains one; case-insensitive.
     pub(super) words: &'static [&'static str],
-    /// How far before the word it may begin; nothing if it begins with it.
+    /// The distance before the word at which a match may start; 0 if it starts with the word.
     pub(super) lookbehind: usize,
     pub(super) pattern: &'static str,
-    /// How much disorder the value has, at least, in bits for each byte.
+    /// The minimum entropy of the value, in bits per byte.
     pub(super) entropy: f32,
     /// The value must not look like code or an example.
     pub(super) careful: bool,
@@ -82,7 +81,7 @@ const fn plain(name: &'static str, words: &'static [&'static str], pattern: &'st
     PatternRule { name, words, lookbehind: 0, pattern, entropy: 0.0, careful: false }
 }
 
-/// One that may begin before its word.
+/// Creates a rule whose match may start before its word.
 const fn around(
     name: &'static str,
     words: &'static [&'static str],
@@ -107,7 +106,7 @@ use CharClass::{Alnum, Base64, Dotted, Hex, Word};
 
 pub(super) const TOKENS: &[TokenRule] = &[
     token("age-key", &["AGE-SECRET-KEY-1"], Alnum, 40),
-    // Models and what is built on them.
+    // AI models and tools.
     token("anthropic-key", &["sk-ant-"], Word, 20),
     token("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], Word, 20),
     token("openrouter-key", &["sk-or-v1-", "sk-or-"], Alnum, 32),
@@ -145,7 +144,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     weak("dify-key", &["dataset-", "app-"], Alnum, 24),
     token("context7-key", &["ctx7sk-"], Word, 30),
     token("smithery-key", &["smry_"], Word, 20),
-    // Where code lives.
+    // Code hosting and package registries.
     token("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], Alnum, 36),
     token("github-fine-grained-token", &["github_pat_"], Word, 36),
     token(
@@ -185,7 +184,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     weak("nx-token", &["nx_"], Alnum, 40),
     token("semgrep-token", &["sgp_v1_"], Word, 30),
     token("snyk-token", &["snyk_uat.", "snyk_sat."], Dotted, 30),
-    // Clouds.
+    // Cloud providers.
     token("aws-bedrock-key", &["ABSK"], Base64, 100),
     token("aws-bedrock-key", &["bedrock-api-key-"], Base64, 20),
     token("google-api-key", &["AIza"], Word, 35),
@@ -230,7 +229,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     token("tinybird-token", &["p.eyJ"], Dotted, 60),
     token("zuplo-key", &["zpka_"], Word, 30),
     weak("unkey-key", &["unkey_"], Alnum, 16),
-    // Secrets' own keepers, and what builds.
+    // Secret managers and CI.
     token("vault-token", &["hvs.", "hvb.", "hvr."], Word, 24),
     token("doppler-token", &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."], Dotted, 40),
     token("onepassword-token", &["ops_eyJ"], Base64, 100),
@@ -248,7 +247,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     token("inngest-key", &["signkey-prod-", "signkey-test-", "signkey-branch-"], Hex, 30),
     weak("trigger-key", &["tr_dev_", "tr_prod_", "tr_stg_", "tr_pat_"], Alnum, 16),
     weak("svix-key", &["testsk_", "svixsk_"], Dotted, 20),
-    // Watching.
+    // Monitoring.
     token("grafana-token", &["glc_"], Base64, 32),
     token("grafana-token", &["glsa_"], Word, 40),
     token("grafana-token", &["eyJrIjoi"], Base64, 60),
@@ -261,7 +260,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     token("posthog-key", &["phx_", "phs_"], Alnum, 40),
     weak("statsig-key", &["secret-"], Alnum, 40),
     token("logfire-token", &["pylf_"], Word, 40),
-    // People at work.
+    // Collaboration.
     token("slack-token", &["xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxo-", "xoxs-", "xoxc-"], Word, 10),
     token("slack-token", &["xoxe-", "xoxe.xoxb-", "xoxe.xoxp-", "xapp-"], Word, 20),
     token("slack-cookie", &["xoxd-"], Base64, 20),
@@ -280,7 +279,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     token("zapier-key", &["zpk_"], Word, 20),
     token("settlemint-token", &["sm_aat_", "sm_pat_", "sm_sat_"], Alnum, 16),
     token("intra42-secret", &["s-s4t2ud-", "s-s4t2af-"], Hex, 60),
-    // Mail, messages, money, shops.
+    // Mail, messaging, payments, shops.
     weak("sendgrid-key", &["SG."], Dotted, 50),
     token("mailersend-key", &["mlsn."], Hex, 60),
     token("mailgun-key", &["key-", "pubkey-"], Hex, 32),
@@ -314,7 +313,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
     weak("extended-private-key", &["xprv", "yprv", "zprv", "tprv"], Alnum, 100),
     token("nostr-key", &["nsec1"], Alnum, 50),
     token("cashu-token", &["cashuA", "cashuB"], Base64, 60),
-    // Keys without the lines around them.
+    // Keys without their PEM header and footer.
     token(
         "private-key-der",
         &[
@@ -367,7 +366,7 @@ pub(super) const TOKENS: &[TokenRule] = &[
 ];
 
 pub(super) const PATTERNS: &[PatternRule] = &[
-    // Keys that stand on several lines.
+    // Keys that span lines.
     plain(
         "private-key",
         &["-----BEGIN"],
@@ -386,7 +385,7 @@ pub(super) const PATTERNS: &[PatternRule] = &[
     ),
     around("openai-key", &["T3BlbkFJ"], 200, r"\bsk-[A-Za-z0-9_-]{10,}T3BlbkFJ[A-Za-z0-9_-]{10,}", 0.0),
     plain("sk-key", &["sk-"], r"\bsk-[A-Za-z0-9]{32,}"),
-    // Clouds.
+    // Cloud providers.
     around(
         "aws-console-key",
         &["AKIA", "ASIA"],
@@ -601,7 +600,7 @@ pub(super) const PATTERNS: &[PatternRule] = &[
     plain("proxmox-token", &["pveapitoken"], r"(?i)PVEAPIToken=[^\s!]{1,60}![\w.-]{1,60}=([a-f0-9-]{36})"),
     plain("uptimerobot-key", &["uptimerobot"], r"(?i)uptimerobot[^\n]{0,60}?\b([um]\d{6,9}-[a-f0-9]{24})"),
     careful("ethereum-private-key", &[") 0x"], 4, r"\(\d{1,3}\) (0x[0-9a-fA-F]{64})\b", 2.5),
-    // Anywhere.
+    // General.
     plain(
         "jwt",
         &["eyJ"],

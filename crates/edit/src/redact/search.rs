@@ -1,7 +1,7 @@
-//! One search for all rules.
+//! The search for all rules at once.
 //!
-//! All words of all rules are looked for at once; where one stands, its rules are tried there and nowhere else. So
-//! the work grows with the text and with the words in it, not with the number of rules.
+//! All words of all rules are searched in one pass; where one occurs, its rules are tried there and nowhere else. So
+//! the work grows with the text and the words in it, not with the number of rules.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use super::value::{SecretName, entropy, is_data, is_rule_value, is_scrambled, is
 use super::words::WordFinder;
 use super::{Hit, hit, is_id, snapped};
 
-/// Rules before this one know what they find by itself.
+/// Rules with a lower rank recognise a secret without a name or context.
 pub(super) const FIRST_CAREFUL_RANK: usize = 10_000;
 
-/// Views are made of views, so deep.
+/// The maximum depth of nested escapes.
 const DEPTH: usize = 3;
-/// A pattern that may begin before its word is tried so far behind it.
+/// A pattern that may start before its word is matched up to this far after it.
 const AHEAD: usize = 256;
 
 /// Rules that are neither tokens nor patterns.
@@ -39,7 +39,7 @@ const OTHERS: [&str; 10] = [
     "azure-shared-key",
 ];
 
-/// What is tried where a word stands.
+/// The check to try where a word occurs.
 #[derive(Debug, Clone, Copy)]
 enum Matcher {
     Token(u16),
@@ -49,22 +49,22 @@ enum Matcher {
     Kubernetes,
 }
 
-/// All rules, made ready once.
+/// All rules in searchable form, built once.
 pub(super) struct SecretSearch {
     patterns: Vec<OnceLock<Regex>>,
-    /// What is tried at each word.
+    /// The check for each word.
     words: WordFinder<Matcher>,
-    /// Words of names that say something.
+    /// Words that occur in names of secrets.
     names: AhoCorasick,
 }
 
-/// All rules.
+/// Returns the search for all rules.
 pub(super) fn secret_search() -> &'static SecretSearch {
     static READY: OnceLock<SecretSearch> = OnceLock::new();
     READY.get_or_init(SecretSearch::new)
 }
 
-/// Tells whether a rule has this name.
+/// Returns whether a rule has this name.
 pub(super) fn is_rule(name: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let names = || {
@@ -74,7 +74,7 @@ pub(super) fn is_rule(name: &str) -> bool {
     NAMES.get_or_init(names).contains(name)
 }
 
-/// Makes a pattern ready: few are ever asked.
+/// Compiles a pattern; done on first use, since most patterns are never tried.
 fn compile_pattern(rule: &PatternRule) -> Regex {
     let (flags, rest) = match rule.pattern.strip_prefix("(?i)") {
         Some(rest) => ("(?i)", rest),
@@ -83,14 +83,14 @@ fn compile_pattern(rule: &PatternRule) -> Regex {
     let begins = rest.strip_prefix(r"\b");
     let pattern = match begins {
         _ if rule.lookbehind == 0 => format!(r"{flags}\A(?:{})", begins.unwrap_or(rest)),
-        // What stands before it may be the colour of a terminal.
+        // A terminal colour may precede it.
         Some(rest) => format!(r"{flags}(?:\b|\[[0-9;]{{0,8}}m)({rest})"),
         None => rule.pattern.to_owned(),
     };
     RegexBuilder::new(&pattern).unicode(false).size_limit(1 << 24).build().expect(rule.name)
 }
 
-/// Tells whether a word begins at a place: behind no letter, but for those of escapes and colours.
+/// Returns whether a word starts here: no letter precedes it, except one of an escape or a colour.
 pub(super) fn is_word_start(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {
@@ -119,7 +119,7 @@ impl SecretSearch {
                 words.push((*word, exact, Matcher::Pattern(n)));
             }
         }
-        // Of two that begin at one place the longer is tried first: `secret key` before `secret`.
+        // Of two words that start at one place the longer is tried first: `secret key` before `secret`.
         let mut names: Vec<&str> = WORDS.iter().chain(SERVICES).copied().collect();
         names.sort_by_key(|word| std::cmp::Reverse(word.len()));
         for word in names {
@@ -141,7 +141,7 @@ impl SecretSearch {
         }
     }
 
-    /// Finds secrets in a text, however it is spelled; hits may overlap.
+    /// Finds secrets in a text in any encoding; hits may overlap.
     pub(super) fn find(&self, text: &str, hits: &mut Vec<Hit>) {
         if !is_data(text) {
             self.find_decoded(text, DEPTH, hits);
@@ -149,7 +149,7 @@ impl SecretSearch {
         self.find_base64(text, hits);
     }
 
-    /// Finds secrets in a text and in what it reads as.
+    /// Finds secrets in a text and in its decoded forms.
     fn find_decoded(&self, text: &str, depth: usize, hits: &mut Vec<Hit>) {
         self.find_plain(text, hits);
         key_arrays(text, hits);
@@ -182,7 +182,7 @@ impl SecretSearch {
         }
     }
 
-    /// Finds secrets in base64; all of it goes then.
+    /// Finds secrets in base64; the whole run is replaced then.
     fn find_base64(&self, text: &str, hits: &mut Vec<Hit>) {
         let mut inner = Vec::new();
         decode::each_base64(text, |place, decoded| {
@@ -193,7 +193,7 @@ impl SecretSearch {
         });
     }
 
-    /// Finds secrets in a text as it is spelled.
+    /// Finds secrets in a text without decoding it.
     fn find_plain(&self, text: &str, hits: &mut Vec<Hit>) {
         let bytes = text.as_bytes();
         let mut named = named::NameProgress::default();
@@ -243,7 +243,7 @@ impl SecretSearch {
         });
     }
 
-    /// Tries a pattern at a word; returns where it matched last.
+    /// Tries a pattern at a word; returns the end of its last match.
     fn pattern_at(
         &self,
         n: u16,
@@ -263,7 +263,7 @@ impl SecretSearch {
             return None;
         }
         let start = word.start.saturating_sub(rule.lookbehind);
-        // What stands right before the word is part of it.
+        // Token characters directly before the word are part of the secret.
         let part = |b: &u8| b.is_ascii_alphanumeric() || b"_~.+/-".contains(b);
         if !anchored
             && !rule.careful
@@ -274,7 +274,7 @@ impl SecretSearch {
         let regex = self.patterns[n].get_or_init(|| compile_pattern(rule));
         let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { AHEAD }));
         let mut found = regex.captures(&bytes[start..end])?;
-        // A window may end within a match.
+        // The window may end within a match.
         if anchored && end < bytes.len() && found.get(0).is_some_and(|all| start + all.end() + 64 >= end) {
             end = bytes.len();
             found = regex.captures(&bytes[start..end])?;
@@ -282,7 +282,7 @@ impl SecretSearch {
         let all = found.get(0)?;
         let value = found.get(1).unwrap_or(all);
         let mut range = start + value.start()..start + value.end();
-        // A window may end within a value.
+        // The window may end within a value.
         while !anchored && range.end == end && bytes.get(range.end).is_some_and(|b| CharClass::Base64.has(*b))
         {
             range.end += 1;
@@ -298,16 +298,16 @@ impl SecretSearch {
     }
 }
 
-/// How often a pattern was tried in a text.
+/// The attempts of a pattern in a text.
 struct PatternAttempts {
     rule: u16,
-    /// Where it matched last.
+    /// The end of its last match.
     end: usize,
     failed: usize,
 }
 
 impl PatternAttempts {
-    /// How far it looks. A text in which it fails again and again is not read to its end each time.
+    /// Returns the length of the window to match in. After repeated failures it no longer reaches the end of the text.
     fn window(&self) -> usize {
         match self.failed {
             0..64 => usize::MAX,
@@ -317,12 +317,12 @@ impl PatternAttempts {
     }
 }
 
-/// Where characters of the classes end, so that a text of nothing but beginnings is read once.
+/// The last run of each character class, so that a text of nothing but prefixes is read once.
 #[derive(Default)]
 struct ClassRuns([Range<usize>; 5]);
 
 impl ClassRuns {
-    /// Where the characters of a class that begin at `at` end.
+    /// Returns the end of the run of a class that starts at `at`.
     fn end(&mut self, class: CharClass, bytes: &[u8], at: usize) -> usize {
         let last = &mut self.0[class as usize];
         if !last.contains(&at) {
@@ -332,7 +332,7 @@ impl ClassRuns {
     }
 }
 
-/// Puts a hit in a view where it comes from.
+/// Maps a hit in a decoded text back to its source.
 fn map_hit(hit: Hit, source: impl Fn(Range<usize>) -> Range<usize>, by: usize) -> Hit {
     let range = source(hit.range.clone());
     Hit { range: by + range.start..by + range.end, ..hit }
@@ -342,12 +342,12 @@ fn careful_hit(range: Range<usize>, kind: SecretKind) -> Hit {
     hit(range, FIRST_CAREFUL_RANK + 1000 + kind as usize, kind.rule().into())
 }
 
-/// Tells whether a name may make its value a secret.
+/// Returns whether a name may announce a secret.
 pub(super) fn may_name_secret(name: &[u8]) -> bool {
     !is_common(name) && secret_search().names.is_match(name)
 }
 
-/// Tells whether a name is one of the few that most strings stand under, none of which says anything.
+/// Returns whether a name is one of the few that most strings have and that announce no secret.
 fn is_common(name: &[u8]) -> bool {
     is_id(name)
         || matches!(
@@ -395,7 +395,7 @@ fn is_common(name: &[u8]) -> bool {
         )
 }
 
-/// The secret in a text that stands under a name of its own, if all of it is one.
+/// Returns the secret in the value of a named field, if all of the value is one.
 pub(super) fn named_secret(name: &[u8], text: &str) -> Option<Hit> {
     if !may_name_secret(name) {
         return None;
@@ -408,7 +408,7 @@ pub(super) fn named_secret(name: &[u8], text: &str) -> Option<Hit> {
     is_secret(&named, trimmed).then(|| careful_hit(start..start + trimmed.len(), kind))
 }
 
-/// The token whose head stands at a place, to where it ends.
+/// Returns the range of the token whose prefix is at `head`.
 fn token_at(
     token: &TokenRule,
     bytes: &[u8],
@@ -419,10 +419,10 @@ fn token_at(
         return None;
     }
     let end = runs.end(token.class, bytes, head.end);
-    // What ends the name of a file is none of the token.
+    // A file extension is not part of the token.
     let end = head.end + without_ending(&bytes[head.end..end]).len();
     let run = end - head.end;
-    // A number with letters behind it is no number.
+    // A hex number does not continue with letters.
     let cut = token.class == CharClass::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
     if run < token.min_len || cut {
         return None;
@@ -437,14 +437,14 @@ fn token_at(
     (mixed && entropy(value) >= least).then_some(head.start..end)
 }
 
-/// A name without what says which kind of file it is.
+/// Returns a file name without its extension.
 pub(super) fn without_ending(name: &[u8]) -> &[u8] {
     const ENDINGS: [&[u8]; 10] =
         [b".meta.json", b".jsonl", b".json", b".txt", b".log", b".md", b".yml", b".yaml", b".env", b".bak"];
     ENDINGS.iter().find_map(|ending| name.strip_suffix(*ending)).unwrap_or(name)
 }
 
-/// Tells whether letters and digits are so mixed as in no words.
+/// Returns whether letters and digits are more mixed than in words.
 fn is_mixed(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
@@ -456,17 +456,18 @@ fn is_mixed(value: &[u8]) -> bool {
 fn is_url_password(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     let sample = ["password", "pass", "pwd", "secret", "user", "passwd", "token"].contains(&&*low);
-    let said = ["example", "xxxx", "placeholder", "changeme", "${", "{{", "****", "....", "process.", "$("];
+    let placeholders =
+        ["example", "xxxx", "placeholder", "changeme", "${", "{{", "****", "....", "process.", "$("];
     let code = value.starts_with(['{', '%', '*', '[', '<'])
         || value.starts_with('$') && !value.bytes().any(|b| b.is_ascii_digit());
     value.len() >= 3
         && !sample
         && !code
         && entropy(value.as_bytes()) >= 1.5
-        && !said.iter().any(|word| low.contains(word))
+        && !placeholders.iter().any(|word| low.contains(word))
 }
 
-/// Finds keys that are written as lists of their 64 bytes.
+/// Finds keys written as arrays of their 64 bytes.
 fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
     const STEP: usize = 120;
     let bytes = text.as_bytes();
@@ -478,13 +479,13 @@ fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
             continue;
         }
         let before = bytes[..at].iter().rev().take(600).take_while(|b| part(**b)).count();
-        let behind = bytes[at..].iter().take(1200).take_while(|b| part(**b)).count();
-        let range = at - before..at + behind;
+        let after = bytes[at..].iter().take(1200).take_while(|b| part(**b)).count();
+        let range = at - before..at + after;
         let closed = range.start > 0 && bytes[range.start - 1] == b'[' && bytes.get(range.end) == Some(&b']');
         if closed && is_key_array(&text[range.clone()]) {
             hits.push(hit(range.start - 1..range.end + 1, FIRST_CAREFUL_RANK - 1, "key-array".into()));
         }
-        at += behind.max(STEP);
+        at += after.max(STEP);
     }
 }
 
@@ -498,7 +499,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_rules_can_be_used() {
+    fn all_rules_are_valid() {
         for rule in PATTERNS {
             assert!(!compile_pattern(rule).is_match(b""), "{} fits everything", rule.name);
             assert!(!rule.words.is_empty(), "{} is never asked", rule.name);
@@ -514,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn common_names_say_nothing() {
+    fn common_names_announce_no_secret() {
         for name in ["", "content", "sessionId", "tool_use_id", "backupFileName"] {
             assert!(is_common(name.as_bytes()) && !secret_search().names.is_match(name), "{name}");
         }
@@ -530,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_secret_is_found_however_long_it_is() {
+    fn long_secrets_are_found_whole() {
         let long = "a1B2c3D4".repeat(150);
         assert_eq!(found(&format!("x ghp_{long} y")), [format!("ghp_{long}")]);
         assert_eq!(found(&format!("MY_TOKEN={long}\nx")), [&*long]);
@@ -538,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_hide_nothing() {
+    fn colours_hide_no_secret() {
         let value = "Zk3vQ8rT1xW5yB7nM2pL4sD6";
         let token = format!("ghp_{value}aB3dE5gH7jK9");
         let colours = [
@@ -561,21 +562,21 @@ mod tests {
             ] {
                 let found = found(&text);
                 assert!(found.len() == 1 && found[0].contains(secret), "{found:?} in {text:?}");
-                // What a terminal takes stays.
+                // Raw control sequences are kept.
                 assert!(!colour.starts_with('\x1b') || found == [secret], "{found:?} in {text:?}");
             }
         }
     }
 
     #[test]
-    fn the_ending_of_a_file_is_no_part_of_a_token() {
+    fn file_extension_is_not_part_of_a_token() {
         let token = "glpat-Zk3vQ8rT1xW5yB7nM2pL4sD6";
         assert_eq!(found(&format!("agent-{token}.jsonl")), [token]);
         assert_eq!(found(&format!("{token}.01.a1b2c3d4e")), [format!("{token}.01.a1b2c3d4e")]);
     }
 
     #[test]
-    fn keys_written_as_lists_of_bytes_are_found() {
+    fn keys_written_as_byte_arrays_are_found() {
         let bytes: Vec<String> = (0..64_u32).map(|n| (n * 37 % 256).to_string()).collect();
         let list = format!("[{}]", bytes.join(","));
         assert_eq!(found(&format!("key {list} end")), [&*list]);

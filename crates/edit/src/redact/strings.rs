@@ -1,7 +1,7 @@
-//! The strings of a JSON text, wherever they stand, read and rewritten.
+//! Reads and rewrites all strings of a JSON text.
 //!
-//! Keys are strings too: the names of files are keys in snapshots. Strings that follow each other in a
-//! list may be the lines of one text, so they come together.
+//! Keys are included, because snapshots use file names as keys. Consecutive strings of an array may be the lines of
+//! one text, so they are visited as one group.
 
 use std::borrow::Cow;
 
@@ -10,61 +10,61 @@ use rethread_log::unescape;
 use crate::shorten::{is_strict_base64, strings};
 use crate::splice::json_string;
 
-/// Strings that follow each other in a list, or a single one.
+/// Consecutive strings of an array, or a single string.
 pub(crate) struct TextGroup<'a> {
-    /// The name that they stand under; nothing if they are names themselves.
+    /// The name of their field; empty if they are keys.
     pub(crate) name: &'a [u8],
-    /// Where the first begins.
+    /// The offset of the first one.
     pub(crate) at: usize,
     pub(crate) texts: Vec<Cow<'a, str>>,
 }
 
 impl TextGroup<'_> {
-    /// All of them, each on a line.
+    /// Returns all of them, one per line.
     pub(crate) fn joined(&self) -> String {
         self.texts.join("\n")
     }
 }
 
-/// Strings as they are spelled.
+/// A group of raw strings.
 pub(crate) struct StringGroup<'t, 'a> {
-    /// The name that they stand under; nothing if they are names themselves.
+    /// The name of their field; empty if they are keys.
     pub(crate) name: &'a [u8],
     tokens: &'t [StringToken<'a>],
     raw: &'a [u8],
 }
 
 impl<'a> StringGroup<'_, 'a> {
-    /// All of them, with what is between them.
+    /// Returns the raw bytes from the first to the last string.
     pub(crate) fn spelled(&self) -> &'a [u8] {
         &self.raw[self.tokens[0].start..self.tokens[self.tokens.len() - 1].end]
     }
 
-    /// What they say.
+    /// Returns the unescaped strings.
     pub(crate) fn texts(&self) -> TextGroup<'a> {
         let texts = self.tokens.iter().map(|token| unescape(token.inner)).collect();
         TextGroup { name: self.name, at: self.tokens[0].start, texts }
     }
 }
 
-/// A string and where it stands, with its quotes.
+/// A string and its range, including the quotes.
 struct StringToken<'a> {
     start: usize,
     end: usize,
     inner: &'a [u8],
 }
 
-/// Fields that hold nothing that anybody wrote.
+/// Returns whether a field contains only opaque data.
 fn is_sealed(name: &[u8]) -> bool {
     matches!(name, b"signature" | b"encrypted_content" | b"encrypted_index" | b"thinkingSignature")
 }
 
-/// Visits the strings of a text. What is no JSON is one text.
+/// Visits the strings of a text. A text that is not JSON is visited as one string.
 pub(crate) fn each_text<'a>(raw: &'a [u8], mut visit: impl FnMut(&StringGroup<'_, 'a>)) {
     walk(raw, &mut |tokens, name| visit(&StringGroup { name, tokens, raw }));
 }
 
-/// Rewrites the strings of a text; returns nothing if none changes.
+/// Rewrites the strings of a text; returns `None` if nothing changes.
 pub(crate) fn rewrite(
     raw: &[u8],
     mut change: impl FnMut(&StringGroup<'_, '_>) -> Option<Vec<Option<String>>>,
@@ -90,7 +90,7 @@ pub(crate) fn rewrite(
 
 fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) {
     let mut name: &[u8] = b"";
-    // What a `name` or `key` says before a `value`: settings are often written so.
+    // The value of a `name` or `key` field before a `value` field, a common form of settings.
     let mut label: &[u8] = b"";
     let mut list: Vec<StringToken<'a>> = Vec::new();
     let mut at = 0;
@@ -106,16 +106,16 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) 
             label = b"";
         }
         let token = StringToken { start, end, inner: &raw[start + 1..end - 1] };
-        let behind = raw[end..].iter().find(|b| !b.is_ascii_whitespace());
+        let after = raw[end..].iter().find(|b| !b.is_ascii_whitespace());
         at = end;
-        if behind == Some(&b':') {
-            // What looked like the next line was the next field.
+        if after == Some(&b':') {
+            // The string was not the next line of the list but the next key.
             if !list.is_empty() {
                 visit(&list, name);
                 list.clear();
             }
             name = if token.inner == b"value" && !label.is_empty() { label } else { token.inner };
-            // Most names are short and plain; those of files and addresses are not.
+            // Most keys are short and plain; file names and addresses are not.
             let plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
             if token.inner.len() >= 16 || !token.inner.iter().all(plain) {
                 visit(&[token], b"");
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_come_with_their_names() {
+    fn strings_have_the_name_of_their_field() {
         let raw = br#"{"a":"x","list":["1","2\n"],"n":3,"signature":"AAAAaaaa0000","o":{"a rather long name":"y"},"z":"\u0041"}"#;
         let mut seen = Vec::new();
         each_text(raw, |strings| {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_under_the_name_beside_it() {
+    fn value_field_takes_the_name_next_to_it() {
         let raw = br#"[{"name":"TOKEN","value":"x"},{"value":"y"}]"#;
         let mut seen = Vec::new();
         each_text(raw, |strings| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_is_spelled_anew() {
+    fn rewrite_keeps_unchanged_strings_byte_for_byte() {
         let raw = br#"{ "a" : "\u0041", "b":["x","y"]}"#;
         let out =
             rewrite(raw, |strings| (strings.texts().texts.len() == 2).then(|| vec![None, Some("\"".into())]));

@@ -1,4 +1,4 @@
-//! Whether a value is what a rule means: a secret, and no code, no example, no id.
+//! Decides whether a value is a secret and not code, an example or an id.
 
 use std::borrow::Cow;
 
@@ -7,22 +7,22 @@ use super::named::SecretKind;
 use super::rules::PatternRule;
 use super::search::is_rule;
 
-/// A name that makes its value a secret, and how that is written.
+/// A name that announces a secret.
 pub(super) struct SecretName<'n> {
     pub(super) kind: SecretKind,
     pub(super) name: &'n str,
-    /// The value stands in quotes, or is all there is.
+    /// The value is quoted, or it is the whole text.
     pub(super) quoted: bool,
 }
 
 impl SecretName<'_> {
-    /// Tells whether it is a variable of the environment: in those a value is what it is.
+    /// Returns whether it is an environment variable; their values are literals, not code.
     fn is_environment(&self) -> bool {
         self.name.len() > 3 && self.name.bytes().all(|b| !b.is_ascii_lowercase())
     }
 }
 
-/// What a value is made of.
+/// The character classes that a value contains.
 struct ValueTraits {
     digit: bool,
     letter: bool,
@@ -41,7 +41,7 @@ impl ValueTraits {
     }
 }
 
-/// Tells whether a value is one that a pattern means.
+/// Returns whether a value is plausible for a pattern.
 pub(super) fn is_rule_value(rule: &PatternRule, value: &str, before: &str) -> bool {
     let value = &*without_marks(value);
     if value.len() < 4 || rule.entropy > 0.0 && entropy(value.as_bytes()) < rule.entropy {
@@ -50,7 +50,7 @@ pub(super) fn is_rule_value(rule: &PatternRule, value: &str, before: &str) -> bo
     !rule.careful || is_plausible(rule, value, before)
 }
 
-/// How much disorder there is, in bits for each byte.
+/// Returns the entropy of a value, in bits per byte.
 pub(super) fn entropy(value: &[u8]) -> f32 {
     let mut counts = [0u32; 256];
     for &byte in value {
@@ -60,8 +60,8 @@ pub(super) fn entropy(value: &[u8]) -> f32 {
     counts.iter().filter(|&&c| c > 0).map(|&c| c as f32 / n).map(|p| -p * p.log2()).sum()
 }
 
-/// A value without what was replaced in it before. Only what this program wrote counts: of a mark with the name of no
-/// rule in it, what it holds stays.
+/// Returns a value without its redaction marks. Only marks that this program wrote are removed whole: a mark without
+/// the name of a rule keeps its content.
 pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
     if !value.contains(MARK) {
         return Cow::Borrowed(value);
@@ -85,7 +85,7 @@ pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
     Cow::Owned(left)
 }
 
-/// What is no secret, wherever it stands in a value.
+/// Substrings of values that are never secret.
 const NEVER: [&str; 15] = [
     "example",
     "xxxx",
@@ -103,13 +103,13 @@ const NEVER: [&str; 15] = [
     "-here",
     "•••",
 ];
-/// What a value of code begins with.
+/// Prefixes of values that are code.
 const CODE: [&str; 10] =
     ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env.", "$env:"];
-/// Words of examples.
+/// Words of example values.
 const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
 
-/// Tells whether a value is of code or of an example, so that no name makes it a secret.
+/// Returns whether a value is code or an example, so that no name makes it secret.
 fn is_code_or_sample(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLES.contains(&word));
@@ -130,11 +130,11 @@ fn is_code_or_sample(value: &str) -> bool {
         || NEVER.iter().any(|word| low.contains(word))
 }
 
-/// Tells whether something is to be filled in: `${NAME}`, `{{ name }}`, `$(cat file)`, `%s`.
+/// Returns whether a value has a template placeholder: `${NAME}`, `{{ name }}`, `$(cat file)`, `%s`.
 fn has_template(value: &str) -> bool {
     let plain = |inside: &str| {
-        let odd = |c: char| !c.is_ascii_alphanumeric() && !" _.-:/|\"'?[]".contains(c);
-        !inside.is_empty() && inside.len() <= 60 && !inside.contains(odd)
+        let unusual = |c: char| !c.is_ascii_alphanumeric() && !" _.-:/|\"'?[]".contains(c);
+        !inside.is_empty() && inside.len() <= 60 && !inside.contains(unusual)
     };
     const FORMS: [(&str, &str); 5] = [("${", "}"), ("{{", "}}"), ("$(", ")"), ("#{", "}"), ("%(", ")s")];
     let filled = |&(open, close): &(&str, &str)| {
@@ -150,42 +150,48 @@ fn has_template(value: &str) -> bool {
         || value.len() < 64 && value.match_indices("%s").any(|(at, _)| ends(at))
 }
 
-/// Tells whether a value that only what stands before it makes a secret is one: no code, no example, no id.
+/// Returns whether a value that only its context makes secret is one: not code, an example or an id.
 fn is_plausible(rule: &PatternRule, value: &str, before: &str) -> bool {
     if is_code_or_sample(value) {
         return false;
     }
-    let made = ValueTraits::of(value);
+    let traits = ValueTraits::of(value);
     match rule.name {
         "netrc-password" | "command-password" | "pgpass" => {
-            !value.starts_with(['$', '{', '%', '/']) && (made.digit || made.sign || is_scrambled(value))
+            !value.starts_with(['$', '{', '%', '/']) && (traits.digit || traits.sign || is_scrambled(value))
         }
         "login-password" | "piped-password" | "call-password" | "sent-password" => {
-            let odd = made.sign || !is_identifier(value);
-            made.digit && made.letter && odd && !is_number(value) && !is_path(value) && !is_call(value)
+            let unusual = traits.sign || !is_identifier(value);
+            traits.digit
+                && traits.letter
+                && unusual
+                && !is_number(value)
+                && !is_path(value)
+                && !is_call(value)
         }
         "query-secret" => {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
-            made.digit
-                && made.letter
+            traits.digit
+                && traits.letter
                 && !is_identifier(value)
                 && (hex || is_mixed_case(value))
                 && !is_uuid(value)
         }
         "secure-string" | "sql-password" | "console-password" => {
-            made.digit || made.sign || is_scrambled(value)
+            traits.digit || traits.sign || is_scrambled(value)
         }
         "spoken-password" => {
             let trimmed = value.trim_end_matches(['.', ',', '!', '?', ')', ':', ';', '*']);
-            let made = ValueTraits::of(trimmed);
+            let traits = ValueTraits::of(trimmed);
             let quoted = before.ends_with(['"', '\'', '`']);
             let low = before.to_ascii_lowercase();
             let password = ["pass", "cred", "login"].iter().any(|start| low.starts_with(start));
-            let odd =
-                made.digit && made.letter && (made.sign || !is_identifier(trimmed) || quoted && password);
+            let unusual = traits.digit
+                && traits.letter
+                && (traits.sign || !is_identifier(trimmed) || quoted && password);
             trimmed.len() >= 6
                 && (password || trimmed.len() >= 16)
-                && odd
+                && unusual
                 && !is_path(trimmed)
                 && !is_call(trimmed)
         }
@@ -196,65 +202,65 @@ fn is_plausible(rule: &PatternRule, value: &str, before: &str) -> bool {
                 let held = one.split_once('=').map_or("", |(_, held)| held);
                 held.len() >= 12 && ValueTraits::of(held).digit
             };
-            made.digit && (value.split(';').any(long) || hex || is_scrambled(value))
+            traits.digit && (value.split(';').any(long) || hex || is_scrambled(value))
         }
         "configured-secret" | "npmrc-auth" => {
-            !is_path(value) && (made.digit || is_scrambled(value)) && !is_number(value)
+            !is_path(value) && (traits.digit || is_scrambled(value)) && !is_number(value)
         }
-        _ => (made.digit || is_scrambled(value)) && !is_number(value) && !is_call(value) && !is_path(value),
+        _ => (traits.digit || is_scrambled(value)) && !is_number(value) && !is_call(value) && !is_path(value),
     }
 }
 
-/// Tells whether a value that has a name is a secret.
+/// Returns whether a named value is a secret.
 pub(super) fn is_secret(named: &SecretName<'_>, written: &str) -> bool {
-    // What somebody else took out is no secret either; what is left of it may be one.
+    // Values redacted by other programs are not secret; the rest of the text may be.
     let value = without_marks(written).replace("REDACTED", "");
     let value = &*value;
     if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_code_or_sample(value) {
         return false;
     }
-    // Where nothing else marks it as a value, code is more likely.
+    // Without quotes or an environment variable, code is more likely.
     let bare = !named.quoted && !named.is_environment();
     if is_call(value) && !named.quoted
         || bare && (is_member(value) || value.contains(['(', '{', '[', '<', '>']))
     {
         return false;
     }
-    let made = ValueTraits::of(value);
-    if made.space
+    let traits = ValueTraits::of(value);
+    if traits.space
         && named.quoted
         && matches!(named.kind, SecretKind::Password | SecretKind::Secret | SecretKind::Key)
     {
         match value.split_whitespace().collect::<Vec<_>>()[..] {
             [] => return false,
-            // Blanks around it do not make it another.
+            // Surrounding blanks do not matter.
             [only] => return is_secret(named, only),
             ref words if is_secret_with_words(named, value, words) => return true,
             _ => {}
         }
     }
     match named.kind {
-        SecretKind::Password => is_password(named, value, &made),
-        SecretKind::Data => value.len() >= 40 && !made.space,
-        // Salts are made of all there is, and have more signs than sentences.
-        _ if made.space => {
+        SecretKind::Password => is_password(named, value, &traits),
+        SecretKind::Data => value.len() >= 40 && !traits.space,
+        // Salts use all characters and have more punctuation than prose.
+        _ if traits.space => {
             let signs = value.bytes().filter(u8::is_ascii_punctuation).count();
             (40..=200).contains(&value.len()) && signs * 5 >= value.len() && !value.contains('\n')
         }
         SecretKind::Secret => {
-            // Signs that no code has in a word.
-            let odd = value.contains(['!', '^', '~', '$', '+', '*']) && made.digit && made.letter;
-            let password = odd && value.len() >= 8 && !bare && !is_path(value);
-            is_token(value, &made) || is_uuid(value) || is_hex_key(value) || password
+            // Symbols that do not occur inside words of code.
+            let unusual = value.contains(['!', '^', '~', '$', '+', '*']) && traits.digit && traits.letter;
+            let password = unusual && value.len() >= 8 && !bare && !is_path(value);
+            is_token(value, &traits) || is_uuid(value) || is_hex_key(value) || password
         }
         SecretKind::Key => {
             let hex = value.bytes().all(|b| b.is_ascii_hexdigit());
             let long = value.len() >= if hex { 32 } else { 16 };
             is_hex_key(value)
                 || (named.is_environment() || named.name.eq_ignore_ascii_case("salt")) && is_uuid(value)
-                || long && made.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &made)
+                || long && traits.digit && entropy(value.as_bytes()) >= 3.0 && is_token(value, &traits)
         }
-        SecretKind::Service => is_service_secret(named.name, value, &made),
+        SecretKind::Service => is_service_secret(named.name, value, &traits),
     }
 }
 
@@ -264,51 +270,56 @@ fn is_secret_with_words(named: &SecretName<'_>, value: &str, words: &[&str]) -> 
         return false;
     }
     let mixed = |word: &&str| {
-        let made = ValueTraits::of(word);
-        word.len() >= 10 && made.digit && is_mixed_case(word) && is_token(word, &made)
+        let traits = ValueTraits::of(word);
+        word.len() >= 10 && traits.digit && is_mixed_case(word) && is_token(word, &traits)
     };
     let phrase = named.name.to_ascii_lowercase().contains("passphrase");
     words.iter().any(mixed)
         || phrase && words.len() >= 3 && words.iter().all(|word| !word.ends_with(['.', ',', ':']))
 }
 
-fn is_password(named: &SecretName<'_>, value: &str, made: &ValueTraits) -> bool {
+fn is_password(named: &SecretName<'_>, value: &str, traits: &ValueTraits) -> bool {
     let environment = named.is_environment();
     let name = named.name.to_ascii_lowercase();
     let core = value.trim_end_matches(['?', ':', '=', '.', ',', ';']);
     if value.len() < 6 || entropy(value.as_bytes()) < 2.0 || is_path(value) {
         return false;
     }
-    // It may be the directory that one is in.
+    // It may be the working directory.
     if matches!(&*name, "pwd" | "oldpwd") && value.starts_with(['/', '\\', '~', '.']) {
         return false;
     }
-    if made.space {
+    if traits.space {
         let words = value.split_whitespace().count();
-        return named.quoted && value.len() <= 64 && words <= 5 && made.digit && made.sign && made.letter;
+        return named.quoted
+            && value.len() <= 64
+            && words <= 5
+            && traits.digit
+            && traits.sign
+            && traits.letter;
     }
-    // In `pass: 12` nothing is secret but what is as odd as passwords are.
+    // The name `pass` is ambiguous (`pass: 12`), so the value must look like a password.
     if matches!(&*name, "pass" | "-pass" | "--pass") {
         let cased = is_mixed_case(value);
         return value.len() >= 8
-            && made.digit
-            && made.letter
-            && (made.sign || cased && !is_identifier(value));
+            && traits.digit
+            && traits.letter
+            && (traits.sign || cased && !is_identifier(value));
     }
     let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
-    // Code has names and calls where a password has signs.
+    // Code has names and calls where a password has symbols.
     let in_core = ValueTraits::of(core);
-    let odd = environment && !is_dictionary(core)
+    let unusual = environment && !is_dictionary(core)
         || in_core.digit
-        || made.sign && named.quoted
+        || traits.sign && named.quoted
         || is_scrambled(value);
-    let letters = made.letter
-        || environment && value.len() >= 6 && made.digit && !is_number(value)
+    let letters = traits.letter
+        || environment && value.len() >= 6 && traits.digit && !is_number(value)
         || environment && value.len() >= 8;
-    letters && odd && (words <= 5 || made.sign || !is_identifier(value))
+    letters && unusual && (words <= 5 || traits.sign || !is_identifier(value))
 }
 
-/// Words that stand for a value and are none.
+/// Returns whether a value is a word that describes a value (`required`, `hidden`).
 fn is_dictionary(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     [
@@ -318,46 +329,46 @@ fn is_dictionary(value: &str) -> bool {
     .contains(&&*low)
 }
 
-/// Tells whether a value is as mixed as tokens are.
-fn is_token(value: &str, made: &ValueTraits) -> bool {
+/// Returns whether a value is as mixed as a token.
+fn is_token(value: &str, traits: &ValueTraits) -> bool {
     let value = value.strip_prefix("base64:").unwrap_or(value);
     let least = (0.8 * (value.len() as f32).log2()).min(2.8);
     let address = value.starts_with("0x");
     value.len() >= 8
         && entropy(value.as_bytes()) >= least
-        && made.letter
+        && traits.letter
         && !address
         && !is_uuid(value)
         && !is_path(value)
         && !is_identifier(value)
         && !is_number(value)
-        && (made.digit || is_scrambled(value))
+        && (traits.digit || is_scrambled(value))
 }
 
-/// Tells whether it is a key of 32 bytes, as wallets write them.
+/// Returns whether a value is a key of 32 bytes in hexadecimal, as wallets write it.
 fn is_hex_key(value: &str) -> bool {
     let hex = value.strip_prefix("0x").unwrap_or("");
     hex.len() >= 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()) && entropy(hex.as_bytes()) >= 2.5
 }
 
-fn is_service_secret(name: &str, value: &str, made: &ValueTraits) -> bool {
+fn is_service_secret(name: &str, value: &str, traits: &ValueTraits) -> bool {
     const TELLING: [&str; 12] = [
         "key", "token", "secret", "auth", "sid", "dsn", "login", "webhook", "license", "client", "access",
         "pass",
     ];
     let low = name.to_ascii_lowercase();
-    let told = TELLING.iter().any(|word| low.contains(word)) || low.ends_with("id");
+    let announced = TELLING.iter().any(|word| low.contains(word)) || low.ends_with("id");
     let plain = value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_=./+:|-".contains(&b));
     let number = low.ends_with("id") && value.len() >= 16 && value.bytes().all(|b| b.is_ascii_digit());
-    if told {
-        let token = value.len() >= 14 && is_token(value, made);
+    if announced {
+        let token = value.len() >= 14 && is_token(value, traits);
         return plain && (token || is_uuid(value) || number);
     }
     let solid = value.bytes().all(|b| b.is_ascii_alphanumeric());
-    solid && value.len() >= 24 && entropy(value.as_bytes()) >= 3.2 && is_token(value, made)
+    solid && value.len() >= 24 && entropy(value.as_bytes()) >= 3.2 && is_token(value, traits)
 }
 
-/// Tells whether capitals and small letters change so often as in no name.
+/// Returns whether upper and lower case alternate more often than in any name.
 pub(super) fn is_scrambled(value: &str) -> bool {
     let mut n = 0;
     let mut changes = 0;
@@ -371,12 +382,12 @@ pub(super) fn is_scrambled(value: &str) -> bool {
     n >= 8 && changes * 3 >= n
 }
 
-/// Tells whether there are both capitals and small letters.
+/// Returns whether a value has both upper and lower case letters.
 fn is_mixed_case(value: &str) -> bool {
     value.bytes().any(|b| b.is_ascii_uppercase()) && value.bytes().any(|b| b.is_ascii_lowercase())
 }
 
-/// Tells whether it is a way to a file, or to something on the web.
+/// Returns whether a value is a file path or a URL.
 fn is_path(value: &str) -> bool {
     let starts =
         ["/", "./", "../", "~/", "@/", "C:\\", "#/", "\\\\"].iter().any(|start| value.starts_with(start));
@@ -387,7 +398,7 @@ fn is_path(value: &str) -> bool {
     value.contains("://") || starts && deep || (starts || deep || value.starts_with('@')) && plain
 }
 
-/// Tells whether something is called: `get_token()`.
+/// Returns whether a value is a call: `get_token()`.
 fn is_call(value: &str) -> bool {
     let name = value.bytes().take_while(|b| b.is_ascii_alphanumeric() || b"_.:!&*".contains(b)).count();
     let closed =
@@ -395,7 +406,7 @@ fn is_call(value: &str) -> bool {
     name >= 2 && value.as_bytes().get(name) == Some(&b'(') && closed && is_identifier(&value[..name])
 }
 
-/// Tells whether it is a field of something: `user.password2`.
+/// Returns whether a value is a field access: `user.password2`.
 fn is_member(value: &str) -> bool {
     let value = value.trim_end_matches([';', ',', '.', '?', '!', ':']);
     value.contains('.')
@@ -416,13 +427,13 @@ fn is_number(value: &str) -> bool {
     value.bytes().all(|b| b.is_ascii_digit() || b".,-_+eE:TZ%".contains(&b))
 }
 
-/// Words joined as programs join them, with at most few digits: no credential is spelled so.
+/// Returns whether a value is words joined as in source code, with few digits; credentials do not look like that.
 fn is_identifier(value: &str) -> bool {
     if is_scrambled(value) {
         return false;
     }
     let parts = value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    // Names have few capitals side by side.
+    // Names have few adjacent capitals.
     let capitals = value.as_bytes().chunk_by(|a, b| a.is_ascii_uppercase() == b.is_ascii_uppercase());
     let capitals = capitals.filter(|run| run.len() > 1 && run[0].is_ascii_uppercase()).count();
     let lower = value.bytes().any(|b| b.is_ascii_lowercase());
@@ -439,7 +450,7 @@ fn is_identifier(value: &str) -> bool {
     for part in parts {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         n_digits += digits;
-        // Digits between letters, again and again, are no word.
+        // A word does not alternate between digits and letters.
         let changes =
             part.as_bytes().windows(2).filter(|w| w[0].is_ascii_digit() != w[1].is_ascii_digit()).count();
         runs += changes;
@@ -448,12 +459,12 @@ fn is_identifier(value: &str) -> bool {
     !mixed && runs <= 3 && n_digits * 4 <= value.len()
 }
 
-/// Tells whether a text is data that stands for something else than words: pictures, archives.
+/// Returns whether a text is base64 of binary data, such as an image or archive.
 pub(super) fn is_data(text: &str) -> bool {
     text.len() >= 512 && crate::shorten::is_strict_base64(text.as_bytes())
 }
 
-/// Tells whether a value is so long and odd that it means the same wherever it stands.
+/// Returns whether a value is so long and mixed that it means the same wherever it occurs.
 pub(super) fn is_distinct(value: &str) -> bool {
     let bytes = value.as_bytes();
     let digit = bytes.iter().any(u8::is_ascii_digit);

@@ -1,38 +1,38 @@
 //! Finds many words in a text at once.
 //!
-//! Nearly every place of a text begins no word, so the work is in telling that: the next three bytes are looked up in a
-//! small table of bits, which stays in the nearest cache. An automaton for as many words does not, and is slower.
+//! Nearly every position starts no word, so the common case is rejection: the next three bytes are looked up in a
+//! small bit table that stays in the L1 cache. An automaton for as many words does not fit there and is slower.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The rows of the table, as a power of two: one for the first two bytes of a word.
+/// The number of table rows as a power of two; the first two bytes of a word select the row.
 const ROWS: u32 = 12;
-/// The bits of a row: one for the third byte, in which large and small letters are the same, and many others too.
+/// The bits of a row; the third byte selects one, ignoring its high bits and so its case.
 const ROW: usize = 32;
-/// How many bytes of a word are compared at once.
+/// The number of bytes compared at once.
 const WIDE: usize = 8;
 
-/// Words, and what each stands for.
+/// A set of words, each with a value.
 pub(super) struct WordFinder<T> {
-    /// Which heads there are.
+    /// The bits of the word prefixes that exist.
     rows: Box<[u32; 1 << ROWS]>,
-    /// How many bits are set in the rows before each.
+    /// The number of bits set before each row.
     before: Box<[u16; 1 << ROWS]>,
-    /// The words of each bit that is set.
+    /// The words of each set bit.
     lists: Vec<Vec<Word<T>>>,
 }
 
-/// A word, ready to be compared.
+/// A word in comparable form.
 #[derive(Clone)]
 struct Word<T> {
-    /// Its first bytes, in small letters if that does not matter.
+    /// Its first bytes, in lower case if case does not matter.
     first: u64,
-    /// The bits that count of what is compared with them.
+    /// The bits to compare.
     mask: u64,
-    /// The bits that tell large letters from small ones, if that does not matter.
+    /// The case bits to set before comparing, if case does not matter.
     fold: u64,
-    /// What follows them.
+    /// The bytes after `first`.
     rest: Box<[u8]>,
     len: usize,
     exact: bool,
@@ -40,9 +40,9 @@ struct Word<T> {
 }
 
 impl<T> Word<T> {
-    fn new(spelled: &str, exact: bool, what: T) -> Self {
-        let spelled = if exact { spelled.to_owned() } else { spelled.to_ascii_lowercase() };
-        let (first, rest) = spelled.as_bytes().split_at(spelled.len().min(WIDE));
+    fn new(word: &str, exact: bool, what: T) -> Self {
+        let word = if exact { word.to_owned() } else { word.to_ascii_lowercase() };
+        let (first, rest) = word.as_bytes().split_at(word.len().min(WIDE));
         let wide = |byte: &dyn Fn(u8) -> u8| {
             let mut bytes = [0; WIDE];
             bytes.iter_mut().zip(first).for_each(|(slot, b)| *slot = byte(*b));
@@ -53,24 +53,24 @@ impl<T> Word<T> {
             mask: wide(&|_| 0xff),
             fold: wide(&|b| if !exact && b.is_ascii_lowercase() { 0x20 } else { 0 }),
             rest: rest.into(),
-            len: spelled.len(),
+            len: word.len(),
             exact,
             value: what,
         }
     }
 
-    /// Tells whether it stands at the beginning of a text, whose first bytes are `eight`.
+    /// Returns whether a text starts with the word; `eight` are its first bytes.
     fn stands(&self, eight: u64, text: &[u8]) -> bool {
         (eight | self.fold) & self.mask == self.first
             && (self.rest.is_empty()
-                || text.get(WIDE..self.len).is_some_and(|behind| {
-                    if self.exact { *behind == *self.rest } else { behind.eq_ignore_ascii_case(&self.rest) }
+                || text.get(WIDE..self.len).is_some_and(|after| {
+                    if self.exact { *after == *self.rest } else { after.eq_ignore_ascii_case(&self.rest) }
                 }))
     }
 
-    /// The places in the table that stand for it.
+    /// Returns the table positions of the word.
     fn places(&self) -> Vec<(usize, usize)> {
-        // Behind a short word there may be anything.
+        // Any byte may follow a short word.
         let bytes = [0, 1, 2].map(|at: usize| {
             let [byte, fold] = [self.first, self.fold].map(|wide| wide.to_le_bytes()[at]);
             if at < self.len { vec![byte, byte & !fold] } else { (0..=u8::MAX).collect() }
@@ -85,14 +85,14 @@ impl<T> Word<T> {
     }
 }
 
-/// The row and the bit of the table for what begins with these bytes.
+/// Returns the row and the bit of the table for a prefix.
 fn place(eight: u64) -> (usize, usize) {
     let row = (eight as u16).wrapping_mul(0x79b1) >> (16 - ROWS);
     (usize::from(row), (eight >> 16) as usize % ROW)
 }
 
 impl<T: Copy> WordFinder<T> {
-    /// Makes words ready: how each is spelled, whether it has to be spelled so, and what it stands for.
+    /// Creates a finder from words, each with whether its case matters and its value.
     pub(super) fn new<'w>(words: impl IntoIterator<Item = (&'w str, bool, T)>) -> Self {
         let mut lists: BTreeMap<(usize, usize), Vec<Word<T>>> = BTreeMap::new();
         for (word, exact, what) in words {
@@ -112,7 +112,7 @@ impl<T: Copy> WordFinder<T> {
         Self { rows, before, lists: lists.into_values().collect() }
     }
 
-    /// Visits every place where a word stands, in order.
+    /// Visits all occurrences of words, in order.
     pub(super) fn each(&self, bytes: &[u8], mut visit: impl FnMut(Range<usize>, T)) {
         for (at, eight) in bytes.windows(WIDE).enumerate() {
             let eight = u64::from_le_bytes(std::array::from_fn(|n| eight[n]));
@@ -120,7 +120,7 @@ impl<T: Copy> WordFinder<T> {
                 self.at(bytes, at, eight, &mut visit);
             }
         }
-        // What is too short for a window is filled up.
+        // The last bytes, too few for a window, are padded.
         let last = bytes.len().saturating_sub(WIDE - 1);
         let mut filled = [0; 2 * WIDE];
         filled[..bytes.len() - last].copy_from_slice(&bytes[last..]);
@@ -132,14 +132,14 @@ impl<T: Copy> WordFinder<T> {
         }
     }
 
-    /// Tells whether a word may begin with these bytes.
+    /// Returns whether a word may start with these bytes.
     #[inline(always)]
     fn may_begin(&self, eight: u64) -> bool {
         let (row, bit) = place(eight);
         self.rows[row] >> bit & 1 == 1
     }
 
-    /// Visits the words that stand at a place where one may begin.
+    /// Visits the words at a position where one may start.
     #[inline(never)]
     fn at(&self, bytes: &[u8], at: usize, eight: u64, visit: &mut impl FnMut(Range<usize>, T)) {
         let (row, bit) = place(eight);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_wherever_they_stand() {
+    fn words_are_found_at_every_position() {
         let words = [("pass", false), ("pw", false), ("SK", true), ("password", false), ("://", false)];
         assert_eq!(found(&words, "PassWord pW sk SK"), [(0, 0), (0, 3), (9, 1), (15, 2)]);
         assert_eq!(found(&words, "a://b"), [(1, 4)]);

@@ -1,4 +1,4 @@
-//! A plan made into bytes, line by line.
+//! Writes a plan as bytes, line by line.
 
 use rethread_log::{Entry, EntryContent, read};
 use rethread_model::FindingKind;
@@ -8,15 +8,15 @@ use super::{Change, MAX_COPIED_LINE};
 use crate::ids::IdMap;
 use crate::plan::{AddedKind, PathItem, Plan, checkpoint, write_added, write_edited};
 
-/// The bytes that a plan gives.
+/// The output of a plan.
 pub(super) struct Assembly {
     pub(super) changes: Vec<Change>,
     pub(super) bytes: Vec<u8>,
-    /// The line of the source that each line comes from.
+    /// The source line of each output line.
     pub(super) sources: Vec<u32>,
-    /// How many bytes the lines in `sources` have.
+    /// Number of bytes covered by `sources`.
     counted: usize,
-    /// Only the changes are wanted, not the bytes.
+    /// Compute only the changes, not the bytes.
     dry: bool,
 }
 
@@ -76,7 +76,7 @@ impl Assembly {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        // Only how it ends matters then.
+        // A dry run only needs the last byte.
         let start = if self.dry { bytes.len().saturating_sub(1) } else { 0 };
         self.bytes.extend_from_slice(&bytes[start..]);
     }
@@ -87,7 +87,7 @@ impl Assembly {
         self.counted = self.bytes.len();
     }
 
-    /// Whatever stands before must not run into what follows.
+    /// Ends an unterminated line, so that it does not run into the next one.
     fn end_line(&mut self) {
         if self.bytes.last().is_some_and(|&b| b != b'\n') {
             self.bytes.push(b'\n');
@@ -96,13 +96,13 @@ impl Assembly {
 
     fn drop_entry(&mut self, entry: &Entry<'_>, why: FindingKind) {
         self.changes.push(Change::new(entry.line, why, Some(entry.raw), None));
-        // The end of its line stays with what stands before it on the same line.
+        // Its line end is kept for the object before it on the same line.
         if entry.preceded {
             self.end_line();
         }
     }
 
-    /// An object with a line of its own. The line may be very long, so it is written where it stands.
+    /// Writes an object on a separate line. The line may be very long, so it is written in place.
     fn put_object(&mut self, entry: &Entry<'_>, why: FindingKind, write: impl FnOnce(&mut Vec<u8>)) {
         self.end_line();
         let start = self.bytes.len();
@@ -116,7 +116,7 @@ impl Assembly {
             self.record_split(entry);
         }
         if self.dry {
-            // Only how it ends matters then.
+            // A dry run only needs the last byte.
             let len = self.bytes.len();
             self.bytes.drain(start..len.saturating_sub(1).max(start));
         }
@@ -144,7 +144,7 @@ impl Assembly {
                 self.drop_entry(entry, FindingKind::NullLine)
             }
             EntryContent::Junk if entry.raw.contains(&0) => self.drop_entry(entry, FindingKind::NulBytes),
-            // What begins like an object and does not end is a write that was cut off.
+            // An object that begins and does not end is a torn write.
             EntryContent::Junk if entry.raw.trim_ascii().starts_with(b"{") => {
                 self.drop_entry(entry, FindingKind::CutShort)
             }
@@ -163,7 +163,7 @@ impl Assembly {
         if last.content == EntryContent::Object && !last.raw.ends_with(b"\n") {
             let known = self.changes.iter().any(|change| change.line == last.line);
             if !known {
-                // Of a very long line its end is enough.
+                // The end of a very long line is enough.
                 let end = &last.raw[last.raw.len().saturating_sub(MAX_COPIED_LINE)..];
                 let after = [end, b"\n"].concat();
                 self.changes.push(Change::new(last.line, FindingKind::NoLineBreak, Some(end), Some(&after)));
@@ -174,15 +174,15 @@ impl Assembly {
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// The object of an entry without what a crash left before it; its line's end as it is.
+/// Returns the object of an entry without junk that a crash left before it; the line end is kept.
 fn object_line(raw: &[u8]) -> &[u8] {
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     if raw[..start].contains(&0) || raw.starts_with(BOM) { &raw[start..] } else { raw }
 }
 
-/// Which added entries stand behind which of the source.
+/// Maps entries of the source to the added entries that follow them.
 fn added_after(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
-    let mut behind: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    let mut after: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     let mut last = None;
     let last_entry = plan.facts.nodes.len().checked_sub(1);
     for item in &plan.path {
@@ -193,9 +193,9 @@ fn added_after(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
                 let kind = &plan.added[new].kind;
                 let at_end = matches!(kind, AddedKind::End | AddedKind::NoReply);
                 let at = if at_end { last_entry } else { last.or(Some(plan.added[new].template)) };
-                behind.entry(at.unwrap_or(0)).or_default().push(new);
+                after.entry(at.unwrap_or(0)).or_default().push(new);
             }
         }
     }
-    behind
+    after
 }

@@ -1,11 +1,11 @@
-//! Mending a session by the least change.
+//! Repairs a session by the smallest change.
 //!
-//! What the conversation was meant to be is known ([`rethread_model::intended`]). Every line on its way
-//! that some client would lose or choke on is changed, dropped or answered; the way is laid in one line
-//! that every client walks; and if the ends still differ, a last entry marks where it goes on. Then the
-//! result is read again and checked: what is left is told, never passed over.
+//! The intended path is known ([`rethread_model::intended_path`]). Every line on it that some client would lose or
+//! reject is changed, dropped or answered; the path is made linear, so that every client follows it; and if the
+//! clients still resume different leaves, an added entry marks the end. Then the result is read again and checked:
+//! all remaining findings are reported.
 //!
-//! A session with nothing wrong in it comes out as it is.
+//! A session without defects is returned unchanged.
 
 mod assemble;
 
@@ -24,46 +24,45 @@ use crate::plan::{LOST_CALL, Plan, deterministic_uuid, message_id};
 use crate::splice::{Splice, json_string, text_chunks};
 use assemble::Assembly;
 
-/// A mended session.
+/// A repaired session.
 #[derive(Debug, Clone)]
 pub struct Repair<'a> {
-    /// What was found before.
+    /// Findings before the repair.
     pub findings: Vec<Finding>,
-    /// What was changed, in the order of the lines.
+    /// Changed lines, in order.
     pub changes: Vec<Change>,
-    /// All lines were put in another order first.
+    /// All lines were reordered first.
     pub reordered: bool,
-    /// What could not be mended.
+    /// Findings that could not be repaired.
     pub remaining: Vec<Finding>,
-    /// The mended session; the source itself if nothing was changed.
+    /// The repaired session; the source itself if nothing was changed.
     pub bytes: Cow<'a, [u8]>,
 }
 
 /// A line that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The line in the source; for what was added, the line that it follows.
+    /// The line in the source; for an added line, the one that it follows.
     pub line: u32,
-    /// What it mends.
+    /// The finding that the change repairs.
     pub reason: FindingKind,
-    /// What stood there; nothing if it was added. Of a very long line only the part that differs, with a little around
-    /// it.
+    /// The old line; `None` if the line was added. Of a very long line only the part that differs, with some context.
     pub before: Option<Vec<u8>>,
-    /// What stands there now; nothing if it was dropped. Of a very long line only a part, too.
+    /// The new line; `None` if the line was dropped. Also only a part of a very long line.
     pub after: Option<Vec<u8>>,
-    /// What the line before and the line now hash to.
+    /// Hashes of the old and the new line.
     hashes: (u128, u128),
 }
 
-/// Lines with more bytes are very long: they are not copied.
+/// Longer lines are not copied.
 const MAX_COPIED_LINE: usize = 1 << 20;
-/// How much of a very long line is kept around what differs.
+/// Bytes of a very long line that are kept around a difference.
 const AROUND: usize = 1 << 10;
 
 impl Change {
     pub(crate) fn new(line: u32, why: FindingKind, before: Option<&[u8]>, after: Option<&[u8]>) -> Self {
-        let print = |line: Option<&[u8]>| line.map_or(0, |line| xxh3_128(line.trim_ascii_end()));
-        let prints = (print(before), print(after));
+        let hash = |line: Option<&[u8]>| line.map_or(0, |line| xxh3_128(line.trim_ascii_end()));
+        let hashes = (hash(before), hash(after));
         let (from, to) = (before.unwrap_or_default(), after.unwrap_or_default());
         let (mut start, mut tail) = (0, 0);
         if before.is_some() && after.is_some() && from.len().max(to.len()) > MAX_COPIED_LINE {
@@ -76,17 +75,17 @@ impl Change {
             let part = &line[start.saturating_sub(AROUND)..end];
             part[..part.len().min(MAX_COPIED_LINE)].to_vec()
         };
-        Self { line, reason: why, before: before.map(part), after: after.map(part), hashes: prints }
+        Self { line, reason: why, before: before.map(part), after: after.map(part), hashes }
     }
 }
 
-/// How often a repair is repeated until nothing more changes.
+/// Maximum number of rounds until nothing more changes.
 const MAX_ROUNDS: usize = 4;
 
-/// Mends a session, so that every client resumes it and nothing that can be kept is lost.
+/// Repairs a session, so that every client resumes it and nothing that can be kept is lost.
 ///
-/// What is mended may bring something to light that was out of sight before, so it is looked at until
-/// nothing more changes: to repair a repaired session changes nothing.
+/// A repair may expose further defects, so rounds are repeated until nothing changes: repairing a repaired session
+/// changes nothing.
 pub fn repair(bytes: &[u8]) -> Repair<'_> {
     match repair_from(&|| Ok::<_, std::convert::Infallible>(bytes.into())) {
         Ok(repair) => repair,
@@ -94,8 +93,8 @@ pub fn repair(bytes: &[u8]) -> Repair<'_> {
     }
 }
 
-/// Mends a session that is read again where it is needed again, instead of being kept: a line may be very long. `source`
-/// gives the same bytes each time, or fails.
+/// Repairs a session that is read again when needed instead of being kept: a line may be very long. `source` returns
+/// the same bytes each time, or fails.
 pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Result<Repair<'a>, E> {
     let Round { found, changes, reordered, left, bytes, mut sources } = repair_once(source()?);
     let bytes = bytes.map_or_else(source, Ok)?;
@@ -106,7 +105,7 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
     for _ in 1..MAX_ROUNDS {
         let Round { mut changes, reordered, left, bytes, sources: lines, .. } =
             repair_once(Cow::Borrowed(&repair.bytes));
-        let Some(mended) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
+        let Some(repaired) = bytes.filter(|_| !changes.is_empty() || reordered).map(Cow::into_owned) else {
             break;
         };
         for change in &mut changes {
@@ -118,14 +117,14 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
             .iter()
             .map(|&line| sources.get((line as usize).saturating_sub(1)).copied().unwrap_or(line))
             .collect();
-        (repair.bytes, repair.remaining) = (mended.into(), left);
+        (repair.bytes, repair.remaining) = (repaired.into(), left);
         repair.reordered |= reordered;
     }
     repair.changes.sort_by_key(|change| change.line);
     if repair.changes.is_empty() && !repair.reordered {
         return Ok(repair);
     }
-    // A client that leaves the conversation behind sends local commands in its place, which nobody misses.
+    // A client that loses the conversation sends local commands instead, which need not be kept.
     if repair.findings.iter().any(|finding| finding.kind == FindingKind::ResumesLocalCommand) {
         return Ok(repair);
     }
@@ -133,7 +132,7 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
     match count_lost_texts(&bytes, &repair.bytes) {
         0 => Ok(repair),
         n => {
-            let detail = format!("to mend it would lose {n} texts that the newest client sends now");
+            let detail = format!("repairing it would lose {n} texts that the newest client currently sends");
             let (line, kind, severity) = (None, FindingKind::RepairWouldLose, Severity::Loss);
             let (clients, lost) = (vec![Client::NEWEST], Vec::new());
             let finding = Finding { line, kind, severity, detail, clients, lost_lines: lost };
@@ -144,7 +143,7 @@ pub fn repair_from<'a, E>(source: &dyn Fn() -> Result<Cow<'a, [u8]>, E>) -> Resu
     }
 }
 
-/// Counts the texts that the newest client sends of a session and would not send of the repaired one.
+/// Counts the texts that the newest client sends from a session and would not send from the repaired one.
 fn count_lost_texts(before: &[u8], after: &[u8]) -> usize {
     let mut kept: FxHashSet<u128> = FxHashSet::default();
     each_text(after, |text| {
@@ -165,10 +164,10 @@ fn count_lost_texts(before: &[u8], after: &[u8]) -> usize {
     n_long + missing.len() - if missing.is_empty() { 0 } else { count_contained_texts(&missing, after) }
 }
 
-/// How many texts with the same first line are searched for another text.
+/// Maximum number of texts with the same first line that are searched for in other texts.
 const MAX_CANDIDATES: usize = 64;
 
-/// Counts the texts that are sent as whole lines of longer ones, as clients join texts.
+/// Counts the texts that are sent as whole lines of longer ones, because clients join texts.
 fn count_contained_texts(missing: &[String], after: &[u8]) -> usize {
     let first_line = |text: &str| hash_of(text.lines().next().unwrap_or_default().trim());
     let mut wanted: FxHashMap<u128, Vec<usize>> = FxHashMap::default();
@@ -196,7 +195,7 @@ fn hash_of(text: &str) -> u128 {
 #[derive(Clone, Copy)]
 enum Sent<'a> {
     Text(&'a str),
-    /// A very long one, as it stands between its quotes.
+    /// A very long text, as written between its quotes.
     Long(&'a [u8]),
 }
 
@@ -212,7 +211,7 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// The result that was made a text because its call is missing.
+    /// Returns the original text of a result that became text because its call is missing.
     fn behind_lost_call(self) -> Option<Self> {
         match self {
             Self::Text(text) => Some(Self::Text(text.strip_prefix(LOST_CALL)?.trim())),
@@ -223,7 +222,7 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// Gives the texts of entries that the newest client sends of a session, one by one.
+/// Passes each entry text that the newest client sends from a session to `take`.
 fn each_text(bytes: &[u8], mut take: impl FnMut(Sent<'_>)) {
     let session = Session::read(bytes);
     let mut resumed = resume(&session.facts, Client::NEWEST);
@@ -241,7 +240,7 @@ fn each_text(bytes: &[u8], mut take: impl FnMut(Sent<'_>)) {
     for some in resumed.messages.chunks(MESSAGES_AT_ONCE) {
         let wire = reader.wire_messages_for(&resumed, some, Client::NEWEST, "");
         for block in wire.iter().flat_map(|message| &message.blocks) {
-            // What the client puts in itself comes from no entry.
+            // Text that the client generates comes from no entry.
             if block.node.is_none() {
                 continue;
             }
@@ -259,13 +258,13 @@ struct LongBlocks<'a> {
     facts: &'a Facts,
     reader: Reader<'a>,
     line: Line,
-    /// The entry that `line` is of.
+    /// The entry that `line` was parsed from.
     parsed: Option<usize>,
 }
 
 impl<'a> LongBlocks<'a> {
-    /// The text of a very long block, as it stands between its quotes; an empty one is no text. Nothing if the block
-    /// is not very long.
+    /// Returns the text of a very long block, as written between its quotes, or `Some(None)` if it has no text. `None`
+    /// if the block is not very long.
     fn of(&mut self, part: &SentPart) -> Option<Option<&'a [u8]>> {
         let node = part.origin.node()?;
         let raw = self.reader.entry_bytes(self.facts.nodes[node].entry);
@@ -293,7 +292,7 @@ impl<'a> LongBlocks<'a> {
     }
 }
 
-/// How many messages are put into words at a time.
+/// Number of messages rendered at a time.
 const MESSAGES_AT_ONCE: usize = 16;
 
 impl Repair<'_> {
@@ -303,19 +302,19 @@ impl Repair<'_> {
         Repair { findings: found, changes, reordered, remaining, bytes: bytes.into_owned().into() }
     }
 
-    /// Adds changes to what has been changed already: a line that is changed twice was changed once.
+    /// Merges further changes: two changes of one line become one.
     fn merge_changes(&mut self, changes: Vec<Change>) {
-        // What stands in each line now. Thousands of entries may have been added behind one line.
-        let mut standing: FxHashMap<(u32, u128), VecDeque<usize>> = FxHashMap::default();
+        // The current content of each line. Thousands of entries may have been added after one line.
+        let mut current: FxHashMap<(u32, u128), VecDeque<usize>> = FxHashMap::default();
         for (at, change) in self.changes.iter().enumerate() {
             if change.after.is_some() {
-                standing.entry((change.line, change.hashes.1)).or_default().push_back(at);
+                current.entry((change.line, change.hashes.1)).or_default().push_back(at);
             }
         }
         let mut undone: FxHashSet<usize> = FxHashSet::default();
         for change in changes {
             let before = change.before.as_ref().map(|_| (change.line, change.hashes.0));
-            let earlier = before.and_then(|before| standing.get_mut(&before)?.pop_front());
+            let earlier = before.and_then(|before| current.get_mut(&before)?.pop_front());
             match earlier {
                 Some(at) if self.changes[at].before.is_none() && change.after.is_none() => {
                     undone.insert(at);
@@ -335,19 +334,19 @@ impl Repair<'_> {
     }
 }
 
-/// What one look at a session gives.
+/// The result of one round.
 struct Round<'a> {
     found: Vec<Finding>,
     changes: Vec<Change>,
     reordered: bool,
     left: Vec<Finding>,
-    /// The session as it is now; nothing if nothing was changed after all and the source was given up.
+    /// The current session; `None` if nothing was changed and the source was dropped.
     bytes: Option<Cow<'a, [u8]>>,
-    /// The line of the source that each line comes from.
+    /// The source line of each line.
     sources: Vec<u32>,
 }
 
-/// Mends what is in sight.
+/// Repairs the defects that are visible now.
 fn repair_once(bytes: Cow<'_, [u8]>) -> Round<'_> {
     let session = Session::read(&bytes);
     let found = check(&session, &Client::IN_USE);
@@ -359,25 +358,25 @@ fn repair_once(bytes: Cow<'_, [u8]>) -> Round<'_> {
         let (changes, sources, bytes) = (Vec::new(), Vec::new(), Some(ready).filter(|_| same));
         return Round { found, changes, reordered: false, left, bytes, sources };
     };
-    let mut whole = Repair {
+    let mut repair = Repair {
         findings: found,
         changes: prepared,
         reordered,
         remaining: left,
         bytes: assembly.bytes.into(),
     };
-    whole.merge_changes(assembly.changes);
-    let Repair { findings: found, changes, reordered, remaining, bytes } = whole;
+    repair.merge_changes(assembly.changes);
+    let Repair { findings: found, changes, reordered, remaining, bytes } = repair;
     Round { found, changes, reordered, left: remaining, bytes: Some(bytes), sources: assembly.sources }
 }
 
-/// A session with what was mended, and what is left.
+/// The repaired entries and the remaining findings.
 struct Mended {
     assembly: Assembly,
     left: Vec<Finding>,
 }
 
-/// Mends the entries of a session; returns nothing if it stays as it is. `same` says that nothing was mended before.
+/// Repairs the entries of a session; `None` if nothing changes. `same` means that nothing was repaired before.
 fn mend(
     ready: &[u8],
     session: &Session,
@@ -398,7 +397,7 @@ fn mend(
     let mut assembly = Some(Assembly::new(ready, &plan));
     let (mut left, agree) = check_repaired(assembly.as_ref().map_or(b"", |assembly| &assembly.bytes));
     if !left.is_empty() || !agree {
-        // The clients do not agree on where it ends: a last entry tells them. One of the two is in memory at a time.
+        // The clients do not agree on the end: an added entry marks it. Only one of the two results is in memory.
         drop(assembly.take());
         plan.mark_end();
         let marked = Assembly::new(ready, &plan);
@@ -409,7 +408,7 @@ fn mend(
             plan.unmark_end();
         }
     }
-    // Without a fault in any entry, only what helps is done.
+    // If no entry has a defect, the result is used only if it helps.
     let in_use = |finding: &Finding| finding.clients.iter().any(|client| Client::IN_USE.contains(client));
     if faultless && left.iter().any(in_use) {
         return None;
@@ -418,7 +417,7 @@ fn mend(
     Some(Mended { assembly, left })
 }
 
-/// A session in which it can be told what belongs together.
+/// A session in which related entries can be identified.
 struct PreparedSession<'a> {
     bytes: Cow<'a, [u8]>,
     session: Session,
@@ -435,8 +434,8 @@ impl PreparedSession<'_> {
     }
 }
 
-/// Mends first what everything else depends on: the order of the lines, the ids of messages, and
-/// whether the entries are a subagent's.
+/// First repairs what everything else depends on: the order of the lines, the ids of messages, and whether all
+/// entries are a subagent's.
 fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> PreparedSession<'_> {
     let meant = session_intended_path(&session, session.conversation_end());
     let reordered = meant.scrambled;
@@ -451,8 +450,8 @@ fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> PreparedSession<'_> {
     ready
 }
 
-/// Mends of a session what everything else depends on: the order of the lines, the ids of messages.
-/// Returns nothing if nothing is wrong with them.
+/// Repairs what every edit depends on: the order of the lines, the ids of messages. Returns `None` if they are
+/// correct.
 pub(crate) fn normalise_log<'b>(bytes: &dyn Fn() -> &'b [u8], session: &Session) -> Option<Vec<u8>> {
     let facts = &session.facts;
     let lacks = |node: &rethread_model::Node| lacks_id(node);
@@ -472,9 +471,9 @@ fn lacks_id(node: &rethread_model::Node) -> bool {
     node.role == Role::Assistant && node.flags.lacks_message_id() && !node.flags.is_synthetic()
 }
 
-/// Gives answers without a message id one: rows that hang on each other are one message. If every
-/// entry is a subagent's, they become entries of a session of its own, if that is wanted. Returns nothing if nothing
-/// changes.
+/// Adds missing message ids to answers: entries that are parent and child are one message. If every entry is a
+/// subagent's and `own` is set, the sidechain flag is cleared, so that they become a session. Returns `None` if
+/// nothing changes.
 fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, Vec<Change>)> {
     let facts = &session.facts;
     let all_side = own && facts.is_all_sidechain();
@@ -518,7 +517,7 @@ fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<
     Some((out, changes))
 }
 
-/// What of a mended session is still lost or refused by any client, and whether all send the same.
+/// Returns what any client would still lose or reject, and whether all clients send the same.
 fn check_repaired(bytes: &[u8]) -> (Vec<Finding>, bool) {
     let session = Session::read(bytes);
     let harm = harmful_findings(&session, &Client::ALL);
@@ -526,33 +525,33 @@ fn check_repaired(bytes: &[u8]) -> (Vec<Finding>, bool) {
     (harm, Client::ALL.into_iter().all(|client| sent_parts(&session, client) == newest))
 }
 
-/// The conversation that a client sends: whose words, and where they come from. Thinking depends on
-/// the model that is asked, and newer clients put results first and calls last.
+/// Returns the conversation that a client sends: role and origin of each part. Thinking is left out, because it
+/// depends on the model; parts are sorted, because newer clients put results first and calls last.
 fn sent_parts(session: &Session, client: Client) -> Vec<(bool, Vec<PartOrigin>)> {
-    let told = |part: &SentPart| !part.class.is_thinking() && !matches!(part.origin, PartOrigin::Reminder(_));
-    let mut said = Vec::new();
+    let is_compared =
+        |part: &SentPart| !part.class.is_thinking() && !matches!(part.origin, PartOrigin::Reminder(_));
+    let mut sent = Vec::new();
     for mut message in resume(&session.facts, client).messages {
-        message.parts.retain(told);
+        message.parts.retain(is_compared);
         message
             .parts
             .sort_by_key(|part| (part.class != BlockClass::ToolResult, part.class == BlockClass::ToolCall));
         if !message.parts.is_empty() {
-            said.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
+            sent.push((message.assistant, message.parts.iter().map(|part| part.origin).collect()));
         }
     }
-    said
+    sent
 }
 
-/// Puts the lines of a log in order whose entries stand before their parents: the other way round if
-/// that is all, else by time.
+/// Orders the lines of a log whose entries precede their parents: reversed if that is sufficient, else by time.
 fn reorder_lines(bytes: &[u8], session: &Session) -> Vec<u8> {
     let mut lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
     lines.reverse();
-    let turned = join_lines(&lines);
-    if !intended_path(&Session::read(&turned).facts).scrambled {
-        return turned;
+    let reversed = join_lines(&lines);
+    if !intended_path(&Session::read(&reversed).facts).scrambled {
+        return reversed;
     }
-    drop(turned);
+    drop(reversed);
     lines.reverse();
     let mut times = vec![Time::NONE; lines.len()];
     for (node, fact) in session.facts.nodes.iter().enumerate() {

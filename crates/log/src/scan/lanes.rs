@@ -1,13 +1,13 @@
-//! The two loops that most bytes pass through, for the widest registers that the machine has.
+//! The two loops that process most bytes, for the widest registers of the machine.
 //!
-//! They are written once, over [`Lanes`], and compiled for sixteen bytes at a time, which every
-//! machine can do, and for thirty-two where AVX2 is there; which one runs is decided at run time.
+//! They are written once, over [`Lanes`], and compiled for sixteen bytes at a time, which every machine
+//! supports, and for thirty-two with AVX2. The choice is made at run time.
 
 use wide::u8x16;
 
 use super::ScanError;
 
-/// What can end or bend a string in 64 bytes, a bit for each.
+/// The bytes that matter inside a string, as bit masks over 64 bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StringBits {
     quotes: u64,
@@ -15,7 +15,7 @@ pub(super) struct StringBits {
     controls: u64,
 }
 
-/// What gives JSON its structure in 64 bytes, a bit for each.
+/// The bytes that matter for the structure of JSON, as bit masks over 64 bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StructureBits {
     strings: StringBits,
@@ -27,11 +27,11 @@ pub(super) struct StructureBits {
     separators: u64,
 }
 
-/// A way to look at 64 bytes.
+/// Classifies 64 bytes at a time.
 pub(super) trait Lanes: Copy {
-    /// Finds what can end or bend a string.
+    /// Finds the bytes that matter inside a string.
     fn string_bits(self, bytes: &[u8; 64]) -> StringBits;
-    /// Finds that and what gives structure.
+    /// Finds those and the structural bytes.
     fn structure_bits(self, bytes: &[u8; 64]) -> StructureBits;
 }
 
@@ -51,7 +51,7 @@ impl Lanes16 {
         Self::bitmask(bytes, |part| part.simd_eq(u8x16::splat(byte)))
     }
 
-    /// `[` and `]` differ from `{` and `}` in one bit.
+    /// Matches `byte` with one bit ignored: `[` and `]` differ from `{` and `}` in one bit.
     #[inline(always)]
     fn eq_mask_folded(bytes: &[u8; 64], byte: u8) -> u64 {
         Self::bitmask(bytes, |part| (part | u8x16::splat(0x20)).simd_eq(u8x16::splat(byte)))
@@ -80,13 +80,13 @@ impl Lanes for Lanes16 {
     }
 }
 
-/// Something that is done with one way of looking or the other.
+/// A task that is generic over the width of the lanes.
 pub(super) trait LaneTask {
     type Output;
     fn run(self, lanes: impl Lanes) -> Self::Output;
 }
 
-/// Runs a task with the widest lanes that there are.
+/// Runs a task with the widest lanes available.
 #[inline]
 pub(super) fn with_lanes<T: LaneTask>(task: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
@@ -105,7 +105,7 @@ mod avx2 {
 
     use super::{LaneTask, Lanes, StringBits, StructureBits};
 
-    /// Thirty-two bytes at a time. Holding one proves that the machine can.
+    /// Thirty-two bytes at a time. A value of this type proves that the machine supports it.
     #[derive(Clone, Copy)]
     pub(super) struct Avx2(V3);
 
@@ -129,7 +129,7 @@ mod avx2 {
         }
     }
 
-    /// Thirty-two bytes. Everything about them must be inlined: a call would pass them by memory.
+    /// Everything here must be inlined: a call would pass the 32 bytes through memory.
     impl Avx2 {
         #[inline(always)]
         fn splat(self, byte: u8) -> __m256i {
@@ -146,7 +146,7 @@ mod avx2 {
             self.0.avx2._mm256_or_si256(a, b)
         }
 
-        /// Control characters.
+        /// Matches control characters.
         #[inline(always)]
         fn is_control(self, part: __m256i) -> __m256i {
             self.cmp_eq(self.0.avx2._mm256_max_epu8(part, self.splat(0x1f)), 0x1f)
@@ -193,11 +193,11 @@ mod avx2 {
     }
 }
 
-/// Finds which bytes are escaped: those behind an odd number of backslashes in a row.
+/// Finds escaped bytes: those after an odd number of consecutive backslashes.
 ///
-/// `carry` tells whether the first byte is escaped by the block before, and is left for the next.
-/// Runs are told apart by where they begin: adding a run's first bit to the run carries behind its
-/// end, and whether that is an even or odd place says whether the run's length is.
+/// `carry` says whether the previous block escapes the first byte, and is updated for the next block.
+/// Adding the first bit of a run to the run carries to the bit after its end; whether that position has
+/// the same parity as the start gives the parity of the run's length.
 #[inline(always)]
 fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
     if backslashes == 0 {
@@ -221,7 +221,7 @@ fn prefix_xor(mut bits: u64) -> u64 {
     bits
 }
 
-/// The next 64 bytes, filled up with blanks at the end of the line; nothing behind it.
+/// Returns the 64 bytes at `pos`, padded with blanks at the end of the line; `None` after it.
 #[inline(always)]
 fn chunk_at<'a>(bytes: &'a [u8], pos: usize, room: &'a mut [u8; 64]) -> Option<&'a [u8; 64]> {
     let rest = bytes.get(pos..).filter(|rest| !rest.is_empty())?;
@@ -239,7 +239,7 @@ pub(super) struct StringEnd<'a> {
     pub(super) at: usize,
 }
 
-/// Where a string ends, and what was seen in it.
+/// The end of a string, and what it contains.
 pub(super) struct ScannedString {
     pub(super) end: usize,
     pub(super) escaped: bool,
@@ -259,7 +259,7 @@ impl LaneTask for StringEnd<'_> {
             let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
             let StringBits { quotes, backslashes, controls } = lanes.string_bits(chunk);
             let ends = quotes & !find_escaped(backslashes, &mut carry);
-            // What stands behind the end is not the string's.
+            // Bits after the end do not belong to the string.
             let inside = ends.wrapping_sub(1) & !ends;
             seen.escaped |= backslashes & inside != 0;
             seen.suspicious |= controls & inside != 0;
@@ -272,8 +272,8 @@ impl LaneTask for StringEnd<'_> {
     }
 }
 
-/// Steps over the object or array that begins at `at` by counting brackets outside strings; tells
-/// whether something odd was seen.
+/// Skips the object or array that begins at `at` by counting brackets outside strings; also returns
+/// whether anything suspicious was seen.
 pub(super) struct ContainerEnd<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
@@ -288,25 +288,26 @@ impl LaneTask for ContainerEnd<'_> {
         let mut suspicious = false;
         let mut depth = 1u32;
         let mut pos = self.at + 1;
-        // What the block before leaves: whether its last byte escapes, is inside a string, can stand
-        // before a string, ends a string.
+        // State carried between blocks: whether the last byte escapes, is inside a string, can precede a
+        // string, ends a string.
         let (mut escapes, mut in_string, mut before, mut ended) = (0, 0u64, 1u64, 0u64);
         loop {
             let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
             let StructureBits { strings, opens, closes, separators } = lanes.structure_bits(chunk);
             let quotes = strings.quotes & !find_escaped(strings.backslashes, &mut escapes);
-            // Bytes of strings, the opening quote among them, the closing one not.
+            // The bytes of strings, including the opening quote but not the closing one.
             let inside = prefix_xor(quotes) ^ in_string;
             let (opens, closes, separators) = (opens & !inside, closes & !inside, separators & !inside);
-            // A string stands behind `{`, `[`, `,` or `:` and before `}`, `]`, `,` or `:`, or someone
-            // else than a client wrote the line. The end at the last bit is judged in the next block.
+            // A string follows `{`, `[`, `,` or `:` and precedes `}`, `]`, `,` or `:`; otherwise no
+            // client wrote the line. An end at the last bit is checked in the next block.
             let may_precede = (opens | separators) << 1 | before;
             let may_follow = closes | separators;
-            let mut odd = quotes & inside & !may_precede;
-            odd |= quotes & !inside & !(may_follow >> 1 | 1 << 63);
-            odd |= ended & !may_follow & 1;
-            // A backslash outside a string is no JSON, and what we take it to escape may be wrong.
-            odd |= strings.controls | strings.backslashes & !inside;
+            let mut invalid = quotes & inside & !may_precede;
+            invalid |= quotes & !inside & !(may_follow >> 1 | 1 << 63);
+            invalid |= ended & !may_follow & 1;
+            // A backslash outside a string is invalid JSON, and the bytes it seems to escape may be
+            // misread.
+            invalid |= strings.controls | strings.backslashes & !inside;
             if closes.count_ones() >= depth {
                 let mut brackets = opens | closes;
                 while brackets != 0 {
@@ -316,8 +317,8 @@ impl LaneTask for ContainerEnd<'_> {
                     } else {
                         depth -= 1;
                         if depth == 0 {
-                            // What stands behind the end is not the container's.
-                            suspicious |= odd & (bit - 1) != 0;
+                            // Bits after the end do not belong to the container.
+                            suspicious |= invalid & (bit - 1) != 0;
                             return Ok((pos + bit.trailing_zeros() as usize + 1, suspicious));
                         }
                     }
@@ -327,7 +328,7 @@ impl LaneTask for ContainerEnd<'_> {
                 depth =
                     depth.checked_add(opens.count_ones()).ok_or(ScanError::NotJson)? - closes.count_ones();
             }
-            suspicious |= odd != 0;
+            suspicious |= invalid != 0;
             in_string = ((inside.cast_signed()) >> 63).cast_unsigned();
             before = (opens | separators) >> 63;
             ended = (quotes & !inside) >> 63;
@@ -342,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader of single bytes finds.
+    /// The reference implementation, byte by byte.
     fn bytewise_container_end(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut at) = (1, false, 1);
         while at < bytes.len() {
@@ -365,8 +366,8 @@ mod tests {
     fn check(bytes: &[u8]) {
         let narrow = ContainerEnd { bytes, at: 0 }.run(Lanes16);
         let widest = with_lanes(ContainerEnd { bytes, at: 0 });
-        assert_eq!(narrow, widest, "all lanes see the same");
-        // What is no JSON need not end at the same place, but must be told.
+        assert_eq!(narrow, widest, "lanes of all widths agree");
+        // Invalid JSON may end elsewhere, but must be reported as suspicious.
         if widest.is_ok_and(|(_, suspicious)| suspicious) {
             return;
         }
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_seen_at_every_offset_of_a_block() {
+    fn special_bytes_are_found_at_every_offset_of_a_block() {
         let inner = r#"{"k":"short","l":"a long string that does not end \"inside\" the same block \\ at all, no","m":[{"n":"\\"}],"o":1}"#;
         for shift in 0..70 {
             let value = format!("[{}{inner},{inner}]", " ".repeat(shift));
@@ -394,7 +395,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_and_single_bytes_agree(text in "\\[[\\[\\]{}\\\\\"a \n]{0,200}") {
+        fn blockwise_and_bytewise_scans_agree(text in "\\[[\\[\\]{}\\\\\"a \n]{0,200}") {
             check(text.as_bytes());
         }
     }

@@ -1,11 +1,11 @@
-//! Finding where JSON values end, without reading what is inside them.
+//! Finds the ends of JSON values without decoding their content.
 //!
-//! A session line is mostly long strings that nobody asked for. The functions here step over them
-//! sixteen bytes at a time and never recurse, so a line of any length or nesting costs one pass.
+//! A session line consists mostly of long strings that nobody asks for. The functions here skip them
+//! sixteen bytes at a time and never recurse, so a line of any length or depth costs one pass.
 //!
-//! A value that is stepped over is not validated. Instead [`Walker::suspicious`] is set whenever
-//! something stands where no JSON writer puts it (a string that begins after a letter, a raw control
-//! character, an unknown literal); the caller then asks a strict parser about that line alone.
+//! A skipped value is not validated. Instead [`Walker::suspicious`] is set whenever something appears
+//! where no JSON writer puts it (a string that begins after a letter, a raw control character, an unknown
+//! literal); the caller then runs a strict parser on that line alone.
 
 mod lanes;
 
@@ -13,7 +13,7 @@ use wide::u8x16;
 
 use lanes::{ContainerEnd, StringEnd, with_lanes};
 
-/// Bits of the bytes that can end or bend a string: `"`, `\` and control characters.
+/// Returns the positions of the bytes that matter inside a string: `"`, `\` and control characters.
 #[inline(always)]
 fn string_stops(block: u8x16) -> u32 {
     let quote = block.simd_eq(u8x16::splat(b'"'));
@@ -23,19 +23,19 @@ fn string_stops(block: u8x16) -> u32 {
     (quote | slash | control).to_bitmask()
 }
 
-/// Why a value could not be stepped over.
+/// The reason why a value could not be skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanError {
     /// The bytes ended inside the value.
     CutShort,
-    /// A byte stands where JSON has no place for it.
+    /// A byte appears where JSON does not allow it.
     NotJson,
 }
 
 /// A position-free walker over the bytes of one line.
 pub(crate) struct Walker<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Something was seen that only a strict parser can judge.
+    /// Set if only a strict parser can judge the line.
     pub(crate) suspicious: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Walker<'a> {
     /// Returns the first index at or after `at` that is not white space.
     #[inline(always)]
     pub(crate) fn skip_space(&self, mut at: usize) -> usize {
-        // Clients write none.
+        // Clients write no white space between tokens.
         if self.bytes.get(at).is_some_and(|&b| b > b' ') {
             return at;
         }
@@ -57,11 +57,11 @@ impl<'a> Walker<'a> {
         at
     }
 
-    /// `at` is behind the opening quote; returns the index of the closing one and whether the
-    /// string holds a backslash.
+    /// Returns the index of the closing quote and whether the string contains a backslash; `at` is after
+    /// the opening quote.
     #[inline(always)]
     pub(crate) fn string_end(&mut self, at: usize) -> Result<(usize, bool), ScanError> {
-        // Keys, ids and the like end within sixteen bytes.
+        // Most keys and ids end within sixteen bytes.
         if let Some(first) = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
             let stops = string_stops(u8x16::new(*first));
             let stop = stops.trailing_zeros() as usize;
@@ -78,7 +78,7 @@ impl<'a> Walker<'a> {
         Ok((string.end, string.escaped))
     }
 
-    /// Returns the index behind the value that begins at `at`.
+    /// Returns the index after the value that begins at `at`.
     #[inline]
     pub(crate) fn value_end(&mut self, at: usize) -> Result<usize, ScanError> {
         match self.bytes.get(at) {
@@ -99,7 +99,8 @@ impl<'a> Walker<'a> {
         let word = &rest[..len];
         let simple = match word {
             b"true" | b"false" | b"null" => true,
-            // A number as JSON.stringify writes the common ones; the rest is for the strict parser.
+            // Plain integers, as `JSON.stringify` writes them; other numbers are left to the strict
+            // parser.
             [b'1'..=b'9', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
             [b'0'] => true,
             _ => false,
@@ -120,10 +121,10 @@ impl<'a> Walker<'a> {
         Ok(end)
     }
 
-    /// Visits the members of the object whose `{` stands at `at` and returns the index behind it.
+    /// Visits the members of the object whose `{` is at `at` and returns the index after it.
     ///
-    /// `visit` gets the walker, the key's bytes without quotes, whether the key holds escapes, and
-    /// the start of the value; it returns the index behind the value.
+    /// `visit` gets the walker, the key's bytes without quotes, whether the key contains escapes, and the
+    /// start of the value; it returns the index after the value.
     #[inline(always)]
     pub(crate) fn walk_object(
         &mut self,
@@ -161,7 +162,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Visits the items of the array whose `[` stands at `at` and returns the index behind it.
+    /// Visits the items of the array whose `[` is at `at` and returns the index after it.
     #[inline(always)]
     pub(crate) fn walk_array(
         &mut self,
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_end_where_they_end() {
+    fn value_end_finds_the_end_of_each_kind_of_value() {
         for value in [
             r#""""#,
             r#""a\"b\\""#,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_values_say_so() {
+    fn truncated_values_are_cut_short() {
         for value in [r#""abc"#, r#""abc\"#, "{", r#"{"a":["#, ""] {
             assert_eq!(end(value), Err(ScanError::CutShort), "{value}");
         }
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_neighbours_of_strings_are_suspicious() {
+    fn invalid_neighbours_of_strings_are_suspicious() {
         let suspicious = |text: &str| {
             let mut walker = Walker::new(text.as_bytes());
             walker.value_end(0).expect("balanced");
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_costs_no_stack() {
+    fn deep_nesting_does_not_recurse() {
         let deep = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
         assert_eq!(end(&deep), Ok(2_000_000));
     }

@@ -1,8 +1,8 @@
-//! Sessions of which nothing can be lost, known without asking any client.
+//! A fast path for sessions in which nothing can be lost, decided without simulating any client.
 //!
-//! Where the entries are one line, every call is answered right behind it and nothing is odd, all rules of
-//! all clients come to the same: the whole conversation since the last compaction is sent. Most clones are
-//! so. Whatever is not quite that plain is left to [`super::check`].
+//! If the entries form one chain, every call is answered directly after it and nothing is irregular, the
+//! rules of all clients give the same result: the whole conversation since the last compaction is sent. Most
+//! clones are like this. All other sessions are left to [`super::check`].
 
 use super::request::{MAX_IMAGE_BYTES, MAX_IMAGES, MAX_REQUEST_BYTES, too_long_detail};
 use super::{Finding, FindingKind, Severity, check};
@@ -13,8 +13,7 @@ use crate::id::Uid;
 use crate::resume::{IntendedPath, intended_path_to};
 use crate::session::Session;
 
-/// Finds what some clients would lose or be refused of a session: what is harmful of what [`check`]
-/// finds, and sooner where the session is plain.
+/// Returns the harmful findings of [`check`] for some clients, faster if the session is linear.
 pub fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
     linear_harmful_findings(session, clients).unwrap_or_else(|| {
         let mut findings = check(session, clients);
@@ -23,7 +22,7 @@ pub fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
     })
 }
 
-/// Returns the entries that the newest client goes on with, as indices of nodes.
+/// Returns the entries that the newest client resumes, as node indices.
 pub fn newest_client_chain(session: &Session) -> Vec<usize> {
     let facts = &session.facts;
     match session.linear() {
@@ -32,11 +31,11 @@ pub fn newest_client_chain(session: &Session) -> Vec<usize> {
     }
 }
 
-/// Finds the conversation that ends with an entry, or the one that the newest client would go on with: the
-/// same as [`intended_path_to`], and sooner where the session is plain.
+/// Finds the path that ends at `end`, or the one that the newest client would resume. Same as
+/// [`intended_path_to`], but faster if the session is linear.
 pub fn session_intended_path(session: &Session, end: Option<usize>) -> IntendedPath {
     let facts = &session.facts;
-    // Of an end before that, results of its calls may be part, and notes on it.
+    // With an earlier end, results of its calls and notes after it may be part of the path.
     let last = facts.nodes.iter().rposition(Node::is_conversation);
     let whole =
         end.is_none_or(|end| Some(end) == last) && last.is_some_and(|last| last + 1 == facts.nodes.len());
@@ -50,7 +49,7 @@ pub fn session_intended_path(session: &Session, end: Option<usize>) -> IntendedP
     }
 }
 
-/// Finds the last entry that the newest client sends, as an index of a node, if that is known at once.
+/// Finds the last entry that the newest client sends, as a node index, if the session is linear.
 pub(crate) fn newest_client_tip(session: &Session) -> Option<usize> {
     session.linear()?;
     let facts = &session.facts;
@@ -60,26 +59,26 @@ pub(crate) fn newest_client_tip(session: &Session) -> Option<usize> {
     (sent && facts.nodes[last + 1..].iter().all(silent)).then_some(last)
 }
 
-/// The same as [`harm`], of a session that is plain.
+/// Returns the [`harmful_findings`] of a linear session.
 fn linear_harmful_findings(session: &Session, clients: &[Client]) -> Option<Vec<Finding>> {
     let facts = &session.facts;
     let plain = facts.defects.is_empty() && session.tree.defects.is_empty();
     session.linear().filter(|_| plain)?.harmful_findings(clients)
 }
 
-/// A conversation that is one line.
+/// A conversation without forks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinearConversation {
-    /// The place of its first entry behind the last compaction, or of all.
+    /// The position of the first entry after the last compaction, or of the first entry.
     pub start: usize,
-    /// How many messages it has, also before that.
+    /// The number of messages, including those before the compaction.
     pub messages: usize,
     n_images: usize,
-    /// The bytes of what is sent, but for thinking.
+    /// The size of the sent content in bytes, without thinking.
     n_bytes: u64,
 }
 
-/// How far a call has come.
+/// The state of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CallProgress {
     Unseen,
@@ -87,57 +86,56 @@ enum CallProgress {
     Answered,
 }
 
-/// What stood before an entry.
+/// State of the entries before the current one.
 struct PrecedingEntries {
-    /// The message whose rows stand right before it, and those of which any stood.
+    /// The message of the entry directly before, and the messages seen so far.
     message: Option<usize>,
     seen: Vec<bool>,
-    /// What stood of calls, and how many have no result so far.
+    /// The state of each call, and the number of calls without a result so far.
     calls: Vec<CallProgress>,
     n_open: usize,
-    /// Somebody spoke since the beginning or the last compaction.
+    /// A user entry was seen since the beginning or the last compaction.
     has_user_entry: bool,
-    /// What follows the last words stands in the order of time.
+    /// The notes after the last user or assistant entry are in time order.
     in_time_order: bool,
-    /// The entry right before it.
+    /// The entry directly before.
     previous: Option<usize>,
 }
 
-/// Looks at a session as it is; nothing if there is anything about it that any client might take in another
-/// way.
+/// Examines a session as it is. Returns `None` if any client might treat some part of it differently.
 pub(crate) fn linear_conversation(facts: &Facts) -> Option<LinearConversation> {
     if facts.nodes_before_null.is_some() {
         return None;
     }
-    let hangs = |node: usize, on: Option<usize>| {
-        facts.nodes[node].parent == on.map_or(Uid::NONE, |on| facts.nodes[on].uid)
+    let is_child = |node: usize, parent: Option<usize>| {
+        facts.nodes[node].parent == parent.map_or(Uid::NONE, |parent| facts.nodes[parent].uid)
     };
     let blocks = |node: usize| facts.blocks_of(node).iter().copied();
-    let line = LinearConversation::detect(facts, 0..facts.nodes.len(), hangs, blocks)?;
-    let told = |at: &crate::facts::Checkpoint| {
+    let line = LinearConversation::detect(facts, 0..facts.nodes.len(), is_child, blocks)?;
+    let is_consistent = |at: &crate::facts::Checkpoint| {
         let on_line = at.leaf.is_none_or(|leaf| facts.node_of(leaf).is_some_and(|n| n >= line.start));
         let over = at.nodes_before as usize <= line.start && line.start > 0;
         at.is_implicit() && (on_line || over)
     };
-    facts.checkpoints.iter().all(told).then_some(line)
+    facts.checkpoints.iter().all(is_consistent).then_some(line)
 }
 
 impl LinearConversation {
-    /// Looks at entries of a session in the order in which they stand, or are to stand in a file of their
-    /// own, with the blocks that they have then; nothing if there is anything about them that any client
-    /// might take in another way. `hangs` tells whether an entry hangs on another, or on none.
+    /// Examines entries of a session in file order, or in the order of a file to be written, with the blocks
+    /// that they will have. Returns `None` if any client might treat some part of them differently.
+    /// `is_child` returns whether an entry has the given parent, or none.
     ///
-    /// What the file says besides of where the conversation stands is not looked at.
+    /// Checkpoints are not examined.
     pub fn detect<B: Iterator<Item = Block>>(
         facts: &Facts,
         rows: impl DoubleEndedIterator<Item = usize> + Clone,
-        hangs: impl Fn(usize, Option<usize>) -> bool,
+        is_child: impl Fn(usize, Option<usize>) -> bool,
         blocks: impl Fn(usize) -> B,
     ) -> Option<Self> {
         let last = rows.clone().next_back()?;
         let newest = facts.nodes[last].time;
-        let odd = facts.has_duplicates() || !facts.preserved.is_empty() || !facts.retracted.is_empty();
-        if odd || newest.is_none() {
+        let irregular = facts.has_duplicates() || !facts.preserved.is_empty() || !facts.retracted.is_empty();
+        if irregular || newest.is_none() {
             return None;
         }
         let mut line = Self::default();
@@ -150,14 +148,14 @@ impl LinearConversation {
             in_time_order: false,
             previous: None,
         };
-        // A prompt that was queued behind the last words is not found by every client.
+        // Not every client finds a prompt queued after the last user or assistant entry.
         let mut queued_last = false;
         for (place, at) in rows.enumerate() {
             let node = &facts.nodes[at];
             queued_last = !node.is_conversation() && (queued_last || node.flags.is_queued_prompt());
-            let hangs = hangs(at, before.previous.filter(|_| !node.flags.is_boundary()));
+            let is_child = is_child(at, before.previous.filter(|_| !node.flags.is_boundary()));
             let in_time = !node.time.is_none() && (node.time < newest || at == last);
-            if !hangs || !in_time || !is_usual(node) {
+            if !is_child || !in_time || !is_usual(node) {
                 return None;
             }
             if node.flags.is_boundary() {
@@ -173,7 +171,7 @@ impl LinearConversation {
         (before.n_open == 0 && before.has_user_entry && before.in_time_order && !queued_last).then_some(line)
     }
 
-    /// What clients would be refused of it; nothing if that is not known at once.
+    /// Returns the findings that clients would be refused for, or `None` if [`check`] has to decide.
     pub fn harmful_findings(&self, clients: &[Client]) -> Option<Vec<Finding>> {
         if self.n_images > MAX_IMAGES {
             return None;
@@ -205,14 +203,13 @@ impl LinearConversation {
 }
 
 impl PrecedingEntries {
-    /// Takes an entry and tells whether a message begins with it; nothing if it does not stand where every
-    /// client expects it.
+    /// Adds an entry and returns whether it starts a message; `None` if a client might not expect it here.
     fn add_entry(&mut self, facts: &Facts, node: &Node, blocks: impl Iterator<Item = Block>) -> Option<bool> {
         if node.role == Role::Assistant {
             let message = node.message()?;
-            let goes_on = self.message == Some(message);
+            let continues = self.message == Some(message);
             let begins = !std::mem::replace(&mut self.seen[message], true) && self.n_open == 0;
-            if !(self.has_user_entry && (goes_on || begins)) {
+            if !(self.has_user_entry && (continues || begins)) {
                 return None;
             }
             self.message = Some(message);
@@ -245,7 +242,7 @@ impl PrecedingEntries {
     }
 }
 
-/// Tells whether nothing is true of an entry for which any client would drop it or something before it.
+/// Returns whether an entry has only flags for which no client drops it or an entry before it.
 fn is_usual(node: &Node) -> bool {
     let usual: &[EntryFlags] = match node.role {
         Role::User => &[

@@ -1,9 +1,9 @@
-//! Parts of the conversation that a client does not send, and why.
+//! Parts of the conversation that a client does not send, and the causes.
 //!
-//! A part counts as sent if the client sends that very block, or another with the same content in the same
-//! message or for the same call: where history was written twice, clients send one of the two.
+//! A part counts as sent if the client sends the same block, or another with the same content in the same
+//! message or for the same call: if history was written twice, clients send one of the two.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,20 +13,20 @@ use crate::facts::{Block, BlockClass, Facts, NONE, Role};
 use crate::id::{Time, Uid};
 use crate::resume::{IntendedPath, PartOrigin, Resume, calls_of_node};
 
-/// Losses of one cause.
+/// Losses with the same cause.
 struct Loss {
     line: Option<u32>,
     kind: FindingKind,
-    /// The lines of the entries that are lost, whole or in part.
+    /// The lines of the entries that are lost completely or in part.
     lines: Vec<u32>,
-    /// More than calls that nobody answered.
+    /// More is lost than unanswered calls.
     has_content: bool,
 }
 
-/// An entry of the conversation of which something is not sent.
+/// An entry of the conversation that is not sent completely.
 struct MissingEntry {
     node: usize,
-    /// Its blocks that are not sent; none of a queued prompt.
+    /// Its blocks that are not sent. Empty for a queued prompt.
     blocks: Vec<Block>,
 }
 
@@ -34,34 +34,34 @@ impl Findings {
     pub(super) fn check_losses(
         &mut self,
         facts: &Facts,
-        meant: &IntendedPath,
+        intended: &IntendedPath,
         client: Client,
         resumed: &Resume,
     ) {
         let sent = SentContent::new(facts, client, resumed);
-        let missing = sent.missing_entries(meant);
+        let missing = sent.missing_entries(intended);
         if missing.is_empty() {
             return;
         }
         let causes = LossCauses {
             resume_line: self.resume_line,
-            ..LossCauses::new(facts, meant, client, resumed, sent)
+            ..LossCauses::new(facts, intended, client, resumed, sent)
         };
         let mut losses: Vec<Loss> = Vec::new();
         let mut known: FxHashMap<(Option<u32>, FindingKind), usize> = FxHashMap::default();
-        let asked = meant.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
-        let before: FxHashSet<usize> = meant.chain[..asked.unwrap_or(0)].iter().copied().collect();
+        let last_prompt = intended.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
+        let before: FxHashSet<usize> = intended.chain[..last_prompt.unwrap_or(0)].iter().copied().collect();
         for missing in missing {
             let (line, kind) = causes.cause_of(&missing);
-            // That a call which the end of the session cut off is not made again is no loss.
+            // An unanswered call at the end of the session is not a loss.
             let only_calls = missing.blocks.iter().all(|block| block.class == BlockClass::ToolCall);
-            let words = kind != FindingKind::OpenCall || !only_calls || before.contains(&missing.node);
+            let counts = kind != FindingKind::OpenCall || !only_calls || before.contains(&missing.node);
             let at = *known.entry((line, kind)).or_insert(losses.len());
             if at == losses.len() {
-                losses.push(Loss { line, kind, lines: Vec::new(), has_content: words });
+                losses.push(Loss { line, kind, lines: Vec::new(), has_content: counts });
             }
             losses[at].lines.push(facts.location(missing.node).line);
-            losses[at].has_content |= words;
+            losses[at].has_content |= counts;
         }
         for Loss { line, kind, mut lines, has_content } in losses {
             lines.sort_unstable();
@@ -75,7 +75,7 @@ impl Findings {
     }
 }
 
-/// What a block belongs to. Two blocks of one scope with the same content are the same.
+/// The scope of a block. Two blocks of one scope with the same content are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum BlockScope {
     Call(u32),
@@ -107,17 +107,24 @@ fn block_identity(facts: &Facts, node: usize, block: &Block) -> Option<BlockIden
     Some((scope, block.fingerprint))
 }
 
+/// The sent blocks by content and by call.
+#[derive(Default)]
+struct SentIndex {
+    contents: FxHashSet<BlockIdentity>,
+    /// Calls that are sent, and calls that are answered with a result of the session.
+    made: FxHashSet<u32>,
+    answered: FxHashSet<u32>,
+}
+
 /// The parts of a session that a client sends.
 struct SentContent<'a> {
     facts: &'a Facts,
     client: Client,
-    /// By place in [`Facts::blocks`].
+    /// By position in [`Facts::blocks`].
     blocks: Vec<bool>,
-    contents: FxHashSet<BlockIdentity>,
-    /// Calls that are made, and those that are answered with a result of the session.
-    made: FxHashSet<u32>,
-    answered: FxHashSet<u32>,
-    /// Entries behind the last compaction of the client's chain.
+    /// Computed only if a block is not sent itself, which is rare.
+    index: OnceCell<SentIndex>,
+    /// Entries after the last compaction of the client's chain.
     entries: Vec<bool>,
 }
 
@@ -127,15 +134,13 @@ impl<'a> SentContent<'a> {
             facts,
             client,
             blocks: vec![false; facts.blocks.len()],
-            contents: FxHashSet::default(),
-            made: FxHashSet::default(),
-            answered: FxHashSet::default(),
+            index: OnceCell::new(),
             entries: vec![false; facts.nodes.len()],
         };
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
             match part.origin {
                 PartOrigin::Block(node, at) => sent.add(node as usize, at as usize),
-                // The client tells the words of this entry as its own.
+                // The client sends the text of this entry as a reminder.
                 PartOrigin::Reminder(Some(node)) if (node as usize) < facts.nodes.len() => {
                     for (at, block) in facts.blocks_of(node as usize).iter().enumerate() {
                         if block.class.is_text() {
@@ -155,26 +160,43 @@ impl<'a> SentContent<'a> {
     }
 
     fn add(&mut self, node: usize, at: usize) {
-        let Some(block) = self.facts.blocks_of(node).get(at) else { return };
-        self.blocks[self.facts.block_starts[node] as usize + at] = true;
-        self.contents.extend(block_identity(self.facts, node, block));
-        match block.class {
-            BlockClass::ToolCall => self.made.insert(block.call),
-            BlockClass::ToolResult => self.answered.insert(block.call),
-            _ => false,
-        };
+        if at < self.facts.blocks_of(node).len() {
+            self.blocks[self.facts.block_starts[node] as usize + at] = true;
+        }
     }
 
-    /// Finds what of a conversation is not sent.
-    fn missing_entries(&self, meant: &IntendedPath) -> Vec<MissingEntry> {
+    /// Returns the sent blocks by content and by call.
+    fn index(&self) -> &SentIndex {
+        self.index.get_or_init(|| {
+            let mut index = SentIndex::default();
+            for node in 0..self.facts.nodes.len() {
+                let start = self.facts.block_starts[node] as usize;
+                for (at, block) in self.facts.blocks_of(node).iter().enumerate() {
+                    if !self.blocks[start + at] {
+                        continue;
+                    }
+                    index.contents.extend(block_identity(self.facts, node, block));
+                    match block.class {
+                        BlockClass::ToolCall => index.made.insert(block.call),
+                        BlockClass::ToolResult => index.answered.insert(block.call),
+                        _ => false,
+                    };
+                }
+            }
+            index
+        })
+    }
+
+    /// Finds the entries of a path that are not sent completely.
+    fn missing_entries(&self, intended: &IntendedPath) -> Vec<MissingEntry> {
         let missing = |&node: &usize| {
             let blocks = self.missing_blocks(node);
             (!blocks.is_empty() || self.misses_queued(node)).then_some(MissingEntry { node, blocks })
         };
-        meant.chain.iter().filter_map(missing).collect()
+        intended.chain.iter().filter_map(missing).collect()
     }
 
-    /// Finds the blocks of an entry that say something and are not sent.
+    /// Finds the blocks of an entry that have content and are not sent.
     fn missing_blocks(&self, node: usize) -> Vec<Block> {
         let fact = &self.facts.nodes[node];
         let flags = fact.flags;
@@ -183,7 +205,7 @@ impl<'a> SentContent<'a> {
             return Vec::new();
         }
         let start = self.facts.block_starts[node] as usize;
-        let says = |block: &Block| {
+        let is_content = |block: &Block| {
             matches!(
                 block.class,
                 BlockClass::Text
@@ -195,15 +217,17 @@ impl<'a> SentContent<'a> {
         };
         let blocks = self.facts.blocks_of(node).iter().enumerate();
         let missing = blocks.filter(|(at, block)| {
-            let same =
-                || block_identity(self.facts, node, block).is_some_and(|key| self.contents.contains(&key));
-            says(block) && !self.blocks[start + at] && !same()
+            let same = || {
+                block_identity(self.facts, node, block)
+                    .is_some_and(|key| self.index().contents.contains(&key))
+            };
+            is_content(block) && !self.blocks[start + at] && !same()
         });
         missing.map(|(_, block)| *block).collect()
     }
 
-    /// Returns whether an entry is a prompt that was queued and the client, which knows such entries, does not
-    /// come by it.
+    /// Returns whether an entry is a queued prompt that is not on the client's path although the client knows
+    /// the type.
     fn misses_queued(&self, node: usize) -> bool {
         let flags = self.facts.nodes[node].flags;
         flags.is_queued_prompt() && !flags.is_sidechain() && !self.entries[node] && {
@@ -213,30 +237,30 @@ impl<'a> SentContent<'a> {
     }
 }
 
-/// What the client does, in words.
+/// Returns a description of the cause.
 fn loss_description(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::DanglingParent => "its parent is not in the file",
         FindingKind::NoParent => "it has no parent",
         FindingKind::Cycle => "it is its own ancestor",
-        FindingKind::NullLine => "the client reads no further than a line that is `null`",
-        FindingKind::SeveralObjects => "the line holds more than one object",
-        FindingKind::DuplicateUuid => "the uuid stands twice",
+        FindingKind::NullLine => "the client stops reading at a line that is `null`",
+        FindingKind::SeveralObjects => "the line contains more than one object",
+        FindingKind::DuplicateUuid => "the uuid occurs twice",
         FindingKind::Incomplete => "the entry lacks its uuid or message",
         FindingKind::OpenCall => "the call has no result",
         FindingKind::OrphanResult => "the result has no call",
         FindingKind::SeveralResults => "the call has another result",
-        FindingKind::MisplacedResult => "the result does not stand behind its call",
-        FindingKind::QueuedPrompt => "the client does not find a queued prompt beside its path",
+        FindingKind::MisplacedResult => "the result does not follow its call",
+        FindingKind::QueuedPrompt => "the queued prompt is not on the client's path",
         FindingKind::RepeatedCall => "another message made the same call",
-        FindingKind::InvalidContent => "the content is no list of blocks",
-        FindingKind::NoMessageId => "the answer has no message id, so its rows are not found",
-        FindingKind::ParallelCalls => "the client does not find what stands beside parallel calls",
+        FindingKind::InvalidContent => "the content is not a list of blocks",
+        FindingKind::NoMessageId => "the answer has no message id, so its other entries are not found",
+        FindingKind::ParallelCalls => "the client does not find entries next to parallel calls",
         FindingKind::ProgressEntries => "a progress entry breaks the chain",
-        FindingKind::KeptMessages => "the client does not know what a compaction kept",
-        FindingKind::OutOfOrder => "most entries stand before their parents",
+        FindingKind::KeptMessages => "the client does not know which messages a compaction kept",
+        FindingKind::OutOfOrder => "most entries come before their parents",
         FindingKind::ResumesLocalCommand => {
-            "the client resumes after this entry, which is beside the conversation"
+            "the client resumes after this entry, which is outside the conversation"
         }
         _ => "the client takes another branch",
     }
@@ -246,48 +270,46 @@ struct LossCauses<'a> {
     facts: &'a Facts,
     client: Client,
     in_chain: Vec<bool>,
-    /// The entry at which the client's way up ends although the conversation goes on.
+    /// The entry at which the client's path ends although the conversation continues above it.
     broken_at: Option<(u32, FindingKind)>,
-    /// The messages with rows on the client's way.
+    /// The messages with rows on the client's path.
     message_on_path: Vec<bool>,
     scrambled: bool,
-    /// The line after which clients resume in place of the conversation.
+    /// The line after which clients resume instead of the conversation.
     resume_line: Option<u32>,
     sent: SentContent<'a>,
-    /// Entries between queued prompts and the words that they were attached to, and whether those are on the client's
-    /// path: thousands of prompts may hang on each other.
+    /// For entries between queued prompts and the user or assistant entry above them: whether that entry is
+    /// on the client's path. Cached, because thousands of queued prompts may form one chain.
     follows_chain_cache: RefCell<FxHashMap<usize, bool>>,
 }
 
 impl<'a> LossCauses<'a> {
     fn new(
         facts: &'a Facts,
-        meant: &IntendedPath,
+        intended: &IntendedPath,
         client: Client,
         resumed: &Resume,
         sent: SentContent<'a>,
     ) -> Self {
         let mut in_chain = vec![false; facts.nodes.len()];
-        let mut on_way = vec![false; facts.messages.len()];
+        let mut message_on_path = vec![false; facts.messages.len()];
         for &node in &resumed.chain {
             in_chain[node] = true;
             if let Some(message) = facts.nodes[node].message() {
-                on_way[message] = true;
+                message_on_path[message] = true;
             }
         }
-        let broken_at = meant
-            .chain
-            .windows(2)
-            .rev()
-            .find(|pair| in_chain[pair[1]] && !in_chain[pair[0]])
-            .and_then(|pair| Some((facts.location(pair[1]).line, break_cause(facts, meant, pair[1])?)));
+        let broken_at =
+            intended.chain.windows(2).rev().find(|pair| in_chain[pair[1]] && !in_chain[pair[0]]).and_then(
+                |pair| Some((facts.location(pair[1]).line, break_cause(facts, intended, pair[1])?)),
+            );
         Self {
             facts,
             client,
             in_chain,
             broken_at,
-            message_on_path: on_way,
-            scrambled: meant.scrambled,
+            message_on_path,
+            scrambled: intended.scrambled,
             resume_line: None,
             sent,
             follows_chain_cache: RefCell::default(),
@@ -339,7 +361,7 @@ impl<'a> LossCauses<'a> {
         }
     }
 
-    /// Returns whether the words that an entry was attached to are on the client's path.
+    /// Returns whether the nearest user or assistant ancestor of an entry is on the client's path.
     fn follows_chain(&self, node: usize) -> bool {
         let mut known = self.follows_chain_cache.borrow_mut();
         let mut trail = Vec::new();
@@ -352,7 +374,7 @@ impl<'a> LossCauses<'a> {
                     if let Some(&follows) = known.get(&above) {
                         break follows;
                     }
-                    // A way that comes back here leads nowhere.
+                    // A cycle does not lead to the path.
                     known.insert(above, false);
                     trail.push(above);
                     at = self.facts.parent_of(above);
@@ -363,20 +385,20 @@ impl<'a> LossCauses<'a> {
         follows
     }
 
-    /// Returns why blocks of an entry on the client's path are not sent.
+    /// Returns the reason why blocks of an entry on the client's path are not sent.
     fn drop_cause(&self, node: usize, blocks: &[Block]) -> FindingKind {
-        let any = |sort: BlockClass| blocks.iter().any(|block| block.class == sort);
+        let any = |class: BlockClass| blocks.iter().any(|block| block.class == class);
         if any(BlockClass::ToolCall) {
             let calls = || blocks.iter().filter(|block| block.class == BlockClass::ToolCall);
-            let beside = |b: &Block| {
+            let result_off_path = |b: &Block| {
                 let call = self.facts.calls.get(b.call as usize);
                 call.and_then(|c| c.first_result()).is_some_and(|r| !self.in_chain[r])
             };
             return match () {
                 () if calls().any(|b| self.is_open(b.call)) => FindingKind::OpenCall,
                 () if self.facts.nodes[node].flags.lacks_message_id() => FindingKind::NoMessageId,
-                () if calls().any(|b| self.sent.made.contains(&b.call)) => FindingKind::RepeatedCall,
-                () if calls().any(beside) => FindingKind::ParallelCalls,
+                () if calls().any(|b| self.sent.index().made.contains(&b.call)) => FindingKind::RepeatedCall,
+                () if calls().any(result_off_path) => FindingKind::ParallelCalls,
                 () => FindingKind::MisplacedResult,
             };
         }
@@ -384,7 +406,9 @@ impl<'a> LossCauses<'a> {
             let results = || blocks.iter().filter(|block| block.class == BlockClass::ToolResult);
             return match () {
                 () if results().any(|b| b.call == NONE) => FindingKind::OrphanResult,
-                () if results().any(|b| self.sent.answered.contains(&b.call)) => FindingKind::SeveralResults,
+                () if results().any(|b| self.sent.index().answered.contains(&b.call)) => {
+                    FindingKind::SeveralResults
+                }
                 () => FindingKind::MisplacedResult,
             };
         }
@@ -396,9 +420,9 @@ impl<'a> LossCauses<'a> {
     }
 }
 
-/// Why the client's way ends above an entry.
-fn break_cause(facts: &Facts, meant: &IntendedPath, node: usize) -> Option<FindingKind> {
-    let broken = meant.broken_links.iter().find(|broken| broken.node == node).map(|broken| broken.defect);
+/// Returns the reason why the client's path ends above an entry.
+fn break_cause(facts: &Facts, intended: &IntendedPath, node: usize) -> Option<FindingKind> {
+    let broken = intended.broken_links.iter().find(|broken| broken.node == node).map(|broken| broken.defect);
     if let Some(broken) = broken {
         return Some(match broken {
             crate::resume::LinkDefect::Dangling => {

@@ -1,4 +1,4 @@
-//! What the API would refuse of the messages that a client sends.
+//! Checks the messages that a client sends against the limits of the API.
 
 use rustc_hash::FxHashSet;
 
@@ -7,28 +7,29 @@ use crate::client::Client;
 use crate::facts::{BlockClass, Facts};
 use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
 
-/// The API takes pictures up to 5 MB, as base64.
+/// Maximum size of an image that the API accepts: 5 MB, as base64.
 pub const MAX_IMAGE_BYTES: u32 = 5 * 1024 * 1024;
-/// And so many of them in one request.
+/// Maximum number of images in one request.
 pub(super) const MAX_IMAGES: usize = 100;
-/// The largest window of any model, in tokens.
+/// The largest context window of any model, in tokens.
 const MAX_TOKENS: u64 = 1_000_000;
-/// Four bytes to a token is few for any text: what is over the limit even so is over it.
+/// Maximum size of a request in bytes. Four bytes per token underestimates the tokens of any text, so a
+/// larger request is certainly too long.
 pub(super) const MAX_REQUEST_BYTES: u64 = MAX_TOKENS * 4 + 3;
 
-/// Says that so many bytes are too many.
+/// Describes a request of too many bytes.
 pub(super) fn too_long_detail(n_bytes: u64) -> String {
     let (tokens, most) = (n_bytes / 4 / 1000, MAX_TOKENS / 1000);
-    format!("about {tokens} thousand tokens; no model takes more than {most} thousand")
+    format!("about {tokens} thousand tokens; no model accepts more than {most} thousand")
 }
 
 impl Findings {
     pub(super) fn check_request(&mut self, facts: &Facts, client: Client, resumed: &Resume) {
-        // Clients before 2.1.325 put a reminder before it, which is a user's message.
+        // Clients before 2.1.325 insert a reminder before it, which is a user message.
         if let Some(part) = resumed.messages.first().filter(|m| m.assistant).and_then(|m| m.parts.first()) {
             let line = part.origin.node().map(|node| facts.location(node).line);
             let detail =
-                || "what was said before it is missing, and the API asks for a user first".to_owned();
+                || "earlier messages are missing, and the API requires a user message first".to_owned();
             self.add_for(client, line, FindingKind::BeginsWithAnswer, Severity::Refusal, &detail);
         }
         self.check_pairing(facts, client, &resumed.messages);
@@ -37,23 +38,23 @@ impl Findings {
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
             let PartOrigin::Block(node, at) = part.origin else { continue };
             let Some(block) = facts.blocks_of(node as usize).get(at as usize) else { continue };
-            // Thinking of turns that are over does not count, and not every client sends it.
+            // Thinking of finished turns does not count, and not every client sends it.
             if !part.class.is_thinking() {
                 n_bytes += u64::from(block.len - block.media_bytes.min(block.len));
             }
             match part.class {
                 BlockClass::UnsignedThinking if is_claude_model(facts, node) => {
-                    let detail = "the API asks for the signature of thinking";
+                    let detail = "the API requires a signature on thinking";
                     self.add_refused_part(facts, client, part, FindingKind::UnsignedThinking, detail);
                 }
                 BlockClass::Blank | BlockClass::Empty => {
-                    let detail = "the API refuses a text without words";
+                    let detail = "the API rejects blank text";
                     self.add_refused_part(facts, client, part, FindingKind::BlankText, detail);
                 }
                 BlockClass::Media => {
                     n_images += 1;
                     if block.media_bytes > MAX_IMAGE_BYTES {
-                        let detail = "the API takes pictures of up to 5 MB";
+                        let detail = "the API accepts images of up to 5 MB";
                         self.add_refused_part(facts, client, part, FindingKind::ImageTooLarge, detail);
                     }
                 }
@@ -61,7 +62,7 @@ impl Findings {
             }
         }
         if n_images > MAX_IMAGES {
-            let detail = || format!("{n_images} pictures; the API takes {MAX_IMAGES} in one request");
+            let detail = || format!("{n_images} images; the API accepts {MAX_IMAGES} per request");
             self.add_for(client, None, FindingKind::TooManyImages, Severity::Refusal, &detail);
         }
         if n_bytes > MAX_REQUEST_BYTES {
@@ -82,24 +83,25 @@ impl Findings {
         self.add_for(client, line, kind, Severity::Refusal, &|| detail.to_owned());
     }
 
-    /// Every call is answered once in the message behind it, and nothing else is.
+    /// Checks that every call is answered exactly once in the next message, and that there are no other
+    /// results.
     fn check_pairing(&mut self, facts: &Facts, client: Client, messages: &[SentMessage]) {
         let mut made: FxHashSet<u32> = FxHashSet::default();
         for (at, message) in messages.iter().enumerate() {
             let next = messages.get(at + 1).filter(|next| !next.assistant);
-            let calls_in = |message: Option<&SentMessage>, sort: BlockClass| -> FxHashSet<u32> {
+            let calls_in = |message: Option<&SentMessage>, class: BlockClass| -> FxHashSet<u32> {
                 let parts = message.into_iter().flat_map(|message| &message.parts);
-                parts.filter(|part| part.class == sort).map(|part| part.call).collect()
+                parts.filter(|part| part.class == class).map(|part| part.call).collect()
             };
             if message.assistant {
                 let answered = calls_in(next, BlockClass::ToolResult);
                 for part in message.parts.iter().filter(|part| part.class == BlockClass::ToolCall) {
                     if !answered.contains(&part.call) {
-                        let detail = "the API asks for a result behind each call";
+                        let detail = "the API requires a result after each call";
                         self.add_refused_part(facts, client, part, FindingKind::OpenCall, detail);
                     }
                     if !made.insert(part.call) {
-                        let detail = "the API takes a call's id once";
+                        let detail = "the API rejects repeated call ids";
                         self.add_refused_part(facts, client, part, FindingKind::RepeatedCall, detail);
                     }
                 }
@@ -115,10 +117,10 @@ impl Findings {
                     } else {
                         FindingKind::OrphanResult
                     };
-                    let detail = "the API asks for the call right before its result";
+                    let detail = "the API requires the call directly before its result";
                     self.add_refused_part(facts, client, part, kind, detail);
                 } else if !answered.insert(part.call) {
-                    let detail = "the API takes one result for a call";
+                    let detail = "the API accepts only one result per call";
                     self.add_refused_part(facts, client, part, FindingKind::SeveralResults, detail);
                 }
             }
@@ -126,7 +128,7 @@ impl Findings {
     }
 }
 
-/// Other models do without signatures.
+/// Returns whether the model is a Claude model. Others need no signatures.
 fn is_claude_model(facts: &Facts, node: u32) -> bool {
     let model = facts.nodes[node as usize].model;
     model == u16::MAX || facts.models.name(model).starts_with("claude")

@@ -1,4 +1,4 @@
-//! From the chain to the rows of a request: what a client drops when it resumes, and what it adds.
+//! Builds the rows of a request from the chain: rows that a client drops or adds when it resumes.
 
 use rustc_hash::FxHashSet;
 
@@ -10,9 +10,9 @@ use crate::facts::{BlockClass, Facts, NONE};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
 
-/// Makes the rows that are sent before the next prompt out of those of the chain.
+/// Builds the rows that are sent before the next prompt from those of the chain.
 ///
-/// `rewound` is the entry that a rewind went back to, if nothing was said since.
+/// `rewound` is the target of a rewind, if no prompt or answer follows it.
 pub(super) fn resumed_rows(
     facts: &Facts,
     client: Client,
@@ -49,7 +49,7 @@ pub(super) fn resumed_rows(
     }
 }
 
-/// From 2.1.76 to 2.1.200 whole rows are judged, and a turn that was cut is to be continued.
+/// Applies the rules of 2.1.76 to 2.1.200, which drop whole rows and continue an interrupted turn.
 fn resumed_by_rows(
     facts: &Facts,
     client: Client,
@@ -59,8 +59,8 @@ fn resumed_by_rows(
     drop_open_rows(&mut rows);
     drop_lone_thinking(&mut rows);
     let mut rows = drop_blank_and_join(client, rows);
-    let went_back = rewound.is_some() && rewound == last_conversation_uid(facts, &rows);
-    if is_interrupted(facts, client, &rows) && !went_back {
+    let is_rewound = rewound.is_some() && rewound == last_conversation_uid(facts, &rows);
+    if is_interrupted(facts, client, &rows) && !is_rewound {
         let mut row = RequestRow::inserted(RowKind::User, vec![SentPart::client_text(words::CONTINUE)]);
         row.flags.set(EntryFlags::META);
         rows.push(row);
@@ -73,18 +73,18 @@ fn resumed_by_rows(
     rows
 }
 
-/// The id of the last entry in which anything was said.
+/// Returns the id of the last user or assistant entry.
 pub(super) fn last_conversation_uid(facts: &Facts, rows: &[RequestRow]) -> Option<Uid> {
     let last = rows.iter().rev().find(|row| row.is_user() || row.is_assistant())?;
     facts.nodes.get(last.node as usize).map(|node| node.uid)
 }
 
-/// The last row that is no note of the system.
+/// Returns the index of the last row that is not a `system` row.
 pub(super) fn last_non_system_row(rows: &[RequestRow]) -> Option<usize> {
     rows.iter().rposition(|row| row.kind != RowKind::System)
 }
 
-/// Up to 2.1.20 every block is judged alone.
+/// Applies the rules up to 2.1.20, which decide about each block separately.
 fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut single = Vec::with_capacity(rows.len());
     for mut row in rows {
@@ -116,16 +116,16 @@ fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     single
 }
 
-/// The calls that rows make or answer.
+/// Returns the calls made by the rows (`ToolCall`) or answered by them (`ToolResult`).
 pub(super) fn calls_in_rows<'r>(
     rows: impl Iterator<Item = &'r RequestRow>,
-    sort: BlockClass,
+    class: BlockClass,
 ) -> FxHashSet<u32> {
-    let parts = rows.flat_map(|row| &row.parts).filter(|part| part.class == sort);
-    parts.map(|part| part.call).filter(|&call| call != NONE || sort == BlockClass::ToolCall).collect()
+    let parts = rows.flat_map(|row| &row.parts).filter(|part| part.class == class);
+    parts.map(|part| part.call).filter(|&call| call != NONE || class == BlockClass::ToolCall).collect()
 }
 
-/// Drops what a refused answer took back.
+/// Drops the rows retracted by a refused answer.
 fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>) {
     if facts.retracted.is_empty() {
         return;
@@ -134,13 +134,13 @@ fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>) {
         row.flags.is_refusal_fallback() || client >= Client::V2_1_325 && row.kind != RowKind::Attachment
     };
     let lists = rows.iter().filter(|row| retracts(row)).filter_map(|row| facts.retracted.get(&row.node));
-    let gone: FxHashSet<u128> = lists.flatten().map(|uid| uid.prefix()).collect();
+    let retracted: FxHashSet<u128> = lists.flatten().map(|uid| uid.prefix()).collect();
     rows.retain(|row| {
-        row.kind == RowKind::System || !gone.contains(&facts.nodes[row.node as usize].uid.prefix())
+        row.kind == RowKind::System || !retracted.contains(&facts.nodes[row.node as usize].uid.prefix())
     });
 }
 
-/// 2.1.325 takes answers without an id for messages of their own.
+/// Treats each answer without an id as a separate message, as 2.1.325 does.
 fn give_own_ids(rows: &mut [RequestRow]) {
     for row in rows.iter_mut().filter(|row| row.is_assistant()) {
         if row.id == MessageId::None && row.flags.lacks_request_id() {
@@ -149,23 +149,23 @@ fn give_own_ids(rows: &mut [RequestRow]) {
     }
 }
 
-/// Drops answers all of whose calls have no result.
+/// Drops answers whose calls all lack a result.
 fn drop_open_rows(rows: &mut Vec<RequestRow>) {
-    let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = calls_in_rows(said, BlockClass::ToolResult);
+    let conversation = rows.iter().filter(|row| row.is_user() || row.is_assistant());
+    let answered = calls_in_rows(conversation, BlockClass::ToolResult);
     rows.retain(|row| {
         let mut calls = row.parts.iter().filter(|part| part.class == BlockClass::ToolCall).peekable();
         !row.is_assistant() || calls.peek().is_none() || !calls.all(|part| !answered.contains(&part.call))
     });
 }
 
-/// Messages that hold something for which `counts` says so.
+/// Returns the messages that contain a part accepted by `counts`.
 fn messages_with_content(rows: &[RequestRow], counts: impl Fn(&SentPart) -> bool) -> FxHashSet<MessageId> {
     let full = rows.iter().filter(|row| row.is_assistant() && row.parts.iter().any(&counts));
     full.map(|row| row.id).filter(|&id| id != MessageId::None).collect()
 }
 
-/// Drops answers of nothing but thinking, unless their message holds more elsewhere.
+/// Drops answers that contain only thinking, unless another row of their message contains more.
 pub(super) fn drop_lone_thinking(rows: &mut Vec<RequestRow>) {
     if !rows.iter().any(|row| row.is_assistant() && row.is_only_thinking()) {
         return;
@@ -174,7 +174,7 @@ pub(super) fn drop_lone_thinking(rows: &mut Vec<RequestRow>) {
     rows.retain(|row| !row.is_assistant() || !row.is_only_thinking() || full.contains(&row.id));
 }
 
-/// Drops answers of nothing but blank text; tells whether there were any.
+/// Drops answers that contain only blank text. Returns whether there were any.
 fn drop_blank_rows(client: Client, rows: &mut Vec<RequestRow>) -> bool {
     if !rows.iter().any(|row| row.is_assistant() && row.is_blank(client)) {
         return false;
@@ -186,7 +186,7 @@ fn drop_blank_rows(client: Client, rows: &mut Vec<RequestRow>) -> bool {
     true
 }
 
-/// The same, and joins the user rows that come to stand side by side.
+/// Drops blank answers, then joins user rows that have become adjacent.
 pub(super) fn drop_blank_and_join(client: Client, mut rows: Vec<RequestRow>) -> Vec<RequestRow> {
     if !drop_blank_rows(client, &mut rows) {
         return rows;
@@ -208,7 +208,7 @@ pub(super) fn drop_blank_and_join(client: Client, mut rows: Vec<RequestRow>) -> 
     joined
 }
 
-/// 2.1.325 goes on until nothing more is dropped.
+/// Drops rows until nothing changes, as 2.1.325 does.
 pub(super) fn drop_until_stable(client: Client, rows: &mut Vec<RequestRow>) {
     loop {
         let before = rows.len();
@@ -220,7 +220,7 @@ pub(super) fn drop_until_stable(client: Client, rows: &mut Vec<RequestRow>) {
     }
 }
 
-/// A failure after which the turn is still open.
+/// Returns whether the search for the last row skips a row: the turn is still open after it.
 fn is_skipped_at_end(client: Client, row: &RequestRow) -> bool {
     row.kind == RowKind::System
         || client >= Client::V2_1_112
@@ -229,7 +229,7 @@ fn is_skipped_at_end(client: Client, row: &RequestRow) -> bool {
             && !(client >= Client::V2_1_200 && row.flags.is_refusal())
 }
 
-/// Tells whether the turn was cut after a result or an attachment: 2.1.76 to 2.1.200.
+/// Returns whether the turn was interrupted after a result or an attachment (2.1.76 to 2.1.200).
 fn is_interrupted(facts: &Facts, client: Client, rows: &[RequestRow]) -> bool {
     let Some(last) = rows.iter().rposition(|row| !is_skipped_at_end(client, row)) else { return false };
     let row = &rows[last];
@@ -257,7 +257,7 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[RequestRow]) -> bool {
     }
 }
 
-/// Some tools are the last word of a turn: they speak to the user.
+/// Returns whether a row is the result of a tool that addresses the user, which ends a turn.
 pub(super) fn ends_with_message_tool(facts: &Facts, row: &RequestRow) -> bool {
     let first = row.parts.first().filter(|part| part.class == BlockClass::ToolResult);
     let call = first.and_then(SentPart::call).map(|call| &facts.calls[call]);

@@ -1,8 +1,8 @@
-//! The conversation as it was meant: what the newest client would go on with, were no link broken.
+//! The intended path: the conversation that the newest client would resume if no link were broken.
 //!
-//! Where a parent is lost, the entry before it in time stands in for it, else the one before it in the
-//! file. An answer or a result never begins a conversation, so one without a parent has lost it; a
-//! prompt may, unless answers of the same file have lost theirs too.
+//! A missing parent is replaced by the previous entry in time, or else by the previous entry in the file. An
+//! answer or a result never starts a conversation, so one without a parent has lost it. A prompt may start
+//! one, unless answers in the same file have lost their parents too.
 
 use rustc_hash::FxHashSet;
 
@@ -12,55 +12,55 @@ use crate::facts::{Facts, NONE, Role};
 use crate::id::Uid;
 use crate::tree::{BRIDGE_MILLIS, find_cycles};
 
-/// How the link from an entry to the one before it is broken.
+/// The kind of defect in the link from an entry to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkDefect {
-    /// Its parent is not in the file, or is nothing that a conversation is made of.
+    /// The parent is not in the file, or is an entry type that is not part of a conversation.
     Dangling,
-    /// It has no parent, and should have.
+    /// The entry has no parent but should have one.
     NoParent,
-    /// It is its own ancestor.
+    /// The entry is its own ancestor.
     Cycle,
 }
 
-/// An entry whose link to the one before it is broken.
+/// An entry whose link to its parent is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenLink {
-    /// The entry, as an index of a node.
+    /// The entry, as a node index.
     pub node: usize,
-    /// How it is broken.
+    /// The kind of defect.
     pub defect: LinkDefect,
-    /// The entry that stands in for the lost parent.
+    /// The entry that replaces the lost parent.
     pub parent: Option<usize>,
 }
 
-/// The conversation as it was meant.
+/// The intended path of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IntendedPath {
-    /// The entry that it ends with, as an index of a node.
+    /// The last entry, as a node index.
     pub leaf: Option<usize>,
-    /// Its entries from the last compaction or the first on, as indices of nodes.
+    /// The entries since the last compaction, or since the root, as node indices.
     pub chain: Vec<usize>,
-    /// Entries of the main conversation whose link is broken, in the order of the file.
+    /// Entries of the main conversation whose link is broken, in file order.
     pub broken_links: Vec<BrokenLink>,
-    /// Most entries stand before their parents.
+    /// Most entries precede their parents in the file.
     pub scrambled: bool,
 }
 
-/// How far back a parent is looked for among entries that cannot be it.
+/// Maximum number of earlier entries that are tried as the replacement of a parent.
 const MAX_CANDIDATES: usize = 64;
 
-/// How often new circles are looked for.
+/// Maximum number of searches for new cycles.
 const MAX_ROUNDS: usize = 8;
 
-/// Finds the conversation that a session holds, whatever its links.
+/// Finds the intended path of a session, even if its links are broken.
 pub fn intended_path(facts: &Facts) -> IntendedPath {
     intended_path_to(facts, None)
 }
 
-/// Finds the conversation that ends with an entry, or the one that the newest client would go on with.
+/// Finds the path that ends at `end`, or the one that the newest client would resume.
 pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
-    // What was written after its end is not part of it, but for notes on it.
+    // Entries written after the end are not part of the path, except notes that directly follow it.
     let upto = end.map_or(facts.nodes.len(), |end| {
         let note = |node: &&crate::facts::Node| !node.is_conversation() && !node.flags.is_boundary();
         let last = last_ancestor_in_file(facts, end);
@@ -68,38 +68,39 @@ pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
     });
     let mut rows = LoadedEntries::load_whole(facts, upto);
     let node = |rows: &LoadedEntries<'_>, slot: u32| rows.slots[slot as usize].node as usize;
-    let (breaks, scrambled) = rows.repair_links();
-    let breaks = breaks
+    let (broken_links, scrambled) = rows.repair_links();
+    let broken_links = broken_links
         .into_iter()
-        .map(|(slot, why)| BrokenLink {
+        .map(|(slot, defect)| BrokenLink {
             node: node(&rows, slot),
-            defect: why,
+            defect,
             parent: rows.parent(slot).map(|parent| node(&rows, parent)),
         })
         .collect();
     let own = rows.choose_leaf().or(rows.untimed_leaf);
-    // An end that a compaction took out of the conversation is still in the file.
+    // An end that was dropped by a compaction is still in the file.
     let wanted =
         end.map(|end| rows.slot_by_node[facts.first_with_same_uuid(end)]).filter(|&slot| slot != NONE);
-    let gone = wanted.is_some_and(|slot| rows.slots[slot as usize].dropped);
-    if gone {
+    let was_dropped = wanted.is_some_and(|slot| rows.slots[slot as usize].dropped);
+    if was_dropped {
         rows = LoadedEntries::load_whole(facts, upto);
         rows.repair_links();
     }
     let Some(mut leaf) = wanted.or(own) else {
-        return IntendedPath { broken_links: breaks, scrambled, ..IntendedPath::default() };
+        return IntendedPath { broken_links, scrambled, ..IntendedPath::default() };
     };
     if scrambled && wanted.is_none() {
-        let said = |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
-        leaf = rows.newest_of(rows.live_slots().filter(said)).unwrap_or(leaf);
+        let is_main_conversation =
+            |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
+        leaf = rows.newest_of(rows.live_slots().filter(is_main_conversation)).unwrap_or(leaf);
     }
     let chain = rows.walk(leaf);
     let boundary = chain.iter().rposition(|&slot| rows.node(slot).flags.is_boundary());
     let chain = chain[boundary.unwrap_or(0)..].iter().map(|&slot| node(&rows, slot)).collect();
-    IntendedPath { leaf: Some(node(&rows, leaf)), chain, broken_links: breaks, scrambled }
+    IntendedPath { leaf: Some(node(&rows, leaf)), chain, broken_links, scrambled }
 }
 
-/// Finds the last in the file of an entry and those it hangs on: children may stand before parents.
+/// Finds the position of the last of `end` and its ancestors in the file. Children may precede parents.
 fn last_ancestor_in_file(facts: &Facts, end: usize) -> usize {
     let mut seen = FxHashSet::default();
     let mut last = end;
@@ -116,7 +117,7 @@ impl<'f> LoadedEntries<'f> {
         Self::load_rows(facts, Client::NEWEST, Some(upto))
     }
 
-    /// Gives every entry of the main conversation whose link is broken a parent.
+    /// Assigns a parent to every entry of the main conversation whose link is broken.
     fn repair_links(&mut self) -> (Vec<(u32, LinkDefect)>, bool) {
         let main: Vec<u32> = self.live_slots().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
         let forward = |s: &&u32| self.parent(**s).is_some_and(|parent| parent >= **s);
@@ -126,12 +127,13 @@ impl<'f> LoadedEntries<'f> {
         if all.iter().any(|slot| forward(&slot)) {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            let circles = find_cycles(&next);
-            // In a circle some entry hangs on a later one; where there is one, all that do are wrong.
-            if !circles.is_empty() && n_forward * 2 <= main.len() {
+            let cycles = find_cycles(&next);
+            // Every cycle has an entry whose parent is a later entry. If there is a cycle, all such links are
+            // considered wrong.
+            if !cycles.is_empty() && n_forward * 2 <= main.len() {
                 broken.extend(all.iter().filter(forward).map(|&slot| (slot, LinkDefect::Cycle)));
             } else {
-                broken.extend(circles.into_iter().map(|slot| (slot, LinkDefect::Cycle)));
+                broken.extend(cycles.into_iter().map(|slot| (slot, LinkDefect::Cycle)));
             }
             for &(slot, _) in &broken {
                 self.parent_overrides.insert(slot, Uid::NONE);
@@ -157,9 +159,9 @@ impl<'f> LoadedEntries<'f> {
         }
         broken.sort_unstable_by_key(|&(slot, _)| slot);
         let by_time = if broken.is_empty() { Vec::new() } else { self.slots_by_time(&main) };
-        for &(slot, why) in &broken {
+        for &(slot, defect) in &broken {
             let before = main.partition_point(|&s| s < slot);
-            let parent = (why == LinkDefect::Dangling)
+            let parent = (defect == LinkDefect::Dangling)
                 .then(|| self.before_in_time(slot, &by_time))
                 .flatten()
                 .or_else(|| self.before_in_file(&main[..before]));
@@ -172,17 +174,17 @@ impl<'f> LoadedEntries<'f> {
         (broken, n_forward * 2 > main.len())
     }
 
-    /// A link that was mended may close a circle through one that leads forward: that one is cut.
+    /// Cuts forward links that form a cycle with a repaired link.
     fn cut_new_cycles(&mut self, main: &[u32], broken: &mut Vec<(u32, LinkDefect)>) {
         let mut known: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
         for _ in 0..MAX_ROUNDS {
             let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
             let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            let circles = find_cycles(&next);
-            if circles.is_empty() {
+            let cycles = find_cycles(&next);
+            if cycles.is_empty() {
                 break;
             }
-            for start in circles {
+            for start in cycles {
                 let mut at = start;
                 while next[at as usize] < at && next[at as usize] != start {
                     at = next[at as usize];
@@ -207,7 +209,7 @@ impl<'f> LoadedEntries<'f> {
         times
     }
 
-    /// The entry before one in time, as the newest client looks for it.
+    /// Finds the previous entry in time by the rule of the newest client.
     fn before_in_time(&self, slot: u32, by_time: &[(i64, u32)]) -> Option<u32> {
         let now = self.node(slot).time.millis()?;
         let end = by_time.partition_point(|&(time, _)| time <= now);
@@ -220,8 +222,8 @@ impl<'f> LoadedEntries<'f> {
         before.iter().rev().copied().find(|&s| !self.node(s).flags.is_snapshot())
     }
 
-    /// Nothing below an entry can be above it. What stands before it in the file is below it only
-    /// through a link that leads forward, and that is the one which is wrong then.
+    /// Returns whether `candidate` may be the parent of `slot`: a descendant may not. An earlier entry in the
+    /// file is a descendant only through a forward link, and then that link is the wrong one.
     fn may_precede(&self, candidate: u32, slot: u32) -> bool {
         candidate < slot || candidate != slot && !self.is_descendant(candidate, slot)
     }

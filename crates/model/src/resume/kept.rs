@@ -1,4 +1,4 @@
-//! What a compaction kept: messages laid behind its summary.
+//! Messages preserved by a compaction, relinked after its summary.
 
 use rustc_hash::FxHashSet;
 
@@ -7,8 +7,8 @@ use crate::facts::NONE;
 use crate::id::Uid;
 
 impl LoadedEntries<'_> {
-    /// Lays the messages that the last compaction kept behind its summary and drops the rest before
-    /// it; tells whether anything was kept.
+    /// Relinks the messages preserved by the last compaction after its summary and drops the other entries
+    /// before it. Returns whether any message was preserved.
     pub(super) fn relink_preserved(&mut self) -> bool {
         let lists = self.client.reads_kept_list();
         let mut last_boundary = None;
@@ -56,7 +56,7 @@ impl LoadedEntries<'_> {
                 self.slots[slot as usize].dropped = true;
             }
         }
-        // What hung on a dropped message follows the kept ones.
+        // Children of a dropped message are reparented to the last preserved one.
         if let Some(&tail) = kept.last()
             && lists
         {

@@ -1,4 +1,4 @@
-//! Which entry the conversation ends with.
+//! Choice of the entry that ends the conversation.
 
 use rustc_hash::FxHashSet;
 
@@ -19,9 +19,9 @@ impl LoadedEntries<'_> {
         best.map(|(_, slot)| slot)
     }
 
-    /// Finds what comes first when the newest are sorted to the front. A row without a time compares
-    /// as equal to every other, so with some such rows it depends on how the client's engine sorts:
-    /// short lists by binary insertion, behind the run that the list begins with.
+    /// Finds the first row after sorting by time, newest first. A row without a time compares as equal to
+    /// every other row, so the result depends on the sort of the client's engine: short lists are sorted by
+    /// binary insertion after their initial run.
     fn first_when_sorted(&self, mut rows: Vec<u32>) -> Option<u32> {
         const SHORT: usize = 64;
         let time = |slot: u32| self.node(slot).time;
@@ -55,7 +55,7 @@ impl LoadedEntries<'_> {
         rows.first().copied()
     }
 
-    /// Finds the nearest user or assistant entry at or above.
+    /// Finds the nearest user or assistant entry among an entry and its ancestors.
     fn nearest_conversation(&self, slot: u32) -> Option<u32> {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
@@ -68,9 +68,9 @@ impl LoadedEntries<'_> {
         None
     }
 
-    /// Finds the same for every entry in one pass.
+    /// Computes [`nearest_conversation`](Self::nearest_conversation) for every entry in one pass.
     fn nearest_conversations(&self) -> Vec<u32> {
-        let mut said = vec![NONE; self.slots.len()];
+        let mut nearest = vec![NONE; self.slots.len()];
         let mut visited = vec![false; self.slots.len()];
         let mut trail = Vec::new();
         for slot in self.live_slots() {
@@ -80,7 +80,7 @@ impl LoadedEntries<'_> {
                 if self.node(slot).is_conversation() {
                     found = slot;
                 } else if visited[slot as usize] {
-                    found = said[slot as usize];
+                    found = nearest[slot as usize];
                 } else {
                     visited[slot as usize] = true;
                     trail.push(slot);
@@ -90,16 +90,16 @@ impl LoadedEntries<'_> {
                 break;
             }
             for passed in trail.drain(..) {
-                said[passed as usize] = found;
+                nearest[passed as usize] = found;
             }
             if self.node(slot).is_conversation() {
-                said[slot as usize] = slot;
+                nearest[slot as usize] = slot;
             }
         }
-        said
+        nearest
     }
 
-    /// Chooses the entry that the conversation ends with.
+    /// Chooses the entry that ends the conversation.
     pub(super) fn choose_leaf(&mut self) -> Option<u32> {
         let main = |rows: &Self, slot: &u32| !rows.node(*slot).flags.is_sidechain();
         if self.client.picks_newest_entry() {
@@ -160,35 +160,36 @@ impl LoadedEntries<'_> {
         self.nearest_conversation(chosen?)
     }
 
-    /// Finds the ends of all branches, or the one that the last entry or the checkpoint is on.
+    /// Finds the ends of all branches, or only the end of the branch that contains the last entry or the
+    /// checkpoint.
     fn leaves(&self) -> Vec<u32> {
         let mut is_parent = vec![false; self.slots.len()];
-        let mut has_said_child = vec![false; self.slots.len()];
+        let mut has_conversation_child = vec![false; self.slots.len()];
         for slot in self.live_slots() {
             if let Some(parent) = self.parent(slot) {
                 is_parent[parent as usize] = true;
-                has_said_child[parent as usize] |= self.node(slot).is_conversation();
+                has_conversation_child[parent as usize] |= self.node(slot).is_conversation();
             }
         }
-        // A row without the key hangs on the row without a uuid: both are `undefined`.
+        // A row without `parentUuid` is a child of the row without a uuid: both keys are `undefined`.
         if let Some(nameless) = self.slot_without_uuid
             && let Some(child) = self.live_slots().find(|&s| !self.node(s).flags.has_parent_key())
         {
             is_parent[nameless as usize] = true;
-            has_said_child[nameless as usize] |= self.node(child).is_conversation();
+            has_conversation_child[nameless as usize] |= self.node(child).is_conversation();
         }
         let mut found = vec![false; self.slots.len()];
         let mut leaves = Vec::new();
-        let said_at = self.nearest_conversations();
+        let nearest = self.nearest_conversations();
         for slot in self.live_slots().filter(|&s| !is_parent[s as usize]) {
-            let said = said_at[slot as usize];
-            if said == NONE {
+            let tip = nearest[slot as usize];
+            if tip == NONE {
                 continue;
             }
-            let ends = self.client < Client::V2_1_200 || !has_said_child[said as usize];
-            if ends && !found[said as usize] {
-                found[said as usize] = true;
-                leaves.push(said);
+            let ends = self.client < Client::V2_1_200 || !has_conversation_child[tip as usize];
+            if ends && !found[tip as usize] {
+                found[tip as usize] = true;
+                leaves.push(tip);
             }
         }
         if leaves.len() > 1 {
@@ -203,14 +204,14 @@ impl LoadedEntries<'_> {
                 _ if self.client >= Client::V2_1_325 && self.snapshot_tail => None,
                 _ => self.last,
             };
-            if let Some(said) = at.and_then(|at| self.nearest_conversation(at)) {
-                return vec![said];
+            if let Some(tip) = at.and_then(|at| self.nearest_conversation(at)) {
+                return vec![tip];
             }
         }
         leaves
     }
 
-    /// Tells whether `last` goes on from the checkpoint, or from another call of the same batch.
+    /// Returns whether `last` continues from the checkpoint, or from another call of the same batch.
     fn continues(&self, last: u32, checkpoint: u32, itself: bool) -> bool {
         if self.client < Client::V2_1_325 {
             return self.is_descendant(last, checkpoint);
@@ -232,7 +233,7 @@ impl LoadedEntries<'_> {
         false
     }
 
-    /// An entry that may stand between rows of the message `id`.
+    /// Returns whether an entry may occur between rows of the message `id`.
     pub(super) fn is_within_reply(&self, slot: u32, id: Uid) -> bool {
         let node = self.node(slot);
         match node.role {
@@ -254,7 +255,7 @@ impl LoadedEntries<'_> {
         above
     }
 
-    /// A note that may hang between an answer and what follows it.
+    /// Returns whether an entry is a note that may occur between an answer and its continuation.
     pub(super) fn is_note(&self, slot: u32) -> bool {
         let node = self.node(slot);
         match node.role {
@@ -265,7 +266,7 @@ impl LoadedEntries<'_> {
         }
     }
 
-    /// Tells whether `last` hangs on another call of the batch that the checkpoint belongs to.
+    /// Returns whether `last` descends from another call of the batch that contains the checkpoint.
     fn in_same_batch(&self, last: u32, checkpoint: u32) -> bool {
         let mut seen = FxHashSet::default();
         let (mut at, mut top) = (Some(checkpoint), None);
@@ -274,7 +275,7 @@ impl LoadedEntries<'_> {
             at = self.parent(slot);
         }
         let Some(base) = at else { return false };
-        // A hook's note names the call that it is about.
+        // The attachment of a hook names its call.
         let by_note = top.and_then(|top| self.facts.attachment_calls.get(&self.slots[top as usize].node));
         let (call, wanted): (Option<u32>, Vec<u32>) = if self.node(base).flags.has_result() {
             (self.parent(base), self.answered_calls_in(base).collect())
@@ -299,10 +300,10 @@ impl LoadedEntries<'_> {
             self.reply_ancestors(call, id).into_iter().collect()
         };
         let mut seen = FxHashSet::default();
-        let (mut at, mut previous, mut beside) = (Some(last), None, false);
+        let (mut at, mut previous, mut in_sibling_row) = (Some(last), None, false);
         while let Some(slot) = at.filter(|&s| seen.insert(s)) {
             if !id.is_none() {
-                if beside && slot == call {
+                if in_sibling_row && slot == call {
                     return true;
                 }
                 let node = self.node(slot);
@@ -310,9 +311,9 @@ impl LoadedEntries<'_> {
                     if above.contains(&slot) {
                         return true;
                     }
-                    beside = true;
+                    in_sibling_row = true;
                 } else if !self.is_within_reply(slot, id) {
-                    beside = false;
+                    in_sibling_row = false;
                 }
             }
             if slot == call
@@ -331,7 +332,7 @@ impl LoadedEntries<'_> {
         false
     }
 
-    /// Tells whether `last` branches off inside a reply whose rows notes have split.
+    /// Returns whether `last` branches off inside a reply whose rows are separated by notes.
     fn branches_in_split_reply(&self, last: u32, checkpoint: u32) -> bool {
         let id = self.message_id(checkpoint);
         if id.is_none() || last == checkpoint {
@@ -353,18 +354,18 @@ impl LoadedEntries<'_> {
             return false;
         }
         let mut seen = FxHashSet::default();
-        let (mut at, mut below, mut said) = (Some(last), None, false);
+        let (mut at, mut below, mut has_content) = (Some(last), None, false);
         while let Some(slot) = at.filter(|&s| s != split) {
             if !seen.insert(slot) {
                 return false;
             }
             let node = self.node(slot);
-            said |= node.role == Role::Assistant
+            has_content |= node.role == Role::Assistant
                 || node.role == Role::User && !node.flags.is_meta() && !node.flags.has_result();
             below = Some(slot);
             at = self.parent(slot);
         }
-        let Some(below) = below.filter(|_| at.is_some() && said) else { return false };
+        let Some(below) = below.filter(|_| at.is_some() && has_content) else { return false };
         if self.node(below).time <= self.node(checkpoint).time {
             return false;
         }
@@ -376,7 +377,7 @@ impl LoadedEntries<'_> {
     }
 
     fn newest_descendant(&self, top: u32) -> u32 {
-        // Below or not: known for every slot after one walk each, and each walk stops at what is known.
+        // State per slot: 0 unknown, 1 not below `top`, 2 below it. Each walk stops at the first known slot.
         let mut below = vec![0u8; self.slots.len()];
         below[top as usize] = 2;
         let (mut best, mut newest) = (top, None);

@@ -1,4 +1,4 @@
-//! From rows to messages: what is joined, and in which order the parts stand.
+//! Merges rows into messages and orders their parts.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,7 +8,7 @@ use crate::attachment::SenderRole;
 use crate::client::Client;
 use crate::facts::{BlockClass, Facts, NONE};
 
-/// Makes messages of the rows of a request.
+/// Merges the rows of a request into messages.
 pub(super) fn merge_messages(
     facts: &Facts,
     client: Client,
@@ -24,7 +24,7 @@ pub(super) fn merge_messages(
     }
     let rows = move_attachments_up(client, rows);
     let mut out = MessageMerger::new(client, turns, rows.len());
-    let mut turn_waits = false;
+    let mut turn_pending = false;
     for mut row in rows {
         match row.kind {
             RowKind::System => {
@@ -53,7 +53,7 @@ pub(super) fn merge_messages(
             RowKind::Assistant => match out.same_message(row.id) {
                 Some(at) => out.join_answer(at, row),
                 None => {
-                    out.flush_system_turn(&mut turn_waits);
+                    out.flush_system_turn(&mut turn_pending);
                     if client >= Client::V2_1_200 {
                         move_calls_last(&mut row.parts);
                     }
@@ -62,27 +62,27 @@ pub(super) fn merge_messages(
             },
             RowKind::Attachment => {
                 let known = facts.attachments.get(&row.node);
-                let saying = known.map_or(Some(row.delivery), |attached| attached.delivery_by(client));
-                let Some(saying) = saying else { continue };
-                if turns && saying.role == SenderRole::System {
-                    turn_waits = true;
+                let delivery = known.map_or(Some(row.delivery), |attached| attached.delivery_by(client));
+                let Some(delivery) = delivery else { continue };
+                if turns && delivery.role == SenderRole::System {
+                    turn_pending = true;
                     continue;
                 }
                 let mut parts = vec![SentPart::reminder(Some(row.node))];
-                if saying.pictures && !saying.separate_pictures {
+                if delivery.pictures && !delivery.separate_pictures {
                     parts.push(SentPart::pictures(row.node));
                 }
-                // What is told anew in the user's voice stays with the new prompt.
-                let folds = row.node != NONE || saying.role == SenderRole::System;
+                // A new attachment in the user role stays with the new prompt.
+                let folds = row.node != NONE || delivery.role == SenderRole::System;
                 out.add_note(parts, folds);
-                if saying.pictures && saying.separate_pictures {
+                if delivery.pictures && delivery.separate_pictures {
                     out.add_note(vec![SentPart::pictures(row.node)], folds);
                 }
             }
             RowKind::SystemTurn => {}
         }
     }
-    out.flush_system_turn(&mut turn_waits);
+    out.flush_system_turn(&mut turn_pending);
     let mut out = out.finish();
     if client >= Client::V2_1_325 {
         out = drop_empty_text(client, out);
@@ -104,7 +104,7 @@ pub(super) fn merge_messages(
     if turns { place_system_turns(client, out) } else { out }
 }
 
-/// Newer models take messages of the client between two turns.
+/// Returns whether the model accepts system messages between two turns. Newer models do.
 pub(super) fn accepts_system_turns(client: Client, model: Option<&str>) -> bool {
     const WITHOUT: [&str; 9] = [
         "claude-3-",
@@ -120,7 +120,7 @@ pub(super) fn accepts_system_turns(client: Client, model: Option<&str>) -> bool 
     client >= Client::V2_1_200 && model.is_some_and(|m| !WITHOUT.iter().any(|old| m.starts_with(old)))
 }
 
-/// Thinking of another model is not sent; 2.1.325 does not look at the date in a model's name.
+/// Removes thinking of other models, which is not sent. 2.1.325 ignores the date in a model's name.
 fn strip_thinking(facts: &Facts, client: Client, rows: &mut [RequestRow], model: Option<&str>) {
     let family = |name: &str| -> String {
         if client >= Client::V2_1_325 { without_date(name).to_owned() } else { name.to_owned() }
@@ -135,7 +135,7 @@ fn strip_thinking(facts: &Facts, client: Client, rows: &mut [RequestRow], model:
     }
 }
 
-/// The name of a model without its date.
+/// Returns the name of a model without its date.
 pub(super) fn without_date(name: &str) -> &str {
     match name.rsplit_once("-20") {
         Some((family, date)) if date.len() == 6 && date.bytes().all(|b| b.is_ascii_digit()) => family,
@@ -143,14 +143,14 @@ pub(super) fn without_date(name: &str) -> &str {
     }
 }
 
-/// What a background task said in the user's place is told as a reminder.
+/// Replaces the notification of a background task by a reminder.
 fn replace_with_reminder(row: &mut RequestRow) {
     row.has_string_content = false;
     row.parts.retain(|part| !part.class.is_text());
     row.parts.insert(0, SentPart::reminder(Some(row.node)));
 }
 
-/// Moves attachments up to just behind the nearest answer or result; what is virtual is left out.
+/// Moves attachments up to directly after the nearest answer or result, and drops virtual rows.
 fn move_attachments_up(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut moved = Vec::with_capacity(rows.len());
     let mut waiting = Vec::new();
@@ -162,8 +162,8 @@ fn move_attachments_up(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow>
         if row.is_assistant() || row.begins_with_result() {
             moved.append(&mut waiting);
         }
-        let said = row.is_user() || row.is_assistant();
-        if !(client >= Client::V2_1_112 && said && row.flags.is_virtual()) {
+        let is_conversation = row.is_user() || row.is_assistant();
+        if !(client >= Client::V2_1_112 && is_conversation && row.flags.is_virtual()) {
             moved.push(row);
         }
     }
@@ -172,18 +172,18 @@ fn move_attachments_up(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow>
     moved
 }
 
-/// The messages so far, with what is needed to find the one that a row belongs to.
+/// The messages so far, and the indices that find the message of a row.
 struct MessageMerger {
     client: Client,
-    /// The model takes messages of the client between two turns.
+    /// The model accepts system messages between two turns.
     accepts_system_turns: bool,
     rows: Vec<RequestRow>,
     /// The last message with each id.
     by_id: FxHashMap<MessageId, usize>,
-    /// User messages without any result, which no answer is joined over, oldest first.
+    /// User messages without a result, oldest first. Rows of an answer are not joined across them.
     fences: Vec<usize>,
     last_answer: Option<usize>,
-    /// How the parts of messages stand that hold a blank text or a call, which may move or go.
+    /// Merge state of the answers that contain a blank text or a call, which may be removed or moved.
     answers: FxHashMap<usize, AnswerMerger>,
 }
 
@@ -201,8 +201,8 @@ impl MessageMerger {
         }
     }
 
-    /// Finds the message that a row of an answer belongs to: 1.0.128 and 2.0.36 look at the one before,
-    /// 2.0.77 and 2.1.20 over results, later ones over other answers too.
+    /// Finds the message that a row of an answer belongs to. 1.0.128 and 2.0.36 check only the previous
+    /// message, 2.0.77 and 2.1.20 search across results, and later clients across other answers too.
     fn same_message(&self, id: MessageId) -> Option<usize> {
         let at = *self.by_id.get(&id)?;
         let near = match self.client {
@@ -241,7 +241,7 @@ impl MessageMerger {
         }
     }
 
-    /// Returns the messages, each with the calls that were kept apart at its end.
+    /// Returns the messages, with the calls that were kept separate appended to each.
     fn finish(mut self) -> Vec<RequestRow> {
         for (at, mut answer) in self.answers {
             self.rows[at].parts.append(&mut answer.calls);
@@ -254,7 +254,7 @@ impl MessageMerger {
             Some(last) => {
                 let result = row.has_block(BlockClass::ToolResult);
                 join_users(self.client, last, row);
-                // With a result in it, it is joined over.
+                // Answers may be joined across a message that contains a result.
                 if result && self.fences.last() == Some(&(self.rows.len() - 1)) {
                     self.fences.pop();
                 }
@@ -263,7 +263,7 @@ impl MessageMerger {
         }
     }
 
-    /// Adds what is said about an attachment; if it `folds`, it may become part of the result before it.
+    /// Adds the content of an attachment. If it `folds`, it may become part of the preceding result.
     fn add_note(&mut self, parts: Vec<SentPart>, folds: bool) {
         let mut note = RequestRow::reminder();
         note.parts = parts;
@@ -289,7 +289,7 @@ impl MessageMerger {
     }
 }
 
-/// Returns whether parts of an answer may move or go because of a part.
+/// Returns whether a part can cause parts of an answer to be moved or removed.
 fn may_reorder(part: &SentPart) -> bool {
     matches!(part.class, BlockClass::Blank | BlockClass::ToolCall)
 }
@@ -307,7 +307,7 @@ pub(super) fn join_users(client: Client, into: &mut RequestRow, mut row: Request
     append_results_first(client, &mut into.parts, &mut row.parts);
 }
 
-/// Results stand before everything else; most often they do so anyway.
+/// Appends `parts` and moves results before all other parts. Most parts are already in this order.
 fn append_results_first(client: Client, into: &mut Vec<SentPart>, parts: &mut Vec<SentPart>) {
     let is_result = |part: &SentPart| part.class == BlockClass::ToolResult;
     let only_results = into.last().is_none_or(is_result);
@@ -318,8 +318,8 @@ fn append_results_first(client: Client, into: &mut Vec<SentPart>, parts: &mut Ve
     }
 }
 
-/// Joins what is said about an attachment: into the result before it, if that is plain text. 2.1.325 also puts it
-/// into lists, unless they refer to a tool that is still there.
+/// Joins an attachment to the preceding result, if that is plain text. 2.1.325 also adds it to lists, unless
+/// they refer to a tool that still exists.
 fn join_note(client: Client, turns: bool, into: &mut RequestRow, mut row: RequestRow) {
     into.has_string_content = false;
     if let Some(last) = into.parts.last_mut()
@@ -333,19 +333,21 @@ fn join_note(client: Client, turns: bool, into: &mut RequestRow, mut row: Reques
     }
 }
 
-/// How the parts of an answer stand while rows are joined to it.
+/// The state of an answer while rows are joined to it.
 ///
-/// Whenever a row is added, blank texts go and calls move behind everything else. Thousands of rows may be added, so
-/// that all parts are looked at once, and then only what is new: what has stayed so far stays.
+/// With each added row, blank texts are removed and calls move after all other parts. An answer may have
+/// thousands of rows, so all parts are examined once, and after that only the new ones: a kept part remains
+/// kept.
 #[derive(Default)]
 struct AnswerMerger {
-    /// The calls that stand behind the other parts, where some had to move; they are put back in the end.
+    /// The calls that follow the other parts, if some had to move; [`MessageMerger::finish`] appends them.
     calls: Vec<SentPart>,
-    /// The order stays as it is: the client moves no calls, or moving them would bring thinking blocks together.
+    /// The order is final: the client does not move calls, or moving them would make thinking blocks
+    /// adjacent.
     order_fixed: bool,
-    /// Some part is neither thinking nor a text that goes. Until then blank texts stay.
+    /// Some part is neither thinking nor a blank text to remove. Until then blank texts are kept.
     has_content: bool,
-    /// Blank texts went, if any.
+    /// Any blank texts have been removed.
     blanks_removed: bool,
 }
 
@@ -353,11 +355,11 @@ impl AnswerMerger {
     fn new(client: Client, parts: &[SentPart]) -> Self {
         let is_call = |part: &SentPart| part.class == BlockClass::ToolCall;
         let calls_end = parts.iter().skip_while(|part| !is_call(part)).all(is_call);
-        let stays = |at: usize| is_kept(client, None, parts, at) && !parts[at].class.is_thinking();
+        let is_content = |at: usize| is_kept(client, None, parts, at) && !parts[at].class.is_thinking();
         Self {
             calls: Vec::new(),
             order_fixed: client < Client::V2_1_200 || !calls_end,
-            has_content: (0..parts.len()).any(stays),
+            has_content: (0..parts.len()).any(is_content),
             blanks_removed: false,
         }
     }
@@ -377,7 +379,7 @@ impl AnswerMerger {
             retain_kept(client, before, &mut row);
             return self.add(into, row);
         }
-        // The last part so far may stay because of what follows.
+        // The next parts may decide that the last part so far is kept.
         let start = into.len().saturating_sub(1);
         let before = start.checked_sub(1).and_then(|at| into.get(at)).map(|part| part.class);
         into.append(&mut row);
@@ -395,7 +397,7 @@ impl AnswerMerger {
         }
     }
 
-    /// Adds parts that stay, calls behind everything else unless that brings thinking blocks together.
+    /// Adds kept parts. Calls go last, unless that makes thinking blocks adjacent.
     fn add(&mut self, into: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
         if self.order_fixed {
             return into.append(&mut row);
@@ -419,11 +421,11 @@ impl AnswerMerger {
     }
 }
 
-/// Returns whether a part stays in an answer: blank texts go, but since 2.1.200 not between two thinking blocks.
-/// `before` is what stands before the parts.
+/// Returns whether a part is kept in an answer. Blank texts are removed, but since 2.1.200 not between two
+/// thinking blocks. `before` is the class of the part before `parts`.
 fn is_kept(client: Client, before: Option<BlockClass>, parts: &[SentPart], at: usize) -> bool {
     let before = at.checked_sub(1).map_or(before, |at| Some(parts[at].class));
-    let thinking = |sort: Option<BlockClass>| sort.is_some_and(BlockClass::is_thinking);
+    let thinking = |class: Option<BlockClass>| class.is_some_and(BlockClass::is_thinking);
     let between = || thinking(before) && thinking(parts.get(at + 1).map(|part| part.class));
     parts[at].class != BlockClass::Blank || client >= Client::V2_1_200 && between()
 }
@@ -437,17 +439,17 @@ fn retain_kept(client: Client, before: Option<BlockClass>, parts: &mut Vec<SentP
     parts.retain(|_| keeps.next().unwrap_or(true));
 }
 
-/// What was seen of the order of calls and other parts so far.
+/// The order of calls and other parts observed so far.
 #[derive(Default)]
 struct CallOrder {
     seen_call: bool,
-    /// Something follows a call.
+    /// Another part follows a call.
     part_follows_call: bool,
-    /// Two thinking blocks have nothing but calls between them.
+    /// Two thinking blocks are separated only by calls.
     joins_thinking: bool,
-    /// The last part that is no call is thinking.
+    /// The last part other than a call is thinking.
     was_thinking: bool,
-    /// Calls follow it.
+    /// Calls follow the last other part.
     calls_since_last: bool,
 }
 
@@ -466,7 +468,7 @@ impl CallOrder {
     }
 }
 
-/// Moves calls to the end, unless that would bring two thinking blocks together.
+/// Moves calls to the end, unless that makes two thinking blocks adjacent.
 fn move_calls_last(parts: &mut [SentPart]) {
     let mut order = CallOrder::default();
     parts.iter().for_each(|part| order.observe(part));
@@ -486,7 +488,7 @@ fn join_adjacent_users(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow>
     out
 }
 
-/// 2.1.325 drops texts of no length from answers; between two thinking blocks a word takes its place.
+/// Drops empty texts from answers, as 2.1.325 does. Between two thinking blocks a placeholder replaces them.
 fn drop_empty_text(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let empty = |part: &SentPart| part.class == BlockClass::Empty;
     let concerned = |row: &RequestRow| row.is_assistant() && row.parts.iter().any(empty);
@@ -509,7 +511,7 @@ fn drop_empty_text(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
             continue;
         }
         let parts = std::mem::take(&mut row.parts);
-        // From the back, for what follows decides.
+        // Backwards, because the next part decides.
         let mut thinking_follows = false;
         for (at, part) in parts.iter().enumerate().rev() {
             if !empty(part) {
@@ -531,8 +533,8 @@ fn drop_empty_text(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     if out.len() == n_before { out } else { join_adjacent_users(client, out) }
 }
 
-/// A turn of the client follows a user and precedes an answer or the end; anywhere else it becomes
-/// a hidden text.
+/// Keeps a system turn only between a user message and an answer or the end. Anywhere else it becomes a
+/// reminder.
 fn place_system_turns(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
     let mut changed = false;
@@ -563,16 +565,16 @@ mod tests {
     use super::super::request::PartOrigin;
     use super::*;
 
-    fn part(sort: BlockClass, n: u32) -> SentPart {
-        SentPart { class: sort, origin: PartOrigin::Block(n, 0), ..SentPart::client_text("") }
+    fn part(class: BlockClass, n: u32) -> SentPart {
+        SentPart { class, origin: PartOrigin::Block(n, 0), ..SentPart::client_text("") }
     }
 
-    /// Joins a row in the plainest way: all parts are looked at again.
+    /// Joins a row in the simplest way, by examining all parts again.
     fn join_naively(client: Client, parts: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
         let calls = row.iter().all(|part| part.class == BlockClass::ToolCall);
-        let behind_calls = calls && parts.last().is_some_and(|part| part.class == BlockClass::ToolCall);
+        let follows_calls = calls && parts.last().is_some_and(|part| part.class == BlockClass::ToolCall);
         parts.append(&mut row);
-        if behind_calls || client < Client::V2_1_112 {
+        if follows_calls || client < Client::V2_1_112 {
             return;
         }
         let keeps = |at: usize| is_kept(client, None, parts, at);
@@ -588,15 +590,15 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
         #[test]
-        fn rows_are_joined_as_if_all_parts_were_looked_at_again(
+        fn incremental_join_matches_naive_join(
             rows in proptest::collection::vec(proptest::collection::vec(0..5usize, 1..4), 1..9),
         ) {
-            const SORTS: [BlockClass; 5] = [BlockClass::Text, BlockClass::Thinking, BlockClass::RedactedThinking, BlockClass::ToolCall, BlockClass::Blank];
+            const CLASSES: [BlockClass; 5] = [BlockClass::Text, BlockClass::Thinking, BlockClass::RedactedThinking, BlockClass::ToolCall, BlockClass::Blank];
             for client in [Client::V2_1_76, Client::V2_1_112, Client::V2_1_200, Client::V2_1_325] {
                 let mut n = 0;
                 let mut rows: Vec<Vec<SentPart>> = rows
                     .iter()
-                    .map(|row| row.iter().map(|&sort| { n += 1; part(SORTS[sort], n) }).collect())
+                    .map(|row| row.iter().map(|&class| { n += 1; part(CLASSES[class], n) }).collect())
                     .collect();
                 let mut out = MessageMerger::new(client, false, 1);
                 let mut plain = rows.remove(0);

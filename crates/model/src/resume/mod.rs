@@ -1,9 +1,9 @@
-//! What a client would resume: which entry it takes for the last one, and what it sends.
+//! Simulates the resume of a session by a client: the entry it continues from and the request it sends.
 //!
-//! The way of the data is the client's own. Reading the rows is here, choosing the leaf in `leaf`,
-//! what a compaction kept in `kept`, the walk to the root in `walk`, what it missed beside the way in
-//! `recover`. Then the rows of that chain become messages: what is dropped and added in `settle`,
-//! what is joined in `merge`, calls brought together with their results in `pair`.
+//! The stages follow the client. This module loads the rows, `leaf` chooses the leaf, `kept` relinks the
+//! messages preserved by a compaction, `walk` collects the path to the root, and `recover` adds the rows next
+//! to it. Then the rows of that chain become messages: `cleanup` drops and adds rows, `merge` joins them,
+//! `pair` matches calls with their results.
 
 mod cleanup;
 mod intended;
@@ -27,39 +27,39 @@ pub use intended::{BrokenLink, IntendedPath, LinkDefect, intended_path, intended
 pub use request::{PartOrigin, SentMessage, SentPart};
 use request::{RequestRow, RowKind};
 
-/// Why a client does not resume a session.
+/// The reason why a client does not resume a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// There is nothing to resume.
     NoConversation,
-    /// The entry that it would go on from has no time that can be read.
+    /// The entry to continue from has no valid time.
     NoTime(usize),
     /// A line is `null`.
     NullLine,
-    /// An entry is its own ancestor; the client does not come back.
+    /// An entry is its own ancestor; the client loops forever.
     Cycle(usize),
     /// An entry has no message.
     NoMessage(usize),
-    /// The content of an entry is no list of blocks.
+    /// The content of an entry is not a list of blocks.
     InvalidContent(usize),
-    /// An answer does not say its model; the client does not come back.
+    /// An answer does not name its model; the client never returns.
     NoModel(usize),
-    /// The payload of an attachment is not what its type asks for.
+    /// The payload of an attachment does not match its type.
     InvalidAttachment(usize),
 }
 
-/// What a client makes of a session.
+/// The result of resuming a session with a client.
 #[derive(Debug, Clone, Default)]
 pub struct Resume {
-    /// Why it does not resume it.
+    /// The reason why the client does not resume the session.
     pub refusal: Option<Refusal>,
-    /// The entry that it takes for the last one, as an index of a node.
+    /// The entry that the client takes as the last one, as a node index.
     pub leaf: Option<usize>,
-    /// The entries that it takes into the conversation, from the first on.
+    /// The entries of the resumed conversation, from the root on, as node indices.
     pub chain: Vec<usize>,
-    /// What it sends, the new prompt included; nothing if it does not resume.
+    /// The messages that are sent, including the new prompt. Empty if the client does not resume.
     pub messages: Vec<SentMessage>,
-    /// The model takes messages of the client between two turns.
+    /// The model accepts system messages between two turns.
     pub(crate) accepts_system_turns: bool,
 }
 
@@ -68,8 +68,8 @@ impl Resume {
         Self { refusal: Some(refusal), ..Self::default() }
     }
 
-    /// Returns the last entry of the conversation that it sends before the new prompt, as an index of
-    /// a node: what it drops at the end is not sent.
+    /// Returns the last entry that is sent before the new prompt, as a node index. Entries that the client
+    /// drops at the end are not sent.
     pub fn tip(&self) -> Option<usize> {
         let nodes =
             |sent: &SentMessage| sent.parts.iter().filter_map(|part| part.origin.node()).collect::<Vec<_>>();
@@ -105,14 +105,14 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
     }
 }
 
-/// Finds the entries that a client takes into the conversation, as indices of nodes.
+/// Returns the entries of the conversation that a client resumes, as node indices.
 pub(crate) fn resumed_chain(facts: &Facts, client: Client) -> Vec<usize> {
     let mut rows = LoadedEntries::load(facts, client);
     let chain = rows.choose_leaf().map(|leaf| rows.walk(leaf)).unwrap_or_default();
     chain.into_iter().map(|slot| rows.slots[slot as usize].node as usize).collect()
 }
 
-/// Makes the messages that are sent of a chain.
+/// Builds the messages of the request from a chain.
 fn build_request(
     facts: &Facts,
     client: Client,
@@ -121,12 +121,12 @@ fn build_request(
 ) -> Result<(Vec<SentMessage>, bool), Refusal> {
     let mut rows = cleanup::resumed_rows(facts, client, chain, rewound);
     let model = request_model(facts, client, &rows)?;
-    let told = SeenReminders::from_rows(facts, client, &rows);
+    let reminders = SeenReminders::from_rows(facts, client, &rows);
     rows.push(RequestRow::prompt());
     if let Some(boundary) = rows.iter().rposition(|row| row.flags.is_boundary()) {
         rows.drain(..boundary);
     }
-    add_new_attachments(facts, client, &mut rows, &told);
+    add_new_attachments(facts, client, &mut rows, &reminders);
     let turns = merge::accepts_system_turns(client, model);
     let rows = merge::merge_messages(facts, client, rows, model, turns);
     let rows = pair::pair_calls_with_results(client, rows);
@@ -158,17 +158,17 @@ fn build_request(
     Ok((sent, turns))
 }
 
-/// What the model was told already.
+/// Reminders that are already part of the conversation.
 struct SeenReminders {
     skills: bool,
     agents: bool,
-    /// The tools for tasks were not used for long, and nobody said so.
+    /// The task tools have not been used for a long time, and no reminder says so.
     task_reminder_due: bool,
 }
 
 impl SeenReminders {
     fn from_rows(facts: &Facts, client: Client, rows: &[RequestRow]) -> Self {
-        let holds = |name: &str| {
+        let has_attachment = |name: &str| {
             let attached =
                 |row: &RequestRow| facts.attachments.get(&row.node).is_some_and(|a| a.has_type(name));
             rows.iter().any(|row| row.kind == RowKind::Attachment && attached(row))
@@ -198,17 +198,18 @@ impl SeenReminders {
         }
         let (long, quiet) = if old { (7, 3) } else { (10, 10) };
         Self {
-            skills: holds("skill_listing"),
-            agents: holds("agent_listing_delta"),
+            skills: has_attachment("skill_listing"),
+            agents: has_attachment("agent_listing_delta"),
             task_reminder_due: since_use >= long && since_note >= quiet,
         }
     }
 }
 
-/// Adds what the client tells the model with the new prompt.
-fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>, told: &SeenReminders) {
-    let lists = client >= Client::V2_1_76 && !told.skills || client >= Client::V2_1_200 && !told.agents;
-    if lists || client >= Client::V2_1_325 || told.task_reminder_due {
+/// Adds the attachments that the client sends with the new prompt.
+fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>, reminders: &SeenReminders) {
+    let lists =
+        client >= Client::V2_1_76 && !reminders.skills || client >= Client::V2_1_200 && !reminders.agents;
+    if lists || client >= Client::V2_1_325 || reminders.task_reminder_due {
         rows.push(RequestRow::new_attachment(SenderRole::System));
     }
     if client < Client::V2_1_325 {
@@ -223,7 +224,7 @@ fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>
     }
 }
 
-/// Finds the model that is asked: that of the newest answer, if the client still offers it.
+/// Finds the model of the request: that of the newest answer, if the client still offers it.
 fn request_model<'f>(
     facts: &'f Facts,
     client: Client,
@@ -253,57 +254,57 @@ fn request_model<'f>(
     Ok(Some(if offered { own } else { default }))
 }
 
-/// An entry as the client holds it: of several with one uuid the last, at the place of the first.
+/// An entry as loaded by the client. Of several entries with one uuid, the last takes the place of the first.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     node: u32,
-    /// Dropped when a compaction kept only some of what was before it.
+    /// Dropped by a compaction that preserved other entries.
     dropped: bool,
 }
 
-/// The entries that a client holds, and what it remembers of reading them.
+/// The entries that a client has loaded, and its state after loading.
 struct LoadedEntries<'f> {
     facts: &'f Facts,
     client: Client,
-    /// Also rows that no client reads.
+    /// Includes rows that no client reads.
     include_unread: bool,
     slots: Vec<Slot>,
-    /// Parents that are not those of the file.
+    /// Parents that differ from those in the file.
     parent_overrides: FxHashMap<u32, Uid>,
-    /// The slot of each uuid, by the first node with it.
+    /// The slot of each uuid, by the first node with that uuid.
     slot_by_node: Vec<u32>,
     last: Option<u32>,
     checkpoint: Option<Uid>,
-    /// The checkpoint was set by the user and nothing came after it.
+    /// The checkpoint was set by the user and no entry follows it.
     pinned: bool,
     /// The checkpoint was set by the user.
     explicit: bool,
-    /// The user went back to before the first prompt.
+    /// The user rewound to before the first prompt.
     rewound_to_start: bool,
-    /// Any checkpoint named a leaf, or that there is none.
+    /// Some checkpoint named a leaf or an explicit `null`.
     any_checkpoint: bool,
     newest: Option<(Time, u32)>,
-    /// File snapshots at the end.
+    /// The file ends with file snapshots.
     snapshot_tail: bool,
-    /// Entries by their time, made when a parent is lost.
+    /// Entries by time, computed when a parent is missing.
     by_time: Vec<(i64, u32)>,
-    /// Where the search for one that was not seen ends, by place in `by_time`.
+    /// End of the search for an unvisited entry, by position in `by_time`.
     unseen_cache: Vec<usize>,
-    /// The parents of progress entries, which are joined over.
+    /// The parents of progress entries, whose children are reparented to them.
     progress_parents: FxHashMap<Uid, Uid>,
-    /// The slot of what has no uuid: a client holds one such entry, the last.
+    /// The slot of the entry without a uuid. A client keeps only the last such entry.
     slot_without_uuid: Option<u32>,
-    /// A leaf that was not taken because it has no time.
+    /// A leaf that was rejected because it has no time.
     untimed_leaf: Option<u32>,
-    /// A row that is its own ancestor, where the client goes round and round.
+    /// A row that is its own ancestor, on which the client loops.
     cycle_slot: Option<u32>,
-    /// The entry that a rewind went back to, if nothing was said since.
+    /// The target of a rewind, if no prompt or answer follows it.
     rewound: Option<Uid>,
-    /// Notes that a rewind cut off.
+    /// Notes cut off by a rewind.
     hidden: FxHashSet<Uid>,
 }
 
-/// Files over this size are read by other rules since 2.1.112.
+/// Since 2.1.112, other rules apply to files over this size.
 const BIG_FILE: u64 = 5 * 1024 * 1024;
 
 impl<'f> LoadedEntries<'f> {
@@ -311,7 +312,7 @@ impl<'f> LoadedEntries<'f> {
         Self::load_rows(facts, client, None)
     }
 
-    /// Loads the rows that a client reads, or all of the first `upto` in the file.
+    /// Loads the rows that a client reads, or all of the first `upto` rows.
     fn load_rows(facts: &'f Facts, client: Client, upto: Option<usize>) -> Self {
         let all = upto.is_some();
         let mut rows = Self {
@@ -343,8 +344,8 @@ impl<'f> LoadedEntries<'f> {
             Some(at) if client.stops_at_null() => at as usize,
             _ => upto.unwrap_or(facts.nodes.len()),
         };
-        // Entries that are left out, with the parent that their children get instead.
-        let mut left_out: FxHashMap<Uid, Uid> = FxHashMap::default();
+        // Skipped entries, with the parent that their children get instead.
+        let mut skipped: FxHashMap<Uid, Uid> = FxHashMap::default();
         let mut checkpoints = facts.checkpoints.iter().peekable();
         for (i, node) in facts.nodes[..end].iter().enumerate() {
             while let Some(checkpoint) = checkpoints.next_if(|c| c.nodes_before as usize <= i) {
@@ -352,15 +353,15 @@ impl<'f> LoadedEntries<'f> {
             }
             if big && node.flags.is_boundary() && !rows.has_preserved_rows(i) {
                 rows.clear_slots();
-                left_out.clear();
+                skipped.clear();
             }
-            rows.load_node(u32::try_from(i).unwrap_or(NONE), node, &mut left_out);
+            rows.load_node(u32::try_from(i).unwrap_or(NONE), node, &mut skipped);
         }
         for checkpoint in checkpoints {
             rows.load_checkpoint(checkpoint);
         }
-        if !left_out.is_empty() {
-            rows.reparent_over_skipped(&left_out);
+        if !skipped.is_empty() {
+            rows.reparent_over_skipped(&skipped);
         }
         if big && client == Client::V2_1_200 {
             rows.keep_chains();
@@ -368,13 +369,13 @@ impl<'f> LoadedEntries<'f> {
         rows
     }
 
-    /// Tells whether a boundary says which rows before it are kept.
+    /// Returns whether a boundary lists preserved rows.
     fn has_preserved_rows(&self, boundary: usize) -> bool {
         let kept = u32::try_from(boundary).ok().and_then(|at| self.facts.preserved.get(&at));
         kept.is_some_and(|k| k.segment.is_some() || self.client.reads_kept_list() && k.listed.is_some())
     }
 
-    /// Forgets all rows so far: of a big file only what follows the last compaction is loaded.
+    /// Discards all rows so far. Of a big file, only the part after the last compaction is loaded.
     fn clear_slots(&mut self) {
         self.slots.clear();
         self.parent_overrides.clear();
@@ -385,8 +386,8 @@ impl<'f> LoadedEntries<'f> {
         self.newest = self.newest.map(|(time, _)| (time, NONE));
     }
 
-    /// 2.1.200 loads of a big file only the chains above the last row and the checkpoint, unless one of
-    /// them is broken or a compaction kept rows.
+    /// Keeps only the chains above the last row and the checkpoint, as 2.1.200 does with a big file, unless
+    /// one of them is broken or a compaction preserved rows.
     fn keep_chains(&mut self) {
         if self.live_slots().any(|slot| self.has_preserved_rows(self.slots[slot as usize].node as usize)) {
             return;
@@ -408,9 +409,9 @@ impl<'f> LoadedEntries<'f> {
         }
     }
 
-    /// Joins the children of what was left out to the nearest entry above that was not.
-    fn reparent_over_skipped(&mut self, left_out: &FxHashMap<Uid, Uid>) {
-        // Where a way over what was left out ends, so that none is gone twice.
+    /// Reparents children of skipped entries to their nearest ancestor that was loaded.
+    fn reparent_over_skipped(&mut self, skipped: &FxHashMap<Uid, Uid>) {
+        // The end of each run of skipped entries, so that none is walked twice.
         let mut ends: FxHashMap<Uid, Uid> = FxHashMap::default();
         for i in 0..self.slots.len() {
             let slot = u32::try_from(i).unwrap_or(NONE);
@@ -423,7 +424,7 @@ impl<'f> LoadedEntries<'f> {
                     parent = end;
                     break;
                 }
-                let Some(&above) = left_out.get(&parent) else { break };
+                let Some(&above) = skipped.get(&parent) else { break };
                 passed.push(parent);
                 parent = above;
             }
@@ -444,7 +445,7 @@ impl<'f> LoadedEntries<'f> {
         &self.facts.nodes[self.slots[slot as usize].node as usize]
     }
 
-    /// Returns the id of the parent, as the file says it or as the client changed it.
+    /// Returns the id of the parent, from the file or as changed by the client.
     fn parent_id(&self, slot: u32) -> Uid {
         if !self.parent_overrides.is_empty()
             && let Some(&parent) = self.parent_overrides.get(&slot)
@@ -458,9 +459,9 @@ impl<'f> LoadedEntries<'f> {
         self.slot(self.parent_id(slot))
     }
 
-    fn load_node(&mut self, index: u32, node: &Node, left_out: &mut FxHashMap<Uid, Uid>) {
+    fn load_node(&mut self, index: u32, node: &Node, skipped: &mut FxHashMap<Uid, Uid>) {
         let client = self.client;
-        // A line that holds more than an object is lost; since 2.1.200 what it begins with is read.
+        // A line with more than one object is lost; since 2.1.200 its first object is read.
         let glued =
             node.flags.is_preceded_on_line() || node.flags.is_followed_on_line() && client < Client::V2_1_200;
         if glued && !self.include_unread {
@@ -468,8 +469,8 @@ impl<'f> LoadedEntries<'f> {
         }
         match node.role {
             Role::Other => return,
-            // Clients since 2.1.112 join the children of a progress entry to its parent; of those
-            // before, only some knew the type at all.
+            // Clients since 2.1.112 reparent the children of a progress entry to its parent. Only some
+            // earlier clients know the type at all.
             Role::Progress if client >= Client::V2_1_112 => {
                 let above = self.progress_parents.get(&node.parent).copied().unwrap_or(node.parent);
                 self.progress_parents.insert(node.uid, above);
@@ -492,12 +493,12 @@ impl<'f> LoadedEntries<'f> {
             && !is_sendable(self.facts, index, node, self.include_unread)
         {
             if self.slot(node.uid).is_none() {
-                left_out.insert(node.uid, node.parent);
+                skipped.insert(node.uid, node.parent);
             }
             return;
         }
         let mut parent = node.parent;
-        // The children of a progress entry hang on its parent, if they stand behind it in the file.
+        // Children of a progress entry that follow it in the file are reparented to its parent.
         if !self.progress_parents.is_empty()
             && let Some(&above) = self.progress_parents.get(&node.parent)
         {
@@ -529,8 +530,8 @@ impl<'f> LoadedEntries<'f> {
         if node.flags.is_snapshot() && client >= Client::V2_1_325 {
             self.snapshot_tail = true;
         } else if !(node.flags.is_sidechain() || node.flags.is_briefing() && client >= Client::V2_1_325) {
-            // An entry without a uuid is there, but cannot be named as the last.
-            // Meant is what came last, not what was written again.
+            // An entry without a uuid is loaded but cannot be the last. The intended path ends at the last
+            // new entry, not at a rewritten one.
             let again = known.is_some_and(|slot| slot != NONE);
             if !self.include_unread || !again && !node.flags.lacks_uuid() {
                 self.last = (!nameless).then_some(slot);
@@ -580,7 +581,7 @@ impl<'f> LoadedEntries<'f> {
         }
     }
 
-    /// A rewind may name a note that it cut off; that one stays out of sight.
+    /// Hides the note that a rewind cut off, if the checkpoint names one.
     fn hide_cut_note(&mut self, checkpoint: &Checkpoint) {
         match checkpoint.cut {
             Some(cut) if checkpoint.rewound => {
@@ -604,7 +605,7 @@ impl<'f> LoadedEntries<'f> {
         }
     }
 
-    /// Tells why the client fails on the rows of a chain.
+    /// Returns the reason why the client fails on the rows of a chain.
     fn refusal(&self, chain: &[u32]) -> Option<Refusal> {
         let client = self.client;
         if let Some(slot) = self.cycle_slot {
@@ -669,33 +670,34 @@ impl<'f> LoadedEntries<'f> {
         message.map_or(Uid::NONE, |m| self.facts.messages[m].id)
     }
 
-    /// Calls that an entry makes, by their index.
+    /// Returns the calls that an entry makes, as indices.
     fn calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
         calls_of_node(&self.facts.call_sites, self.slots[slot as usize].node)
     }
 
-    /// Calls that an entry answers, by their index.
+    /// Returns the calls that an entry answers, as indices.
     fn answered_calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
         calls_of_node(&self.facts.result_sites, self.slots[slot as usize].node)
     }
 }
 
-/// 2.1.325 leaves out entries that it could not send. A bare string is meant all the same.
+/// Returns whether an entry can be sent. 2.1.325 skips those that cannot. With `all`, an entry of bare
+/// strings counts as part of the intended path.
 fn is_sendable(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
     let flags = node.flags;
     let blocks = facts.blocks_of(index as usize);
     let blank_string = node.role == Role::Assistant
         && flags.has_string_content()
         && blocks.iter().all(|block| block.class.is_blank());
-    let all_odd = !blocks.is_empty()
+    let all_malformed = !blocks.is_empty()
         && blocks.iter().all(|block| {
             matches!(block.class, BlockClass::Untyped | BlockClass::Null)
                 || block.class == BlockClass::BareString && !all
         });
-    !flags.lacks_message() && !flags.has_malformed_content() && !blank_string && !all_odd
+    !flags.lacks_message() && !flags.has_malformed_content() && !blank_string && !all_malformed
 }
 
-/// Returns the second numbers of the pairs that begin with `node`; the pairs are sorted by it.
+/// Returns the second numbers of the pairs that begin with `node`. The pairs must be sorted.
 pub(crate) fn calls_of_node(pairs: &[(u32, u32)], node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
     let start = pairs.partition_point(|&(n, _)| n < node);
     pairs[start..].iter().take_while(move |&&(n, _)| n == node).map(|&(_, call)| call)

@@ -1,4 +1,4 @@
-//! Every call with its result, right behind it: what clients mend before they send.
+//! Pairs every call with a result directly after it, as clients do before they send.
 
 use rustc_hash::FxHashSet;
 
@@ -6,7 +6,7 @@ use super::request::{RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
 use crate::facts::{BlockClass, NONE};
 
-/// Brings calls and results together.
+/// Pairs calls with results.
 pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
     if client < Client::V2_1_20 {
         return rows;
@@ -16,10 +16,10 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
     let mut rows = rows.into_iter().peekable();
     while let Some(mut row) = rows.next() {
         if !row.is_assistant() {
-            let behind_answer = out.last().is_some_and(RequestRow::is_assistant);
+            let follows_answer = out.last().is_some_and(RequestRow::is_assistant);
             if client >= Client::V2_1_76
                 && row.is_user()
-                && !behind_answer
+                && !follows_answer
                 && row.has_block(BlockClass::ToolResult)
             {
                 row.parts.retain(|part| part.class != BlockClass::ToolResult);
@@ -56,17 +56,17 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
             }
             continue;
         };
-        let mends = client >= Client::V2_1_76;
-        let wrong = mends && (got.iter().any(|call| !owned.contains(call)) || once.len() != got.len());
+        let repairs = client >= Client::V2_1_76;
+        let wrong = repairs && (got.iter().any(|call| !owned.contains(call)) || once.len() != got.len());
         if parts.is_empty() && !wrong {
             out.push(next);
             continue;
         }
         let mut once = FxHashSet::default();
         for part in std::mem::take(&mut next.parts) {
-            let stays =
+            let is_kept =
                 part.class != BlockClass::ToolResult || owned.contains(&part.call) && once.insert(part.call);
-            if stays || !wrong {
+            if is_kept || !wrong {
                 parts.push(part);
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
     out
 }
 
-/// Drops calls that were made before; returns those that are left.
+/// Drops calls that were already made. Returns the remaining ones.
 fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<u32>) -> Vec<u32> {
     let mut own = Vec::new();
     let parts = std::mem::take(&mut row.parts);

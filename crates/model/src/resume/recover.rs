@@ -1,4 +1,5 @@
-//! What parallel calls left beside the way: the other rows of each message, and results on them.
+//! Recovers rows of parallel calls that are not on the path: the other rows of each message, and their
+//! results.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,7 +9,7 @@ use crate::facts::{NONE, Role};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
 
-/// The children of every row, in the order of the file.
+/// The children of every row, in file order.
 pub(super) struct Children {
     starts: Vec<u32>,
     rows: Vec<u32>,
@@ -24,18 +25,18 @@ impl Children {
 /// A message with rows on the chain.
 struct ChainReply {
     id: Uid,
-    /// Its first row on the chain, by place.
+    /// The position of its first row on the chain.
     first: usize,
     /// All its rows in the file.
     rows: Vec<u32>,
 }
 
-/// Rows to put between those of a stretch of the chain.
+/// Rows to insert into a range of the chain.
 struct ChainInsertion {
     start: usize,
     end: usize,
     added: Vec<u32>,
-    /// Notes that follow a row of the stretch whatever their place in the file.
+    /// Notes that follow a row of the range regardless of their position in the file.
     notes_after: FxHashMap<u32, Vec<u32>>,
 }
 
@@ -58,7 +59,7 @@ impl LoadedEntries<'_> {
         Children { starts, rows }
     }
 
-    /// Adds to the chain the rows of its messages that it missed, and the results on them.
+    /// Adds to the chain the missing rows of its messages, and their results.
     pub(super) fn recover(&self, chain: &[u32], seen: &mut [bool]) -> Vec<u32> {
         let replies = self.replies(chain);
         if replies.iter().all(|reply| reply.rows.iter().all(|&row| seen[row as usize]))
@@ -73,7 +74,7 @@ impl LoadedEntries<'_> {
         }
     }
 
-    /// The message of an assistant row, if it has an id.
+    /// Returns the message of an assistant row, if it has an id.
     fn reply_message(&self, slot: u32) -> Option<usize> {
         let node = self.node(slot);
         node.message().filter(|&m| node.role == Role::Assistant && !self.facts.messages[m].id.is_none())
@@ -101,8 +102,8 @@ impl LoadedEntries<'_> {
         replies
     }
 
-    /// Up to 2.1.200 what was missed follows the last row of its message: rows first, then results,
-    /// each in the order of time.
+    /// Inserts the missing rows as clients up to 2.1.200 do: after the last row of their message, first rows,
+    /// then results, each in time order.
     fn recover_in_time_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
         let children = self.children();
         let mut last_on_chain: FxHashMap<usize, u32> = FxHashMap::default();
@@ -111,7 +112,7 @@ impl LoadedEntries<'_> {
                 last_on_chain.insert(message, slot);
             }
         }
-        let mut behind: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        let mut after: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
         for reply in replies {
             let time = |&slot: &u32| self.node(slot).time;
             let missed = |slot: &u32| !seen[*slot as usize];
@@ -131,38 +132,38 @@ impl LoadedEntries<'_> {
             }
             let last = self.reply_message(chain[reply.first]).and_then(|message| last_on_chain.get(&message));
             if let Some(&last) = last.filter(|_| !rows.is_empty()) {
-                behind.insert(last, rows);
+                after.insert(last, rows);
             }
         }
         let mut whole = Vec::with_capacity(chain.len());
         for &slot in chain {
             whole.push(slot);
-            whole.extend(behind.remove(&slot).unwrap_or_default());
+            whole.extend(after.remove(&slot).unwrap_or_default());
         }
         whole
     }
 
-    /// 2.1.325 puts what was missed where it stands in the file, inside the stretch of its message,
-    /// with the notes that hang on it. It also finds results by the call that they answer.
+    /// Inserts the missing rows as 2.1.325 does: in file order within the range of their message, with their
+    /// notes. It also finds results by the call that they answer.
     fn recover_in_file_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
         let children = self.children();
         let owners = self.call_owners();
-        let hanging = self.results_by_row(&owners);
+        let results_by_row = self.results_by_row(&owners);
         let mut answered: FxHashSet<u32> =
             chain.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
-        // Where rows come in the file; some are put behind their message although they stand before.
+        // File positions of rows that are moved after their message although they precede it.
         let mut forced: FxHashMap<u32, u64> = FxHashMap::default();
         let at: FxHashMap<u32, usize> = chain.iter().enumerate().map(|(at, &slot)| (slot, at)).collect();
         let mut stretches: Vec<ChainInsertion> = Vec::new();
         for reply in replies {
             let own: FxHashSet<u32> = reply.rows.iter().copied().collect();
             let mut added: Vec<u32> = reply.rows.iter().copied().filter(|&s| !seen[s as usize]).collect();
-            let (near, mut far) = self.missed_results(reply, &own, &hanging, seen);
+            let (near, mut far) = self.missed_results(reply, &own, &results_by_row, seen);
             let mut have: FxHashSet<u32> =
                 near.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
             added.extend(near);
             far.sort_unstable();
-            let behind_all = reply.rows.iter().map(|&row| file_position(row)).max().unwrap_or(0) + 1;
+            let after_all = reply.rows.iter().map(|&row| file_position(row)).max().unwrap_or(0) + 1;
             for slot in far {
                 let wanted = |call: u32| {
                     let owner = owners[call as usize];
@@ -170,7 +171,7 @@ impl LoadedEntries<'_> {
                 };
                 if self.answered_calls_in(slot).any(wanted) {
                     have.extend(self.answered_calls_in(slot));
-                    forced.insert(slot, file_position(slot).max(behind_all));
+                    forced.insert(slot, file_position(slot).max(after_all));
                     added.push(slot);
                 }
             }
@@ -185,11 +186,13 @@ impl LoadedEntries<'_> {
             while chain.get(end).is_some_and(|&slot| self.is_within_reply(slot, reply.id)) {
                 end += 1;
             }
-            let mut behind = FxHashMap::default();
+            let mut after = FxHashMap::default();
             if reply.rows.iter().any(|&row| self.node(row).flags.has_call()) {
-                let held = |s: &u32| seen[*s as usize];
-                let on_them = reply.rows.iter().filter_map(|row| hanging.get(row)).flatten().copied();
-                let bases: Vec<u32> = reply.rows.iter().copied().chain(on_them.filter(held)).collect();
+                let is_seen = |s: &u32| seen[*s as usize];
+                let their_results =
+                    reply.rows.iter().filter_map(|row| results_by_row.get(row)).flatten().copied();
+                let bases: Vec<u32> =
+                    reply.rows.iter().copied().chain(their_results.filter(is_seen)).collect();
                 for base in bases {
                     self.add_notes(base, &children, seen, &mut forced, &mut added);
                 }
@@ -197,12 +200,12 @@ impl LoadedEntries<'_> {
                     let mut notes = Vec::new();
                     self.add_notes(slot, &children, seen, &mut forced, &mut notes);
                     if !notes.is_empty() {
-                        behind.insert(slot, notes);
+                        after.insert(slot, notes);
                     }
                 }
             }
-            if !added.is_empty() || !behind.is_empty() {
-                stretches.push(ChainInsertion { start: reply.first, end, added, notes_after: behind });
+            if !added.is_empty() || !after.is_empty() {
+                stretches.push(ChainInsertion { start: reply.first, end, added, notes_after: after });
             }
         }
         if stretches.is_empty() {
@@ -212,8 +215,7 @@ impl LoadedEntries<'_> {
         insert_into_chain(chain, stretches, position)
     }
 
-    /// Finds the row that makes each call; two messages that make the same call own it both and
-    /// neither.
+    /// Finds the row that makes each call. A call made by two messages has no owner.
     fn call_owners(&self) -> Vec<u32> {
         const NOBODY: u32 = NONE - 1;
         let mut owners = vec![NONE; self.facts.calls.len()];
@@ -230,9 +232,9 @@ impl LoadedEntries<'_> {
 
     /// Finds the results that belong to each row: by parent, by source, by the call they answer.
     fn results_by_row(&self, owners: &[u32]) -> FxHashMap<u32, Vec<u32>> {
-        let mut hanging: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        let mut hang = |on: u32, slot: u32| {
-            let list = hanging.entry(on).or_default();
+        let mut results_by_row: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        let mut add_result = |on: u32, slot: u32| {
+            let list = results_by_row.entry(on).or_default();
             if list.last() != Some(&slot) {
                 list.push(slot);
             }
@@ -245,7 +247,7 @@ impl LoadedEntries<'_> {
             }
             let parent = self.parent(slot);
             if let Some(parent) = parent {
-                hang(parent, slot);
+                add_result(parent, slot);
             }
             let orphan = |b: &crate::facts::Block| {
                 b.class == crate::facts::BlockClass::ToolResult && b.call().is_none()
@@ -261,24 +263,25 @@ impl LoadedEntries<'_> {
             let others = self.answered_calls_in(slot).map(|call| owners[call as usize]);
             for on in source.into_iter().chain(others) {
                 if on < NONE - 1 && Some(on) != parent && side(on) == side(slot) {
-                    hang(on, slot);
+                    add_result(on, slot);
                 }
             }
         }
-        hanging
+        results_by_row
     }
 
-    /// Results of a message that the chain misses: those on its rows, and those known otherwise.
+    /// Returns the results of a message that the chain lacks: children of its rows, and results found
+    /// otherwise.
     fn missed_results(
         &self,
         reply: &ChainReply,
         own: &FxHashSet<u32>,
-        hanging: &FxHashMap<u32, Vec<u32>>,
+        results_by_row: &FxHashMap<u32, Vec<u32>>,
         seen: &[bool],
     ) -> (Vec<u32>, Vec<u32>) {
         let (mut near, mut far) = (Vec::new(), Vec::new());
         let mut once = FxHashSet::default();
-        for &slot in reply.rows.iter().filter_map(|row| hanging.get(row)).flatten() {
+        for &slot in reply.rows.iter().filter_map(|row| results_by_row.get(row)).flatten() {
             if seen[slot as usize] || !once.insert(slot) {
                 continue;
             }
@@ -288,7 +291,7 @@ impl LoadedEntries<'_> {
         (near, far)
     }
 
-    /// Adds the notes that hang on a row, where they form a single line.
+    /// Adds the notes below a row, if they form a single chain.
     fn add_notes(
         &self,
         base: u32,
@@ -316,8 +319,8 @@ impl LoadedEntries<'_> {
             }
             for &slot in &run {
                 seen[slot as usize] = true;
-                if let Some(&behind) = forced.get(&base) {
-                    forced.insert(slot, file_position(slot).max(behind));
+                if let Some(&after) = forced.get(&base) {
+                    forced.insert(slot, file_position(slot).max(after));
                 }
             }
             into.append(&mut run);
@@ -325,12 +328,12 @@ impl LoadedEntries<'_> {
     }
 }
 
-/// The place of a row in the file, with room between two.
+/// Returns the position of a row in the file, with a gap between any two rows.
 fn file_position(slot: u32) -> u64 {
     u64::from(slot) * 2
 }
 
-/// Lays what was added between the rows of the chain.
+/// Inserts the added rows into the chain.
 fn insert_into_chain(
     chain: &[u32],
     mut stretches: Vec<ChainInsertion>,

@@ -1,4 +1,4 @@
-//! What is sent: rows with their blocks, the messages they become, and the words a client puts in.
+//! The content of a request: rows with their blocks, the resulting messages, and texts inserted by a client.
 
 use crate::attachment::{AttachmentDelivery, SenderRole};
 use crate::client::Client;
@@ -6,7 +6,7 @@ use crate::facts::{Block, BlockClass, Facts, NONE, Node, Role, ToolReferences};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
 
-/// Words that clients put into a conversation.
+/// Texts that clients insert into a conversation.
 pub(super) mod words {
     pub(crate) const NO_REPLY: &str = "No response requested.";
     pub(crate) const CONTINUE: &str = "Continue from where you left off.";
@@ -23,53 +23,53 @@ pub(super) mod words {
 /// A message as it is sent.
 #[derive(Debug, Clone)]
 pub struct SentMessage {
-    /// Whether it stands for the model.
+    /// The model is its author.
     pub assistant: bool,
-    /// What it is made of.
+    /// Its parts.
     pub parts: Vec<SentPart>,
 }
 
 /// A block of a message as it is sent.
 #[derive(Debug, Clone)]
 pub struct SentPart {
-    /// Where it comes from.
+    /// The origin of the content.
     pub origin: PartOrigin,
-    /// What it is.
+    /// The class of the block.
     pub class: BlockClass,
     pub(crate) call: u32,
     /// A result whose content is a string.
     pub(super) has_string_content: bool,
-    /// How a result refers to tools.
+    /// References to tools in a result.
     pub(crate) tool_references: ToolReferences,
-    /// A call that says who made it; such a message is sent without what is beside its calls.
+    /// A call with the key `caller`. The calls of such a message are sent without additional fields.
     pub(crate) has_caller: bool,
-    /// Ends with a line break that the client put in before the next text.
+    /// Ends with a line break that the client inserted before the next text.
     pub adds_line_break: bool,
-    /// Attachments whose text was put into this result.
+    /// Attachments whose text was merged into this result.
     pub attachments: Vec<u32>,
 }
 
-/// Where a part comes from.
+/// The origin of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartOrigin {
-    /// A block of an entry: the node, and the place among its blocks.
+    /// A block of an entry: the node and the position among its blocks.
     Block(u32, u32),
     /// The content of a system entry.
     Command(u32),
-    /// What the client writes about an attachment, or tells the model anew with every prompt.
+    /// The client's text for an attachment, or a reminder that it repeats with every prompt.
     Reminder(Option<u32>),
-    /// The pictures of a prompt that was queued.
+    /// The images of a queued prompt.
     Pictures(u32),
     /// The new prompt.
     Prompt,
-    /// Words of the client.
+    /// A text inserted by the client.
     ClientText(&'static str),
-    /// A result that the client made up for a call, by the index of the call.
+    /// A result that the client adds for a call, with the index of the call.
     MissingResult(u32, &'static str),
 }
 
 impl PartOrigin {
-    /// Returns the entry that it comes from, as an index of a node.
+    /// Returns the entry that it comes from, as a node index.
     pub fn node(self) -> Option<usize> {
         match self {
             Self::Block(node, _) | Self::Command(node) | Self::Pictures(node) => Some(node as usize),
@@ -77,7 +77,7 @@ impl PartOrigin {
         }
     }
 
-    /// The attachment that it is about.
+    /// Returns the attachment that it describes.
     pub(super) fn attachment(self) -> Option<u32> {
         match self {
             Self::Reminder(node) => node,
@@ -87,10 +87,10 @@ impl PartOrigin {
 }
 
 impl SentPart {
-    fn new(what: PartOrigin, sort: BlockClass) -> Self {
+    fn new(origin: PartOrigin, class: BlockClass) -> Self {
         Self {
-            origin: what,
-            class: sort,
+            origin,
+            class,
             call: NONE,
             has_string_content: false,
             tool_references: ToolReferences::default(),
@@ -101,13 +101,13 @@ impl SentPart {
     }
 
     pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
-        let what = PartOrigin::Block(node, u32::try_from(at).unwrap_or(NONE));
+        let origin = PartOrigin::Block(node, u32::try_from(at).unwrap_or(NONE));
         let &Block {
             call,
             has_string_content: plain,
             tool_references: references,
             has_caller: caller,
-            class: sort,
+            class,
             ..
         } = block;
         Self {
@@ -115,13 +115,13 @@ impl SentPart {
             has_string_content: plain,
             tool_references: references,
             has_caller: caller,
-            ..Self::new(what, sort)
+            ..Self::new(origin, class)
         }
     }
 
     pub(super) fn client_text(words: &'static str) -> Self {
-        let sort = if words == words::NO_CONTENT { BlockClass::NoContent } else { BlockClass::Text };
-        Self::new(PartOrigin::ClientText(words), sort)
+        let class = if words == words::NO_CONTENT { BlockClass::NoContent } else { BlockClass::Text };
+        Self::new(PartOrigin::ClientText(words), class)
     }
 
     pub(super) fn missing_result(call: u32, words: &'static str) -> Self {
@@ -140,56 +140,56 @@ impl SentPart {
         Self::new(PartOrigin::Pictures(node), BlockClass::Media)
     }
 
-    /// Returns the entries that it is made of, as indices of nodes.
+    /// Returns the entries that it consists of, as node indices.
     pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
         let note = self.origin.attachment().map(|node| node as usize);
         self.origin.node().or(note).into_iter().chain(self.attachments.iter().map(|&node| node as usize))
     }
 
-    /// Returns the call that it makes or answers, as an index of the session's calls.
+    /// Returns the call that it makes or answers, as an index into the session's calls.
     pub fn call(&self) -> Option<usize> {
         (self.call != NONE).then_some(self.call as usize)
     }
 
-    /// A result that refers to a tool which is there.
+    /// Returns whether it is a result that refers to an existing tool.
     pub(crate) fn references_known_tool(&self, turns: bool) -> bool {
         self.tool_references.known || self.tool_references.task_tools && !turns
     }
 
-    /// Text that counts as nothing.
+    /// Returns whether the client treats the text as blank.
     pub(super) fn is_blank(&self, client: Client) -> bool {
         match self.class {
             BlockClass::NoContent => client >= Client::V2_1_200,
             BlockClass::EmptyRemoved => client >= Client::V2_1_325,
-            sort => sort.is_blank(),
+            class => class.is_blank(),
         }
     }
 }
 
-/// What a row is.
+/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowKind {
     User,
     Assistant,
     Attachment,
     System,
-    /// A message of the client between two turns, which newer models take.
+    /// A system message between two turns, which newer models accept.
     SystemTurn,
 }
 
-/// What the rows of one message have in common.
+/// The id shared by the rows of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum MessageId {
     None,
     Known(Uid),
-    /// Rows without an id that are kept apart.
+    /// A row without an id that is a separate message.
     PerRow(u32),
 }
 
-/// A row on its way to be sent.
+/// A row of a request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestRow {
-    /// Its entry, or none for what the client put in.
+    /// Its entry, or `NONE` for a row inserted by the client.
     pub(super) node: u32,
     pub(super) kind: RowKind,
     pub(super) id: MessageId,
@@ -197,7 +197,7 @@ pub(super) struct RequestRow {
     pub(super) model: u16,
     /// Its content is a string.
     pub(super) has_string_content: bool,
-    /// How an attachment is told that the client makes anew.
+    /// The delivery of an attachment that the client creates anew.
     pub(super) delivery: AttachmentDelivery,
     pub(super) parts: Vec<SentPart>,
 }
@@ -217,7 +217,7 @@ impl RequestRow {
         let blocks = facts.blocks_of(index as usize).iter().enumerate();
         let parts = blocks.map(|(at, block)| SentPart::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
-        let saying = AttachmentDelivery::SYSTEM_TEXT;
+        let delivery = AttachmentDelivery::SYSTEM_TEXT;
         Self {
             node: index,
             kind,
@@ -225,28 +225,19 @@ impl RequestRow {
             flags: node.flags,
             model: node.model,
             has_string_content: plain,
-            delivery: saying,
+            delivery,
             parts,
         }
     }
 
-    /// A row that the client puts in.
+    /// Creates a row inserted by the client.
     pub(super) fn inserted(kind: RowKind, parts: Vec<SentPart>) -> Self {
         let (id, flags) = (MessageId::None, EntryFlags::default());
-        let saying = AttachmentDelivery::SYSTEM_TEXT;
-        Self {
-            node: NONE,
-            kind,
-            id,
-            flags,
-            model: u16::MAX,
-            has_string_content: false,
-            delivery: saying,
-            parts,
-        }
+        let delivery = AttachmentDelivery::SYSTEM_TEXT;
+        Self { node: NONE, kind, id, flags, model: u16::MAX, has_string_content: false, delivery, parts }
     }
 
-    /// An answer that the client puts in.
+    /// Creates an answer inserted by the client.
     pub(super) fn inserted_answer(words: &'static str) -> Self {
         let mut row = Self::inserted(RowKind::Assistant, vec![SentPart::client_text(words)]);
         row.id = MessageId::PerRow(NONE);
@@ -258,17 +249,17 @@ impl RequestRow {
         Self::inserted(RowKind::User, vec![SentPart::new(PartOrigin::Prompt, BlockClass::Text)])
     }
 
-    /// What the client tells the model anew: the user does not see it.
+    /// Creates a reminder, which the client repeats and the user does not see.
     pub(super) fn reminder() -> Self {
         let mut row = Self::inserted(RowKind::User, vec![SentPart::reminder(None)]);
         row.flags.set(EntryFlags::META);
         row
     }
 
-    /// An attachment that the client makes for the new prompt.
-    pub(super) fn new_attachment(voice: SenderRole) -> Self {
+    /// Creates an attachment for the new prompt.
+    pub(super) fn new_attachment(role: SenderRole) -> Self {
         let mut row = Self::inserted(RowKind::Attachment, Vec::new());
-        row.delivery.role = voice;
+        row.delivery.role = role;
         row
     }
 
@@ -287,20 +278,20 @@ impl RequestRow {
         self.kind == RowKind::Assistant
     }
 
-    pub(super) fn has_block(&self, sort: BlockClass) -> bool {
-        self.parts.iter().any(|part| part.class == sort)
+    pub(super) fn has_block(&self, class: BlockClass) -> bool {
+        self.parts.iter().any(|part| part.class == class)
     }
 
     pub(super) fn begins_with_result(&self) -> bool {
         self.is_user() && self.parts.first().is_some_and(|part| part.class == BlockClass::ToolResult)
     }
 
-    /// A result, or a row that carries the client's copy of one.
+    /// Returns whether it is a result, or a row with the client's copy of one.
     pub(super) fn is_result(&self) -> bool {
         self.begins_with_result() || self.is_user() && self.flags.has_result_copy()
     }
 
-    /// A report of a failure that is never sent again.
+    /// Returns whether it reports a failure, which is never sent again.
     pub(super) fn is_api_error(&self) -> bool {
         self.is_assistant() && self.flags.is_failure_report()
     }
@@ -309,7 +300,7 @@ impl RequestRow {
         !self.parts.is_empty() && self.parts.iter().all(|part| part.class.is_thinking())
     }
 
-    /// Nothing but blank text; for 2.1.325 thinking may stand before it.
+    /// Returns whether it contains only blank text. For 2.1.325 thinking may precede it.
     pub(super) fn is_blank(&self, client: Client) -> bool {
         let skipped = if client >= Client::V2_1_325 {
             self.parts.iter().take_while(|part| part.class.is_thinking()).count()

@@ -1,5 +1,5 @@
-//! How 2.1.325 takes a session up: the rows of a reply brought together, calls that were cut off
-//! answered, and whether the last turn is over.
+//! The resume rules of 2.1.325: it regroups the rows of a reply, answers calls that were cut off, and decides
+//! whether the last turn is finished.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,25 +15,25 @@ const CLIENT: Client = Client::V2_1_325;
 
 pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option<Uid>) -> Vec<RequestRow> {
     let is_there = |rows: &[RequestRow]| rewound.is_some() && rewound == last_conversation_uid(facts, rows);
-    let mut went_back = is_there(&rows);
+    let mut is_rewound = is_there(&rows);
     let rows = regroup(rows);
     let open = open_calls_of_last_turn(&rows);
     let (mut out, rows) = if open.is_empty() { (rows, Vec::new()) } else { (rows.clone(), rows) };
     let failed_before = ends_with_failure(if open.is_empty() { &out } else { &rows });
     drop_open(&mut out, &FxHashSet::default());
     drop_until_stable(CLIENT, &mut out);
-    went_back |= is_there(&out);
+    is_rewound |= is_there(&out);
     let cut = is_turn_cut_off(facts, &out);
-    // A turn that an API failure ended some hours ago is left alone.
+    // A turn that an API failure ended some hours ago is not continued.
     let stale = cut && (ends_with_failure(&out) || failed_before);
-    let mut asks_behind_notes = cut;
+    let mut asks_after_notes = cut;
     let mut kept = None;
-    if went_back || stale {
-        asks_behind_notes &= out.iter().any(RequestRow::is_assistant);
+    if is_rewound || stale {
+        asks_after_notes &= out.iter().any(RequestRow::is_assistant);
     } else if cut && !open.is_empty() {
         kept = Some((open.clone(), calls_of_newest_message(&rows, &open, false)));
     }
-    if kept.is_none() && !open.is_empty() && !went_back {
+    if kept.is_none() && !open.is_empty() && !is_rewound {
         let own = calls_of_newest_message(&rows, &open, true);
         kept = (!own.is_empty()).then(|| (own.clone(), own));
     }
@@ -42,7 +42,7 @@ pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option
     }
     if let Some(last) = last_non_system_row(&out) {
         let row = &out[last];
-        let asks = row.is_user() || asks_behind_notes && row.kind == RowKind::Attachment;
+        let asks = row.is_user() || asks_after_notes && row.kind == RowKind::Attachment;
         let over = is_finished_command(facts, &out, last) || !cut && row.flags.is_record_only();
         if asks && !over {
             out.insert(last + 1, RequestRow::inserted_answer(words::NO_REPLY));
@@ -51,7 +51,7 @@ pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option
     out
 }
 
-/// Each call that was cut off gets a result that says so.
+/// Adds a result to each call that was cut off.
 fn answer_calls(
     mut rows: Vec<RequestRow>,
     kept: &FxHashSet<u32>,
@@ -74,7 +74,7 @@ fn answer_calls(
     rows
 }
 
-/// The place behind the last row above `end` that opened a turn.
+/// Returns the position after the last row before `end` that started a turn.
 fn turn_start(rows: &[RequestRow], end: usize) -> usize {
     let mut answer_seen = false;
     for at in (0..end).rev() {
@@ -92,32 +92,33 @@ fn turn_start(rows: &[RequestRow], end: usize) -> usize {
     0
 }
 
-/// Open calls of the last turn.
+/// Returns the open calls of the last turn.
 fn open_calls_of_last_turn(rows: &[RequestRow]) -> FxHashSet<u32> {
-    let said = rows.iter().filter(|row| row.is_user() || row.is_assistant());
-    let answered = calls_in_rows(said, BlockClass::ToolResult);
+    let conversation = rows.iter().filter(|row| row.is_user() || row.is_assistant());
+    let answered = calls_in_rows(conversation, BlockClass::ToolResult);
     let start = turn_start(rows, rows.len());
     let made = calls_in_rows(rows[start..].iter().filter(|row| row.is_assistant()), BlockClass::ToolCall);
     made.difference(&answered).copied().collect()
 }
 
-/// Drops answers all of whose calls have no result. Where the client asked to go on after such a
-/// turn, the other rows of the answer go too, and results that a shutdown made up.
+/// Drops answers whose calls all lack a result. If the client asked to continue after such a turn, the other
+/// rows of the answer are dropped too, and so are the results that a shutdown added.
 fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
     let mut rescued = vec![false; rows.len()];
     for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_continue_request())
     {
         rescued[turn_start(rows, at)..at].fill(true);
     }
-    let made_up = |at: usize, row: &RequestRow| {
+    let is_placeholder = |at: usize, row: &RequestRow| {
         rescued[at]
             && row.is_user()
             && row.flags.is_cut_by_shutdown()
             && row.has_block(BlockClass::ToolResult)
     };
-    let said = rows.iter().enumerate().filter(|(at, row)| !made_up(*at, row)).map(|(_, row)| row);
+    let conversation =
+        rows.iter().enumerate().filter(|(at, row)| !is_placeholder(*at, row)).map(|(_, row)| row);
     let answered =
-        calls_in_rows(said.filter(|row| row.is_user() || row.is_assistant()), BlockClass::ToolResult);
+        calls_in_rows(conversation.filter(|row| row.is_user() || row.is_assistant()), BlockClass::ToolResult);
     let (mut broken, mut whole) = (FxHashSet::default(), FxHashSet::default());
     let mut keeps = Vec::with_capacity(rows.len());
     for (at, row) in rows.iter().enumerate() {
@@ -131,7 +132,7 @@ fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
         } else if has_calls && !all_open {
             whole.extend(id);
         }
-        keeps.push(!all_open && !made_up(at, row));
+        keeps.push(!all_open && !is_placeholder(at, row));
     }
     let mut keeps = keeps.into_iter();
     rows.retain(|_| keeps.next().unwrap_or(true));
@@ -143,7 +144,7 @@ fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
     }
 }
 
-/// Of these open calls, those of the newest message. If `strict`, a failure after it ends it.
+/// Returns the calls in `open` that belong to the newest message. If `strict`, a later failure ends it.
 fn calls_of_newest_message(rows: &[RequestRow], open: &FxHashSet<u32>, strict: bool) -> FxHashSet<u32> {
     #[derive(PartialEq)]
     enum Gap {
@@ -195,13 +196,13 @@ fn calls_of_newest_message(rows: &[RequestRow], open: &FxHashSet<u32>, strict: b
     calls
 }
 
-/// What a row is to a reply that may be split.
+/// The role of a row relative to a reply that may be split.
 #[derive(PartialEq)]
 enum ReplyNeighbour {
     SameReply,
     Result,
     Note,
-    /// Nothing moves over it.
+    /// No row moves across it.
     Fence,
 }
 
@@ -231,15 +232,15 @@ struct ReplySpan {
     n_rows: usize,
     fenced: bool,
     split: bool,
-    /// Results that stand before it, with their notes.
+    /// Results that precede it, with their notes.
     early: Vec<usize>,
 }
 
-/// How far before its call a result is looked for.
+/// Maximum distance between a call and a result that precedes it.
 const MAX_RESULT_DISTANCE: usize = 4096;
 
-/// Rows of one reply that notes have split move together, and results that stand before their call
-/// move behind it.
+/// Moves the rows of one reply together if notes separate them, and moves results that precede their call
+/// after it.
 fn regroup(rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut spans: FxHashMap<Uid, ReplySpan> = FxHashMap::default();
     let mut owners: FxHashMap<u32, Option<Uid>> = FxHashMap::default();
@@ -294,11 +295,11 @@ fn regroup(rows: Vec<RequestRow>) -> Vec<RequestRow> {
         }
         span.early.push(at);
         early.insert(at);
-        for (behind, _) in
+        for (following, _) in
             between.iter().enumerate().take_while(|(_, row)| neighbour_kind(row, id) == ReplyNeighbour::Note)
         {
-            span.early.push(at + 1 + behind);
-            early.insert(at + 1 + behind);
+            span.early.push(at + 1 + following);
+            early.insert(at + 1 + following);
         }
     }
     if early.is_empty() && !spans.values().any(|span| span.split) {
@@ -324,15 +325,15 @@ fn reorder(
         let Some(span) = span.filter(|span| span.split || !span.early.is_empty()) else { continue };
         let id = reply_id(&rows[at]);
         let mut later = Vec::new();
-        for behind in at + 1..=span.last {
-            if done[behind] || early.contains(&behind) {
+        for following in at + 1..=span.last {
+            if done[following] || early.contains(&following) {
                 continue;
             }
-            if !span.split || reply_id(&rows[behind]) == id {
-                order.push(behind);
-                done[behind] = true;
+            if !span.split || reply_id(&rows[following]) == id {
+                order.push(following);
+                done[following] = true;
             } else {
-                later.push(behind);
+                later.push(following);
             }
         }
         for &before in &span.early {
@@ -348,7 +349,7 @@ fn reorder(
     order.into_iter().filter_map(|at| rows[at].take()).collect()
 }
 
-/// A failure that only interrupted its turn.
+/// Returns whether a row is a failure that interrupted its turn without ending it.
 fn is_failure(row: &RequestRow) -> bool {
     row.is_assistant() && row.flags.is_api_error() && !row.flags.is_final_error()
 }
@@ -357,7 +358,7 @@ fn is_note(row: &RequestRow) -> bool {
     row.kind == RowKind::System || row.is_user() && row.flags.is_record_only()
 }
 
-/// Tells whether a failure stands at the end.
+/// Returns whether the rows end with a failure.
 fn ends_with_failure(rows: &[RequestRow]) -> bool {
     for row in rows.iter().rev() {
         if is_failure(row) {
@@ -366,7 +367,7 @@ fn ends_with_failure(rows: &[RequestRow]) -> bool {
         if is_note(row) {
             continue;
         }
-        // Behind an attachment the search goes on over other attachments.
+        // After an attachment, the search continues across other attachments.
         if row.kind != RowKind::Attachment {
             return false;
         }
@@ -374,10 +375,10 @@ fn ends_with_failure(rows: &[RequestRow]) -> bool {
     false
 }
 
-/// Tells whether the last turn stopped in its middle: not answered, and not ended on purpose.
+/// Returns whether the last turn was cut off: not answered and not ended on purpose.
 fn is_turn_cut_off(facts: &Facts, rows: &[RequestRow]) -> bool {
-    let passed_over = |row: &RequestRow| is_note(row) || is_failure(row);
-    let Some(last) = rows.iter().rposition(|row| !passed_over(row)) else { return false };
+    let is_skipped = |row: &RequestRow| is_note(row) || is_failure(row);
+    let Some(last) = rows.iter().rposition(|row| !is_skipped(row)) else { return false };
     let row = &rows[last];
     if row.is_assistant() {
         return false;
@@ -403,7 +404,7 @@ fn is_turn_cut_off(facts: &Facts, rows: &[RequestRow]) -> bool {
         }
         return rows[last + 1..].iter().any(|row| row.kind != RowKind::System);
     }
-    let before = rows[..last].iter().rposition(|row| row.kind != RowKind::Attachment && !passed_over(row));
+    let before = rows[..last].iter().rposition(|row| row.kind != RowKind::Attachment && !is_skipped(row));
     let Some(before) = before else { return true };
     let row = &rows[before];
     if row.is_assistant() || row.flags.is_summary() {
@@ -427,7 +428,7 @@ fn follows_bash_input(rows: &[RequestRow], output: usize) -> bool {
     typed && before.next().is_some_and(|row| row.is_user() && row.flags.is_caveat())
 }
 
-/// Tells whether the client does not go on by itself after a result.
+/// Returns whether the client stops after a result.
 fn result_ends_turn(facts: &Facts, rows: &[RequestRow], at: usize, last: usize) -> bool {
     let row = &rows[at];
     if ends_with_message_tool(facts, row) || row.flags.ends_turn() {
@@ -467,14 +468,14 @@ fn is_command_row(row: &RequestRow) -> bool {
             || flags.begins_with_slash())
 }
 
-/// Tells whether a local command that is over ends at a row.
+/// Returns whether a row is the end of a finished local command.
 fn is_finished_command(facts: &Facts, rows: &[RequestRow], last: usize) -> bool {
     if !is_command_row(&rows[last]) {
         return false;
     }
     let mut recorded = false;
     let mut all_meta = true;
-    // A caveat of before the command is not its own.
+    // A caveat from before the command belongs to another one.
     let mut since = Time::NONE;
     for row in rows[..=last].iter().rev().filter(|r| r.is_user() || r.is_assistant()) {
         let time = facts.nodes.get(row.node as usize).map_or(Time::NONE, |node| node.time);

@@ -1,4 +1,4 @@
-//! From the leaf to the root, over gaps, with what parallel calls left beside the way.
+//! The walk from the leaf to the root, across gaps, including rows of parallel calls.
 
 use super::LoadedEntries;
 use crate::client::Client;
@@ -6,7 +6,7 @@ use crate::flags::EntryFlags;
 use crate::tree::BRIDGE_MILLIS;
 
 impl LoadedEntries<'_> {
-    /// Walks from the leaf to the root and adds what parallel calls left beside the way.
+    /// Walks from the leaf to the root and adds the rows of parallel calls that are not on this path.
     pub(super) fn walk(&mut self, leaf: u32) -> Vec<u32> {
         let mut seen = vec![false; self.slots.len()];
         let mut chain = Vec::new();
@@ -41,7 +41,7 @@ impl LoadedEntries<'_> {
         chain
     }
 
-    /// Adds the notes that hang below the leaf, in the order of time.
+    /// Adds the notes below the leaf, in time order.
     fn add_trailing_notes(&self, leaf: u32, chain: &mut Vec<u32>, seen: &mut [bool]) {
         let children = self.children();
         let start = chain.len();
@@ -58,12 +58,12 @@ impl LoadedEntries<'_> {
         chain[start..].sort_by_key(|&slot| self.node(slot).time);
     }
 
-    /// Finds the entry that stands in for a lost parent.
+    /// Finds the entry that replaces a lost parent.
     fn bridge(&mut self, slot: u32, seen: &[bool]) -> Option<u32> {
         if self.by_time.is_empty() {
             let timed = |s: u32| Some((self.node(s).time.millis()?, s));
             let mut times: Vec<_> = self.live_slots().filter_map(timed).collect();
-            // Of several at one moment the first in the file is taken.
+            // Of several entries with the same time, the first in the file is preferred.
             times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
             self.unseen_cache = (0..=times.len()).collect();
             self.by_time = times;
@@ -72,7 +72,7 @@ impl LoadedEntries<'_> {
         let side = |flags: EntryFlags| (flags.is_sidechain(), flags.has(EntryFlags::SIDECHAIN_KEY));
         let flags = self.node(slot).flags;
         let newest = self.client >= Client::V2_1_325;
-        // Places are counted from 1; what was seen once is never looked at again.
+        // Positions count from 1. A visited entry is never examined again.
         let mut place = self.by_time.partition_point(|&(time, _)| time <= now);
         for _ in 0..MAX_CANDIDATES {
             let times = &self.by_time;
@@ -91,11 +91,11 @@ impl LoadedEntries<'_> {
     }
 }
 
-/// How many entries of other chains are passed over in the search for a lost parent.
+/// Maximum number of entries of other chains that are skipped in the search for a lost parent.
 const MAX_CANDIDATES: usize = 1000;
 
-/// Returns the last place at or before `place` that was not seen, or 0. `unseen` remembers for each
-/// place where the search from it ended, so that no stretch is gone over twice.
+/// Returns the last unvisited position at or before `place`, or 0. `unseen` stores for each position the end
+/// of the search from it, so that no range is searched twice.
 fn last_unseen(unseen: &mut [usize], place: usize, seen: impl Fn(usize) -> bool) -> usize {
     let mut at = place;
     while at > 0 {

@@ -13,29 +13,29 @@ const INDEX_JS: &str = include_str!("assets/index.js");
 /// A document in the index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexRow {
-    /// Its files, from the index: one for each format.
+    /// Its files, relative to the index: one per format.
     pub files: Vec<String>,
-    /// The session.
+    /// The session id.
     pub session: String,
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// Where it was held.
+    /// Its project.
     pub project: String,
     /// The first prompt.
     pub prompt: String,
-    /// The number of the path, and how many there are.
+    /// The number of the path, and the number of paths.
     pub path: (usize, usize),
     /// A client would resume it.
     pub active: bool,
-    /// When something was last said, as RFC 3339.
+    /// The time of the last message, as RFC 3339.
     pub time: Option<String>,
-    /// Prompts.
+    /// Number of prompts.
     pub turns: u32,
-    /// Messages.
+    /// Number of messages.
     pub messages: u32,
 }
 
-/// Writes the index: projects and what was held in them, the newest first.
+/// Writes the index: projects and their sessions, newest first.
 pub fn write_index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
     let mut projects: std::collections::BTreeMap<&str, Vec<&IndexRow>> = std::collections::BTreeMap::new();
     for row in rows {
@@ -70,7 +70,7 @@ pub fn write_index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
             rows.len()
         );
         for row in rows {
-            // A page is the best to look at; the other formats stand behind the title.
+            // The HTML page is preferred; the other formats are linked after the title.
             let best = row.files.iter().find(|file| file.ends_with(".html")).or(row.files.first());
             let best = best.map(String::as_str).unwrap_or_default();
             let title = if row.title.is_empty() { "Untitled session" } else { &row.title };
@@ -96,7 +96,7 @@ pub fn write_index(out: &mut dyn Write, rows: &[IndexRow]) -> io::Result<()> {
                     html_escaped(format)
                 );
             }
-            // Without a title of its own a session is called by its first prompt.
+            // A session without a title is named by its first prompt.
             if !prompt.is_empty() && !title.chars().zip(prompt.chars()).take(80).all(|(a, b)| a == b) {
                 let _ = write!(text, "<div class=\"prompt\">{}</div>", html_escaped(&prompt));
             }

@@ -1,4 +1,4 @@
-//! A document as data: one JSON object, an item to a line.
+//! A document as one JSON object, with one item per line.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{Document, DocumentHead, DocumentPart};
 use crate::rows::ShowRow;
 
-/// The version of the shape; it grows when something changes its meaning.
+/// The version of the format; incremented when the meaning of a field changes.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -112,7 +112,7 @@ fn head_row(head: &DocumentHead) -> HeadRow<'_> {
 
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
     let head = serde_json::to_string(&head_row(document.head)).map_err(io::Error::other)?;
-    // The items are written one by one into the object that the head opens.
+    // The items are streamed into the object that the head opens.
     out.write_all(head.trim_end_matches('}').as_bytes())?;
     out.write_all(b",\"items\":[")?;
     let mut first = true;
@@ -152,14 +152,14 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     out.write_all(b"\n]}\n")
 }
 
-/// Takes out of a block what is not to be shown, and puts in what was shortened.
+/// Removes hidden content from a block, and inserts the full text of a shortened result.
 fn visible_block<'a>(
     document: &Document<'_>,
     part: &DocumentPart<'_>,
     block: Cow<'a, RawValue>,
 ) -> Option<Cow<'a, RawValue>> {
     let text = block.get();
-    // Most blocks stay as they are.
+    // Most blocks are unchanged.
     let thinks = !document.thinking && text.contains("thinking");
     let pictured = !document.images && text.contains("\"data\"");
     let shortened = text.contains("<persisted-output>");
@@ -191,7 +191,7 @@ fn visible_block<'a>(
     serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
 }
 
-/// Leaves the data of pictures and documents out of a block.
+/// Removes the data of images and documents from a block.
 fn remove_media_data(block: &mut Value) {
     let of_source = |item: &mut Value| {
         if let Some(source) = item.get_mut("source").and_then(Value::as_object_mut)

@@ -1,9 +1,8 @@
 //! Transcripts: a path of a conversation as a document.
 //!
-//! A [`Document`] is what is written: facts of the path, its items, the subagents that its calls
-//! started. Each format is one function that writes it; what a tool call is about is worked out once,
-//! in `tools`. Nothing of the log is trusted: text is cleaned of what a terminal obeys and never
-//! becomes markup.
+//! A [`Document`] contains the metadata of a path, its items, and the subagents that its calls started. Each
+//! format is one function that writes it; the description of tool calls is shared, in `tools`. Text from a
+//! log is untrusted: control codes are removed and it never becomes active markup.
 
 mod safe;
 mod tools;
@@ -29,7 +28,7 @@ pub use index::{IndexRow, write_index};
 
 use crate::text::plural;
 
-/// How a document is written.
+/// The format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -38,12 +37,12 @@ pub enum Format {
     Md,
     /// A page for a browser.
     Html,
-    /// Data.
+    /// One JSON object.
     Json,
 }
 
 impl Format {
-    /// Returns the ending of a file's name.
+    /// Returns the file extension.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Md => "md",
@@ -53,59 +52,59 @@ impl Format {
     }
 }
 
-/// What is known of a path.
+/// The metadata of a path.
 #[derive(Debug, Clone, Default)]
 pub struct DocumentHead {
     /// The session's id.
     pub session: String,
-    /// What it is called.
+    /// The title of the session.
     pub title: String,
-    /// Where it was held.
+    /// The project of the session.
     pub project: String,
-    /// The subagent, if this is what one did.
+    /// The subagent, if this is the transcript of one.
     pub agent: Option<String>,
     /// The transcript that a subagent belongs to.
     pub parent: Option<String>,
-    /// The number of the path, and how many there are.
+    /// The number of the path, and the number of paths.
     pub path: (usize, usize),
     /// A client would resume it.
     pub active: bool,
     /// The uuid of the last entry that it shares with another path, and the number of its message.
     pub fork: Option<(String, Option<usize>)>,
-    /// The document that has what came before, if only what follows the fork is written, and the number
+    /// The document that contains the messages before the fork, if they are not repeated here, and the number
     /// of the last message there.
     pub begins_in: Option<(String, Option<usize>)>,
-    /// The message inside this path after which a client would go on.
+    /// The message inside this path after which a client would continue.
     pub resumes_at: Option<usize>,
-    /// Subagents of which no call is known: indexes of [`Document::agents`].
+    /// Subagents whose call is unknown: indexes into [`Document::agents`].
     pub unlinked_agents: Vec<usize>,
-    /// Compactions on it.
+    /// Number of compactions on it.
     pub compactions: u32,
-    /// Messages on it.
+    /// Number of messages on it.
     pub messages: u32,
-    /// Prompts on it.
+    /// Number of prompts on it.
     pub turns: u32,
-    /// When it began and ended.
+    /// Its start and end time.
     pub span: (Time, Time),
-    /// The models that spoke.
+    /// The models that answered.
     pub models: Vec<String>,
-    /// The client's versions.
+    /// The client versions that wrote it.
     pub versions: Vec<String>,
     /// The git branch.
     pub git_branch: Option<String>,
-    /// What it cost.
+    /// Its token usage.
     pub usage: Usage,
-    /// The paths of the session; of very many, those around this one.
+    /// The paths of the session; if there are very many, those near this one.
     pub branches: Vec<BranchLink>,
-    /// What could not be read.
+    /// Parts of the log that could not be read.
     pub defects: Vec<String>,
-    /// The way to the directory of all documents: empty, or `../`.
+    /// The relative path to the directory of all documents: empty, or `../`.
     pub root_prefix: &'static str,
-    /// An index lies there.
+    /// That directory has an index.
     pub has_index: bool,
 }
 
-/// A path of the session that a document is about.
+/// A path of the session, as listed in a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BranchLink {
     /// Its number.
@@ -114,11 +113,11 @@ pub struct BranchLink {
     pub active: bool,
     /// Its document, if it has one.
     pub file: Option<String>,
-    /// The number of the message that it leaves the others at.
+    /// The number of the message at which it leaves its parent path.
     pub fork: Option<usize>,
-    /// The path that it leaves there.
+    /// The path that it forks from.
     pub parent_path: Option<usize>,
-    /// Messages on it, and how many of these come before the fork.
+    /// Number of messages on it, and how many of these precede the fork.
     pub messages: (u32, u32),
     /// Its last prompt.
     pub last_prompt: String,
@@ -126,57 +125,57 @@ pub struct BranchLink {
 
 /// A run of items from one log.
 pub struct DocumentPart<'a> {
-    /// The session that it stands in.
+    /// The session that it belongs to.
     pub session: &'a str,
-    /// What is put before the numbers of its messages in links.
+    /// Prefix of its message numbers in links.
     pub prefix: String,
-    /// What was said.
+    /// The messages and notes.
     pub items: StepStream<'a>,
-    /// What its calls started and where its results lie.
+    /// The sidecars of its calls.
     pub sidecars: CallSidecars<'a>,
 }
 
-/// Reads the whole text of a result that was shortened, if the function it is given says so of the file.
+/// Reads the full text of a result that was shortened, if the given predicate accepts its file.
 type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
 
-/// What belongs to the calls of a log.
+/// The sidecars of the calls of a log: subagents and large results.
 #[derive(Default)]
 pub struct CallSidecars<'a> {
-    /// The subagents, by call: indexes of [`Document::agents`].
+    /// The subagents, by call: indexes into [`Document::agents`].
     pub agents: Arc<FxHashMap<usize, Vec<usize>>>,
-    /// Reads the whole text of a result that was shortened.
+    /// Reads the full text of a result that was shortened.
     pub whole_result: Option<ReadWholeResult<'a>>,
 }
 
 /// A subagent.
 pub struct DocumentAgent<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its document.
     pub file: String,
-    /// How many messages it has.
+    /// Number of messages in it.
     pub messages: usize,
-    /// What was said.
+    /// Its messages and notes.
     pub part: DocumentPart<'a>,
 }
 
-/// A path with everything that is to be written of it.
+/// A path and everything that is written of it.
 pub struct Document<'a> {
-    /// What is known of it.
+    /// Its metadata.
     pub head: &'a DocumentHead,
     /// Its items, those of earlier files first.
     pub parts: &'a [DocumentPart<'a>],
     /// The subagents of its sessions.
     pub agents: &'a [DocumentAgent<'a>],
-    /// Show pictures.
+    /// Show images.
     pub images: bool,
     /// Show thinking.
     pub thinking: bool,
-    /// What it has shown so far.
+    /// The sidecars shown so far.
     pub shown: ShownSidecars,
 }
 
-/// What a document shows once, however often it is referred to.
+/// Sidecars that a document shows once, however often they are referenced.
 #[derive(Debug, Default)]
 pub struct ShownSidecars {
     agents: RefCell<FxHashSet<usize>>,
@@ -184,24 +183,24 @@ pub struct ShownSidecars {
 }
 
 impl ShownSidecars {
-    /// Returns whether a subagent is to be shown here: the first time.
+    /// Marks a subagent as shown. Returns whether this is the first time.
     fn mark_agent_shown(&self, agent: usize) -> bool {
         self.agents.borrow_mut().insert(agent)
     }
 
-    /// Returns whether the file of a large result is to be shown here: the first time.
+    /// Marks the file of a large result as shown. Returns whether this is the first time.
     fn mark_result_shown(&self, file: &Path) -> bool {
         self.results.borrow_mut().insert(file.to_owned())
     }
 }
 
-/// A text longer than this is shown as it is, not as Markdown: a parsed text is held several times.
+/// Maximum length of a text that is parsed as Markdown; a parsed text needs several times its size in memory.
 const MAX_PROSE: usize = 8 << 20;
 
-/// How deep subagents of subagents are shown; deeper ones are linked.
+/// Maximum nesting of subagents that are shown inline; deeper ones are linked.
 const MAX_NESTING: usize = 4;
 
-/// Writes a picture beside a document: takes its media type and its bytes, returns its name.
+/// Writes an image file next to a document: takes its media type and its bytes, returns its name.
 pub type WriteImage<'w> = &'w dyn Fn(&str, &[u8]) -> io::Result<String>;
 
 /// Writes a document.
@@ -219,7 +218,7 @@ pub fn write(
 }
 
 impl Document<'_> {
-    /// Tells whether anything of a block of an answer is shown.
+    /// Returns whether anything of an answer's block is shown.
     fn is_visible(&self, block: &BlockView<'_>) -> bool {
         match block.kind {
             Some(BlockKind::Text) => !block.text().trim().is_empty(),
@@ -231,7 +230,7 @@ impl Document<'_> {
     }
 }
 
-/// The parts of a result, with the whole of a text that was shortened.
+/// Returns the parts of a result, with shortened text replaced by the full text.
 fn whole_parts<'a>(
     shown: &ShownSidecars,
     part: &DocumentPart<'_>,
@@ -253,17 +252,17 @@ fn whole_parts<'a>(
 /// Returns the text of a message, cleaned.
 fn said_in(message: &MessageView<'_>) -> String {
     let mut said: Vec<_> = message.blocks.iter().map(BlockView::readable).collect();
-    // One of them may be very long.
+    // A single text is not copied, because it may be very long.
     safe::clean_short(if said.len() == 1 { said.swap_remove(0) } else { said.join("\n").into() })
 }
 
-/// Counts the lines of a text; a line feed at its end begins no other line.
+/// Counts the lines of a text; a final line feed does not begin another line.
 fn line_count(text: &str) -> u64 {
     let feeds = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
     feeds + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// Returns the length of a result, in lines or attachments.
+/// Describes the length of a result, in lines or attachments.
 fn extent(parts: &[ResultPart<'_>]) -> String {
     let lines = |part: &ResultPart<'_>| match part {
         ResultPart::Text(said) => line_count(said),
@@ -280,7 +279,7 @@ fn extent(parts: &[ResultPart<'_>]) -> String {
 struct CallResult<'p, 'a> {
     message: &'p MessageView<'a>,
     block: &'p BlockView<'a>,
-    /// It is the first result of its message: that one bears the message's number in links.
+    /// It is the first result of its message, the one that has the message's anchor.
     first: bool,
 }
 
@@ -294,7 +293,7 @@ impl<'p, 'a> CallResults<'p, 'a> {
             let TranscriptItem::Message(message) = item else { continue };
             let mut first = true;
             for block in message.blocks.iter().filter(|block| block.is_result()) {
-                // What is called on another path or not at all is shown where it stands.
+                // A result whose call is on another path or missing is shown in place.
                 if let Some(key) = block.owner.zip(block.call) {
                     answers.entry(key).or_default().push(CallResult { message, block, first });
                 }
@@ -304,24 +303,24 @@ impl<'p, 'a> CallResults<'p, 'a> {
         Self(RefCell::new(answers))
     }
 
-    /// Returns the results of a call that a message makes; a call that stands there twice has them once.
+    /// Takes the results of a call in a message; a repeated call gets them only once.
     fn for_call(&self, message: &MessageView<'_>, call: Option<usize>) -> Vec<CallResult<'p, 'a>> {
         call.and_then(|call| self.0.borrow_mut().remove(&(message.n, call))).unwrap_or_default()
     }
 }
 
-/// Tells whether a result is shown under its call.
+/// Returns whether a result is shown under its call.
 fn is_under_call(block: &BlockView<'_>) -> bool {
     block.is_result() && block.owner.is_some()
 }
 
-/// A picture in a log.
+/// An image in a log.
 struct EmbeddedImage<'a> {
     media_type: &'static str,
     base64: &'a str,
 }
 
-/// Takes the picture out of a block; only sorts that show and never run.
+/// Returns the image in a block, if its media type cannot contain scripts.
 fn embedded_image(block: Json<'_>) -> Option<EmbeddedImage<'_>> {
     let source = block.get("source")?;
     let media = source.get("media_type")?.as_str()?;
@@ -331,13 +330,13 @@ fn embedded_image(block: Json<'_>) -> Option<EmbeddedImage<'_>> {
     (!data.is_empty() && data.bytes().all(plain)).then_some(EmbeddedImage { media_type: media, base64: data })
 }
 
-/// Tells a time to the second, in UTC.
+/// Formats a time to the second, in UTC.
 fn format_time(time: Time) -> Option<String> {
     let iso = time.to_iso()?;
     Some(format!("{} {}", iso.get(..10)?, iso.get(11..19)?))
 }
 
-/// Tells a number of tokens in few digits.
+/// Formats a number of tokens in few digits.
 fn format_tokens(n: u64) -> String {
     match n {
         0..1_000 => n.to_string(),

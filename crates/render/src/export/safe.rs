@@ -1,11 +1,11 @@
-//! Text from a log made fit for a document: nothing in it moves a cursor, turns the direction of
-//! writing or becomes markup.
+//! Makes text from a log safe for a document: nothing in it moves a cursor, changes the direction of writing
+//! or becomes markup.
 
 use std::borrow::Cow;
 
 use crate::hidden::hidden_chars;
 
-/// Drops terminal colours and cursor movements, and makes other hidden characters visible.
+/// Removes terminal colours and cursor movements, and makes other hidden characters visible.
 pub(crate) fn strip_control_codes(text: &str) -> Cow<'_, str> {
     let mut found = hidden_chars(text).peekable();
     if found.peek().is_none() {
@@ -14,7 +14,7 @@ pub(crate) fn strip_control_codes(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     let mut start = 0;
     for (at, c) in found {
-        // A sequence that was skipped may hold hidden characters itself.
+        // A sequence that was skipped may contain hidden characters.
         if at < start {
             continue;
         }
@@ -22,7 +22,7 @@ pub(crate) fn strip_control_codes(text: &str) -> Cow<'_, str> {
         let mut chars = text[at + c.len_utf8()..].chars();
         match c {
             '\u{1b}' => skip_sequence(&mut chars),
-            // A lone return draws a progress bar over itself; every state of it is a line.
+            // A lone carriage return redraws a progress bar; each state of it becomes a line.
             '\r' if !chars.as_str().starts_with('\n') => out.push('\n'),
             '\r' | '\u{feff}' => {}
             '\0'..'\u{20}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
@@ -35,10 +35,10 @@ pub(crate) fn strip_control_codes(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Texts longer than this are written piece by piece.
+/// Texts longer than this are written in pieces.
 pub(crate) const LONG: usize = 1 << 20;
 
-/// Cleans a text piece by piece: it may be very long, and what is made of it longer still.
+/// Cleans a text in pieces: it may be very long, and the result longer still.
 pub(crate) fn clean_pieces(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -48,7 +48,8 @@ pub(crate) fn clean_pieces(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     })
 }
 
-/// Where the first piece of a text ends: behind a line if there is one, for no sequence goes on behind it.
+/// Returns the end of the first piece of a text: after a line end if there is one, because no sequence
+/// continues past it.
 fn piece_end(text: &str) -> usize {
     if text.len() <= LONG {
         return text.len();
@@ -57,7 +58,8 @@ fn piece_end(text: &str) -> usize {
     line.unwrap_or_else(|| (0..=LONG).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(LONG))
 }
 
-/// Cleans a text that is written later. A very long one stays as it is: it is cleaned when it is written.
+/// Cleans a text that is written later. A very long one is returned unchanged; it is cleaned when it is
+/// written.
 pub(crate) fn clean_short(text: Cow<'_, str>) -> String {
     if text.len() > LONG {
         return text.into_owned();
@@ -68,19 +70,19 @@ pub(crate) fn clean_short(text: Cow<'_, str>) -> String {
     }
 }
 
-/// Skips the rest of an escape sequence: CSI, OSC and the other strings, or a single letter.
+/// Skips the rest of an escape sequence: CSI, OSC or another string, or a single letter.
 fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     let rest = chars.as_str();
     let mut bytes = rest.bytes();
     let printable = |b: &u8| (0x20..0x7f).contains(b);
     let used = match bytes.next() {
         Some(b'[') => {
-            // Parameters, then a final letter; anything else ends a broken sequence.
+            // Parameters, then a final letter; anything else ends a malformed sequence.
             let parameters = bytes.take_while(|b| (0x20..0x40).contains(b)).count();
             let last = rest.as_bytes().get(1 + parameters).is_some_and(|b| (0x40..0x7f).contains(b));
             1 + parameters + usize::from(last)
         }
-        // Such a string is ended by BEL or ESC \; without an end only its line goes.
+        // Such a string is terminated by BEL or ESC \; without a terminator only its line is removed.
         Some(b']' | b'P' | b'_' | b'^' | b'X') => {
             let end = rest.find(['\n', '\u{7}', '\u{1b}']).unwrap_or(rest.len());
             match rest.as_bytes().get(end) {
@@ -98,7 +100,7 @@ fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     *chars = rest[used..].chars();
 }
 
-/// Writes a text as the text of an HTML element or attribute.
+/// Appends a text, escaped for an HTML element or attribute.
 pub(crate) fn push_escaped(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|b| matches!(b, b'&' | b'<' | b'>' | b'"' | b'\'')) {
@@ -115,14 +117,14 @@ pub(crate) fn push_escaped(out: &mut String, text: &str) {
     out.push_str(rest);
 }
 
-/// Returns a text as the text of an HTML element or attribute.
+/// Returns a text, escaped for an HTML element or attribute.
 pub(crate) fn html_escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     push_escaped(&mut out, text);
     out
 }
 
-/// Tells whether a link leads somewhere that is safe to follow.
+/// Returns whether a link is safe to follow.
 pub(crate) fn is_safe_link(url: &str) -> bool {
     let url = url.trim();
     let scheme = url.split(['/', '?', '#']).next().unwrap_or_default();
@@ -130,8 +132,8 @@ pub(crate) fn is_safe_link(url: &str) -> bool {
         Some((scheme, _)) => {
             ["http", "https", "mailto"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
         }
-        // A path of the machine where the conversation was held leads nowhere, but does no harm.
-        // `//host` is no path: it takes the scheme of the page. A browser reads a backslash as a slash.
+        // A path on the machine of the session leads nowhere, but does no harm. `//host` is not a path: it
+        // inherits the scheme of the page. A browser reads a backslash as a slash.
         None => {
             let host = url.starts_with(['/', '\\']) && url[1..].starts_with(['/', '\\']);
             !host && !url.chars().any(char::is_control)
@@ -144,19 +146,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cleaned_the_same_in_pieces() {
+    fn cleaning_in_pieces_equals_cleaning_at_once() {
         let line = "\u{1b}[1mbold\u{1b}[0m \u{1b}]0;title\r\nprogress\rbar \u{200b}漢`\n";
         let text = line.repeat(2 * LONG / line.len() + 1);
         let pieces: Vec<_> = clean_pieces(&text).collect();
         assert!(pieces.len() > 1);
         assert!(pieces.concat() == strip_control_codes(&text));
-        // Without any line, no character is cut.
+        // Without line ends, no character is cut.
         let text = "漢".repeat(LONG);
         assert!(clean_pieces(&text).collect::<String>() == text);
     }
 
     #[test]
-    fn colours_go_and_what_is_hidden_is_seen() {
+    fn colours_are_removed_and_hidden_characters_made_visible() {
         assert_eq!(
             strip_control_codes("\u{1b}[1;31mred\u{1b}[0m and \u{1b}]0;title\u{7}plain"),
             "red and plain"
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_schemes_are_followed() {
+    fn only_known_schemes_are_safe() {
         for safe in ["https://a.b/c?d:e", "HTTP://x", "mailto:a@b", "#m1", "docs/a.md", "a/b:c"] {
             assert!(is_safe_link(safe), "{safe}");
         }

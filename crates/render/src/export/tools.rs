@@ -1,4 +1,4 @@
-//! What a tool call is about: one line that says it, and the pieces that show it in full.
+//! The content of a tool call: a one-line summary, and sections that show it in full.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -9,20 +9,20 @@ use similar::{ChangeTag, TextDiff};
 
 use super::safe::{LONG, clean_short, strip_control_codes};
 
-/// Something to show of a call.
+/// A section of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallSection {
-    /// Code, or any text that keeps its lines: a label, the language, the text.
+    /// Code, or any preformatted text: a label, the language, the text.
     Code(&'static str, String, String),
     /// Prose in Markdown, with a label.
     Prose(&'static str, String),
-    /// Lines that changed, each with its mark before it.
+    /// Changed lines, each with its `+` or `-` prefix.
     Diff(String),
-    /// A list of things to do.
+    /// A to-do list.
     Todos(Vec<(TodoState, String)>),
 }
 
-/// How far a thing to do is.
+/// The state of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TodoState {
     Open,
@@ -30,25 +30,25 @@ pub(crate) enum TodoState {
     Done,
 }
 
-/// A call: its line and its pieces.
+/// A call: its summary and its sections.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallView {
-    /// What it is about, on one line.
+    /// One-line summary.
     pub(crate) summary: String,
     /// Its input.
     pub(crate) sections: Vec<CallSection>,
-    /// Short enough and telling enough to be shown at once.
+    /// Short and informative enough to be shown unfolded.
     pub(crate) expanded: bool,
 }
 
-/// A diff of more lines than these is folded.
+/// Maximum number of lines of a diff that is shown unfolded.
 const SHORT_DIFF: usize = 40;
-/// Texts longer than these are not compared but shown one after the other.
+/// Maximum length of texts that are compared; longer ones are shown one after the other.
 const MAX_COMPARED: usize = 200_000;
-/// And so are texts of more lines than these.
+/// Maximum number of lines of texts that are compared.
 const MAX_LINES: usize = 2_000;
 
-/// Tells what a call is about. `copy` is what the client kept of the result.
+/// Describes a call. `copy` is the client's structured copy of the result.
 pub(crate) fn describe_call(tool: &str, input: Json<'_>, copy: Json<'_>) -> CallView {
     let text = |key: &str| input.get(key).and_then(Json::as_str).filter(|t| !t.trim().is_empty());
     let file = || text("file_path").or_else(|| text("notebook_path")).or_else(|| text("path"));
@@ -124,42 +124,42 @@ pub(crate) fn describe_call(tool: &str, input: Json<'_>, copy: Json<'_>) -> Call
         _ => whole_input(input),
     };
     let start = |key: &str| input.get(key).and_then(beginning).filter(|t| !t.trim().is_empty());
-    let gist = match tool {
+    let subject = match tool {
         "Bash" => start("command").or_else(|| start("description")),
         "Task" | "Agent" => start("description").or_else(|| start("prompt")),
         _ => None,
     };
-    let gist = match (gist, &pieces[..]) {
-        (Some(gist), _) => gist.into_owned(),
+    let subject = match (subject, &pieces[..]) {
+        (Some(subject), _) => subject.into_owned(),
         (None, [CallSection::Todos(list), ..]) => {
             let done = list.iter().filter(|(state, _)| *state == TodoState::Done).count();
             format!("{done} of {} done", list.len())
         }
         (None, _) if tool == "ExitPlanMode" => "plan".to_owned(),
-        // A call without any input is told by its name.
+        // A call without any input is described by its name.
         (None, []) => String::new(),
         _ => crate::show::input_summary(input),
     };
     CallView {
-        summary: short(&collapse_whitespace(&strip_control_codes(&gist))),
+        summary: short(&collapse_whitespace(&strip_control_codes(&subject))),
         sections: pieces,
         expanded: open,
     }
 }
 
-/// Cuts what is shown on one line.
+/// Cuts a text for display on one line.
 fn short(text: &str) -> String {
     crate::text::truncate(text, 160)
 }
 
-/// Shows the whole input, unless there is none.
+/// Returns the whole input as sections; none if it is empty.
 fn whole_input(input: Json<'_>) -> Vec<CallSection> {
     let mut pieces = Vec::new();
     push_other_fields(&mut pieces, input, &[]);
     pieces
 }
 
-/// Shows the members of an input that are not shown otherwise.
+/// Adds the input fields that are not shown otherwise.
 fn push_other_fields(pieces: &mut Vec<CallSection>, input: Json<'_>, shown: &[&str]) {
     let mut left = serde_json::Map::new();
     let mut broken = !input.is_object();
@@ -180,7 +180,7 @@ fn push_other_fields(pieces: &mut Vec<CallSection>, input: Json<'_>, shown: &[&s
         let text = String::from_utf8_lossy(input.raw());
         pieces.push(CallSection::Code("Input", "json".into(), clean_short(text)));
     } else if len > LONG {
-        // What is very long is shown as it is spelled: parsed, it would take many times its length.
+        // A very long input is shown as written: parsed, it would take many times its length.
         let mut text = String::with_capacity(len);
         input.for_each_member(|key, value| {
             let name = String::from_utf8_lossy(key);
@@ -200,7 +200,7 @@ fn push_other_fields(pieces: &mut Vec<CallSection>, input: Json<'_>, shown: &[&s
     }
 }
 
-/// The diff that the client kept, or one made of the call's own strings.
+/// Returns the diff that the client kept, or one computed from the strings of the call.
 fn diff_of(input: Json<'_>, copy: Json<'_>) -> Option<String> {
     if let Some(diff) = patch_of(copy) {
         return Some(diff);
@@ -255,7 +255,7 @@ fn patch_of(copy: Json<'_>) -> Option<String> {
             number("newLines")
         ));
         for line in hunk.get("lines")?.items() {
-            // A line of a hunk is one line, whatever is in it.
+            // A line of a hunk is one line, whatever it contains.
             out.push_str(&strip_control_codes(&line.as_str()?).replace('\n', " "));
             out.push('\n');
         }
@@ -295,7 +295,7 @@ fn questions(input: Json<'_>) -> Option<String> {
     Some(out).filter(|out| !out.is_empty())
 }
 
-/// Names the language of a file by its ending.
+/// Returns the language of a file, by its extension.
 pub(crate) fn language(file: Option<&str>) -> String {
     let path = Path::new(file.unwrap_or_default());
     let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
@@ -321,7 +321,7 @@ pub(crate) fn language(file: Option<&str>) -> String {
     if language.len() <= 20 && language.chars().all(plain) { language.to_owned() } else { String::new() }
 }
 
-/// Finds out what a result is written in, for its colours.
+/// Returns the language of a result, for syntax colouring.
 pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
     match tool {
         "Read" => language(input.get("file_path").and_then(Json::as_str).as_deref()),
@@ -329,8 +329,8 @@ pub(crate) fn result_language(tool: &str, input: Json<'_>) -> String {
     }
 }
 
-/// Shows a block of another sort than text, calls and pictures: its language and its text. Nothing if
-/// all it has is data that nobody can read.
+/// Returns the language and text of a block that is not text, a call or an image. Returns `None` if it
+/// contains only unreadable data.
 pub(crate) fn describe_other_block(block: Json<'_>) -> Option<(&'static str, String)> {
     let source = block.get("source");
     let data = || source.and_then(|source| source.get("data")).and_then(Json::as_str);
@@ -355,7 +355,7 @@ pub(crate) fn describe_other_block(block: Json<'_>) -> Option<(&'static str, Str
     Some(("json", clean_short(pretty.unwrap_or_else(|_| text.into_owned()).into())))
 }
 
-/// Shows a very long block as it is spelled, without its data: parsed, it would take many times its length.
+/// Returns a very long block as written, without its data: parsed, it would take many times its length.
 fn spelled(block: Json<'_>) -> String {
     let mut text = String::new();
     block.for_each_member(|key, value| {
@@ -379,7 +379,7 @@ fn is_data(key: &[u8]) -> bool {
     matches!(key, b"data" | b"encrypted_content" | b"signature")
 }
 
-/// Leaves out encrypted and encoded data, which nobody reads.
+/// Removes encrypted and encoded data, which nobody reads.
 fn shorten_data(value: &mut serde_json::Value) {
     use serde_json::Value;
     let mut left = vec![value];
@@ -402,7 +402,7 @@ fn shorten_data(value: &mut serde_json::Value) {
     }
 }
 
-/// Returns a text of a user entry without the client's own markup and without control characters.
+/// Returns a text of a user entry without client markup and control characters.
 pub(crate) fn strip_client_markup<'t>(text: &'t str) -> Cow<'t, str> {
     match rethread_model::readable_text(text) {
         Cow::Borrowed(text) => strip_control_codes(text),
@@ -415,8 +415,8 @@ mod tests {
     use super::*;
 
     fn described(tool: &str, input: &str) -> String {
-        let told = describe_call(tool, Json::new(input.as_bytes()), Json::new(b""));
-        let pieces: Vec<String> = told
+        let view = describe_call(tool, Json::new(input.as_bytes()), Json::new(b""));
+        let pieces: Vec<String> = view
             .sections
             .iter()
             .map(|piece| match piece {
@@ -426,11 +426,11 @@ mod tests {
                 CallSection::Todos(list) => format!("{list:?}"),
             })
             .collect();
-        format!("{} | {}", told.summary, pieces.join(" | "))
+        format!("{} | {}", view.summary, pieces.join(" | "))
     }
 
     #[test]
-    fn calls_say_what_they_are_about() {
+    fn call_summaries_name_their_subject() {
         insta::assert_snapshot!(described("Bash", r#"{"command":"npm test\n","description":"Run"}"#), @"
         npm test | Command(bash): # Run
         npm test
@@ -456,23 +456,23 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_input_is_shown_as_it_is_spelled() {
+    fn very_long_input_is_shown_as_written() {
         let list = format!("[{}1]", "1,".repeat(LONG));
         let input = format!("{{\"path\":\"a\",\"list\":{list}}}");
-        let told = describe_call("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
-        assert_eq!(told.summary, "a");
-        assert!(told.sections == [CallSection::Code("Input", "json".into(), input.clone())]);
+        let view = describe_call("mcp__x", Json::new(input.as_bytes()), Json::new(b""));
+        assert_eq!(view.summary, "a");
+        assert!(view.sections == [CallSection::Code("Input", "json".into(), input.clone())]);
         let command = format!("{{\"command\":\"echo {}\"}}", "a\\n".repeat(LONG));
-        let told = describe_call("Bash", Json::new(command.as_bytes()), Json::new(b""));
-        assert!(told.summary.starts_with("echo a a"), "{}", told.summary);
-        assert!(matches!(&told.sections[..], [CallSection::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
+        let view = describe_call("Bash", Json::new(command.as_bytes()), Json::new(b""));
+        assert!(view.summary.starts_with("echo a a"), "{}", view.summary);
+        assert!(matches!(&view.sections[..], [CallSection::Code(_, _, text)] if text.len() == 5 + 2 * LONG));
     }
 
     #[test]
-    fn the_patch_that_the_client_kept_is_preferred() {
+    fn patch_from_the_client_is_preferred() {
         let copy = br#"{"structuredPatch":[{"oldStart":3,"oldLines":1,"newStart":3,"newLines":1,"lines":["-x","+y"]}]}"#;
-        let told =
+        let view =
             describe_call("Edit", Json::new(br#"{"old_string":"x","new_string":"y"}"#), Json::new(copy));
-        assert_eq!(told.sections, [CallSection::Diff("@@ -3,1 +3,1 @@\n-x\n+y\n".into())]);
+        assert_eq!(view.sections, [CallSection::Diff("@@ -3,1 +3,1 @@\n-x\n+y\n".into())]);
     }
 }

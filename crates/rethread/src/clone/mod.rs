@@ -1,4 +1,4 @@
-//! A session cloned: planned, written beside others, with what belongs to it.
+//! Clones a session: plans the clone and writes it with its sidecars.
 
 mod sidecars;
 mod summarise;
@@ -24,53 +24,53 @@ pub use summarise::Summariser;
 use warnings::{push_clone_warnings, push_finding_warning};
 use write::{join_io, join_thread, write_clone, write_renamed};
 
-/// What is wanted of a clone.
+/// Options of a clone.
 #[derive(Debug, Clone, Default)]
 pub struct CloneOptions {
-    /// What it is to be.
+    /// The edits to apply.
     pub recipe: Recipe,
-    /// Keep the ids of entries, as the client's own forks do.
+    /// Keep entry ids, as the client's own forks do.
     pub keep_ids: bool,
-    /// Keep what is cut in a file beside the clone.
+    /// Keep the removed entries in a sidecar of the clone.
     pub keep_removed: bool,
-    /// The directory whose project it goes to; without one, that of the source.
+    /// The directory whose project receives the clone; by default that of the source.
     pub to: Option<PathBuf>,
     /// Write nothing.
     pub dry_run: bool,
-    /// A command that sums turns up, in place of our own summaries.
+    /// A command that summarises turns, instead of the built-in summaries.
     pub summariser: Option<Summariser>,
 }
 
-/// Why a session could not be cloned.
+/// An error while cloning a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloneError {
     /// It could not be found or read.
     #[error(transparent)]
     Read(#[from] crate::Error),
-    /// There is no such clone.
+    /// The recipe cannot be applied.
     #[error(transparent)]
     Impossible(#[from] Unmakable),
-    /// It is no file, so there is no place for the clone.
-    #[error("there is no place to write the clone to")]
+    /// It is not a file, so there is no destination for the clone.
+    #[error("no destination for the clone")]
     NoDestination,
-    /// The directory that it is to go to is not there.
+    /// The destination directory does not exist.
     #[error("{} is not a directory", .0.display())]
     NoDirectory(PathBuf),
     /// It could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
-        /// Where to.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Where the bytes of a log are.
+/// The bytes of a log, in memory or in a file.
 enum CloneInput {
     Bytes(Arc<Vec<u8>>),
-    /// In a file that had so many when it was opened.
+    /// A file and its size when it was opened.
     File(File, u64),
 }
 
@@ -82,23 +82,23 @@ impl CloneInput {
         }
     }
 
-    /// Reads it, and notes what the recipe needs to know.
+    /// Reads it, and collects what the recipe needs.
     fn read<'a>(&'a self, again: edit::ReadAt<'a>, recipe: &Recipe) -> io::Result<edit::SourceSession<'a>> {
         let (file, limit) = match self {
             Self::Bytes(bytes) => return Ok(edit::SourceSession::read(bytes)),
             Self::File(file, limit) => (file, *limit),
         };
-        let mut noting = edit::SourceIndexer::for_lazy_source(recipe, limit);
+        let mut indexer = edit::SourceIndexer::for_lazy_source(recipe, limit);
         let mut builder = FactsBuilder::for_size(limit);
-        let (scanner, size) = rethread_store::scan_into_two_sinks(file, limit, &mut noting, &mut builder)?;
+        let (scanner, size) = rethread_store::scan_into_two_sinks(file, limit, &mut indexer, &mut builder)?;
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-        Ok(edit::SourceSession::lazy(again, size, noting, facts))
+        Ok(edit::SourceSession::lazy(again, size, indexer, facts))
     }
 }
 
 /// A clone that was written, or would be.
 struct CloneReport {
-    /// What a reader makes of the clone.
+    /// Summary of the cloned session.
     summary: CloneSummary,
     before: ContextSize,
     after: ContextSize,
@@ -118,7 +118,7 @@ impl Library {
         let names = self.id_map_for(source, &id, target.as_deref(), options);
         let mut beside = ClonedSidecars::for_source(source);
         let plain = options.recipe.is_plain() && source.bytes.is_none();
-        // Ids that stay need not be known.
+        // Ids that are kept need not be collected.
         let names = match &source.bytes {
             None if !options.keep_ids => names.with_entries(self.agent_entry_ids(source)),
             _ => names,
@@ -137,11 +137,11 @@ impl Library {
                 Holder::Client { pid, .. } => format!("is open in a client (process {pid})"),
                 _ => "may be open in a client".to_owned(),
             };
-            beside.warnings.push(format!("the session {open}: the clone is what was written so far"));
+            beside.warnings.push(format!("the session {open}: the clone contains what was written so far"));
         }
         if target.as_deref().is_some_and(|path| config_root(path).is_none()) {
             beside.warnings.push(
-                "the clone is in no config directory, where clients look (--to DIR puts it there)".into(),
+                "the clone is outside the config directories, so clients do not find it (--to DIR writes it to a project)".into(),
             );
         }
         if let Some(path) = &target {
@@ -169,7 +169,7 @@ impl Library {
         })
     }
 
-    /// Writes a clone in which only ids change, while the source is read; nothing if that cannot be
+    /// Writes a clone in which only ids change, while the source is read; returns `None` if that cannot be
     /// done in one pass.
     fn write_plain(
         &self,
@@ -187,12 +187,12 @@ impl Library {
         let tail = options.recipe.title_line(names);
         let (renamed, facts) = write_renamed(&file, limit, names, &tail, &mut part).map_err(written)?;
         let facts = facts.map_err(read)?;
-        // It is looked at while it goes to the disk.
-        let (session, (gist, harm)) = std::thread::scope(|scope| {
+        // The clone is checked while it is synced to disk.
+        let (session, (clone_summary, harm)) = std::thread::scope(|scope| {
             let part = &part;
             let synced = scope.spawn(move || part.sync());
             let session = Session::new(facts);
-            // Nothing was changed, so nothing is proved: the newest client is asked, for a warning.
+            // No entry was edited, so only the newest client is checked, for a warning.
             let looked = summarise_and_check(&session, &[Client::NEWEST]);
             join_io(synced).map(|()| (session, looked))
         })
@@ -206,21 +206,19 @@ impl Library {
         self.finish(source, &made, path, part, options, beside)?;
         push_finding_warning(&harm, &mut beside.warnings);
         if renamed.torn {
-            beside
-                .warnings
-                .push("the last line was cut off while it was written, and is not in the clone".into());
+            beside.warnings.push("the last line was only partly written and is not in the clone".into());
         }
         Ok(Some(CloneReport {
-            before: gist.context,
-            after: gist.context,
+            before: clone_summary.context,
+            after: clone_summary.context,
             bytes: (limit, renamed.bytes),
             bytes_before: session.facts.bytes,
             counts: edit::CloneCounts::default(),
-            summary: gist,
+            summary: clone_summary,
         }))
     }
 
-    /// Writes what lies beside a clone and gives the clone its name.
+    /// Writes the sidecars of a clone and then publishes its log.
     fn finish(
         &self,
         source: &LogSource,
@@ -230,7 +228,7 @@ impl Library {
         options: &CloneOptions,
         beside: &mut ClonedSidecars,
     ) -> Result<(), CloneError> {
-        // What lies beside it comes first: a session is there when its log is.
+        // Sidecars are written first: a session exists once its log does.
         let written = self.write_sidecars(source, made, path, options, beside).and_then(|()| part.finish());
         written.map_err(|source| {
             rethread_store::remove_tree(&ConfinedPath::of_file(path).with_extension(""));
@@ -241,7 +239,7 @@ impl Library {
         })
     }
 
-    /// Opens a log that is to be edited.
+    /// Opens a log for editing.
     fn log_of(&self, source: &LogSource) -> Result<CloneInput, CloneError> {
         if source.bytes.is_none() {
             let file = source.file.open().map_err(|error| source.error(error))?;
@@ -251,7 +249,7 @@ impl Library {
         Ok(CloneInput::Bytes(self.bytes_of(source)?))
     }
 
-    /// Plans a clone and writes it, if it is to be written.
+    /// Plans a clone and writes it, unless this is a dry run.
     fn write_planned(
         &self,
         source: &LogSource,
@@ -294,15 +292,15 @@ impl Library {
             *compress = CompressOptions { summaries, ..compress.clone() };
             cloned = edit::plan_clone(&read, &recipe, names.clone())?;
         }
-        // Of what is its source but for the ids, and of what is not written, nothing is to be proved.
+        // A clone that differs only in its ids, or is not written, needs no check against every client.
         let clients = if plain || target.is_none() { &Client::IN_USE[..] } else { &Client::ALL };
         let look = |reading: CloneReading| match reading {
-            CloneReading::Predicted(gist, harm) => (*gist, harm),
+            CloneReading::Predicted(clone_summary, harm) => (*clone_summary, harm),
             CloneReading::Reread(session) => summarise_and_check(&session, clients),
             CloneReading::SameAsSource => summarise_and_check(&read.session, clients),
         };
         let mut late = Vec::new();
-        let (gist, bytes) = match target {
+        let (clone_summary, bytes) = match target {
             None => {
                 let sink = &mut |piece: Vec<u8>| {
                     beside.record_results(&piece);
@@ -312,9 +310,9 @@ impl Library {
                 ensure_unchanged(&read, source)?;
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
                 let outcome = written.map_err(failed)?;
-                let (gist, harm) = look(outcome.reading);
+                let (clone_summary, harm) = look(outcome.reading);
                 late = harm;
-                (gist, outcome.bytes)
+                (clone_summary, outcome.bytes)
             }
             Some(path) => {
                 let failed = |source: io::Error| CloneError::Write { path: path.to_owned(), source };
@@ -322,8 +320,8 @@ impl Library {
                 let written = write_clone(&cloned, &mut part, beside);
                 ensure_unchanged(&read, source)?;
                 let edit::WriteOutcome { mut bytes, reading, .. } = written.map_err(failed)?;
-                // It is looked at while it goes to the disk.
-                let (synced, (mut gist, harm)) = std::thread::scope(|scope| {
+                // The clone is checked while it is synced to disk.
+                let (synced, (mut clone_summary, harm)) = std::thread::scope(|scope| {
                     let part = &part;
                     let synced = scope.spawn(move || part.sync());
                     let looked = look(reading);
@@ -331,18 +329,18 @@ impl Library {
                 });
                 synced.map_err(failed)?;
                 if !plain && harm.iter().any(|finding| finding.kind.is_repairable()) {
-                    // What the recipe cannot see, the repair does.
+                    // Repair what the recipe could not foresee.
                     let made = cloned.bytes();
                     ensure_unchanged(&read, source)?;
                     let made = made.map_err(failed)?;
                     let repaired = edit::repair(&made);
                     part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                     part.write(&repaired.bytes).map_err(failed)?;
-                    beside.warnings.push("the session was broken, and the clone was repaired".into());
-                    let (repaired_gist, harm) =
+                    beside.warnings.push("the session had defects; the clone was repaired".into());
+                    let (repaired_summary, harm) =
                         summarise_and_check(&Session::read(&repaired.bytes), &Client::ALL);
                     push_finding_warning(&harm, &mut beside.warnings);
-                    (gist, bytes) = (repaired_gist, repaired.bytes.len() as u64);
+                    (clone_summary, bytes) = (repaired_summary, repaired.bytes.len() as u64);
                 } else if plain {
                     late = harm;
                 } else {
@@ -354,7 +352,7 @@ impl Library {
                     cloned: Some(&cloned).filter(|cloned| !cloned.is_plain()),
                 };
                 self.finish(source, &made, path, part, options, beside)?;
-                (gist, bytes)
+                (clone_summary, bytes)
             }
         };
         push_clone_warnings(&cloned, &recipe, &mut beside.warnings);
@@ -363,14 +361,14 @@ impl Library {
         let changes = recipe.tools.has_edits() || recipe.strip_thinking || counts.turns > 0;
         let after = match (plain, changes) {
             (true, _) => before,
-            // A part of a conversation was measured when it was all there was.
-            (false, false) => gist.context,
-            (false, true) => before.with_estimate(gist.context.estimate),
+            // Part of a conversation has its own measurement, from when it was the whole context.
+            (false, false) => clone_summary.context,
+            (false, true) => before.with_estimate(clone_summary.context.estimate),
         };
-        Ok(CloneReport { summary: gist, before, after, bytes: (size, bytes), bytes_before, counts })
+        Ok(CloneReport { summary: clone_summary, before, after, bytes: (size, bytes), bytes_before, counts })
     }
 
-    /// Finds where the clone goes; nothing if nothing is to be written.
+    /// Returns the path of the clone; `None` if nothing is to be written.
     fn target_of(
         &self,
         source: &LogSource,
@@ -392,7 +390,7 @@ impl Library {
         if options.dry_run {
             return Ok(None);
         }
-        // A session that lies elsewhere, as in a backup, becomes one of the library.
+        // A session outside the library, such as one in a backup, is cloned into the library.
         let roots = self.store.roots();
         let real = |root: &Path| root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let is_ours = |root: &PathBuf| roots.iter().any(|own| real(own) == real(root));
@@ -417,50 +415,50 @@ impl Library {
     }
 }
 
-/// Where the clone is to be resumed: clients before 2.1.325 look in the directory's own project.
-fn resume_dir(source: &LogSource, options: &CloneOptions, gist: &CloneSummary) -> Option<String> {
+/// Returns the directory to resume the clone in: clients before 2.1.325 search only that directory's project.
+fn resume_dir(source: &LogSource, options: &CloneOptions, clone_summary: &CloneSummary) -> Option<String> {
     if let Some(to) = &options.to {
         return to.canonicalize().ok().map(|dir| dir.to_string_lossy().into_owned());
     }
     let project = source.file.path.parent()?.file_name()?.to_string_lossy().into_owned();
-    gist.cwds.iter().find(|cwd| rethread_store::is_project_dir_for(&project, cwd)).cloned()
+    clone_summary.cwds.iter().find(|cwd| rethread_store::is_project_dir_for(&project, cwd)).cloned()
 }
 
-/// Adds the clone to the list that some clients keep.
-fn add_to_client_index(path: &Path, id: &str, gist: &CloneSummary, warnings: &mut Vec<String>) {
+/// Adds the clone to the session index that some clients keep.
+fn add_to_client_index(path: &Path, id: &str, clone_summary: &CloneSummary, warnings: &mut Vec<String>) {
     let listed = rethread_store::IndexEntry {
         id: id.to_owned(),
-        first_prompt: gist.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
-        messages: gist.messages as u64,
-        created: gist.span.and_then(|(first, _)| first.to_iso()),
-        modified: gist.span.and_then(|(_, last)| last.to_iso()),
-        git_branch: gist.branches.last().cloned(),
-        project: gist.cwds.first().cloned(),
+        first_prompt: clone_summary.first_prompt.clone().unwrap_or_else(|| "No prompt".into()),
+        messages: clone_summary.messages as u64,
+        created: clone_summary.span.and_then(|(first, _)| first.to_iso()),
+        modified: clone_summary.span.and_then(|(_, last)| last.to_iso()),
+        git_branch: clone_summary.branches.last().cloned(),
+        project: clone_summary.cwds.first().cloned(),
     };
     if let Err(error) = rethread_store::add_to_index(path, &listed) {
         warnings.push(format!("sessions-index.json was not updated: {error}"));
     }
 }
 
-/// Sums a session up, and finds what of it is lost or refused by some of these clients.
+/// Summarises a session, and finds content that some of these clients lose or refuse.
 fn summarise_and_check(session: &Session, clients: &[Client]) -> (CloneSummary, Vec<Finding>) {
     std::thread::scope(|scope| {
-        let gist = scope.spawn(|| CloneSummary::of(session));
+        let clone_summary = scope.spawn(|| CloneSummary::of(session));
         let harm = harmful_findings(session, clients);
-        (join_thread(gist), harm)
+        (join_thread(clone_summary), harm)
     })
 }
 
-/// What of a clone is lost or refused by some of these clients.
+/// Finds content of a clone that some of these clients lose or refuse.
 fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
-    // The log of a subagent is nothing to resume.
+    // The log of a subagent cannot be resumed.
     if session.facts.is_all_sidechain() || session.facts.nodes.is_empty() {
         return Vec::new();
     }
     rethread_model::harmful_findings(session, clients)
 }
 
-/// Fails if a log could not be read again as it was.
+/// Fails if a log changed since it was first read.
 fn ensure_unchanged(read: &edit::SourceSession<'_>, source: &LogSource) -> Result<(), CloneError> {
     match read.failure() {
         Some(error) => Err(source.error(error).into()),
@@ -468,7 +466,7 @@ fn ensure_unchanged(read: &edit::SourceSession<'_>, source: &LogSource) -> Resul
     }
 }
 
-/// A clone is something to resume.
+/// Fails for a session that has nothing to resume.
 fn ensure_clonable(session: &Session) -> Result<(), Unmakable> {
     if session.facts.is_all_sidechain() {
         return Err(Unmakable::Subagent);

@@ -1,5 +1,5 @@
-//! What lies beside a session, carried to its clone: subagents, large results, backups of files, and
-//! what the clone left out.
+//! Copies the sidecars of a session to its clone: subagents, large results, file backups, and the entries
+//! that the clone removed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,12 +14,12 @@ use super::CloneOptions;
 use crate::library::{Library, LogSource, config_root};
 use crate::session::{REMOVED, RESULTS, SubagentCalls, SubagentMeta};
 
-/// The directory with the backups of files that belong to a session.
+/// Returns the directory with the file backups of a session.
 pub(super) fn file_history_dir(log: &Path) -> Option<ConfinedPath> {
     Some(ConfinedPath::new(config_root(log)?, Path::new("file-history").join(log.file_stem()?)))
 }
 
-/// Takes the ids of entries.
+/// Collects entry ids.
 #[derive(Default)]
 struct EntryIdCollector(FxHashSet<Uid>);
 
@@ -31,19 +31,19 @@ impl rethread_log::Sink for EntryIdCollector {
     fn defect(&mut self, _: rethread_log::Defect) {}
 }
 
-/// A clone, as far as what lies beside it needs to know.
+/// The parts of a clone that determine its sidecars.
 pub(super) struct ClonedSession<'m> {
     /// The source.
     pub(super) session: &'m Session,
     pub(super) names: &'m IdMap<'m>,
-    /// What became of its entries; nothing if only ids changed.
+    /// The edited entries; none if only ids changed.
     pub(super) cloned: Option<&'m edit::PreparedClone<'m>>,
 }
 
-/// What was found to belong to a clone, and what became of it.
+/// The sidecars of a clone: references found and results of copying.
 #[derive(Debug, Default)]
 pub(super) struct ClonedSidecars {
-    /// The names of large results that the clone refers to; nothing if there are none to refer to.
+    /// Names of large results that the clone refers to; none if the source has no large results.
     results: Option<BTreeSet<String>>,
     pub(super) subagents: u64,
     pub(super) tool_results: u64,
@@ -52,13 +52,13 @@ pub(super) struct ClonedSidecars {
 }
 
 impl ClonedSidecars {
-    /// Begins with nothing found.
+    /// Starts without any reference.
     pub(super) fn for_source(source: &LogSource) -> Self {
         let any = source.bytes.is_none() && source.file.confined_side_dir().join(RESULTS).is_dir();
         Self { results: any.then(BTreeSet::new), ..Self::default() }
     }
 
-    /// Notes which large results a piece of the clone refers to.
+    /// Records the large results that a piece of the clone refers to.
     pub(super) fn record_results(&mut self, piece: &[u8]) {
         let Some(results) = &mut self.results else { return };
         for at in memchr::memmem::find_iter(piece, RESULTS) {
@@ -72,7 +72,7 @@ impl ClonedSidecars {
         }
     }
 
-    /// Tells whether a large result belongs to the clone. Some are in a directory of their own.
+    /// Returns whether a large result belongs to the clone. Some are in a subdirectory.
     fn refers_to(&self, below: &Path) -> bool {
         let names = below.iter().map(|name| name.to_string_lossy());
         let mut stems = names.flat_map(|name| {
@@ -84,11 +84,11 @@ impl ClonedSidecars {
 }
 
 impl Library {
-    /// Writes what lies beside a clone.
+    /// Writes the sidecars of a clone.
     pub(super) fn write_sidecars(
         &self,
         source: &LogSource,
-        made: &ClonedSession<'_>,
+        cloned_session: &ClonedSession<'_>,
         path: &Path,
         options: &CloneOptions,
         beside: &mut ClonedSidecars,
@@ -96,7 +96,8 @@ impl Library {
         let side = ConfinedPath::of_file(path).with_extension("");
         if options.keep_removed {
             let file = side.join(REMOVED);
-            let mut removed = made.cloned.iter().flat_map(|cloned| cloned.removed_entries()).peekable();
+            let mut removed =
+                cloned_session.cloned.iter().flat_map(|cloned| cloned.removed_entries()).peekable();
             if removed.peek().is_some() {
                 let mut part = NewSession::begin(&file)?;
                 for removed in removed {
@@ -104,26 +105,26 @@ impl Library {
                     beside.record_results(&line);
                     part.write(&line)?;
                 }
-                if let Some(error) = made.cloned.and_then(edit::PreparedClone::failure) {
+                if let Some(error) = cloned_session.cloned.and_then(edit::PreparedClone::failure) {
                     return Err(error);
                 }
                 part.finish()?;
                 beside.removed = Some(file.path());
             } else {
-                beside.warnings.push("nothing is left out, so there is nothing to keep".into());
+                beside.warnings.push("nothing was removed, so there is nothing to keep".into());
             }
         }
         if source.bytes.is_some() {
             return Ok(());
         }
-        self.write_subagents(source, made, &side, options, beside)?;
+        self.write_subagents(source, cloned_session, &side, options, beside)?;
         let from = source.file.confined_side_dir();
         let skips = self.skips();
-        let all = made.cloned.is_none();
+        let all = cloned_session.cloned.is_none();
         let wanted = |below: &Path| all || beside.refers_to(below);
         beside.tool_results =
             rethread_store::copy_files(&from.join(RESULTS), &side.join(RESULTS), &wanted, skips)?;
-        // What an earlier clone left out is still not there.
+        // Entries that an earlier clone removed are still missing.
         if all && beside.removed.is_none() {
             rethread_store::copy_private(&from.join(REMOVED), &side.join(REMOVED), skips)?;
         }
@@ -139,11 +140,11 @@ impl Library {
         Ok(())
     }
 
-    /// The ids of all entries of a session's subagents: its own log may name them.
+    /// Returns the ids of all entries of a session's subagents: its own log may refer to them.
     pub(super) fn agent_entry_ids(&self, source: &LogSource) -> FxHashSet<Uid> {
         let mut found = EntryIdCollector::default();
         for file in self.agents_of(source) {
-            // What cannot be read now cannot be carried either, and that is told then.
+            // A file that cannot be read here cannot be copied either; that is reported later.
             let _ = rethread_store::scan_file(&file, file.bytes, &mut found);
         }
         found.0
@@ -153,7 +154,7 @@ impl Library {
     fn write_subagents(
         &self,
         source: &LogSource,
-        made: &ClonedSession<'_>,
+        cloned_session: &ClonedSession<'_>,
         side: &ConfinedPath,
         options: &CloneOptions,
         beside: &mut ClonedSidecars,
@@ -162,10 +163,10 @@ impl Library {
         if files.is_empty() {
             return Ok(());
         }
-        let calls = SubagentCalls::new(made.session);
+        let calls = SubagentCalls::new(cloned_session.session);
         let own = source.file.side_dir();
         let mut carried: FxHashSet<String> = FxHashSet::default();
-        // Subagents of subagents follow those that started them, which are listed in no order.
+        // A nested subagent follows the one that started it, but files are listed in no particular order.
         let started = |file: SessionFile| (SubagentMeta::new(&file, self.skips()), file);
         let mut waiting: Vec<_> = files.into_iter().map(started).collect();
         loop {
@@ -173,7 +174,7 @@ impl Library {
             let mut later = Vec::new();
             for (started, file) in waiting {
                 let call = calls.starting_call(&started);
-                let (keep, whole) = match (made.cloned, call, &started.parent) {
+                let (keep, whole) = match (cloned_session.cloned, call, &started.parent) {
                     (None, ..) => (true, true),
                     (Some(cloned), Some(call), _) => {
                         (cloned.keeps_call(call), cloned.keeps_call_unchanged(call))
@@ -190,10 +191,10 @@ impl Library {
                 }
                 let name = match file.path.strip_prefix(&own) {
                     Ok(below) => side.join(below),
-                    // Before 2.1 they lie beside the session.
+                    // Before 2.1 they are next to the session.
                     Err(_) => side.join("subagents").join(file.path.file_name().unwrap_or_default()),
                 };
-                write_subagent(&file, &name, made, options, whole, beside, self.skips())?;
+                write_subagent(&file, &name, cloned_session, options, whole, beside, self.skips())?;
                 beside.subagents += 1;
                 carried.insert(started.id);
             }
@@ -210,7 +211,7 @@ impl Library {
 fn write_subagent(
     from: &SessionFile,
     to: &ConfinedPath,
-    made: &ClonedSession<'_>,
+    cloned_session: &ClonedSession<'_>,
     options: &CloneOptions,
     whole: bool,
     beside: &mut ClonedSidecars,
@@ -220,13 +221,13 @@ fn write_subagent(
     let agent = edit::SourceSession::read(&log);
     let asked = options.recipe.for_subagents();
     let plain = edit::Recipe::default();
-    let recipe = match made.cloned {
+    let recipe = match cloned_session.cloned {
         None => plain.clone(),
-        // A call in a turn that stays as it was keeps its subagent, but for thinking that is not wanted.
+        // A call in an unchanged turn keeps its subagent, except for thinking that is stripped.
         Some(_) if whole => edit::Recipe { strip_thinking: asked.strip_thinking, ..plain.clone() },
         Some(_) => asked,
     };
-    let names = made.names.for_other_log().with_log(&made.session.facts);
+    let names = cloned_session.names.for_other_log().with_log(&cloned_session.session.facts);
     let cloned =
         edit::plan_clone(&agent, &recipe, names.clone()).or_else(|_| edit::plan_clone(&agent, &plain, names));
     let Ok(cloned) = cloned else { return Ok(()) };

@@ -1,5 +1,4 @@
-//! Summaries that a command of the user's writes: each turn on its standard input, the summary on its
-//! standard output.
+//! Summaries by a user command: it reads a turn on standard input and writes the summary to standard output.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -10,31 +9,31 @@ use std::time::{Duration, Instant};
 
 use rethread_edit::CondensedTurn;
 
-/// A command that sums turns up.
+/// A command that summarises turns.
 #[derive(Debug, Clone)]
 pub struct Summariser {
     /// The command, for the shell.
     pub command: String,
-    /// How long it may take for one turn.
+    /// Time limit per turn.
     pub timeout: Duration,
-    /// How many may run at once.
+    /// Maximum number of concurrent processes.
     pub jobs: usize,
-    /// Is told how many turns are summed up, and of how many.
+    /// Called with the number of summarised turns and the total.
     pub on_progress: fn(usize, usize),
 }
 
 impl Summariser {
-    /// How long a command may take for one turn, if nothing else is said.
+    /// Default time limit per turn.
     pub const TIMEOUT: Duration = Duration::from_secs(120);
-    /// How many run at once, if nothing else is said.
+    /// Default number of concurrent processes.
     pub const DEFAULT_JOBS: usize = 4;
 
-    /// Sums turns up; where the command fails there is nothing. Says also why it failed.
+    /// Summarises turns; `None` where the command failed. Also returns why it failed.
     pub(super) fn summarise(&self, turns: &[CondensedTurn]) -> (Vec<Option<String>>, Option<String>) {
         let next = AtomicUsize::new(0);
         let summaries: Vec<Mutex<Option<String>>> = turns.iter().map(|_| Mutex::new(None)).collect();
         let failures: Mutex<Vec<String>> = Mutex::default();
-        // What an earlier summary speaks of needs none.
+        // Turns covered by an earlier summary need none.
         let wanted: Vec<usize> = (0..turns.len()).filter(|&at| turns[at].summary.is_some()).collect();
         let n_done = AtomicUsize::new(0);
         let work = || {
@@ -55,7 +54,7 @@ impl Summariser {
         let told = failures.first().map(|why| {
             let n = failures.len();
             format!(
-                "the command failed for {n} of {} turns, which have our own summaries: {why}",
+                "the command failed for {n} of {} turns, which have built-in summaries instead: {why}",
                 wanted.len()
             )
         });
@@ -67,31 +66,31 @@ impl Summariser {
     fn run(&self, turn: &str) -> Result<String, String> {
         let mut command = shell(&self.command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("it did not start: {error}"))?;
+        let mut child = command.spawn().map_err(|error| format!("cannot start: {error}"))?;
         let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let turn = turn.to_owned();
-        // It may stop reading, or write before it has read everything.
+        // The command may stop reading, or write before it has read everything.
         std::thread::spawn(move || {
             if let Some(stdin) = &mut stdin {
                 let _ = stdin.write_all(turn.as_bytes());
             }
         });
-        // Who writes a summary without end is cut off; who talks without end is let talk.
+        // Endless standard output is cut off; endless standard error is drained.
         let (text, said) = (
             read_in_background(stdout, drop),
             read_in_background(stderr, |mut rest| drop(io::copy(&mut rest, &mut io::sink()))),
         );
         let end = Instant::now().checked_add(self.timeout);
-        let late = || format!("it took longer than {} seconds", self.timeout.as_secs());
+        let late = || format!("took longer than {} seconds", self.timeout.as_secs());
         let status = wait(&mut child, end).ok_or_else(late)?;
-        // What it left running may still hold its output.
+        // Processes that it left running may keep its output open.
         let left = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
         let text = text.recv_timeout(left).map_err(|_| {
             stop(&mut child);
             late()
         })?;
         if text.len() as u64 >= MAX_SUMMARY {
-            return Err("it wrote more than a megabyte".into());
+            return Err("wrote more than 1 MB".into());
         }
         if !status.success() {
             let said = printable_text(&said.recv_timeout(Duration::from_millis(100)).unwrap_or_default());
@@ -99,17 +98,17 @@ impl Summariser {
                 let start: String = line.chars().take(200).collect();
                 format!(": {start}")
             });
-            return Err(format!("it ended with {status}{why}"));
+            return Err(format!("ended with {status}{why}"));
         }
         let text = printable_text(&text).trim().to_owned();
-        if text.is_empty() { Err("it wrote nothing".into()) } else { Ok(text) }
+        if text.is_empty() { Err("wrote nothing".into()) } else { Ok(text) }
     }
 }
 
-/// A summary is short; a command that writes without end is not listened to any more.
+/// Maximum length of a summary; further output is ignored.
 const MAX_SUMMARY: u64 = 1 << 20;
 
-/// Reads what a command writes, on a thread of its own; what is more than a summary may have is left to `rest`.
+/// Reads the output of a command on a separate thread; passes the reader to `rest` once the limit is reached.
 fn read_in_background<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) -> Receiver<Vec<u8>> {
     let (give, text) = channel();
     std::thread::spawn(move || {
@@ -125,7 +124,7 @@ fn read_in_background<R: Read + Send + 'static>(from: Option<R>, rest: fn(R)) ->
     text
 }
 
-/// What a command wrote, as text: what no reader sees is left out.
+/// Returns the output of a command as text, without control characters.
 fn printable_text(bytes: &[u8]) -> String {
     let shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
     String::from_utf8_lossy(bytes).chars().filter(shown).collect()
@@ -140,14 +139,14 @@ fn shell(command: &str) -> Command {
     shell.arg(flag).arg(command);
     #[cfg(unix)]
     {
-        // A group of its own, so that what it starts can be stopped with it.
+        // A separate process group, so that its child processes can be stopped too.
         use std::os::unix::process::CommandExt;
         shell.process_group(0);
     }
     shell
 }
 
-/// Waits for the end of a process, and ends it if that takes too long.
+/// Waits for a process to exit, and kills it at the deadline.
 fn wait(child: &mut Child, end: Option<Instant>) -> Option<std::process::ExitStatus> {
     let mut pause = Duration::from_millis(2);
     loop {
@@ -169,7 +168,7 @@ fn wait(child: &mut Child, end: Option<Instant>) -> Option<std::process::ExitSta
 fn stop(child: &mut Child) {
     #[cfg(unix)]
     {
-        // The whole group: the shell and what it started. While any of them runs, its number is its own.
+        // The whole group: the shell and its children. The group id is not reused while any of them runs.
         use rustix::process::{Pid, Signal, kill_process_group};
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(pid, Signal::KILL);

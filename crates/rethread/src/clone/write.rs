@@ -1,4 +1,4 @@
-//! The bytes of a clone on their way to the disk.
+//! Writes the bytes of a clone to disk.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use rethread_store::NewSession;
 
 use super::sidecars::ClonedSidecars;
 
-/// Renames the ids of a log and writes it, and makes out what is in it; both may fail.
+/// Renames the ids of a log, writes it and parses the result; either can fail.
 pub(super) fn write_renamed(
     from: &File,
     limit: u64,
@@ -29,7 +29,9 @@ pub(super) fn write_renamed(
         let read = rethread_store::scan_into_two_sinks(from, limit, &mut renaming, &mut builder);
         let facts = read.and_then(|(scanner, size)| match size == limit {
             true => Ok(builder.finish(scanner.lines(), scanner.bad_lines)),
-            false => Err(io::Error::new(io::ErrorKind::ResourceBusy, "it became shorter while it was read")),
+            false => {
+                Err(io::Error::new(io::ErrorKind::ResourceBusy, "file was truncated while it was being read"))
+            }
         });
         Ok((renaming.finish(tail)?, facts))
     })?;
@@ -39,7 +41,7 @@ pub(super) fn write_renamed(
     Ok((renamed, facts))
 }
 
-/// Writes a planned clone, and notes what it refers to.
+/// Writes a planned clone, and records the results that it refers to.
 pub(super) fn write_clone(
     cloned: &edit::PreparedClone<'_>,
     part: &mut NewSession,
@@ -48,26 +50,26 @@ pub(super) fn write_clone(
     with_writer_thread(part, &mut |piece| beside.record_results(piece), |write| cloned.write(write))
 }
 
-/// Takes a piece to write, and gives an empty buffer for the next.
+/// Takes a buffer to write, and returns an empty one for the next piece.
 type WriteBuffer<'w> = &'w mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send);
 
-/// How much is written before it is put on the disk.
+/// Bytes written between two syncs.
 const SYNC_INTERVAL_BYTES: usize = 8 << 20;
 
-/// Does work whose pieces are written on a thread of its own, which also gives them to `note`. Yet another puts them on the disk, so that
-/// little is left to wait for at the end.
+/// Runs `work`, whose buffers are written on a separate thread and also passed to `note`. A third thread
+/// syncs them to disk, so that the final sync is short.
 fn with_writer_thread<T>(
     part: &mut NewSession,
     note: &mut (impl FnMut(&[u8]) + Send),
     work: impl FnOnce(WriteBuffer<'_>) -> io::Result<T>,
 ) -> io::Result<T> {
-    // Whoever makes pieces makes some at once, and is not to wait until they are written.
+    // The producer emits several buffers at a time and should not wait until they are written.
     let (give, take) = sync_channel::<Vec<u8>>(8);
     let (give_back, free) = sync_channel::<Vec<u8>>(16);
     let (ask, asked) = sync_channel::<()>(1);
     let file = part.handle()?;
     std::thread::scope(|scope| {
-        // If that fails, so does the last one, which says so.
+        // If this fails, so does the final sync, which reports the error.
         scope.spawn(move || asked.into_iter().for_each(|()| drop(file.sync_data())));
         let writer = scope.spawn(move || {
             let mut waiting = 0;
@@ -88,18 +90,18 @@ fn with_writer_thread<T>(
             Ok(free.try_recv().unwrap_or_default())
         };
         let done = work(&mut put);
-        // The writer waits for pieces as long as there is somebody to give them.
+        // The writer stops once all senders are dropped.
         drop(put);
         join_io(writer).and(done)
     })
 }
 
-/// Waits for a thread that reads or writes.
+/// Joins a thread that reads or writes.
 pub(super) fn join_io<T>(thread: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Interrupted)))
 }
 
-/// Waits for a thread that cannot fail.
+/// Joins a thread that cannot fail.
 pub(super) fn join_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

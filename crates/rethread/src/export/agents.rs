@@ -1,5 +1,5 @@
-//! The subagents that a document shows: those of its session, of the sessions that it goes on from,
-//! and of those whose calls were copied into it.
+//! The subagents that a document shows: those of its session, of the sessions that it continues from, and of
+//! those whose calls were copied into it.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::survey::Surveys;
 use crate::library::Library;
 use crate::session::{Subagent, SubagentCalls, SubagentMeta};
 
-/// The subagents of some sessions, read.
+/// The subagents of some sessions, loaded.
 pub(super) struct SubagentSet {
     /// Logs of sessions and subagents.
     logs: Vec<ExportLog>,
-    /// The steps of subagents inside each log.
+    /// The steps of inline subagents, for each log.
     steps: Vec<IndexGroups>,
     members: Vec<ExportedSubagent>,
-    /// The members, by session and index.
+    /// Indexes of the subagents, by session and index in it.
     places: FxHashMap<(usize, usize), usize>,
-    /// What the calls of each member started, by call.
+    /// The subagents that the calls of each subagent started, by call.
     nested: Vec<FxHashMap<usize, Vec<usize>>>,
-    /// The members that the calls with these ids started.
+    /// The subagents that were started by the calls with these ids.
     by_call_id: FxHashMap<String, Vec<usize>>,
 }
 
@@ -33,17 +33,17 @@ struct ExportedSubagent {
     session: usize,
     name: String,
     file: String,
-    /// The log that it stands in: one of `logs`, or that of the session whose documents are written.
+    /// The log that contains it: one of `logs`, or that of the exported session.
     log: Option<usize>,
-    /// Its first entry, if it stands in a session's own log.
+    /// Its first entry, if it is inline in a session's log.
     root: Option<usize>,
-    /// No call is known that started it.
+    /// The call that started it is unknown.
     is_unlinked: bool,
 }
 
 impl SubagentSet {
-    /// Reads the subagents of the session that is written, of those that it goes on from, and of those
-    /// whose calls stand in one of these too.
+    /// Loads the subagents of the exported session, of those that it continues from, and of those whose calls
+    /// also occur in one of these.
     pub(super) fn new(
         library: &Library,
         surveys: &Surveys,
@@ -82,7 +82,7 @@ impl SubagentSet {
         own: bool,
     ) {
         let survey = &surveys.sessions[session];
-        // The log of another session is read only if a subagent stands in it.
+        // The log of another session is read only if it contains an inline subagent.
         let inline = survey.agents.iter().any(|agent| agent.root.is_some());
         let log = if own || !inline {
             None
@@ -122,13 +122,13 @@ impl SubagentSet {
         self.logs.len() - 1
     }
 
-    /// What no call of a session started was started by another subagent.
+    /// Links nested subagents: one that no call of a session started was started by another subagent.
     fn find_nested(&mut self, skips: &rethread_store::SkippedPaths) {
         self.nested.resize_with(self.members.len(), FxHashMap::default);
         if !self.members.iter().any(|member| member.is_unlinked && member.root.is_none()) {
             return;
         }
-        // The calls of all of them; of one id, the first and the second member that make it.
+        // The calls of all subagents; for each id, the first two subagents that make it.
         let mut by_agent: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
         let mut by_id: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
         for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.root.is_none()) {
@@ -172,8 +172,8 @@ impl SubagentSet {
         Arc::new(agents)
     }
 
-    /// Returns what a subagent said and did. `own` is the session whose documents are written, with the steps of
-    /// the subagents inside it.
+    /// Returns the items of a subagent. `own` is the exported session, with the steps of its inline
+    /// subagents.
     fn part<'p>(&'p self, own: &'p OwnSession, n: usize, prefix: String) -> DocumentPart<'p> {
         let member = &self.members[n];
         let (log, steps) = match member.log {
@@ -188,7 +188,7 @@ impl SubagentSet {
         }
     }
 
-    /// Returns all subagents as they are shown under their calls.
+    /// Returns all subagents, for display under their calls.
     pub(super) fn agents<'p>(&'p self, own: &'p OwnSession) -> Vec<DocumentAgent<'p>> {
         let agent = |(n, member): (usize, &ExportedSubagent)| {
             let part = self.part(own, n, format!("a{}-", n + 1));
@@ -202,7 +202,7 @@ impl SubagentSet {
         self.members.iter().enumerate().map(agent).collect()
     }
 
-    /// Returns a subagent of the session that is written, for a document of its own.
+    /// Returns a subagent of the exported session, for a separate document.
     pub(super) fn standalone_part<'p>(
         &'p self,
         own: &'p OwnSession,
@@ -213,7 +213,7 @@ impl SubagentSet {
         Some((n, self.part(own, n, String::new())))
     }
 
-    /// Returns the subagents of the session that is written for which no call is known.
+    /// Returns the subagents of the exported session whose call is unknown.
     pub(super) fn unlinked(&self, session: usize) -> Vec<usize> {
         let lost = |(n, member): (usize, &ExportedSubagent)| {
             (member.is_unlinked && member.session == session).then_some(n)
@@ -222,10 +222,10 @@ impl SubagentSet {
     }
 }
 
-/// The session whose documents are written.
+/// The exported session.
 pub(super) struct OwnSession {
     pub(super) log: ExportLog,
-    /// The steps of the subagents inside it.
+    /// The steps of its inline subagents.
     steps: IndexGroups,
 }
 
@@ -235,7 +235,7 @@ impl OwnSession {
     }
 }
 
-/// Returns what belongs to the calls of a log.
+/// Returns the sidecars of the calls of a log.
 pub(super) fn call_sidecars<'a>(
     log: &'a ExportLog,
     agents: &Arc<FxHashMap<usize, Vec<usize>>>,
@@ -245,7 +245,7 @@ pub(super) fn call_sidecars<'a>(
     CallSidecars { agents: Arc::clone(agents), whole_result: Some(Box::new(read)) }
 }
 
-/// Names a subagent; the same name can lie in several directories of one session.
+/// Returns a unique name for a subagent; the same file name can occur in several directories of one session.
 pub(super) fn name_of(agent: &Subagent, index: usize) -> String {
     match agent.path.as_deref().and_then(std::path::Path::file_stem) {
         Some(stem) => format!("{}_{}", index + 1, super::export_dir::safe_name(&stem.to_string_lossy())),

@@ -1,9 +1,8 @@
-//! The directory that documents are written to, and the note in it of what was written.
+//! The output directory of an export, and the manifest of the files written to it.
 //!
-//! The note tells our files from foreign ones, so that a foreign file is never overwritten; it tells
-//! unchanged documents, so that they are not written again; and it keeps names stable. Names are
-//! claimed in it before the first document is written: a run that is killed leaves nothing that the
-//! next one would take for foreign.
+//! The manifest identifies our files, so that a foreign file is never overwritten; it identifies unchanged
+//! documents, so that they are not written again; and it keeps names stable. Names are claimed in it before
+//! the first document is written, so a killed run leaves nothing that the next one would treat as foreign.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExportError;
 
-/// The name of the note.
+/// The file name of the manifest.
 const MANIFEST: &str = ".rethread-export.json";
 /// Its version.
 const MANIFEST_VERSION: u32 = 1;
@@ -26,17 +25,17 @@ const MANIFEST_VERSION: u32 = 1;
 /// A file that we wrote or are about to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// The source that it comes from.
+    /// The source of the document.
     pub(crate) source: String,
-    /// The beginning of the names of all files of that source.
+    /// The common prefix of the names of all files of that source.
     pub(crate) stem: String,
-    /// What it was made of; nothing if it is only claimed.
+    /// Hash of its inputs; none if the name is only claimed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) made_of: Option<String>,
-    /// What its bytes hash to.
+    /// Hash of its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hash: Option<String>,
-    /// The pictures that it shows.
+    /// The images that it shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<String>,
     /// Its row in the index, if it is a transcript.
@@ -44,7 +43,7 @@ pub(crate) struct FileRecord {
     pub(crate) row: Option<IndexRecord>,
 }
 
-/// What the index says of a transcript.
+/// The index row of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IndexRecord {
     pub(crate) session: String,
@@ -65,7 +64,7 @@ struct ExportManifest {
     files: BTreeMap<String, FileRecord>,
 }
 
-/// A directory of documents.
+/// The output directory of an export.
 pub(crate) struct ExportDir {
     dir: PathBuf,
     files: BTreeMap<String, FileRecord>,
@@ -73,7 +72,7 @@ pub(crate) struct ExportDir {
 }
 
 impl ExportDir {
-    /// Opens a directory that is empty, not there yet, or ours.
+    /// Opens a directory that is empty, does not exist yet, or is ours.
     pub(crate) fn open(dir: &Path, force: bool) -> Result<Self, ExportError> {
         let dir = std::path::absolute(dir).map_err(|e| ExportError::write(dir, e))?;
         if dir.exists() && !dir.is_dir() {
@@ -93,7 +92,7 @@ impl ExportDir {
             }
             Err(error) => return Err(ExportError::write(&dir.join(MANIFEST), error)),
         };
-        // Names in the note lead to files that are replaced and removed; none may lead out.
+        // Files named in the manifest are replaced and removed; none may be outside the directory.
         if let Some(name) = files.keys().find(|name| !is_inside_dir(name)) {
             return Err(ExportError::BrokenManifest { path: dir.join(name) });
         }
@@ -105,17 +104,17 @@ impl ExportDir {
         &self.dir
     }
 
-    /// Returns where a file lies.
+    /// Returns the path of a file.
     pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 
-    /// Returns a file to be opened: no link is followed below the directory.
+    /// Returns a file for opening; links inside the directory are not followed.
     fn confined(&self, file: &str) -> ConfinedPath {
         ConfinedPath::new(&self.dir, file)
     }
 
-    /// Returns the names that are taken.
+    /// Returns the names that are in use.
     pub(crate) fn names(&self) -> DocumentNames {
         let mut names = DocumentNames::default();
         for (file, record) in &self.files {
@@ -127,7 +126,7 @@ impl ExportDir {
         names
     }
 
-    /// Tells whether a document is there as it would be written.
+    /// Returns whether a document exists exactly as it would be written.
     pub(crate) fn is_current(&self, file: &str, made_of: &str) -> bool {
         let Some(record) = self.files.get(file) else { return false };
         let is_there = |picture: &String| self.confined(picture).is_file();
@@ -136,23 +135,25 @@ impl ExportDir {
             && hash_file(&self.confined(file)).is_ok_and(|found| record.hash == Some(hash_text(found)))
     }
 
-    /// Returns what is known of a document.
+    /// Returns the manifest record of a document.
     pub(crate) fn record(&self, file: &str) -> FileRecord {
         self.files.get(file).cloned().unwrap_or_default()
     }
 
-    /// Tells whether a picture is there already. Fails if its name is taken by something else.
+    /// Returns whether an image already exists. Fails if another file has its name.
     pub(crate) fn has_image(&self, file: &str, bytes: &[u8]) -> io::Result<bool> {
         match self.confined(file).read() {
             Ok(found) if found == bytes => Ok(true),
             Ok(_) if self.files.contains_key(file) => Ok(false),
-            Ok(_) => Err(io::Error::other(format!("{} is not ours", self.path(file).display()))),
+            Ok(_) => {
+                Err(io::Error::other(format!("{} was not written by this export", self.path(file).display())))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Claims the names that are to be written.
+    /// Claims names before they are written.
     pub(crate) fn claim(
         &mut self,
         files: impl IntoIterator<Item = (String, FileRecord)>,
@@ -165,18 +166,18 @@ impl ExportDir {
         self.save()
     }
 
-    /// Tells whether a file is one of ours.
+    /// Returns whether a file is one of ours.
     pub(crate) fn is_own_file(&self, file: &str) -> bool {
         self.files.contains_key(file)
     }
 
-    /// Fails if a foreign file has this name, or somebody changed ours.
+    /// Fails if a foreign file has this name, or if our file was changed by somebody else.
     pub(crate) fn ensure_writable(&self, file: &str) -> Result<(), ExportError> {
         let path = self.path(file);
         let hash = match hash_file(&self.confined(file)) {
             Ok(hash) => hash,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // Neither a link nor anything else that is not a regular file was made by us.
+            // Links and other non-regular files were not created by us.
             Err(error) if PathRejection::from_io_error(&error).is_some() => {
                 return Err(ExportError::ForeignFile { path });
             }
@@ -191,7 +192,7 @@ impl ExportDir {
         }
     }
 
-    /// Writes a document whole or not at all.
+    /// Writes a document completely or not at all.
     pub(crate) fn write(
         &self,
         file: &str,
@@ -207,13 +208,13 @@ impl ExportDir {
         })
     }
 
-    /// Notes that documents were written.
+    /// Records that documents were written.
     pub(crate) fn record_written(&mut self, files: Vec<(String, FileRecord)>) {
         self.files.extend(files);
     }
 
-    /// Removes documents of these sources that are no longer made, and pictures that no document
-    /// shows; not what somebody changed.
+    /// Removes documents of these sources that are obsolete, and images that no document shows, except those
+    /// that somebody changed.
     pub(crate) fn remove_others(
         &mut self,
         sources: &FxHashSet<String>,
@@ -237,7 +238,7 @@ impl ExportDir {
         removed
     }
 
-    /// Removes a file of ours; one that somebody changed stays, and is still known as ours.
+    /// Removes a file of ours; one that somebody changed is kept, and remains in the manifest.
     pub(crate) fn remove(&mut self, file: &str) -> bool {
         let place = self.confined(file);
         let Some(record) = self.files.get_mut(file) else { return false };
@@ -260,7 +261,7 @@ impl ExportDir {
         self.files.values().filter(other).count()
     }
 
-    /// Returns what the index lists: a path once, in whatever formats it is there.
+    /// Returns the rows of the index: one per path, with all of its formats.
     pub(crate) fn index_rows(&self) -> Vec<IndexRow> {
         let mut rows: BTreeMap<(&str, usize), IndexRow> = BTreeMap::new();
         for (file, record) in &self.files {
@@ -282,7 +283,7 @@ impl ExportDir {
         rows.into_values().collect()
     }
 
-    /// Writes the note.
+    /// Writes the manifest.
     pub(crate) fn save(&self) -> Result<(), ExportError> {
         let note =
             ExportManifest { r#type: "export".into(), version: MANIFEST_VERSION, files: self.files.clone() };
@@ -295,23 +296,23 @@ fn hash_text(written: FileDigest) -> String {
     format!("{:016x}", written.hash)
 }
 
-/// Tells whether a name leads to a file in the directory or in one of its own directories.
+/// Returns whether a name refers to a file in the directory or in one of its subdirectories.
 fn is_inside_dir(name: &str) -> bool {
     name.matches('/').count() <= 1 && name.split('/').all(|part| safe_name(part) == part)
 }
 
-/// The names in a directory, and the sources that they belong to.
+/// The file names in a directory, and the sources that they belong to.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentNames {
-    /// The source of each file, by its name in small letters.
+    /// The source of each file, by its lower-case name.
     owner: FxHashMap<String, String>,
-    /// The stems that sources had before.
+    /// The stems from earlier runs, by source.
     previous_stems: FxHashMap<String, String>,
 }
 
 impl DocumentNames {
-    /// Gives a source the beginning of its files' names: the one that it had before, or one with which
-    /// no file of it (`files_of` lists them) has the name of another's.
+    /// Returns the stem of a source's file names: its earlier one, or one for which no file of it (listed by
+    /// `files_of`) has the name of another source's file.
     pub(crate) fn stem(&mut self, source: &str, id: &str, files_of: impl Fn(&str) -> Vec<String>) -> String {
         let base = safe_name(id);
         let known = self.previous_stems.get(source).filter(|stem| is_stem_of(stem, id)).cloned();
@@ -327,14 +328,14 @@ impl DocumentNames {
     }
 }
 
-/// Tells whether a stem could have been made for this session.
+/// Returns whether a stem could have been made for this session.
 fn is_stem_of(stem: &str, id: &str) -> bool {
     let base = safe_name(id);
     stem.strip_prefix(&base).is_some_and(|rest| rest.is_empty() || rest.starts_with("_copy"))
 }
 
-/// Makes a name that every file system takes: letters, digits, `-`, `_` and dots inside, not too long.
-/// What had to be changed is told apart by a hash.
+/// Returns a portable file name: letters, digits, `-`, `_` and inner dots, of limited length. A name that had
+/// to be changed gets a hash to keep it distinct.
 pub(crate) fn safe_name(name: &str) -> String {
     const MAX: usize = 120;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -352,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_safe_and_told_apart() {
+    fn safe_names_are_portable_and_distinct() {
         assert_eq!(safe_name("0a1b-2c_3.d"), "0a1b-2c_3.d");
         assert_eq!(safe_name("a/../b"), "a_.._b-a3d5c1a0".replace("a3d5c1a0", &safe_name("a/../b")[7..]));
         assert_ne!(safe_name("a?b"), safe_name("a*b"));
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_keep_their_names_and_never_share_them() {
+    fn source_names_are_stable_and_unique() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut output = ExportDir::open(dir.path(), false).expect("opened");
         let mut names = output.names();

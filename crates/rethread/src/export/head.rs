@@ -1,4 +1,4 @@
-//! What a document says of its path above the conversation.
+//! The metadata above the conversation in a document.
 
 use rethread_model::{MessageKind, PathId, Time, TranscriptItem, Usage, collapse_whitespace, heading};
 use rethread_render::{DocumentAgent, DocumentHead, DocumentPart, PathRow};
@@ -43,7 +43,7 @@ impl DocumentTotals {
     }
 }
 
-/// Describes a path. With `cut` only what follows its fork is written.
+/// Describes a path. With `cut`, the document contains only the part after its fork.
 pub(super) fn path_head(
     survey: &Survey,
     row: &PathRow,
@@ -73,7 +73,7 @@ pub(super) fn path_head(
     }
 }
 
-/// Finds the message after which the client would go on, if that is inside this path.
+/// Finds the message after which the client would continue, if it is inside this path.
 pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<usize> {
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
@@ -81,7 +81,7 @@ pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Opti
     (holder == PathId { session, path }).then_some(survey.paths[active].tip_message)?
 }
 
-/// Says in the index what a document is.
+/// Builds the index row of a document.
 pub(super) fn index_row(survey: &Survey, head: &DocumentHead) -> IndexRecord {
     IndexRecord {
         session: head.session.clone(),
@@ -105,7 +105,7 @@ pub(super) fn agent_head(
 ) -> DocumentHead {
     let sums = DocumentTotals::new(std::slice::from_ref(&agent.part));
     let mut first = None;
-    // What cannot be read is said when the document is written.
+    // A read error is reported when the document is written.
     let _ = agent.part.items.for_each_prompt(|item| {
         if let TranscriptItem::Message(message) = item {
             first = message.blocks.first().map(|block| heading(&block.readable()));

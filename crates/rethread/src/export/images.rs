@@ -1,4 +1,4 @@
-//! Pictures that are written beside the documents, each once.
+//! Images that are written next to the documents, each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::export_dir::{ExportDir, FileRecord};
 
-/// The directory of pictures.
+/// The directory of images.
 const IMAGES: &str = "images";
 
 pub(super) struct ImageWriter<'o> {
@@ -19,7 +19,7 @@ pub(super) struct ImageWriter<'o> {
 #[derive(Default)]
 struct ImageState {
     written: BTreeMap<String, FileRecord>,
-    /// Those that the document shows that is being written.
+    /// The images shown by the current document.
     shown: BTreeSet<String>,
 }
 
@@ -28,7 +28,7 @@ impl<'o> ImageWriter<'o> {
         Self { output, state: Mutex::default() }
     }
 
-    /// Writes a picture and returns its name.
+    /// Writes an image and returns its name.
     pub(super) fn write(&self, media: &str, bytes: &[u8]) -> io::Result<String> {
         let ending = match media {
             "image/png" => "png",
@@ -36,7 +36,7 @@ impl<'o> ImageWriter<'o> {
             "image/gif" => "gif",
             _ => "webp",
         };
-        // Named by what is in it: a picture that is shown twice is one file.
+        // Named by content: an image that is shown twice is one file.
         let made_of = format!("{:032x}", xxh3_128(bytes));
         let file = format!("{IMAGES}/{}.{ending}", &made_of[..20]);
         let mut state = self.state.lock().map_err(|_| io::Error::other("a writer failed"))?;
@@ -55,13 +55,13 @@ impl<'o> ImageWriter<'o> {
         Ok(file)
     }
 
-    /// Returns what the document shows that was just written.
+    /// Takes the names of the images shown by the document just written.
     pub(super) fn take_shown(&self) -> Vec<String> {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         std::mem::take(&mut state.shown).into_iter().collect()
     }
 
-    /// Returns all that were written.
+    /// Returns the records of all images that were written.
     pub(super) fn into_records(self) -> impl Iterator<Item = (String, FileRecord)> {
         self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).written.into_iter()
     }

@@ -1,4 +1,4 @@
-//! A log as an export reads it: its facts are held, its text is read again where it is shown.
+//! A log as an export reads it: its facts are kept, its text is read again where it is shown.
 
 use std::io;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::session::{LoadedSession, RESULTS, parent_dir_name, path_row};
 
 /// A log without its text.
 pub(crate) struct ExportLog {
-    /// The session; its bytes are not held.
+    /// The session; its bytes are not kept.
     pub(crate) loaded: LoadedSession,
     layout: StepNodes,
     text: HashedLogText,
-    /// How long the log is, and what it hashes to.
+    /// The length of the log, and its hash.
     pub(crate) bytes: u64,
     pub(crate) hash: u128,
-    /// The names of directories that large results of it lie in.
+    /// The names of directories that contain its large results.
     pub(crate) result_dirs: Vec<String>,
 }
 
-/// Where the bytes of a log are, and what its entries hash to: a log may be written to at any time.
+/// The bytes of a log and the hashes of its entries, because a log can change at any time.
 struct HashedLogText {
     source: LogSource,
     entry_hashes: Vec<u64>,
@@ -54,7 +54,7 @@ impl RandomAccessLog for HashedLogText {
     }
 }
 
-/// Notes what entries hash to and which directories of results they name.
+/// Collects hashes of entries and the result directories that they name.
 struct EntryHasher {
     entry_hashes: Vec<u64>,
     hash: Xxh3,
@@ -80,7 +80,7 @@ impl Sink for EntryHasher {
     fn defect(&mut self, _: Defect) {}
 }
 
-/// Gives entries to both.
+/// Passes entries to both sinks.
 struct HashingBuilder<'s>(&'s mut EntryHasher, &'s mut FactsBuilder);
 
 impl Sink for HashingBuilder<'_> {
@@ -95,7 +95,7 @@ impl Sink for HashingBuilder<'_> {
 }
 
 impl Library {
-    /// Reads the facts of a log, `limit` bytes of it at most.
+    /// Reads the facts of a log, at most `limit` bytes of it.
     pub(crate) fn export_log(&self, source: &LogSource, limit: u64) -> Result<ExportLog, Error> {
         let size = source.file.bytes.min(limit);
         let mut builder = FactsBuilder::for_size(size);
@@ -139,13 +139,13 @@ impl ExportLog {
         self.loaded.source.error(source)
     }
 
-    /// Returns what is shown on the way to a step, after another; with `joins`, copied messages also show what they
-    /// have only on other branches.
+    /// Returns the items on the path to a step, optionally only those after another step. With `joins`,
+    /// copied messages also show blocks that exist only on other branches.
     pub(crate) fn passage(&self, step: usize, after: Option<usize>, joins: bool) -> StepStream<'_> {
         StepStream::to_step(self.session(), &self.layout, &self.text, (step, after), joins)
     }
 
-    /// Returns what a subagent said and did.
+    /// Returns the items of a subagent.
     pub(crate) fn agent_passage(
         &self,
         root: Option<usize>,
@@ -154,16 +154,16 @@ impl ExportLog {
         StepStream::of_subagent(self.session(), &self.layout, &self.text, root, steps)
     }
 
-    /// Adds up the bytes that are shown on the way to each step, with those of other files by entry.
+    /// Sums the bytes shown on the path to each step, including those of sidecars by entry.
     pub(crate) fn path_bytes_by_step(&self, beside: impl Fn(usize) -> u64) -> Vec<u64> {
         let facts = &self.session().facts;
         self.layout
             .path_bytes_by_step(self.session(), |node| u64::from(facts.location(node).len) + beside(node))
     }
 
-    /// Returns its paths, the active one by the rule of `client`.
+    /// Returns its paths; `client` determines the active one.
     pub(crate) fn path_rows(&self, client: Client) -> Result<Vec<PathRow>, Error> {
-        /// Paths whose prompts are read at a time.
+        /// Number of paths whose prompts are read at a time.
         const AT_ONCE: usize = 256;
         let session = self.session();
         let paths = session.paths(client);
@@ -178,18 +178,18 @@ impl ExportLog {
         Ok(rows)
     }
 
-    /// Returns what was said on its paths, by step.
+    /// Returns the content keys on its paths, by step.
     pub(crate) fn content_keys(&self) -> Result<Vec<StepContentKey>, Error> {
-        let mut said = Vec::new();
+        let mut keys = Vec::new();
         let read = EntryChunk::for_each_chunk(self.session(), &self.text, false, |reader, nodes| {
-            reader.collect_content_keys(nodes, &mut said);
+            reader.collect_content_keys(nodes, &mut keys);
             true
         });
         read.map_err(|error| self.error(error))?;
-        Ok(said)
+        Ok(keys)
     }
 
-    /// Returns the last message that a fork copied.
+    /// Returns the last copied message of a fork.
     pub(crate) fn restamped(&self) -> Result<Option<RestampedCopy>, Error> {
         let mut found = None;
         if self.session().facts.forked_from.is_some() {
@@ -202,7 +202,7 @@ impl ExportLog {
         Ok(found)
     }
 
-    /// Returns what an entry and its words are known by.
+    /// Returns the keys of an entry and of its text.
     pub(crate) fn entry_keys(&self, node: usize) -> Result<(u64, u64), Error> {
         let chunk =
             EntryChunk::load(self.session(), &self.text, [node]).map_err(|error| self.error(error))?;

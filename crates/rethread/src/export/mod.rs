@@ -1,8 +1,8 @@
-//! Transcripts of many sessions in a directory.
+//! Exports transcripts of many sessions to a directory.
 //!
-//! Two passes. The first reads every session and keeps a sketch of it: then it is known which paths
-//! are held by others, what goes on from where, and what each document is called. The second reads
-//! again what has changed and writes it, a session at a time on each core.
+//! Works in two passes. The first reads every session and keeps a fingerprint of it, to determine which paths
+//! are contained in others, which sessions continue others, and the name of each document. The second reads
+//! changed sessions again and writes their documents, one session at a time per core.
 
 mod agents;
 mod export_dir;
@@ -31,27 +31,27 @@ use self::plan::{DocumentFiles, PlannedDocument, SessionPlan};
 use self::survey::Surveys;
 use crate::library::{Library, LogSource};
 
-/// Grows when documents are written differently, so that those of an older program are written again.
+/// Incremented when the output changes, so that documents by an older version are written again.
 const REVISION: u32 = 2;
 
-/// What to write, and how.
+/// Options of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportOptions {
-    /// As what.
+    /// The output format.
     pub format: Format,
-    /// Which paths.
+    /// The paths to export.
     pub paths: PathChoice,
-    /// Write paths that others hold too.
+    /// Also write paths that are contained in others.
     pub all_copies: bool,
-    /// Write of an abandoned path only what follows the fork.
+    /// Write only the part of an abandoned path after its fork.
     pub from_fork: bool,
-    /// Show pictures.
+    /// Show images.
     pub images: bool,
     /// Show thinking.
     pub thinking: bool,
-    /// The client whose rule tells which path is active.
+    /// The client whose rules determine the active path.
     pub client: Client,
-    /// Write into a directory that holds other files, and over documents that somebody changed.
+    /// Write into a directory that contains other files, and overwrite documents that somebody changed.
     pub force: bool,
 }
 
@@ -70,92 +70,92 @@ impl Default for ExportOptions {
     }
 }
 
-/// Which paths of a session.
+/// The paths of a session to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PathChoice {
-    /// All that are not held by others.
+    /// All that are not contained in others.
     #[default]
     All,
-    /// The one that the client would resume.
+    /// The path that the client would resume.
     Active,
-    /// The one with this number.
+    /// The path with this number.
     Number(usize),
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
     /// The directory.
     pub dir: PathBuf,
-    /// The paths: written, unchanged, or left out and held by another.
+    /// The paths: written, unchanged, or skipped because another contains them.
     pub transcripts: Vec<TranscriptRow>,
     /// The documents of subagents.
     pub subagents: Vec<SubagentRow>,
-    /// How many documents were written now.
+    /// Number of documents written by this run.
     pub written: usize,
-    /// How many were there already.
+    /// Number of documents that were up to date.
     pub unchanged: usize,
-    /// How many of an earlier export are no longer made and were removed.
+    /// Number of obsolete documents of an earlier export that were removed.
     pub removed: usize,
     /// The index, if there is one.
     pub index: Option<PathBuf>,
-    /// Sessions without anything said.
+    /// Number of sessions without messages.
     pub empty_sessions: usize,
     /// Sessions that could not be read and documents that could not be written.
     pub errors: Vec<ExportError>,
 }
 
-/// Why something could not be exported.
+/// An error while exporting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
     /// A session could not be read.
     #[error(transparent)]
     Session(#[from] crate::Error),
-    /// The directory holds something else.
-    #[error("{} holds other files, such as {}", .dir.display(), .found.file_name().unwrap_or_default().display())]
+    /// The directory contains other files.
+    #[error("{} contains other files, such as {}", .dir.display(), .found.file_name().unwrap_or_default().display())]
     ForeignDirectory {
         /// The directory.
         dir: PathBuf,
-        /// One of them.
+        /// One of these files.
         found: PathBuf,
     },
-    /// A file that is not ours has the name of a document.
-    #[error("{} is there already and was not made by this export", .path.display())]
+    /// A foreign file has the name of a document.
+    #[error("{} already exists and was not written by this export", .path.display())]
     ForeignFile {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// A document was changed after it was written.
-    #[error("{} was changed since it was exported", .path.display())]
+    #[error("{} was modified after it was exported", .path.display())]
     Changed {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// The note of what was exported cannot be understood.
-    #[error("{} does not say what was exported", .path.display())]
+    /// The manifest cannot be parsed.
+    #[error("{} is not a valid export manifest", .path.display())]
     BrokenManifest {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// A session was written anew between the first look and the second.
-    #[error("{} changed while it was exported", .path.display())]
+    /// A session was rewritten between the two passes.
+    #[error("{} changed while it was being exported", .path.display())]
     Moved {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
     /// A file could not be written.
     #[error("cannot write {}", .path.display())]
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A session has no path of this number.
+    /// A session has no path with this number.
     #[error("session {session} has no path {n}")]
     NoPath {
-        /// Which session.
+        /// The session.
         session: String,
         /// The number.
         n: usize,
@@ -169,11 +169,11 @@ impl ExportError {
 }
 
 impl Library {
-    /// Writes transcripts of sessions into a directory. `progress` is told of each session twice: when
-    /// it has been read and when its documents have been written.
+    /// Writes transcripts of sessions into a directory. `progress` is called twice per session: after it was
+    /// read and after its documents were written.
     ///
-    /// What goes wrong with one session or document is listed in [`Exported::errors`] and the work goes
-    /// on; it fails if the directory is not ours to write to.
+    /// Errors in one session or document are listed in [`Exported::errors`] and the export continues; it
+    /// fails if the directory is not ours to write to.
     pub fn export(
         &self,
         sources: Vec<LogSource>,
@@ -195,7 +195,7 @@ impl Library {
                 .map(|planned| (planned.file.clone(), plan.record()))
         }))?;
         let export = Exporter { library: self, options, surveys: &surveys, files: &files, output: &output };
-        // The largest first, so that no core waits for another at the end.
+        // Largest first, so that no core is idle at the end.
         let mut order: Vec<&SessionPlan> = plans.iter().collect();
         order.sort_by_key(|plan| std::cmp::Reverse(surveys.sessions[plan.session].source.file.bytes));
         let done: Vec<SessionExport> = order
@@ -217,7 +217,7 @@ impl Library {
         let possible = plan::all_possible_names(&plans, &surveys, options);
         let made: FxHashSet<&str> =
             plans.iter().flat_map(SessionPlan::all).map(|planned| planned.file.as_str()).collect();
-        // Of paths that were not asked for now, what can still be made is kept.
+        // Documents of paths that were not selected are kept if they are not obsolete.
         let keep = |file: &str| match options.paths {
             PathChoice::All => made.contains(file),
             _ => possible.contains(file),
@@ -260,7 +260,7 @@ fn update_index(output: &mut ExportDir, exported: &mut Exported) {
     }
 }
 
-/// What came of a session.
+/// The result for one session.
 #[derive(Default)]
 struct SessionExport {
     written: usize,
@@ -278,7 +278,7 @@ struct Exporter<'e> {
 }
 
 impl Exporter<'_> {
-    /// Writes what is not there yet of a session.
+    /// Writes the missing and changed documents of a session.
     fn write(&self, plan: &SessionPlan) -> SessionExport {
         let mut done = SessionExport::default();
         for planned in plan.all().filter(|planned| planned.is_current) {
@@ -294,7 +294,7 @@ impl Exporter<'_> {
         done
     }
 
-    /// Reads a session again, as it was when it was surveyed.
+    /// Reads a session again, as it was in the first pass.
     fn load(&self, session: usize) -> Result<ExportLog, ExportError> {
         let survey = &self.surveys.sessions[session];
         let log = self.library.export_log(&survey.source, survey.bytes)?;
@@ -338,7 +338,7 @@ impl Exporter<'_> {
                 });
             }
             let after = cut.as_ref().map(|cut| cut.step);
-            // Where all paths in full would be too much, the documents of other branches have what is there.
+            // If full paths would be too large, these blocks are left to the documents of the other branches.
             let joins = !plan.starts_at_forks || row.path.is_current();
             parts.push(DocumentPart {
                 session: &survey.name,
@@ -350,7 +350,7 @@ impl Exporter<'_> {
             head.has_index = self.files.with_index;
             head.branches = plan::branches(surveys, plan, planned.index, self.files);
             head.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
-            // Among very many documents the whole ones list them.
+            // If there are very many documents, only complete ones list them.
             let lists_lost = !(plan.starts_at_forks && cut.is_some());
             head.unlinked_agents = if lists_lost { lost.clone() } else { Vec::new() };
             head.begins_in = cut.map(|cut| cut.begins_in);
@@ -402,7 +402,7 @@ impl Exporter<'_> {
         }
     }
 
-    /// Says what became of each path.
+    /// Adds a row for each path.
     fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
         let show = |file: &str| self.output.path(file).to_string_lossy().into_owned();
         for plan in plans {

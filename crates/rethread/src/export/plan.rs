@@ -1,4 +1,4 @@
-//! Which documents there are to be, what they are called, and which of them are there already.
+//! Decides which documents to write, their names, and which of them are up to date.
 
 use rayon::prelude::*;
 use rethread_model::PathId;
@@ -11,37 +11,37 @@ use super::export_dir::{ExportDir, FileRecord};
 use super::survey::{Survey, Surveys};
 use super::{ExportError, ExportOptions, Exported, PathChoice, REVISION};
 
-/// The directory of what subagents did.
+/// The directory of subagent documents.
 const SUBAGENTS: &str = "subagents";
-/// How many paths before and after its own a document lists; fewer if paths begin at their forks, for then there
-/// are many.
+/// Number of paths before and after its own that a document lists; fewer if paths begin at their forks,
+/// because then there are many.
 const LISTED_AROUND: usize = 50;
 const LISTED_AT_FORKS: usize = 4;
-/// The documents of a session are written in full if they show at most so many times the bytes that the session has,
-/// and a little more.
+/// The documents of a session are written in full if they show at most this multiple of the session's bytes,
+/// plus a small allowance.
 const MAX_SIZE_FACTOR: u64 = 8;
 const MIN_SIZE_LIMIT: u64 = 4 << 20;
 
-/// The documents of a session that are to be made.
+/// The planned documents of a session.
 pub(super) struct SessionPlan {
     pub(super) session: usize,
     pub(super) source: String,
     pub(super) stem: String,
     pub(super) documents: Vec<PlannedDocument>,
     pub(super) agents: Vec<PlannedDocument>,
-    /// Abandoned paths begin at their forks, for all of them in full would be too much.
+    /// Abandoned paths begin at their forks, because all of them in full would be too large.
     pub(super) starts_at_forks: bool,
 }
 
-/// A document that is to be made.
+/// A planned document.
 pub(super) struct PlannedDocument {
-    /// Which path, or which subagent.
+    /// The index of the path or subagent.
     pub(super) index: usize,
     pub(super) file: String,
     pub(super) input_hash: String,
-    /// It is there already as it would be written.
+    /// It already exists as it would be written.
     pub(super) is_current: bool,
-    /// Somebody else has the name, or changed the document.
+    /// A foreign file has its name, or somebody changed the document.
     pub(super) refused: bool,
 }
 
@@ -50,7 +50,7 @@ impl PlannedDocument {
         Self { index, file, input_hash: String::new(), is_current: false, refused: false }
     }
 
-    /// Tells whether it is to be written.
+    /// Returns whether it needs to be written.
     pub(super) fn needs_write(&self) -> bool {
         !self.is_current && !self.refused
     }
@@ -66,16 +66,16 @@ impl SessionPlan {
     }
 }
 
-/// The names of all documents.
+/// The file names of all documents.
 pub(super) struct DocumentFiles {
     by_path: FxHashMap<PathId, String>,
     pub(super) agents: FxHashMap<(usize, usize), String>,
-    /// There is an index of them.
+    /// There is an index of the documents.
     pub(super) with_index: bool,
 }
 
 impl DocumentFiles {
-    /// Names the documents; so many others are in the directory already.
+    /// Collects the names of the documents; `others` is the number of transcripts already in the directory.
     pub(super) fn new(plans: &[SessionPlan], others: usize) -> Self {
         let mut files =
             Self { by_path: FxHashMap::default(), agents: FxHashMap::default(), with_index: false };
@@ -92,18 +92,18 @@ impl DocumentFiles {
         files
     }
 
-    /// Returns the document of a path itself.
+    /// Returns the path's own document.
     pub(super) fn own_file(&self, path: PathId) -> Option<&String> {
         self.by_path.get(&path)
     }
 
-    /// Returns the document of a path: its own, or that of the path that holds it.
+    /// Returns the document of a path: its own, or that of the path that contains it.
     pub(super) fn file_of(&self, surveys: &Surveys, path: PathId) -> Option<&String> {
         self.own_file(path).or_else(|| self.own_file(surveys.containing_path(path)?))
     }
 }
 
-/// Decides which documents there are to be and what they are called.
+/// Decides which documents to write, and names them.
 pub(super) fn plan(
     surveys: &Surveys,
     options: &ExportOptions,
@@ -120,8 +120,8 @@ pub(super) fn plan(
         let chosen = chosen(surveys, options, session, exported);
         let held =
             (0..survey.paths.len()).any(|path| surveys.containing_path(PathId { session, path }).is_some());
-        // What was started from a copy is found through the path that holds it; where nothing was said,
-        // what subagents did is all there is.
+        // Subagents of a copied path are reached through the path that contains it. In a session without
+        // messages, subagents are the only content.
         let with_agents = !chosen.is_empty() || held || survey.paths.is_empty();
         let document =
             |index: usize| PlannedDocument::new(index, document_name(&stem, survey, index, ending));
@@ -140,23 +140,24 @@ pub(super) fn plan(
     plans
 }
 
-/// Returns whether these paths of a session in full would be out of proportion to it, as those of a comb of forks
-/// are. Up to eight paths never are: none shows more than the session has.
+/// Returns whether these paths in full would be out of proportion to their session, as with many successive
+/// forks. Up to eight paths never are: none shows more than the session contains.
 fn is_too_much(survey: &Survey, chosen: &[usize]) -> bool {
     let (results, all) = survey.sizes;
     let shown = chosen.iter().map(|&path| survey.path_bytes[path].saturating_add(results));
     shown.fold(0, u64::saturating_add) > MAX_SIZE_FACTOR.saturating_mul(all).saturating_add(MIN_SIZE_LIMIT)
 }
 
-/// Where a document begins, if not at the beginning of its path.
+/// The start of a document that does not begin at the root of its path.
 pub(super) struct DocumentStart {
     /// The last step that is in the other document.
     pub(super) step: usize,
-    /// The document that has the beginning, and the number of the last message there if it is of this session.
+    /// The document that contains the beginning, and the number of the last message there if it is of this
+    /// session.
     pub(super) begins_in: (String, Option<usize>),
 }
 
-/// Finds where the document of a path begins. The beginning is left out only where another document has it.
+/// Finds the start of a path's document. The beginning is omitted only if another document contains it.
 pub(super) fn document_start(
     surveys: &Surveys,
     options: &ExportOptions,
@@ -169,12 +170,12 @@ pub(super) fn document_start(
     let branching = survey.branchings[path].filter(|_| wanted && !survey.paths[path].path.active)?;
     let of = PathId { session: plan.session, path: branching.other_path };
     let own = files.own_file(of).map(|file| (file.clone(), branching.message));
-    // The path that it leaves may be a copy that another session's document holds.
+    // The path that it forks from may be a copy that is contained in another session's document.
     let other = || Some((files.file_of(surveys, of).filter(|_| plan.starts_at_forks)?.clone(), None));
     Some(DocumentStart { step: branching.step, begins_in: own.or_else(other)? })
 }
 
-/// Tells sources apart by where they are; what is piped in, by what it says it is.
+/// Identifies a source by its path; piped input by its session id.
 fn source_of(survey: &Survey) -> String {
     let file = &survey.source.file;
     let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
@@ -190,7 +191,7 @@ pub(super) fn possible_names(survey: &Survey, stem: &str, options: &ExportOption
     documents.chain((0..survey.agents.len()).map(|i| agent_file(stem, survey, i, ending))).collect()
 }
 
-/// `transcript_{id}.md`, or with several paths `…_path1_abandoned.md` and `…_path2.md`.
+/// Returns `transcript_{id}.md`, or with several paths `…_path1_abandoned.md` and `…_path2.md`.
 fn document_name(stem: &str, survey: &Survey, index: usize, ending: &str) -> String {
     let row = &survey.paths[index];
     if survey.paths.len() == 1 {
@@ -204,7 +205,7 @@ fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String
     format!("{SUBAGENTS}/{stem}_{}.{ending}", name_of(&survey.agents[index], index))
 }
 
-/// Returns the paths of a session that are to be written.
+/// Returns the paths of a session to export.
 fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: &mut Exported) -> Vec<usize> {
     let survey = &surveys.sessions[session];
     let kept = |&path: &usize| surveys.containing_path(PathId { session, path }).is_none();
@@ -222,7 +223,7 @@ fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: 
     }
 }
 
-/// Finds out which documents are there already as they would be written, and which may not be.
+/// Marks documents that are up to date, and those that may not be written.
 pub(super) fn mark_unchanged(
     plans: &mut [SessionPlan],
     surveys: &Surveys,
@@ -251,7 +252,7 @@ pub(super) fn mark_unchanged(
     refused.into_iter().flatten().collect()
 }
 
-/// Hashes everything that the documents of a session are made of.
+/// Hashes all inputs of the documents of a session.
 fn input_hashes(
     plan: &SessionPlan,
     surveys: &Surveys,
@@ -285,7 +286,7 @@ fn input_hashes(
     documents.chain(agents).collect()
 }
 
-/// Lists the paths of a session with their documents: of thousands those around `path`.
+/// Lists the paths of a session with their documents; if there are very many, those near `path`.
 pub(super) fn branches(
     surveys: &Surveys,
     plan: &SessionPlan,

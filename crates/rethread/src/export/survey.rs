@@ -1,5 +1,5 @@
-//! What has to be known of all sessions before the first document is written: which paths there are,
-//! which of them are held by others, what goes on from where.
+//! The first pass over all sessions: their paths, which of these are contained in others, and which sessions
+//! continue others.
 
 use std::path::{Path, PathBuf};
 
@@ -20,25 +20,25 @@ use crate::library::{Library, LogSource};
 use crate::session::Subagent;
 use crate::titles::{self, TitleInFile};
 
-/// How many rounds of files before files are looked for.
+/// Maximum number of files that a conversation is followed back.
 const MAX_ROUNDS: usize = 50;
 
-/// What is kept of a session while others are read.
+/// The data kept of a session while others are read.
 pub(crate) struct Survey {
     pub(crate) source: LogSource,
-    /// Its id; of a log that was piped in, the one that it says it has.
+    /// Its id; for a piped log, the id in its entries.
     pub(crate) name: String,
-    /// How long its log is, and what that hashes to.
+    /// The length of its log, and its hash.
     pub(crate) bytes: u64,
     pub(crate) log_hash: u128,
-    /// What everything hashes to that its documents show: the log, and what lies beside it.
+    /// Hash of everything that its documents show: the log and its sidecars.
     pub(crate) hash: u128,
-    /// Its own documents are not asked for; it is read for what others go on from.
+    /// It is read only because others continue it; its own documents are not requested.
     pub(crate) auxiliary: bool,
     pub(crate) paths: Vec<PathRow>,
-    /// How many bytes of the log and of its subagents each path shows.
+    /// Bytes of the log and its subagents shown on each path.
     pub(crate) path_bytes: Vec<u64>,
-    /// How many bytes the large results of the session have, and all files of the session.
+    /// Bytes of the session's large results, and of all its files.
     pub(crate) sizes: (u64, u64),
     pub(crate) branchings: Vec<Option<BranchPoint>>,
     /// The root of each path.
@@ -53,7 +53,7 @@ pub(crate) struct Survey {
     pub(crate) agents: Vec<Subagent>,
     /// The ids of the calls that started them.
     pub(crate) agent_calls: Vec<Option<String>>,
-    /// The calls that the log has itself, as hashes.
+    /// Hashes of the calls in the log itself.
     calls: Vec<u64>,
     forked_from: Option<String>,
     restamped: Option<RestampedCopy>,
@@ -65,15 +65,15 @@ pub(crate) struct Survey {
 /// All sessions of an export.
 pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
-    /// For paths that are left out the ones that hold them.
+    /// For each skipped path, the one that contains it.
     contained_in: FxHashMap<PathId, PathId>,
-    /// The sessions that have subagents, by the hashes of the ids of the calls that started them.
+    /// The sessions that have subagents, by hash of the id of the starting call.
     sessions_by_call: FxHashMap<u64, Vec<usize>>,
     predecessors: FxHashMap<(usize, usize), Predecessor>,
     pub(crate) errors: Vec<Error>,
 }
 
-/// What comes before a root: a session, a step of it, and what was said on the way there.
+/// The predecessor of a root: a session, a step of it, and the counts on the path to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Predecessor {
     pub(crate) session: usize,
@@ -83,7 +83,7 @@ pub(crate) struct Predecessor {
 }
 
 impl Surveys {
-    /// Reads all sessions. Subagents of sessions that are there too are left to these.
+    /// Reads all sessions. Logs of subagents whose session is selected too are left to that session.
     pub(crate) fn new(
         library: &Library,
         sources: Vec<LogSource>,
@@ -114,7 +114,7 @@ impl Surveys {
             }
         }
         titles::apply_other_summaries(surveys.sessions.iter_mut().map(|survey| &mut survey.title_in_file));
-        // What is no copy comes first, so that of equal paths the original is kept.
+        // Originals come before copies, so that of equal paths the original is kept.
         surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
         surveys.link_predecessors(library, client);
         surveys.match_restamped_forks(library);
@@ -127,7 +127,7 @@ impl Surveys {
         surveys
     }
 
-    /// Returns the path that holds a path which is left out.
+    /// Returns the path that contains a skipped path.
     pub(crate) fn containing_path(&self, path: PathId) -> Option<PathId> {
         self.contained_in.get(&path).copied()
     }
@@ -142,11 +142,11 @@ impl Surveys {
         others
     }
 
-    /// Finds in other files what roots go on from.
+    /// Finds the predecessors of roots in other files.
     fn link_predecessors(&mut self, library: &Library, client: Client) {
         let mut open = 0..self.sessions.len();
         for _ in 0..MAX_ROUNDS {
-            // The ids that are wanted, by directory: every file is looked at once in a round.
+            // Wanted ids, by directory: every file is searched once per round.
             let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(usize, usize)>>> = FxHashMap::default();
             for session in open.clone() {
                 let survey = &self.sessions[session];
@@ -218,11 +218,11 @@ impl Surveys {
         }
     }
 
-    /// The SDKs give the last message of a fork a new time. It is known by what it is a copy of.
+    /// Matches the last message of a fork to its original, because the SDKs give it a new timestamp.
     fn match_restamped_forks(&mut self, library: &Library) {
         let by_id: FxHashMap<String, usize> =
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
-        // What each is known by instead; a fork of a fork leads on.
+        // The original key of each copied message; a fork of a fork is resolved repeatedly.
         let mut known_as: FxHashMap<u64, u64> = FxHashMap::default();
         let mut by_origin: FxHashMap<usize, Vec<RestampedCopy>> = FxHashMap::default();
         for fork in &self.sessions {
@@ -257,7 +257,7 @@ impl Surveys {
     fn find_contained_paths(&mut self, options: &ExportOptions) {
         let sketches: Vec<SessionFingerprint> =
             self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
-        // A path that is asked for by its number is meant, whatever holds it.
+        // A path selected by number is written even if another contains it.
         if options.all_copies || matches!(options.paths, PathChoice::Number(_)) {
             return;
         }
@@ -288,7 +288,7 @@ impl Surveys {
         }
     }
 
-    /// Returns what a path goes on from in other files, the oldest first.
+    /// Returns the predecessors of a path in other files, oldest first.
     pub(crate) fn predecessors_of(&self, session: usize, path: usize) -> Vec<Predecessor> {
         let mut found = Vec::new();
         let mut at = (session, self.sessions[session].roots[path]);
@@ -311,7 +311,7 @@ fn dir_of(source: &LogSource) -> Option<PathBuf> {
     Some(dir.to_owned())
 }
 
-/// Leaves out the logs of subagents whose sessions are there too, and what is named twice.
+/// Drops the logs of subagents whose sessions are selected too, and duplicates.
 fn without_owned_agents(library: &Library, mut sources: Vec<LogSource>) -> Vec<LogSource> {
     let real = |source: &LogSource| match &source.bytes {
         Some(_) => source.file.path.join(&source.file.id),
@@ -408,9 +408,9 @@ fn project_of(facts: &Facts, file: &SessionFile) -> String {
     facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned)
 }
 
-/// How many defects a document lists.
+/// Maximum number of defects that a document lists.
 const MAX_DEFECTS: usize = 50;
-/// How many versions of clients a document names.
+/// Maximum number of client versions that a document lists.
 const MAX_VERSIONS: usize = 50;
 
 fn defects_of(session: &Session) -> Vec<String> {
@@ -427,13 +427,13 @@ fn defects_of(session: &Session) -> Vec<String> {
     told
 }
 
-/// What lies beside a session and is shown in its documents.
+/// The sidecars of a session that are shown in its documents.
 struct SidecarDigest {
-    /// What the log and everything beside it hash to.
+    /// Hash of the log and all sidecars.
     hash: u128,
     /// The size of each subagent's log.
     agents: FxHashMap<PathBuf, u64>,
-    /// How many bytes large results have.
+    /// Bytes of large results.
     results: u64,
 }
 
@@ -462,7 +462,7 @@ impl SidecarDigest {
         for file in agents {
             let log = file.confined_path();
             hashes.extend_from_slice(&name(&log));
-            // A log that cannot be read is as one that is empty.
+            // A log that cannot be read is treated as empty.
             let (bytes, hash) = hash_file(&log).map_or((0, 0), |read| (read.bytes, read.hash));
             hashes.extend_from_slice(&hash.to_le_bytes());
             beside.agents.insert(file.path, bytes);

@@ -1,4 +1,4 @@
-//! What stands above a conversation: outline, facts, the picture of the branches.
+//! The part above a conversation: outline, metadata, diagram of the branches.
 
 use std::fmt::Write as _;
 use std::io;
@@ -93,7 +93,7 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     Ok(())
 }
 
-/// The prompts, with the compactions between them.
+/// Writes the prompts, with the compactions between them.
 fn write_outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let mut compactions = 0;
     for part in document.parts {
@@ -183,16 +183,16 @@ fn write_metadata(out: &mut String, head: &DocumentHead) {
     }
 }
 
-/// A picture of more paths than these would be a wall; the list below it has them all.
+/// Maximum number of paths in the diagram; the list below it contains them all.
 const MAX_LANES: usize = 24;
 
-/// How wide a branch picture is, in its own units.
+/// Width of the branch diagram, in SVG units.
 const WIDTH: u32 = 640;
 
-/// How high a lane is.
+/// Height of a lane.
 const LANE: u32 = 22;
 
-/// Draws the paths as lanes, each leaving the one that it forks from, and lists them.
+/// Draws the paths as lanes, each starting at the path that it forks from, and lists them.
 fn write_branches(out: &mut String, head: &DocumentHead) {
     out.push_str("<section class=\"branches\"><h2>Branches</h2>");
     if head.branches.len() <= MAX_LANES {
@@ -222,7 +222,7 @@ fn write_branches(out: &mut String, head: &DocumentHead) {
         );
     }
     out.push_str("</ol>");
-    // Of thousands only those around this one are at hand.
+    // If there are thousands of paths, only those near this one are loaded.
     let left_out = head.path.1.saturating_sub(head.branches.len());
     if left_out > 0 {
         let _ = write!(out, "<p>and {} more</p>", format_count(left_out as u64));

@@ -1,9 +1,9 @@
-//! A document as one page for a browser: no network, no script but its own.
+//! A document as one HTML page: no network access, and no script except its own.
 //!
-//! The page is written while the path is read. What comes first is laid out; the rest stands in inert
-//! pieces that the page's script shows one at a time, so that a long session opens at once. All text
-//! of a log is escaped, Markdown is turned into elements of a known list, links lead only to known
-//! schemes, and a content security policy forbids everything that is not the page's own.
+//! The page is written while the path is read. The first part is laid out; the rest is stored in inert chunks
+//! that the page's script shows one at a time, so that a long session opens at once. All text from a log is
+//! escaped, Markdown is limited to a known list of elements, links to known schemes, and a content security
+//! policy forbids everything that is not part of the page.
 
 mod head;
 mod page;
@@ -66,29 +66,29 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
 struct HtmlWriter<'a> {
     document: &'a Document<'a>,
     pages: Paginator<'a>,
-    /// Why a part of a very long item could not be written.
+    /// The error that stopped a part of a very long item from being written.
     failed: Option<io::Error>,
     text: String,
-    /// Used again for Markdown.
+    /// Reusable buffer for Markdown.
     markdown_buffer: String,
 }
 
 impl HtmlWriter<'_> {
-    /// Puts an item on a page.
+    /// Adds the finished item to a page.
     fn end_item(&mut self) -> io::Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.pages.push(&mut self.text)
     }
 
-    /// Makes room in the midst of a very long item; what fails is told at its end.
+    /// Flushes in the middle of a very long item; an error is reported at its end.
     fn spill(&mut self) {
         if self.text.len() > LONG && self.failed.is_none() {
             self.failed = self.pages.begin(&mut self.text).err();
         }
     }
 
-    /// Writes a text that is not clean yet as the text of an element. It may be very long, so it is not held a second
-    /// time.
+    /// Cleans a text and writes it as the text of an element. It may be very long, so it is not copied as a
+    /// whole.
     fn html(&mut self, text: &str) {
         for piece in clean_pieces(text) {
             push_escaped(&mut self.text, &piece);
@@ -198,7 +198,7 @@ impl HtmlWriter<'_> {
         Ok(())
     }
 
-    /// Writes what a person typed, without what the client put around it.
+    /// Writes the text a person typed, without the markup that the client added.
     fn write_prompt(&mut self, message: &MessageView<'_>) {
         for block in &message.blocks {
             match block.kind {
@@ -300,12 +300,12 @@ impl HtmlWriter<'_> {
         let name = html_text(&tool);
         let results = answers.for_call(message, block.call);
         let copy = results.first().map_or(Json::new(b""), |answer| answer.message.tool_use_result);
-        let told = describe_call(&tool, block.input(), copy);
-        let open = if told.expanded { " open" } else { "" };
+        let view = describe_call(&tool, block.input(), copy);
+        let open = if view.expanded { " open" } else { "" };
         let _ =
             write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
-        if !told.summary.is_empty() {
-            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&told.summary));
+        if !view.summary.is_empty() {
+            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&view.summary));
         }
         if results.is_empty() {
             self.text.push_str("<span class=\"outcome none\">no result</span>");
@@ -316,7 +316,7 @@ impl HtmlWriter<'_> {
             write_outcome(&mut self.text, answer.block, parts);
         }
         self.text.push_str("</summary><div class=\"body\">");
-        for piece in &told.sections {
+        for piece in &view.sections {
             self.write_section(piece);
         }
         let language = result_language(&tool, block.input());
@@ -410,7 +410,7 @@ impl HtmlWriter<'_> {
         agent.part.items.for_each_step(|run, _| {
             let answers = CallResults::new(run);
             for item in &run.items {
-                // Compactions inside a subagent are no marks of the outline.
+                // Compactions inside a subagent do not appear in the outline.
                 self.write_item(&agent.part, &answers, item, depth + 1, &mut 0)?;
             }
             Ok(())
@@ -419,7 +419,7 @@ impl HtmlWriter<'_> {
         Ok(())
     }
 
-    /// Subagents that nobody is known to have started.
+    /// Writes the subagents whose call is unknown.
     fn write_unlinked_agents(&mut self) {
         let head = self.document.head;
         if head.unlinked_agents.is_empty() {
@@ -529,7 +529,7 @@ fn write_outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_
     }
 }
 
-/// The beginning of a text that may be very long.
+/// Returns the beginning of a text that may be very long.
 fn byte_prefix(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! The frame of a page: its policy, its style and script, and how long conversations are split.
+//! The frame of a page: its content security policy, style and script, and pagination.
 
 use std::io::{self, Write};
 use std::sync::LazyLock;
@@ -14,27 +14,27 @@ const PAGE_CSS: &str = include_str!("../assets/page.css");
 
 const PAGE_JS: &str = include_str!("../assets/page.js");
 
-/// What is laid out at once: the first page is small, so that it is there at once.
+/// Bytes laid out initially: the first page is small, so that it appears at once.
 const FIRST_BYTES: usize = 200_000;
 
 const PAGE_BYTES: usize = 800_000;
 
 const PAGE_MESSAGES: usize = 200;
 
-/// Lays items out on pages.
+/// Distributes items over pages.
 pub(super) struct Paginator<'w> {
     out: &'w mut dyn Write,
     pending: String,
-    /// How much the page has.
+    /// Bytes on the current page.
     bytes: usize,
     n: usize,
     messages: usize,
-    /// The beginning of an item is on the page already.
+    /// The beginning of an item is already on the page.
     begun: bool,
 }
 
 impl<'w> Paginator<'w> {
-    /// Begins behind the head.
+    /// Starts after the head.
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
         Self { out, pending: String::new(), bytes: 0, n: 1, messages: 0, begun: false }
     }
@@ -45,14 +45,14 @@ impl<'w> Paginator<'w> {
         Ok(())
     }
 
-    /// Writes the beginning of an item that is too long to be held; [`Self::take`] has its end.
+    /// Writes the beginning of an item that is too long to buffer; [`Self::push`] receives its end.
     pub(super) fn begin(&mut self, start: &mut String) -> io::Result<()> {
         self.push(start)?;
         self.begun = true;
         self.flush()
     }
 
-    /// Puts an item on the page, or on the next.
+    /// Adds an item to the current page, or to the next.
     pub(super) fn push(&mut self, item: &mut String) -> io::Result<()> {
         if std::mem::take(&mut self.begun) {
             self.bytes += item.len();
@@ -82,7 +82,7 @@ impl<'w> Paginator<'w> {
         Ok(())
     }
 
-    /// Ends the last page.
+    /// Closes the last page.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
@@ -93,7 +93,7 @@ impl<'w> Paginator<'w> {
 const FIRST_END: &str =
     "</section>\n</main>\n<nav class=\"pager\" aria-label=\"Pages\" hidden></nav>\n</div>\n";
 
-/// The beginning of every page: nothing is loaded, and no script runs but the one with this hash.
+/// Returns the beginning of every page: nothing is loaded, and only the script with this hash runs.
 pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String {
     let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(js));
     let title = html_text(title);
@@ -107,13 +107,13 @@ pub(in crate::export) fn page_start(title: &str, css: &str, js: &str) -> String 
     )
 }
 
-/// Hashing the script for every document would cost more than most documents.
+/// Cached, because hashing the script for every document would cost more than most documents.
 static PAGE_START: LazyLock<String> = LazyLock::new(|| page_start(TITLE_PLACEHOLDER, PAGE_CSS, PAGE_JS));
 
-/// Stands where the title goes.
+/// Placeholder for the title.
 const TITLE_PLACEHOLDER: &str = "\u{2400}";
 
-/// Returns what stands before and behind the title at the beginning of a page.
+/// Returns the parts before and after the title at the beginning of a page.
 pub(super) fn page_start_parts() -> (&'static str, &'static str) {
     PAGE_START.split_once(TITLE_PLACEHOLDER).unwrap_or((&PAGE_START, ""))
 }

@@ -1,4 +1,4 @@
-//! Markdown as HTML: elements of Markdown only, text for everything else.
+//! Markdown as HTML: only elements of Markdown; everything else becomes text.
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Parser, Tag, TagEnd};
 
@@ -6,7 +6,7 @@ use super::byte_prefix;
 use crate::export::markdown::{escape_definitions, markdown_options};
 use crate::export::safe::{html_escaped, is_safe_link};
 
-/// Writes Markdown as HTML: elements of Markdown only, text for everything else.
+/// Writes Markdown as HTML. Only elements of Markdown are written; everything else becomes text.
 pub(super) fn render_markdown(out: &mut String, said: &str, scratch: &mut String) {
     scratch.clear();
     let said = escape_definitions(said);
@@ -43,12 +43,12 @@ pub(super) fn render_markdown(out: &mut String, said: &str, scratch: &mut String
                     raw("<span class=\"image\">".into())
                 }
             }
-            // Where it would lead is shown and not followed.
+            // The address of an unsafe link is shown as text.
             Event::End(TagEnd::Link) => match unsafe_link.take() {
                 Some(dest) => raw(format!(" ({})</span>", html_escaped(byte_prefix(&dest, 200)))),
                 None => raw("</a>".into()),
             },
-            // A picture would be fetched; its address is shown instead.
+            // An image would be fetched; its address is shown instead.
             Event::Start(Tag::Image { dest_url, .. }) => {
                 image = Some(dest_url);
                 raw("<span class=\"image\">".into())

@@ -1,5 +1,5 @@
-//! Escapes for text from a log: single lines that are all text, and the marks of Markdown that no
-//! renderer may act on.
+//! Escapes for text from a log: single lines of plain text, and Markdown marks that no renderer may
+//! interpret.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,14 +10,14 @@ use crate::export::safe::strip_control_codes;
 
 /// Returns whether a `<` could begin HTML or an autolink in any renderer.
 pub(super) fn opens_tag(text: &[u8], at: usize) -> bool {
-    // Beyond ASCII there are letters that some renderers fold into ASCII ones.
+    // Some renderers fold certain non-ASCII letters into ASCII ones.
     text[at] == b'<'
         && text
             .get(at + 1)
             .is_some_and(|&b| b.is_ascii_alphabetic() || !b.is_ascii() || matches!(b, b'/' | b'!' | b'?'))
 }
 
-/// Returns whether code holds something that would act if a renderer did not take it for code.
+/// Returns whether code contains something that would be active if a renderer did not treat it as code.
 pub(super) fn is_active(code: &str) -> bool {
     let bytes = code.as_bytes();
     memchr::memchr_iter(b'<', bytes).any(|at| opens_tag(bytes, at))
@@ -25,8 +25,8 @@ pub(super) fn is_active(code: &str) -> bool {
         || ["](", "]:", "![", "$$", "%%", "```", "~~~", ":::", "&#"].iter().any(|mark| code.contains(mark))
 }
 
-/// Returns whether a `{` could begin a list of attributes, a template or a directive, as extensions of
-/// several renderers read them. A placeholder such as `{id}` could not.
+/// Returns whether a `{` could begin an attribute list, a template or a directive, as extensions of several
+/// renderers read them. A placeholder such as `{id}` could not.
 pub(super) fn opens_attributes(text: &[u8], at: usize) -> bool {
     let rest = &text[at + 1..text.len().min(at + 200)];
     let first = rest.iter().find(|b| !matches!(b, b' ' | b'\t'));
@@ -36,8 +36,8 @@ pub(super) fn opens_attributes(text: &[u8], at: usize) -> bool {
         || rest.len() >= 199 && !rest.iter().any(|b| matches!(b, b'}' | b'{' | b'\n'))
 }
 
-/// Returns whether `&#` begins a character reference. Where it does not, a parser of HTML may wait for
-/// its end and take the rest of the document for it.
+/// Returns whether `&#` begins a character reference. Where it does not, an HTML parser may search for its
+/// end through the rest of the document.
 pub(super) fn is_reference(text: &[u8], at: usize) -> bool {
     let rest = &text[at + 2..text.len().min(at + 12)];
     let (digits, valid): (&[u8], fn(&u8) -> bool) = match rest.first() {
@@ -48,12 +48,12 @@ pub(super) fn is_reference(text: &[u8], at: usize) -> bool {
     count > 0 && digits.get(count) == Some(&b';')
 }
 
-/// Returns whether the byte at a place is escaped by a backslash.
+/// Returns whether the byte at a position is escaped by a backslash.
 pub(super) fn is_escaped(text: &[u8], at: usize) -> bool {
     text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }
 
-/// Returns whether what follows `](` may stay the address of a link. The first bytes decide; a renderer
+/// Returns whether the text after `](` may remain the address of a link. The first bytes decide; a renderer
 /// has nothing to decode or skip before them.
 pub(super) fn is_allowed_address(address: &[u8]) -> bool {
     let begins = |scheme: &str| {
@@ -62,8 +62,8 @@ pub(super) fn is_allowed_address(address: &[u8]) -> bool {
     begins("https://") || begins("http://") || begins("mailto:") || begins("#")
 }
 
-/// Returns what is put before a byte so that no renderer makes a link of a bare address with another
-/// scheme than those of [`may_lead`].
+/// Returns the text to insert before a byte so that no renderer autolinks a bare address with a scheme other
+/// than those of [`is_allowed_address`].
 pub(super) fn autolink_breaker(text: &[u8], at: usize) -> Option<&'static str> {
     let before = |word: &str| {
         let start = at.checked_sub(word.len());
@@ -72,9 +72,9 @@ pub(super) fn autolink_breaker(text: &[u8], at: usize) -> Option<&'static str> {
     let next = |n: usize| text.get(at + n).copied().unwrap_or(b' ');
     match text[at] {
         b'/' if next(1) == b'/' && before("ftp:") => Some("\\"),
-        // Renderers look for an address in the text that escapes leave; only a blank parts it.
+        // Renderers search for addresses after resolving escapes; only a space breaks the address.
         b if before(":") && !b.is_ascii_whitespace() && before("xmpp:") => Some(" "),
-        // `//host` takes the scheme of the page.
+        // `//host` inherits the scheme of the page.
         b'/' if before("/") && (next(1).is_ascii_alphanumeric() || next(1) >= 0x80) => {
             let first = at.checked_sub(2).and_then(|i| text.get(i)).copied().unwrap_or(b' ');
             (!first.is_ascii_alphanumeric() && !matches!(first, b':' | b'/')).then_some("\\")
@@ -83,7 +83,7 @@ pub(super) fn autolink_breaker(text: &[u8], at: usize) -> Option<&'static str> {
     }
 }
 
-/// Escapes what Markdown would take for markup in a line of text.
+/// Escapes Markdown markup in a line of text.
 pub(super) fn escape_inline(text: &str) -> String {
     let text = collapse_whitespace(&strip_control_codes(text));
     let mut out = String::with_capacity(text.len() + 8);
@@ -106,7 +106,7 @@ pub(super) fn escape_inline(text: &str) -> String {
     out
 }
 
-/// Spells a line of text so that it is the same in HTML and in Markdown, whichever reads it.
+/// Escapes a line of text so that HTML and Markdown parsers read the same text.
 pub(super) fn escape_html_line(text: &str) -> String {
     let mut out = String::new();
     let text = collapse_whitespace(text);
@@ -137,7 +137,7 @@ fn entity(out: &mut String, c: char) {
     let _ = write!(out, "&#{};", u32::from(c));
 }
 
-/// A `<code>` element with the text of a code span. No renderer finds anything in it to act on.
+/// Returns a `<code>` element with the text of a code span. No renderer finds active markup in it.
 pub(super) fn code_element(text: &str) -> String {
     let mut out = String::from("<code>");
     for (at, c) in text.char_indices() {
@@ -158,13 +158,13 @@ pub(super) fn code_element(text: &str) -> String {
     out
 }
 
-/// Spells an id. Those that clients make stay as they are.
+/// Escapes an id. Ids made by clients are unchanged.
 pub(super) fn escape_id(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.');
     if text.bytes().all(plain) { text.to_owned() } else { escape_inline(text) }
 }
 
-/// Shows a line of text as code, whatever it holds.
+/// Formats any line of text as code.
 pub(super) fn code(text: &str) -> String {
     let text = collapse_whitespace(&strip_control_codes(text));
     match text.as_str() {
@@ -174,7 +174,7 @@ pub(super) fn code(text: &str) -> String {
     }
 }
 
-/// Spells the path of a file of ours as the address of a link.
+/// Escapes the path of a file of the export as a link address.
 pub(super) fn link_address(path: &str) -> Cow<'_, str> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
     if path.bytes().all(plain) {
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_text_stays_text() {
+    fn escaped_line_renders_as_its_text() {
         assert_eq!(
             escape_inline("a *b* [c](d) <e> {f} $g ![h]"),
             "a \\*b\\* \\[c\\](d) &lt;e> {f} \\$g !\\[h\\]"
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_harmless_addresses_lead() {
+    fn only_harmless_addresses_are_linked() {
         for good in ["https://a", "HTTP://b", "mailto:a@b", "#m1"] {
             assert!(is_allowed_address(good.as_bytes()), "{good}");
         }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_beyond_ascii_may_open_a_tag() {
+    fn non_ascii_letters_can_open_a_tag() {
         // U+017F and U+212A fold to `s` and `k`.
         for text in ["<\u{17f}cript>", "<\u{212a}bd>", "<a>", "</a>", "<!--", "<?x"] {
             assert!(opens_tag(text.as_bytes(), 0) && is_active(text), "{text}");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_no_attributes() {
+    fn placeholders_are_not_attributes() {
         for (text, opens) in
             [("{id}", false), ("{: .a}", true), ("{ a=b }", true), ("{#id}", true), ("{{ x }}", true)]
         {

@@ -1,9 +1,9 @@
 //! A document in Markdown: CommonMark with `<details>`, as GitHub shows it.
 //!
-//! What comes from a log can contain any Markdown, also broken or hostile. It is laid out and does
-//! nothing else, in any renderer, with HTML enabled or not: see `contain.rs`. Code is fenced
-//! by more backticks than it holds, prompts and thinking are quoted line by line, and single lines (titles,
-//! names, summaries) are escaped as a whole.
+//! Text from a log can contain any Markdown, including malformed or hostile Markdown. It is made inert for
+//! every renderer, with HTML enabled or not: see `sanitize.rs`. Code is fenced with more backticks than it
+//! contains, prompts and thinking are quoted line by line, and single lines (titles, names, summaries) are
+//! escaped as a whole.
 
 mod escape;
 mod outline;
@@ -53,20 +53,20 @@ struct MarkdownWriter<'a> {
     document: &'a Document<'a>,
     write_image: WriteImage<'a>,
     out: &'a mut dyn Write,
-    /// Why a part of a very long text could not be written.
+    /// The error that stopped a part of a very long text from being written.
     failed: Option<io::Error>,
     text: String,
     turn: usize,
 }
 
 impl MarkdownWriter<'_> {
-    /// Writes what is there.
+    /// Writes the buffer.
     fn flush(&mut self) -> io::Result<()> {
         self.spill();
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Makes room in the midst of an item; what fails is told at its end.
+    /// Flushes in the middle of an item; an error is reported at its end.
     fn spill(&mut self) {
         if self.failed.is_none() {
             self.failed = self.out.write_all(self.text.as_bytes()).err();
@@ -74,7 +74,7 @@ impl MarkdownWriter<'_> {
         self.text.clear();
     }
 
-    /// Fences a text that is not clean yet. It may be very long, so it is not held a second time.
+    /// Cleans and fences a text. It may be very long, so it is not copied as a whole.
     fn fence(&mut self, language: &str, text: &str) {
         if text.len() <= LONG {
             return fence(&mut self.text, language, &strip_control_codes(text));
@@ -261,7 +261,7 @@ impl MarkdownWriter<'_> {
         }
     }
 
-    /// Writes a message that is not an answer, without what the client put around it.
+    /// Writes a message that is not an answer, without the markup that the client added.
     fn write_text(&mut self, message: &MessageView<'_>, in_html: bool) -> io::Result<()> {
         for block in &message.blocks {
             match block.kind {
@@ -279,7 +279,7 @@ impl MarkdownWriter<'_> {
         Ok(())
     }
 
-    /// Quotes a text that is not clean yet, or fences one that is too long to be parsed.
+    /// Cleans and quotes a text, or fences one that is too long to be parsed.
     fn write_quote(&mut self, text: &str, in_html: bool) {
         if text.len() > MAX_PROSE {
             self.fence("", text);
@@ -362,22 +362,22 @@ impl MarkdownWriter<'_> {
         let tool = block.tool();
         let results = answers.for_call(message, block.call);
         let copy = results.first().map_or(Json::new(b""), |answer| answer.message.tool_use_result);
-        let told = describe_call(&tool, block.input(), copy);
+        let view = describe_call(&tool, block.input(), copy);
         let wholes: Vec<Vec<ResultPart<'_>>> =
             results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
         let outcome = call_outcome(results.iter().map(|answer| answer.block).zip(&wholes));
-        let gist = if told.summary.is_empty() {
+        let summary_code = if view.summary.is_empty() {
             String::new()
         } else {
-            format!(" <code>{}</code>", escape_html_line(&told.summary))
+            format!(" <code>{}</code>", escape_html_line(&view.summary))
         };
         let _ = write!(
             self.text,
-            "<details{}>\n<summary><b>{}</b>{gist} {outcome}</summary>\n\n",
-            if told.expanded { " open" } else { "" },
+            "<details{}>\n<summary><b>{}</b>{summary_code} {outcome}</summary>\n\n",
+            if view.expanded { " open" } else { "" },
             escape_html_line(&strip_control_codes(&tool))
         );
-        for piece in &told.sections {
+        for piece in &view.sections {
             self.write_section(piece);
         }
         let language = result_language(&tool, block.input());
@@ -432,7 +432,7 @@ impl MarkdownWriter<'_> {
         Ok(())
     }
 
-    /// Subagents that nobody is known to have started.
+    /// Writes the subagents whose call is unknown.
     fn write_unlinked_agents(&mut self) {
         let head = self.document.head;
         if head.unlinked_agents.is_empty() {
@@ -452,7 +452,7 @@ impl MarkdownWriter<'_> {
         }
     }
 
-    /// A subagent under the call that started it.
+    /// Writes a subagent under the call that started it.
     fn write_agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
         let agent = &self.document.agents[index];
         let link = format!(
@@ -476,7 +476,7 @@ impl MarkdownWriter<'_> {
         Ok(())
     }
 
-    /// Results whose call is not on this path, and words that came with results.
+    /// Writes results whose call is not on this path, and text that came with results.
     fn write_orphan_results(
         &mut self,
         part: &DocumentPart<'_>,
@@ -509,7 +509,7 @@ impl MarkdownWriter<'_> {
         Ok(())
     }
 
-    /// A note of few words, or folded if it has many.
+    /// Writes a note; a long one is folded.
     fn write_short_note(&mut self, text: &str, id: Option<&str>) {
         let text = text.trim();
         if text.is_empty() {
@@ -547,13 +547,13 @@ impl MarkdownWriter<'_> {
     }
 }
 
-/// Spells the name of a file of ours.
+/// Escapes the name of a file of the export.
 fn escape_file_name(file: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
     if file.bytes().all(plain) { file.to_owned() } else { escape_inline(file) }
 }
 
-/// Tells how a call ended.
+/// Describes the outcome of a call.
 fn call_outcome<'b, 'a: 'b>(
     results: impl Iterator<Item = (&'b BlockView<'a>, &'b Vec<ResultPart<'a>>)>,
 ) -> String {

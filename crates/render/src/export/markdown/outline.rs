@@ -1,8 +1,8 @@
-//! The structure of a text from a log: its code, headings, images and rules, as a parser sees them when
-//! everything that will be escaped is escaped.
+//! The structure of a text from a log: its code, headings, images and rules, as parsed after everything that
+//! will be escaped is escaped.
 //!
-//! Before a text is parsed, each `<` that could begin a tag and each `:` behind a bracket is covered by a
-//! control character, of which a cleaned text has none. So there is no HTML and no definition, and the
+//! Before a text is parsed, each `<` that could begin a tag and each `:` after a bracket is masked by a
+//! control character, which a cleaned text never contains. So there is no HTML and no definition, and the
 //! boundaries of code do not move when these characters are escaped.
 
 use std::borrow::Cow;
@@ -12,32 +12,32 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 use super::escape::{is_active, is_allowed_address, opens_tag};
 
-/// Covers a `<`.
+/// Masks a `<`.
 const TAG_MASK: u8 = 1;
-/// Covers the colon of a definition.
+/// Masks the colon of a definition.
 const COLON_MASK: u8 = 2;
-/// How often code is brought out of a list or quote before the whole text becomes code.
+/// Maximum number of times code is moved out of a list or quote before the whole text becomes code.
 const MAX_UNNESTED: usize = 8;
 
-/// What matters of the structure of a text.
+/// The parts of a text's structure that matter for escaping.
 #[derive(Default)]
 pub(super) struct Outline {
     pub(super) code: Vec<CodeBlock>,
     pub(super) spans: Vec<CodeSpan>,
     pub(super) headings: Vec<(Range<usize>, HeadingLevel)>,
-    /// Where images begin whose address may lead somewhere.
+    /// Start positions of images with an external address.
     pub(super) images: Vec<usize>,
-    /// Rules, and whether they stand in something.
+    /// Thematic breaks, and whether they are nested.
     pub(super) rules: Vec<(Range<usize>, bool)>,
 }
 
 pub(super) struct CodeBlock {
-    /// From the first character of the fence or of the code.
+    /// Starts at the first character of the fence or of the code.
     pub(super) range: Range<usize>,
     pub(super) info: String,
     pub(super) text: String,
     pub(super) fenced: bool,
-    /// The outermost list item or quote that it stands in.
+    /// The outermost list item or quote that contains it.
     pub(super) outer: Option<Container>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct CodeSpan {
     pub(super) text: String,
 }
 
-/// Covers what will be escaped.
+/// Masks the characters that will be escaped.
 fn mask_markup(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut found: Option<Vec<u8>> = None;
@@ -66,7 +66,7 @@ fn mask_markup(text: &str) -> Cow<'_, str> {
     found.map_or(text.into(), |found| String::from_utf8(found).expect("ASCII replaced by ASCII").into())
 }
 
-/// Gives a piece of a covered text back as it was.
+/// Restores a piece of a masked text.
 fn unmask_markup(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -118,8 +118,8 @@ fn parse_outline(text: &str) -> Outline {
     outline
 }
 
-/// Brings code that could act out of the lists and quotes it stands in. Gives up on a text that is made
-/// to resist.
+/// Moves code that could become active out of the lists and quotes that contain it. Returns `None` for a text
+/// built to resist this.
 pub(super) fn unnest_code(text: &str) -> Option<(Cow<'_, str>, Outline)> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..MAX_UNNESTED {
@@ -128,7 +128,7 @@ pub(super) fn unnest_code(text: &str) -> Option<(Cow<'_, str>, Outline)> {
         for block in &outline.code {
             let Some(outer) = &block.outer else { continue };
             let first = cuts.last().is_none_or(|(_, last)| last.range.end <= block.range.start);
-            // Whether something is indented enough to be code depends on where the text is put.
+            // Whether something is indented enough to be code depends on the position of the text.
             let moves =
                 !block.fenced || is_active(&block.text) || is_active(&block.info) || !is_closed(&text, block);
             if first && moves {
@@ -143,7 +143,7 @@ pub(super) fn unnest_code(text: &str) -> Option<(Cow<'_, str>, Outline)> {
     None
 }
 
-/// Returns whether a code block has an end of its own.
+/// Returns whether a code block has its own closing fence.
 pub(super) fn is_closed(text: &str, block: &CodeBlock) -> bool {
     if !block.fenced {
         return true;
@@ -153,8 +153,8 @@ pub(super) fn is_closed(text: &str, block: &CodeBlock) -> bool {
     lines.next_back().is_some_and(|last| last.trim_end().chars().rev().take_while(|&c| c == mark).count() > 2)
 }
 
-/// Writes a text in which list items and quotes end where code begins: lines from there to the end of
-/// the container lose its indent or mark.
+/// Writes a text in which list items and quotes end where code begins: lines from there to the end of the
+/// container lose its indent or mark.
 fn unwrap_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
     let mut out = String::with_capacity(text.len() + cuts.len() * 4);
     let mut at = 0;
@@ -169,7 +169,7 @@ fn unwrap_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
         at = line;
         if begins_here {
             let marks = text[line..code].trim_end();
-            // A list item stays, if without words; a quote of nothing does not.
+            // An empty list item is kept; an empty quote is not.
             if !marks.bytes().all(|b| matches!(b, b'>' | b' ')) {
                 out.push_str(marks);
                 out.push('\n');
@@ -193,7 +193,7 @@ fn unwrap_containers(text: &str, cuts: &[(usize, &Container)]) -> String {
     out
 }
 
-/// What the lines of a container begin with.
+/// The prefix of the lines of a container.
 enum ContainerPrefix {
     Columns(usize),
     QuoteMark,
@@ -242,13 +242,13 @@ pub(super) fn line_start(text: &str, at: usize) -> usize {
     memchr::memrchr(b'\n', &text.as_bytes()[..at]).map_or(0, |newline| newline + 1)
 }
 
-/// The Markdown that answers are written in.
+/// Returns the Markdown extensions that answers are parsed with.
 pub(in crate::export) fn markdown_options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
-/// Shows definitions of links and footnotes as the text that they are, for a page: they would be in
-/// force where nobody sees them.
+/// Escapes definitions of links and footnotes so that they are shown as text: on a page they would take
+/// effect without being visible.
 pub(in crate::export) fn escape_definitions(text: &str) -> Cow<'_, str> {
     if !text.contains("]:") {
         return text.into();

@@ -1,13 +1,14 @@
-//! Markdown from a log, made inert: it can be laid out as its author wrote it, and do nothing else.
+//! Makes Markdown from a log inert: its layout is kept, and nothing in it is active.
 //!
-//! Renderers of Markdown do not agree on where code, HTML and links begin and end, so the rule does not
-//! depend on that. Text is divided once, by parsing it, into code and the rest:
+//! Renderers of Markdown disagree on where code, HTML and links begin and end, so the rule does not depend on
+//! that. A text is divided once, by parsing it, into code and the rest:
 //!
-//! - Code that could act if it were not taken for code stands in a fence of ours at the margin, which all
-//!   renderers read alike, or in a code span that begins and ends on one line on which all backticks
-//!   pair. A list or quote is ended before such a fence; any other such span becomes a `<code>` element.
-//! - In the rest no `<` begins a tag, every `](` is followed by `http:`, `https:`, `mailto:` or `#`, and
-//!   no `![`, `[[`, `]:`, `$$`, `%%`, `:::`, list of attributes or unpaired backtick is left.
+//! - Code that would be active if a renderer did not treat it as code is put into a fence of ours at the left
+//!   margin, which all renderers read alike, or into a code span that begins and ends on one line on which
+//!   all backticks pair. A list or quote is ended before such a fence; any other such span becomes a `<code>`
+//!   element.
+//! - In the rest no `<` begins a tag, every `](` is followed by `http:`, `https:`, `mailto:` or `#`, and no
+//!   `![`, `[[`, `]:`, `$$`, `%%`, `:::`, attribute list or unpaired backtick is left.
 //! - Headings are lower than those of the document.
 
 use std::borrow::Cow;
@@ -21,7 +22,7 @@ use super::escape::{
 use super::outline::{Outline, is_closed, line_start, unnest_code};
 use crate::export::safe::strip_control_codes;
 
-/// Fences code by more backticks than it holds.
+/// Fences code with more backticks than it contains.
 pub(super) fn fence(out: &mut String, language: &str, text: &str) {
     let mut ticks = Ticks::default();
     ticks.count(text);
@@ -30,7 +31,7 @@ pub(super) fn fence(out: &mut String, language: &str, text: &str) {
     let _ = write!(out, "{ticks}{}\n{text}{end}{ticks}\n\n", language_name(language));
 }
 
-/// Runs of backticks in a text that comes in pieces.
+/// Counts runs of backticks in a text that arrives in pieces.
 #[derive(Default)]
 pub(super) struct Ticks {
     run: usize,
@@ -50,29 +51,29 @@ impl Ticks {
         }
     }
 
-    /// Returns the fence of the text.
+    /// Returns a fence that is long enough for the text.
     pub(super) fn fence(&self) -> String {
         "`".repeat((self.longest + 1).max(3))
     }
 }
 
-/// Returns the language of an info string, without anything that a renderer could take for options.
+/// Returns the language of an info string, without anything that a renderer could read as options.
 pub(super) fn language_name(info: &str) -> &str {
     let named = |c: char| c.is_ascii_alphanumeric() || "+#._-".contains(c);
     let end = info.find(|c| !named(c)).unwrap_or(info.len());
     if end > 30 { "" } else { &info[..end] }
 }
 
-/// The place where a text will stand.
+/// The context that a text is inserted into.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TextContext {
-    /// How many levels its headings are lowered.
+    /// Number of levels by which its headings are lowered.
     pub(super) demote_by: usize,
-    /// It is inside of an HTML element, where some renderers read no Markdown.
+    /// It is inside an HTML element, where some renderers do not parse Markdown.
     pub(super) in_html: bool,
 }
 
-/// Makes Markdown from a log safe to stand among other Markdown.
+/// Makes Markdown from a log safe to insert into other Markdown.
 pub(super) fn sanitize(text: &str, place: TextContext) -> String {
     let mut safe = make_inert(text, place).text;
     if !safe.ends_with('\n') {
@@ -81,8 +82,8 @@ pub(super) fn sanitize(text: &str, place: TextContext) -> String {
     safe
 }
 
-/// Quotes a text line by line, keeping its line ends. Code that has to stand at the margin interrupts
-/// the quote.
+/// Quotes a text line by line, keeping its line ends. Code that must start at the margin interrupts the
+/// quote.
 pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
     let inert = make_inert(text, TextContext { demote_by: 0, in_html });
     let mut blocks = inert.blocks.iter().peekable();
@@ -104,7 +105,7 @@ pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
         if std::mem::take(&mut in_fence) {
             out.push('\n');
         }
-        // A blank line at the edge of a fence needs no mark.
+        // A blank line next to a fence needs no mark.
         if line.is_empty() && !in_quote && at > 1 {
             continue;
         }
@@ -120,7 +121,7 @@ pub(super) fn quote(out: &mut String, text: &str, in_html: bool) {
     }
 }
 
-/// A text that does nothing but be laid out, and the places of its code blocks.
+/// An inert text and the positions of its code blocks.
 struct InertMarkdown {
     text: String,
     blocks: Vec<CodeBlockRange>,
@@ -148,11 +149,10 @@ fn make_inert(text: &str, place: TextContext) -> InertMarkdown {
 /// A replacement of some bytes of a text.
 type TextEdit<'e> = (Range<usize>, Cow<'e, str>);
 
-/// Writes a text with everything in it escaped that could act. Its code blocks are harmless or stand in
-/// nothing else.
+/// Returns a text with everything escaped that could be active. Its code blocks are harmless or not nested.
 fn escape_active(text: &str, outline: &Outline, place: TextContext) -> InertMarkdown {
     let mut edits: Vec<TextEdit<'_>> = Vec::new();
-    // Ranges that are code, in order: nothing in them is escaped.
+    // Ranges of code, in order: nothing in them is escaped.
     let mut code: Vec<(Range<usize>, bool)> = Vec::new();
     for block in &outline.code {
         let range = line_start(text, block.range.start)..block.range.end;
@@ -172,7 +172,7 @@ fn escape_active(text: &str, outline: &Outline, place: TextContext) -> InertMark
     normalise_code_spans(text, outline, place, &mut edits);
     code.extend(outline.spans.iter().map(|span| (span.range.clone(), false)));
     code.sort_unstable_by_key(|(range, _)| range.start);
-    // Of edits at one place the first pushed comes first: blank lines before marks of headings.
+    // Edits at the same position keep their order: blank lines precede heading marks.
     for (range, nested) in &outline.rules {
         separate_rule(text, range.clone(), *nested || place.demote_by == 0, &mut edits);
     }
@@ -196,7 +196,7 @@ fn apply(text: &str, edits: &[TextEdit<'_>], outline: &Outline) -> InertMarkdown
     let mut nested = outline.code.iter().filter(|block| block.outer.is_some()).peekable();
     let mut at = 0;
     let mut copy = |out: &mut String, range: Range<usize>, blocks: &mut Vec<CodeBlockRange>| {
-        // Nothing inside of a nested block is edited, so it is copied in one piece.
+        // A nested block is never edited, so it is copied in one piece.
         while let Some(block) = nested.next_if(|block| block.range.start < range.end) {
             let place = |at: usize| out.len() + (at.max(range.start) - range.start);
             let lines = place(line_start(text, block.range.start))..place(block.range.end);
@@ -228,7 +228,7 @@ fn fenced_text(block: &str) -> &str {
     &block[start..end.max(start)]
 }
 
-/// Makes every code span one that begins and ends with one backtick on one line, or an element.
+/// Reduces every code span to one that begins and ends with one backtick on one line, or to an element.
 fn normalise_code_spans(text: &str, outline: &Outline, place: TextContext, edits: &mut Vec<TextEdit<'_>>) {
     let bytes = text.as_bytes();
     let (mut line_end, mut has_pipe) = (0, false);
@@ -238,7 +238,7 @@ fn normalise_code_spans(text: &str, outline: &Outline, place: TextContext, edits
             let start = line_start(text, span.range.start);
             line_end =
                 memchr::memchr(b'\n', &bytes[span.range.end..]).map_or(bytes.len(), |n| span.range.end + n);
-            // Cells of tables are divided before code is found, or after.
+            // Some renderers split table cells before they find code, some after.
             has_pipe = memchr::memchr(b'|', &bytes[start..line_end]).is_some();
         }
         let simple = !source.starts_with("``") && !source.contains('\n');
@@ -254,13 +254,13 @@ fn normalise_code_spans(text: &str, outline: &Outline, place: TextContext, edits
     }
 }
 
-/// Returns whether a parser of HTML that reads through code would look for an end outside of it.
+/// Returns whether an HTML parser that ignores code would look for a closing tag outside of it.
 fn has_unclosed_html(code: &str) -> bool {
     let open = code.rfind('<').is_some_and(|at| !code[at..].contains('>'));
     open || ["<!", "<?", "&#"].iter().any(|mark| code.contains(mark))
 }
 
-/// Lowers a heading, and brings it into the form that has no underline.
+/// Lowers a heading and rewrites it in ATX form.
 fn demote_heading(text: &str, range: Range<usize>, level: usize, by: usize, edits: &mut Vec<TextEdit<'_>>) {
     let source = &text[range.clone()];
     let start = range.start + (source.len() - source.trim_start_matches([' ', '\t']).len());
@@ -274,7 +274,7 @@ fn demote_heading(text: &str, range: Range<usize>, level: usize, by: usize, edit
     let underline = range.start + newline;
     let line = underline..range.start + source.len();
     if text[start..underline].contains('\n') {
-        // A heading of several lines has no other form; they stay as a paragraph.
+        // A setext heading of several lines has no ATX form; it becomes a paragraph.
         edits.push((line, "\n".into()));
     } else {
         edits.push((start..start, format!("{}{more} ", "#".repeat(level)).into()));
@@ -282,8 +282,8 @@ fn demote_heading(text: &str, range: Range<usize>, level: usize, by: usize, edit
     }
 }
 
-/// Keeps a rule from being the underline of a heading or the beginning of the metadata of a document:
-/// blank lines around it do, or asterisks where lines have marks before them.
+/// Keeps a rule from becoming the underline of a heading or the start of front matter: surrounds it with
+/// blank lines, or writes it with asterisks where lines have marks before them.
 fn separate_rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<TextEdit<'_>>) {
     let bytes = text.as_bytes();
     let source = text[range.clone()].trim_end();
@@ -305,17 +305,17 @@ fn separate_rule(text: &str, range: Range<usize>, nested: bool, edits: &mut Vec<
     }
 }
 
-/// Goes through the text that is not code and escapes what could act in it.
+/// Scans the text outside code and escapes everything that could be active.
 struct EscapeScanner<'t> {
     text: &'t str,
     outline: &'t Outline,
-    /// Where the words of the line begin, behind its marks.
+    /// Start of the line's content, after its marks.
     content_start: usize,
     at: usize,
 }
 
 impl EscapeScanner<'_> {
-    /// Steps over code.
+    /// Skips code.
     fn skip_to(&mut self, end: usize) {
         let end = end.max(self.at);
         let bytes = self.text.as_bytes();
@@ -325,7 +325,7 @@ impl EscapeScanner<'_> {
         self.at = end;
     }
 
-    /// Escapes what could act in the text up to a place.
+    /// Escapes everything that could be active, up to a position.
     fn escape_to(&mut self, end: usize, edits: &mut Vec<TextEdit<'_>>) {
         for at in self.at..end {
             self.escape_byte(at, edits);
@@ -337,8 +337,8 @@ impl EscapeScanner<'_> {
         self.at = self.at.max(end);
     }
 
-    /// Parts a line of dashes from the line of text above, unless it is a rule: with another idea of the
-    /// block above, a renderer takes it for the underline of a heading.
+    /// Separates a line of dashes from the text line above, unless it is a rule: a renderer that parses the
+    /// block above differently would read it as the underline of a heading.
     fn separate_dashes(&self, line: usize, edits: &mut Vec<TextEdit<'_>>) {
         let bytes = self.text.as_bytes();
         let first = line + bytes[line..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
@@ -366,7 +366,7 @@ impl EscapeScanner<'_> {
             b']' if next == b':' => insert_mark(edits, at + 1, "\\"),
             b'`' | b'$' if is_escaped(bytes, at) => {}
             b'`' => insert_mark(edits, at, "\\"),
-            // A backslash does not keep every parser from it.
+            // Some parsers ignore a backslash here.
             b'{' if opens_attributes(bytes, at) => {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&#123;".into()));
@@ -375,7 +375,7 @@ impl EscapeScanner<'_> {
             b'%' if next == b'%' => insert_mark(edits, at + 1, "\\"),
             b'#' if at == words && !is_heading(bytes, outline, at) => insert_mark(edits, at, "\\"),
             b'+' if at == words && bytes[at..].starts_with(b"+++") => insert_mark(edits, at, "\\"),
-            // Some take it for a link, with whatever scheme.
+            // Some renderers read it as a link, with any scheme.
             b'[' if next == b'[' => insert_mark(edits, at + 1, "\\"),
             b'~' if at == words && bytes[at..].starts_with(b"~~~") => insert_mark(edits, at, "\\"),
             b':' if at == words && next == b':' => insert_mark(edits, at, "\\"),
@@ -406,12 +406,12 @@ impl EscapeScanner<'_> {
     }
 }
 
-/// Inserts a mark before a place.
+/// Inserts a mark at a position.
 fn insert_mark(edits: &mut Vec<TextEdit<'_>>, at: usize, mark: &'static str) {
     edits.push((at..at, mark.into()));
 }
 
-/// Finds the first byte of a line that is no blank and no mark of a list or quote.
+/// Finds the first byte of a line that is neither blank nor a list or quote mark.
 fn line_content_start(bytes: &[u8], line: usize) -> usize {
     let mut at = line;
     let get = |at: usize| bytes.get(at).copied().unwrap_or(b'\n');
@@ -438,17 +438,17 @@ fn is_underline(bytes: &[u8], at: usize) -> bool {
     line.trim_ascii_end().iter().all(|&b| b == b'=')
 }
 
-/// Returns whether an ATX heading begins at a place.
+/// Returns whether an ATX heading begins at a position.
 fn is_heading(bytes: &[u8], outline: &Outline, at: usize) -> bool {
     if !is_atx(&bytes[at..]) {
         return false;
     }
     let after = outline.headings.partition_point(|(range, _)| range.start <= at);
-    // Blanks before the mark can be part of the heading's range.
+    // Spaces before the mark can be part of the heading's range.
     after > 0 && at - outline.headings[after - 1].0.start <= 3
 }
 
-/// Returns whether a line has the mark of an ATX heading.
+/// Returns whether a line begins with an ATX heading mark.
 fn is_atx(line: &[u8]) -> bool {
     let level = line.iter().take(7).take_while(|&&b| b == b'#').count();
     (1..=6).contains(&level) && line.get(level).is_none_or(u8::is_ascii_whitespace)
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_holds_its_text() {
+    fn quote_contains_all_of_its_text() {
         assert_eq!(quoted("\t<!-- x\ny"), "```\n<!-- x\n```\n\n> y\n");
         assert_eq!(
             quoted("a\n\n```\n\t<b>\n  c\n```\nd\ne"),
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_where_it_ends() {
+    fn markup_does_not_extend_past_the_answer() {
         assert_eq!(contained("```rs\ncode"), "```rs\ncode\n```\n");
         assert_eq!(contained("~~~~ rs {onclick=x}\n```\n~~~~"), "````rs\n```\n````\n");
         assert_eq!(contained("- a\n  ```\n  code\n  ```"), "- a\n  ```\n  code\n  ```\n");
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_markdown_stays() {
+    fn ordinary_markdown_is_unchanged() {
         let text = "Some *words* and `Vec<T>`, **bold**, {id}, $5, 50% and https://a.b/c.\n\n- one\n  - two\n\n\
                     1. a\n   ```sh\n   # b\n   ls\n   ```\n2. c\n\n| a | b |\n|---|---|\n| c | `d` |\n\n\
                     > said\n\n[link](https://a.b \"t\") and [mail](mailto:a@b.c)\n\n---\n\n```html\n<b>&lt;</b>\n```\n";
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_only_where_a_browser_is_safe() {
+    fn only_links_with_safe_schemes_are_kept() {
         assert_eq!(contained("[a](javascript:x) [b](a.md)"), "[a]\\(javascript:x) [b]\\(a.md)\n");
         assert_eq!(contained("[a](java&#10;script:x)"), "[a]\\(java&#10;script:x)\n");
         assert_eq!(contained("[d](data:,<script>x</script>)"), "[d]\\(data:,&lt;script>x&lt;/script>)\n");
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn active_code_stands_at_the_margin() {
+    fn active_code_is_fenced_at_the_margin() {
         assert_eq!(
             contained("1. a\n   ```html\n   <b>\n   ```\n   then\n2. c"),
             "1. a\n\n```html\n<b>\n```\nthen\n\n2. c\n"
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn code_spans_pair_on_their_line() {
+    fn code_spans_close_on_their_line() {
         assert_eq!(contained("`a\nb` ``c`` `d"), "`a b` `c` \\`d\n");
         assert_eq!(contained("`` ` `` | `<b>`"), "<code>&#96;</code> | <code>&lt;b&gt;</code>\n");
         assert_eq!(
@@ -545,7 +545,7 @@ mod tests {
         );
     }
 
-    /// Pieces of Markdown and HTML that attacks are made of, and what stands between them.
+    /// Pieces of Markdown and HTML used in attacks, and separators between them.
     const PIECES: [&str; 92] = [
         "<script>",
         "</script>",
@@ -649,14 +649,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_inert_and_ends_where_it_ends(
+        fn any_text_is_inert_and_self_contained(
             pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..24),
             before in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8),
             in_html: bool,
         ) {
             let (text, before) = (pieces.concat(), before.concat());
             let place = TextContext { demote_by: 3, in_html };
-            // A message of two texts: what the first leaves open would hold the second.
+            // A message of two texts: anything the first leaves open would swallow the second.
             let whole = format!("### One\n\n{}\n{}\n### Two\n", sanitize(&before, place), sanitize(&text, place));
             prop_assert_eq!(parsed_document(&whole), (vec![], vec!["One".to_owned(), "Two".to_owned()]), "{}", whole);
             let mut whole = "### One\n\n".to_owned();
