@@ -995,3 +995,25 @@ fn full_disk_or_kill_leaves_no_partial_document() {
         assert_eq!(check(&out), 7);
     }
 }
+
+#[test]
+fn last_is_the_newest_session_whatever_the_modification_times_are() {
+    let home = Home::default();
+    let mut newest = LogBuilder::new(1);
+    newest.wait(100).prompt("the newest entry");
+    let mut older = LogBuilder::new(2);
+    older.prompt("an older entry");
+    let (newest, older) =
+        (home.add(&home.path().to_string_lossy(), &newest), home.add(&home.path().to_string_lossy(), &older));
+    let set = |path: &Path, seconds: u64| {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let file = std::fs::File::options().append(true).open(path).expect("opened");
+        file.set_modified(time).expect("set");
+    };
+    // The older session was copied or touched later.
+    set(&newest, 1_800_000_000);
+    for touched in [1_800_000_100, 1_700_000_000] {
+        set(&older, touched);
+        assert!(run(&home, &["show", "last"]).contains("the newest entry"));
+    }
+}

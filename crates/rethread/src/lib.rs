@@ -49,7 +49,7 @@ pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{CloneError, CloneOptions, Summariser};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
-pub use library::{Error, Library, LogSource};
+pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
 pub use preview::LazyPreview;
 pub use repair::{RepairDestination, RepairError, Repaired};

@@ -1,11 +1,12 @@
 //! The library of sessions, and the resolution of session names.
 
-use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use rethread_model::{Facts, Session};
+use rethread_model::{Facts, Session, Time};
 use rethread_store::{
     FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
     read_whole,
@@ -44,6 +45,33 @@ pub enum Error {
     },
 }
 
+/// Names one or several sessions. Front ends make it from their arguments; only they know standard input, the current
+/// directory and the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Selector {
+    /// An id, the beginning of an id, or a path to a log or a directory of logs.
+    Named(OsString),
+    /// The newest session of the project that a directory belongs to.
+    Last {
+        /// The directory.
+        cwd: PathBuf,
+    },
+    /// A log in memory, such as standard input.
+    Bytes {
+        /// The id of the session in output and errors.
+        name: String,
+        /// The whole log.
+        bytes: Vec<u8>,
+    },
+}
+
+impl<T: AsRef<OsStr> + ?Sized> From<&T> for Selector {
+    fn from(named: &T) -> Self {
+        Self::Named(named.as_ref().to_owned())
+    }
+}
+
 /// A log: a file, or bytes from another source.
 #[derive(Debug, Clone)]
 pub struct LogSource {
@@ -62,6 +90,10 @@ impl From<SessionFile> for LogSource {
 impl LogSource {
     /// Creates a log source from bytes in memory.
     pub fn from_bytes(id: &str, path: &Path, bytes: &[u8]) -> Self {
+        Self::from_vec(id, path, bytes.to_vec())
+    }
+
+    fn from_vec(id: &str, path: &Path, bytes: Vec<u8>) -> Self {
         let file = SessionFile {
             id: id.to_owned(),
             path: path.to_owned(),
@@ -70,7 +102,7 @@ impl LogSource {
             modified: None,
             is_subagent: id.starts_with("agent-"),
         };
-        Self { file, bytes: Some(Arc::new(bytes.to_vec())) }
+        Self { file, bytes: Some(Arc::new(bytes)) }
     }
 
     pub(crate) fn error(&self, source: io::Error) -> Error {
@@ -147,38 +179,37 @@ impl Library {
         &self.store
     }
 
-    /// Resolves a name: an id or a prefix of it, a path to a log or to a directory of logs, `-` for standard
-    /// input, `last` for the newest session of the current directory's project.
-    pub fn find(&self, wanted: &str) -> Result<Vec<LogSource>, Error> {
-        self.find_os(OsStr::new(wanted))
+    /// Finds the logs that a selector names.
+    ///
+    /// ```
+    /// use rethread::{Library, Selector};
+    ///
+    /// let library = Library::demo();
+    /// assert_eq!(library.find("0000d001")?.len(), 1);
+    /// let newest = library.find(Selector::Last { cwd: "/home/ada/kettle".into() })?;
+    /// assert_eq!(newest.len(), 1);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn find(&self, selector: impl Into<Selector>) -> Result<Vec<LogSource>, Error> {
+        match selector.into() {
+            Selector::Bytes { name, bytes } => Ok(vec![LogSource::from_vec(&name, Path::new("-"), bytes)]),
+            Selector::Last { cwd } => self.last(&cwd).map(|source| vec![source]),
+            Selector::Named(wanted) => self.find_named(&wanted),
+        }
     }
 
-    /// Resolves a name as [`Library::find`] does; a path need not be UTF-8.
-    pub fn find_os(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
-        match wanted.to_str() {
-            Some("-") => {
-                let mut bytes = Vec::new();
-                let path = PathBuf::from("-");
-                io::stdin()
-                    .read_to_end(&mut bytes)
-                    .map_err(|source| Error::Read { path: path.clone(), source })?;
-                Ok(vec![LogSource::from_bytes("stdin", &path, &bytes)])
+    fn find_named(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
+        let in_demo = self.find_demo(wanted.to_str().unwrap_or_default())?;
+        match (in_demo, self.is_demo() && !Path::new(wanted).exists()) {
+            (Some(source), _) => Ok(vec![source]),
+            (None, true) => {
+                let wanted = wanted.to_string_lossy().into_owned();
+                Err(FindError::NoMatch { wanted, roots: Vec::new() }.into())
             }
-            Some("last") => self.last().map(|source| vec![source]),
-            text => match (
-                self.find_demo(text.unwrap_or_default())?,
-                self.is_demo() && !Path::new(wanted).exists(),
-            ) {
-                (Some(source), _) => Ok(vec![source]),
-                (None, true) => {
-                    let wanted = wanted.to_string_lossy().into_owned();
-                    Err(FindError::NoMatch { wanted, roots: Vec::new() }.into())
-                }
-                (None, false) => Ok(match self.store.find(wanted)? {
-                    FoundSessions::One(file) => vec![file.into()],
-                    FoundSessions::Many(files) => files.into_iter().map(LogSource::from).collect(),
-                }),
-            },
+            (None, false) => Ok(match self.store.find(wanted)? {
+                FoundSessions::One(file) => vec![file.into()],
+                FoundSessions::Many(files) => files.into_iter().map(LogSource::from).collect(),
+            }),
         }
     }
 
@@ -196,19 +227,31 @@ impl Library {
         }
     }
 
-    /// Finds the newest session of the current directory's project, by its last entry.
-    fn last(&self) -> Result<LogSource, Error> {
-        let cwd = std::env::current_dir().unwrap_or_default();
-        let listing = self.ls(&crate::LsOptions { cwd: Some(cwd.clone()), ..Default::default() }, &|_| {});
-        let newest =
-            listing.sessions.into_iter().next().ok_or_else(|| Error::NoLastSession { cwd: cwd.clone() })?;
-        if let Some(source) = self.find_demo(&newest.id)? {
-            return Ok(source);
+    /// Finds the newest session of the project of `cwd`, by its last entry.
+    ///
+    /// An entry is not newer than its file, so files are read by their modification time, newest first, until no
+    /// other one can be newer. Usually that is a single file.
+    fn last(&self, cwd: &Path) -> Result<LogSource, Error> {
+        let mut sources = self.select(&[], Some(cwd.to_owned()))?;
+        sources.sort_by(|a, b| {
+            b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
+        });
+        let mut newest: Option<(Time, LogSource)> = None;
+        for source in sources {
+            let modified =
+                source.file.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+            let modified = modified.and_then(|time| i64::try_from(time.as_millis()).ok());
+            let known = newest.as_ref().and_then(|(time, _)| time.millis());
+            if known.zip(modified).is_some_and(|(known, modified)| known > modified) {
+                break;
+            }
+            if let Some(time) = self.last_time_in(&source, cwd)
+                && newest.as_ref().is_none_or(|(newest, _)| time > *newest)
+            {
+                newest = Some((time, source));
+            }
         }
-        // The row has the path as text, which is lossy for a path that is not UTF-8.
-        let mut sources = self.select(&[], Some(cwd.clone()))?;
-        let at = sources.iter().position(|source| source.file.path.to_string_lossy() == newest.path);
-        at.map(|at| sources.swap_remove(at)).ok_or(Error::NoLastSession { cwd })
+        newest.map(|(_, source)| source).ok_or_else(|| Error::NoLastSession { cwd: cwd.to_owned() })
     }
 
     /// Reads a session with its texts.

@@ -1,5 +1,6 @@
 //! Lists and selects sessions.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,7 +10,7 @@ use rethread_model::{Client, Facts, Session, Time, TitleSource};
 use rethread_render::{SessionKind, SessionRow};
 use rethread_store::{FindError, SessionFile, project_dir_name};
 
-use crate::library::{Library, LogSource};
+use crate::library::{Library, LogSource, Selector};
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
@@ -60,6 +61,15 @@ impl Listing {
     }
 }
 
+/// The kinds of files that are counted, not listed, unless asked for.
+const HIDDEN_KINDS: [SessionKind; 5] = [
+    SessionKind::Agent,
+    SessionKind::Headless,
+    SessionKind::Empty,
+    SessionKind::Summaries,
+    SessionKind::Pointer,
+];
+
 struct ScannedSession {
     row: SessionRow,
     title_in_file: TitleInFile,
@@ -68,17 +78,7 @@ struct ScannedSession {
 impl Library {
     /// Lists sessions, newest first. `progress` is called for each file after it was read.
     pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
-        let mut listing = Listing {
-            folded: [
-                SessionKind::Agent,
-                SessionKind::Headless,
-                SessionKind::Empty,
-                SessionKind::Summaries,
-                SessionKind::Pointer,
-            ]
-            .map(|kind| (kind, 0)),
-            ..Listing::default()
-        };
+        let mut listing = Listing { folded: HIDDEN_KINDS.map(|kind| (kind, 0)), ..Listing::default() };
         let sources = self.sources_in_scope(options, &mut listing);
         let live = self.store.live_clients();
         let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
@@ -125,6 +125,13 @@ impl Library {
     /// Returns the number of bytes that [`Library::ls`] would read.
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
+    }
+
+    /// Returns the time of the last entry of a log, if it is a session that is listed for `cwd`.
+    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Time> {
+        let row = scan(self, source, &BTreeMap::new()).ok()?.row;
+        let is_listed = !HIDDEN_KINDS.contains(&row.kind) && !is_of_other_project(&row, cwd);
+        is_listed.then_some(row.last_time)
     }
 
     fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
@@ -175,20 +182,24 @@ impl Library {
 
     /// Resolves the arguments of a command for many sessions: sessions, files, directories, projects. Without
     /// arguments, selects the project of `cwd`, or without `cwd` the whole library.
-    pub fn select(&self, wanted: &[OsString], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
+    pub fn select(&self, wanted: &[Selector], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
             return Ok(self.sources_in_scope(&options, &mut Listing::default()));
         }
         let mut sources = Vec::new();
-        for wanted in wanted {
+        for selector in wanted {
+            let Selector::Named(wanted) = selector else {
+                sources.extend(self.find(selector.clone())?);
+                continue;
+            };
             let text = wanted.to_string_lossy();
             // An empty argument, such as an unset variable, selects nothing.
             if text.trim().is_empty() {
                 let roots = self.store.roots().to_vec();
                 return Err(FindError::NoMatch { wanted: text.into_owned(), roots }.into());
             }
-            match self.find_os(wanted) {
+            match self.find(wanted) {
                 Ok(found) => sources.extend(found),
                 Err(error) if !matches!(error, crate::Error::Find(FindError::NoMatch { .. })) => {
                     return Err(error);
@@ -218,7 +229,7 @@ impl Library {
             if !found.is_empty() {
                 return found;
             }
-            if let Ok(found) = self.find_os(wanted) {
+            if let Ok(found) = self.find(wanted) {
                 return found;
             }
         }

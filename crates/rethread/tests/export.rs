@@ -622,7 +622,7 @@ fn block_key_set(path: &Path) -> BTreeSet<String> {
 fn corpus_export_is_complete_and_free_of_duplicates() {
     let Some(corpus) = shared("corpus") else { return };
     let library = Library::open(Vec::new());
-    let mut sources: Vec<LogSource> = library.find(&corpus.to_string_lossy()).expect("found");
+    let mut sources: Vec<LogSource> = library.find(&corpus).expect("found");
     sources.retain(|source| !source.file.path.ends_with("expected.jsonl"));
     let n_sessions = sources.len();
     let out = tempfile::tempdir().expect("a directory");

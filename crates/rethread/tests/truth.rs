@@ -43,7 +43,7 @@ fn every_real_log_round_trips() {
 /// Returns `info` with the keys of the independent count.
 fn info_counts(path: &Path) -> Value {
     let library = library();
-    let source = &library.find(&path.to_string_lossy()).expect("found")[0];
+    let source = &library.find(&path).expect("found")[0];
     let info = library.info(source).expect("readable").inventory;
     json!({
         "bytes": info.bytes,
@@ -237,8 +237,7 @@ fn active_tip_matches_the_real_client() {
         let version = path.parent().and_then(Path::file_name).expect("a version").to_string_lossy();
         let client = Client::for_version(&version).expect("a known version");
         let library = library();
-        let loaded =
-            library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
+        let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
         let paths = loaded.tree(client);
         let active = paths.iter().find(|path| path.status == "active");
         let tip = active.map(|path| {
@@ -297,8 +296,7 @@ fn real_messages_are_on_a_path_with_results_at_their_calls() {
         let Some(dir) = shared(name) else { continue };
         for path in logs_under(&dir) {
             let library = library();
-            let loaded =
-                library.load(&library.find(&path.to_string_lossy()).expect("found")[0]).expect("readable");
+            let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
             let facts = &loaded.session.facts;
             let known: std::collections::HashSet<&str> =
                 facts.calls.iter().map(|call| facts.call_id(call)).collect();

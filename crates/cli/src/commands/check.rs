@@ -9,7 +9,7 @@ use rethread::{CheckOptions, CheckReport, ClientChoice};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{client, json_line, library, ls};
+use crate::commands::{client, json_line, library, ls, selector};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(
         sources = library.select(&[], here)?;
     }
     for wanted in &args.sessions {
-        match library.select(std::slice::from_ref(wanted), None) {
+        match library.select(&[selector(wanted)?], None) {
             Ok(found) if !wanted.is_empty() => sources.extend(found),
             Ok(_) => return Err(Failure::new("the session name is empty")),
             Err(error) if args.sessions.len() == 1 => return Err(error.into()),

@@ -10,7 +10,7 @@ use rethread::{CleanDestination, CleanError, CleanOptions};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{json_line, library, ls};
+use crate::commands::{json_line, library, ls, selectors};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
 
@@ -158,7 +158,7 @@ pub(crate) fn run(
     }
     let library = library(global);
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let sources = library.select(&args.sessions, here)?;
+    let sources = library.select(&selectors(&args.sessions)?, here)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to clean; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);

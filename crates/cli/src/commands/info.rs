@@ -8,7 +8,7 @@ use rethread::{InventoryRow, LogSource, info_total, render};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::{json_bytes, json_line, library};
+use crate::commands::{json_bytes, json_line, library, selector};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(
     let library = library(global);
     let mut sources: Vec<LogSource> = Vec::new();
     for wanted in &args.sessions {
-        sources.extend(library.find_os(wanted)?);
+        sources.extend(library.find(selector(wanted)?)?);
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is serialised on the reading threads, so that only writing is sequential.

@@ -14,14 +14,14 @@ pub(crate) mod show;
 pub(crate) mod tree;
 pub(crate) mod util;
 
-use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rethread::render::{can_begin_hidden, is_hidden};
 use rethread::store::SkippedPaths;
-use rethread::{Client, Library, LoadedSession, LogSource};
+use rethread::{Client, Library, LoadedSession, LogSource, Selector};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
@@ -82,9 +82,28 @@ fn split_at_commas(text: &OsStr) -> Vec<PathBuf> {
     }
 }
 
+/// Makes a selector of an argument: `-` is standard input, `last` the newest session of this directory's project.
+pub(crate) fn selector(arg: &OsStr) -> Result<Selector, Failure> {
+    match arg.to_str() {
+        Some("-") => {
+            let mut bytes = Vec::new();
+            let path = PathBuf::from("-");
+            io::stdin().read_to_end(&mut bytes).map_err(|source| rethread::Error::Read { path, source })?;
+            Ok(Selector::Bytes { name: "stdin".to_owned(), bytes })
+        }
+        Some("last") => Ok(Selector::Last { cwd: std::env::current_dir().unwrap_or_default() }),
+        _ => Ok(Selector::from(arg)),
+    }
+}
+
+/// Makes selectors of all arguments.
+pub(crate) fn selectors(args: &[OsString]) -> Result<Vec<Selector>, Failure> {
+    args.iter().map(|arg| selector(arg)).collect()
+}
+
 /// Finds the single session that an argument names.
 pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<LogSource, Failure> {
-    let mut sources = library.find_os(wanted)?;
+    let mut sources = library.find(selector(wanted)?)?;
     if sources.len() != 1 {
         return Err(Failure::new(format!("`{}` contains {} sessions", wanted.display(), sources.len()))
             .hint("name one of them; `rethread ls DIR` lists them"));

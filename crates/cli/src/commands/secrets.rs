@@ -7,7 +7,7 @@ use rethread::render;
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::clean::RedactionArgs;
-use crate::commands::{json_line, library, ls};
+use crate::commands::{json_line, library, ls, selectors};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let sources = library.select(&args.sessions, here)?;
+    let sources = library.select(&selectors(&args.sessions)?, here)?;
     if sources.is_empty() {
         // An empty selection must not look like a clean result to somebody who checks before publishing.
         return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
