@@ -182,7 +182,7 @@ fn info_prints_the_inventory() {
       versions       2.1.200 10
       stop reasons   None 5
       chain          parent is the previous entry 5, parent is another entry 3, no parent 2
-      tokens         30 in, 120 out, 600 cache writes, 9,000 cache reads
+      tokens         30 in, 120 out, 600 written to cache, 9,000 read from cache
       bytes          envelope            5.0 kB  79.9 %  ████████████████
                      tool input           408 B   6.5 %  █
                      tool results         407 B   6.5 %  █
@@ -209,7 +209,7 @@ fn info_prints_the_inventory() {
       stop reasons   None 15
       chain          parent is the previous entry 22, no parent 6, parent is another entry 5
                      linked across a compaction 1
-      tokens         130 in, 520 out, 2,600 cache writes, 39,000 cache reads
+      tokens         130 in, 520 out, 2,600 written to cache, 39,000 read from cache
       bytes          envelope             16 kB  83.8 %  █████████████████
                      text                1.5 kB   7.9 %  ██
                      tool input           577 B   3.1 %  █

@@ -4,6 +4,7 @@ use rethread_log::{Json, Key, Line};
 
 use crate::client::Client;
 use crate::flags::EntryFlags;
+use crate::rules::{ClientRange, ClientRule, between, since, until};
 
 /// Facts about an attachment.
 #[derive(Debug, Clone, Copy)]
@@ -51,82 +52,82 @@ impl AttachmentDelivery {
         Self { role: SenderRole::System, pictures: false, separate_pictures: false };
 }
 
-use Client::{V1_0_128, V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
+use Client::{V2_0_36, V2_0_77, V2_1_20, V2_1_76, V2_1_112, V2_1_200, V2_1_325};
 
-/// The types that are sent, with the first and the last client that sends them, and whether the newest sends
-/// them in the user role.
-const SENT_TYPES: &[(&str, Client, Client, bool)] = &[
-    ("account_memory_recall", V2_1_325, V2_1_325, true),
-    ("agent_listing_delta", V2_1_112, V2_1_325, false),
-    ("agent_mention", V1_0_128, V2_1_325, false),
-    ("artifact_opening_prefetch", V2_1_325, V2_1_325, true),
-    ("async_agent_status", V2_0_36, V2_0_36, false),
-    ("async_hook_response", V1_0_128, V2_1_325, false),
-    ("auto_mode", V2_1_20, V2_1_325, false),
-    ("auto_mode_exit", V2_1_20, V2_1_325, false),
-    ("background_remote_session_status", V1_0_128, V2_0_36, false),
-    ("background_shell_status", V1_0_128, V2_0_36, false),
-    ("budget_usd", V2_0_36, V2_1_325, false),
-    ("collab_notification", V2_0_77, V2_0_77, false),
-    ("compact_file_reference", V1_0_128, V2_1_325, false),
-    ("context_sections", V2_1_325, V2_1_325, true),
-    ("coordinator_context", V2_1_325, V2_1_325, true),
-    ("cowork_memory_context", V2_1_325, V2_1_325, true),
-    ("critical_system_reminder", V2_0_77, V2_1_325, false),
-    ("date", V2_1_325, V2_1_325, false),
-    ("date_change", V2_1_76, V2_1_325, false),
-    ("deferred_tools_delta", V2_1_76, V2_1_325, false),
-    ("delegate_mode", V2_0_77, V2_0_77, false),
-    ("delegate_mode_exit", V2_0_77, V2_0_77, false),
-    ("diagnostics", V1_0_128, V2_1_325, false),
-    ("dir_sync_notice", V2_1_325, V2_1_325, true),
-    ("directory", V1_0_128, V2_1_325, false),
-    ("edited_text_file", V1_0_128, V2_1_325, false),
-    ("environment", V2_1_325, V2_1_325, false),
-    ("file", V1_0_128, V2_1_325, false),
-    ("fork_briefing", V2_1_325, V2_1_325, true),
-    ("goals", V2_1_325, V2_1_325, true),
-    ("hook_additional_context", V2_0_36, V2_1_325, false),
-    ("hook_blocking_error", V2_0_36, V2_1_325, false),
-    ("hook_stopped_continuation", V2_0_36, V2_1_325, false),
-    ("hook_success", V2_0_36, V2_1_325, false),
-    ("instruction_files_not_loaded", V2_1_325, V2_1_325, true),
-    ("instructions", V2_1_325, V2_1_325, true),
-    ("invoked_skills", V2_0_77, V2_1_325, false),
-    ("mcp_dropped_tools_delta", V2_1_325, V2_1_325, false),
-    ("mcp_instructions_delta", V2_1_76, V2_1_325, false),
-    ("mcp_resource", V1_0_128, V2_1_325, false),
-    ("memory", V1_0_128, V2_0_77, false),
-    ("memory_update", V2_1_325, V2_1_325, false),
-    ("model", V2_1_325, V2_1_325, false),
-    ("nested_memory", V1_0_128, V2_1_325, false),
-    ("opened_file_in_ide", V1_0_128, V2_1_325, false),
-    ("output_style", V1_0_128, V2_1_325, false),
-    ("output_token_usage", V2_1_20, V2_1_200, false),
-    ("pdf_reference", V2_1_20, V2_1_325, false),
-    ("plan_file_reference", V2_0_77, V2_1_325, false),
-    ("plan_mode", V1_0_128, V2_1_325, false),
-    ("plan_mode_exit", V2_0_77, V2_1_325, false),
-    ("plan_mode_reentry", V2_0_77, V2_1_325, false),
-    ("poll_events", V2_1_325, V2_1_325, true),
-    ("queued_command", V1_0_128, V2_1_325, false),
-    ("relevant_memories", V2_1_20, V2_1_325, false),
-    ("remote_session_change", V2_1_325, V2_1_325, true),
-    ("selected_lines_in_diff", V2_1_325, V2_1_325, false),
-    ("selected_lines_in_ide", V1_0_128, V2_1_325, false),
-    ("session_context", V2_1_325, V2_1_325, true),
-    ("skill_listing", V2_1_76, V2_1_325, false),
-    ("task_reminder", V2_1_200, V2_1_325, false),
-    ("task_status", V2_0_77, V2_1_325, false),
-    ("todo", V1_0_128, V2_0_77, false),
-    ("todo_reminder", V1_0_128, V2_1_200, false),
-    ("token_usage", V2_0_36, V2_1_325, false),
-    ("tool_search_usage_reminder", V2_1_325, V2_1_325, false),
-    ("ultramemory", V1_0_128, V2_1_200, false),
-    ("ultrathink_effort", V2_1_20, V2_1_200, false),
-    ("unknown_command_fallback", V2_1_325, V2_1_325, true),
-    ("verify_plan_reminder", V2_1_20, V2_1_200, false),
-    ("widget_context_hint", V2_1_325, V2_1_325, true),
+/// The types that are sent, with the clients that send them, and whether the newest sends them in the user
+/// role.
+const SENT_TYPES: &[(&str, ClientRange, bool)] = &[
+    ("account_memory_recall", since(V2_1_325), true),
+    ("agent_listing_delta", since(V2_1_112), false),
+    ("agent_mention", ClientRange::ALL, false),
+    ("artifact_opening_prefetch", since(V2_1_325), true),
+    ("async_agent_status", between(V2_0_36, V2_0_77), false),
+    ("async_hook_response", ClientRange::ALL, false),
+    ("auto_mode", since(V2_1_20), false),
+    ("auto_mode_exit", since(V2_1_20), false),
+    ("background_remote_session_status", until(V2_0_77), false),
+    ("background_shell_status", until(V2_0_77), false),
+    ("budget_usd", since(V2_0_36), false),
+    ("collab_notification", between(V2_0_77, V2_1_20), false),
+    ("compact_file_reference", ClientRange::ALL, false),
+    ("context_sections", since(V2_1_325), true),
+    ("coordinator_context", since(V2_1_325), true),
+    ("cowork_memory_context", since(V2_1_325), true),
+    ("critical_system_reminder", since(V2_0_77), false),
+    ("date", since(V2_1_325), false),
+    ("date_change", since(V2_1_76), false),
+    ("deferred_tools_delta", since(V2_1_76), false),
+    ("delegate_mode", between(V2_0_77, V2_1_20), false),
+    ("delegate_mode_exit", between(V2_0_77, V2_1_20), false),
+    ("diagnostics", ClientRange::ALL, false),
+    ("dir_sync_notice", since(V2_1_325), true),
+    ("directory", ClientRange::ALL, false),
+    ("edited_text_file", ClientRange::ALL, false),
+    ("environment", since(V2_1_325), false),
+    ("file", ClientRange::ALL, false),
+    ("fork_briefing", since(V2_1_325), true),
+    ("goals", since(V2_1_325), true),
+    ("hook_additional_context", since(V2_0_36), false),
+    ("hook_blocking_error", since(V2_0_36), false),
+    ("hook_stopped_continuation", since(V2_0_36), false),
+    ("hook_success", since(V2_0_36), false),
+    ("instruction_files_not_loaded", since(V2_1_325), true),
+    ("instructions", since(V2_1_325), true),
+    ("invoked_skills", since(V2_0_77), false),
+    ("mcp_dropped_tools_delta", since(V2_1_325), false),
+    ("mcp_instructions_delta", since(V2_1_76), false),
+    ("mcp_resource", ClientRange::ALL, false),
+    ("memory", until(V2_1_20), false),
+    ("memory_update", since(V2_1_325), false),
+    ("model", since(V2_1_325), false),
+    ("nested_memory", ClientRange::ALL, false),
+    ("opened_file_in_ide", ClientRange::ALL, false),
+    ("output_style", ClientRange::ALL, false),
+    ("output_token_usage", between(V2_1_20, V2_1_325), false),
+    ("pdf_reference", since(V2_1_20), false),
+    ("plan_file_reference", since(V2_0_77), false),
+    ("plan_mode", ClientRange::ALL, false),
+    ("plan_mode_exit", since(V2_0_77), false),
+    ("plan_mode_reentry", since(V2_0_77), false),
+    ("poll_events", since(V2_1_325), true),
+    ("queued_command", ClientRange::ALL, false),
+    ("relevant_memories", since(V2_1_20), false),
+    ("remote_session_change", since(V2_1_325), true),
+    ("selected_lines_in_diff", since(V2_1_325), false),
+    ("selected_lines_in_ide", ClientRange::ALL, false),
+    ("session_context", since(V2_1_325), true),
+    ("skill_listing", since(V2_1_76), false),
+    ("task_reminder", since(V2_1_200), false),
+    ("task_status", since(V2_0_77), false),
+    ("todo", until(V2_1_20), false),
+    ("todo_reminder", until(V2_1_325), false),
+    ("token_usage", since(V2_0_36), false),
+    ("tool_search_usage_reminder", since(V2_1_325), false),
+    ("ultramemory", until(V2_1_325), false),
+    ("ultrathink_effort", between(V2_1_20, V2_1_325), false),
+    ("unknown_command_fallback", since(V2_1_325), true),
+    ("verify_plan_reminder", between(V2_1_20, V2_1_325), false),
+    ("widget_context_hint", since(V2_1_325), true),
 ];
 
 /// The tools of the newest client that can be searched for.
@@ -229,8 +230,8 @@ impl AttachmentFacts {
     /// Returns the form in which a client sends it, if it does.
     pub(crate) fn delivery_by(self, client: Client) -> Option<AttachmentDelivery> {
         let row = self.type_index.map(|row| &SENT_TYPES[row as usize]);
-        let as_user = row.is_some_and(|&(_, _, _, as_user)| as_user);
-        if client >= V2_1_325
+        let as_user = row.is_some_and(|&(_, _, as_user)| as_user);
+        if client.has(ClientRule::SendsRecordedRendering)
             && let Some(rendered) = self.rendered
         {
             let own = if as_user { SenderRole::User } else { SenderRole::System };
@@ -241,13 +242,13 @@ impl AttachmentFacts {
                 separate_pictures: false,
             });
         }
-        let &(_, since, until, _) = row.filter(|_| client > V1_0_128)?;
-        let empty = self.empty && !(self.sent_when_empty && client == V2_1_112);
-        if empty || client < since || client > until {
+        let &(_, clients, _) = row.filter(|_| client.has(ClientRule::SendsAttachments))?;
+        let empty = self.empty && !(self.sent_when_empty && client.has(ClientRule::SendsEmptyToolChange));
+        if empty || !clients.contains(client) {
             return None;
         }
-        let pictures = self.pictures && client >= V2_0_77;
-        let user = pictures || client >= V2_1_325 && as_user;
+        let pictures = self.pictures && client.has(ClientRule::SendsAttachedPictures);
+        let user = pictures || client.has(ClientRule::SendsAttachmentsAsUser) && as_user;
         Some(AttachmentDelivery {
             role: if user { SenderRole::User } else { SenderRole::System },
             pictures,

@@ -1,8 +1,10 @@
 //! The clients with known rules, by version.
 //!
 //! The rules for resuming a session changed over time. [`Client`] names the version ranges with the same
-//! rules; [`crate::resume`] applies them. The rules were found by running the clients; `docs/format.md` lists
-//! them.
+//! rules, [`crate::rules`] lists the rules, and [`crate::resume`] applies them. They were found by running the
+//! clients.
+
+use crate::rules::ClientRule;
 
 /// A client, named after the newest version known to have its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,21 +82,11 @@ impl Client {
         Some(Self::ALL.into_iter().rev().find(known).unwrap_or(Self::V1_0_128))
     }
 
-    pub(crate) fn picks_newest_entry(self) -> bool {
-        self <= Self::V2_1_76
-    }
-
-    pub(crate) fn follows_checkpoints(self) -> bool {
-        self >= Self::V2_1_200
-    }
-
     /// Returns the default model, if it affects the request.
     pub(crate) fn default_model(self) -> Option<&'static str> {
-        match self {
-            Self::V2_1_200 => Some("claude-opus-4-8"),
-            Self::V2_1_325 => Some("claude-opus-5-5"),
-            _ => None,
-        }
+        let newest = self.has(ClientRule::DefaultsToOpus55);
+        let default = if newest { "claude-opus-5-5" } else { "claude-opus-4-8" };
+        self.has(ClientRule::UsesModelOfNewestAnswer).then_some(default)
     }
 
     /// Returns the offered models, if they affect the request, without `claude-` and date.
@@ -113,22 +105,7 @@ impl Client {
             "opus-5",
             "opus-5-5",
         ];
-        if self >= Self::V2_1_325 { &OFFERED } else { &OFFERED[..10] }
-    }
-
-    /// Returns whether it reads the list of rows preserved by a compaction, not only their ends.
-    pub(crate) fn reads_kept_list(self) -> bool {
-        self >= Self::V2_1_200
-    }
-
-    /// Returns whether it stops reading at a line that is `null`.
-    pub(crate) fn stops_at_null(self) -> bool {
-        matches!(self, Self::V2_1_20 | Self::V2_1_76 | Self::V2_1_112)
-    }
-
-    /// Returns whether it replaces a lost parent by the previous entry in time.
-    pub(crate) fn bridges_lost_parents(self) -> bool {
-        self >= Self::V2_1_112
+        if self.has(ClientRule::OffersOpus5) { &OFFERED } else { &OFFERED[..10] }
     }
 }
 

@@ -30,6 +30,7 @@ mod tree;
 
 mod client;
 mod resume;
+mod rules;
 mod session;
 mod subagents;
 
@@ -62,6 +63,7 @@ pub use resume::{
     BrokenLink, IntendedPath, LinkDefect, PartOrigin, Refusal, Resume, SentMessage, SentPart, intended_path,
     intended_path_to, resume,
 };
+pub use rules::{CLIENT_RULES, ClientRange, ClientRule, RuleInfo, RuleStage};
 pub use session::{BranchPoint, Path, Session};
 pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
 pub use steps::{Step, StepKind};

@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 use rethread_log::{Json, Key, Line};
 
 use crate::client::Client;
+use crate::rules::ClientRule;
 
 /// Returns the texts that a client writes for an attachment, as they are sent.
 pub(crate) fn reminder_texts(line: &Line, raw: &[u8], client: Client) -> Vec<String> {
     let rendered = Json::new(line.field(Key::Rendered).bytes_in(raw));
-    if client >= Client::V2_1_325 && rendered.is_array() {
+    if client.has(ClientRule::SendsRecordedRendering) && rendered.is_array() {
         let contents: Option<Vec<Json<'_>>> = rendered.items().map(|item| item.get("content")).collect();
         if let Some(contents) = contents {
             return contents.into_iter().filter_map(|content| Some(content.as_str()?.into_owned())).collect();
@@ -40,7 +41,7 @@ impl ReminderWriter<'_> {
 
     fn texts(&self) -> Vec<String> {
         let client = self.client;
-        let newest = client >= Client::V2_1_325;
+        let newest = client.has(ClientRule::UsesMilderWording);
         let one = |text: String| vec![text];
         match &*self.text("type") {
             "queued_command" => one(self.queued_prompt()),
@@ -107,18 +108,18 @@ impl ReminderWriter<'_> {
                 "The following skills are available for use with the Skill tool:\n\n{}",
                 self.text("content")
             )),
-            "plan_mode" if client >= Client::V2_1_112 => one(self.plan_mode()),
-            "plan_mode_reentry" if client >= Client::V2_1_112 => {
+            "plan_mode" if client.has(ClientRule::SendsModeTexts) => one(self.plan_mode()),
+            "plan_mode_reentry" if client.has(ClientRule::SendsModeTexts) => {
                 one(PLAN_MODE_REENTRY.trim_end().replace("{plan}", &self.text("planFilePath")))
             }
             "plan_mode_exit" => one(self.plan_mode_exit()),
-            "auto_mode" if client >= Client::V2_1_200 => one(AUTO_MODE.trim_end().to_owned()),
-            "auto_mode" if client >= Client::V2_1_112 => one(match &*self.text("reminderType") {
+            "auto_mode" if client.has(ClientRule::HasOneAutoModeText) => one(AUTO_MODE.trim_end().to_owned()),
+            "auto_mode" if client.has(ClientRule::SendsModeTexts) => one(match &*self.text("reminderType") {
                 "sparse" => AUTO_MODE_SPARSE.to_owned(),
                 _ => OLD_AUTO_MODE.trim_end().to_owned(),
             }),
-            "auto_mode_exit" if client >= Client::V2_1_112 => one(AUTO_MODE_EXIT.to_owned()),
-            "critical_system_reminder" if client >= Client::V2_1_112 => one(self.text("content")),
+            "auto_mode_exit" if client.has(ClientRule::SendsModeTexts) => one(AUTO_MODE_EXIT.to_owned()),
+            "critical_system_reminder" if client.has(ClientRule::SendsModeTexts) => one(self.text("content")),
             "mcp_instructions_delta" => one(self.mcp_instructions()),
             "deferred_tools_delta" => one(self.deferred_tools()),
             "agent_listing_delta" => one(self.agent_listing()),
@@ -140,7 +141,7 @@ impl ReminderWriter<'_> {
             Some(text) => text.into_owned(),
             None => texts.map(|item| text_in(item, "text")).collect::<Vec<_>>().join("\n"),
         };
-        if client < Client::V2_1_20 {
+        if client.has(ClientRule::UsesOldQueuedPromptWording) {
             return format!(
                 "The user sent the following message:\n{text}\n\nPlease address this message and continue with your tasks."
             );
@@ -151,18 +152,19 @@ impl ReminderWriter<'_> {
             None if self.text("commandMode") == "task-notification" => "task-notification".to_owned(),
             None => String::new(),
         };
-        if client >= Client::V2_1_76 {
+        if client.has(ClientRule::NamesSenderOfQueuedPrompts) {
             match &*kind {
-                "task-notification" if client < Client::V2_1_112 => {
+                "task-notification" if client.has(ClientRule::ReportsCompletedTasks) => {
                     return format!("A background agent completed a task:\n{text}");
                 }
                 "task-notification" => {
                     let mut start = NOTIFICATION.to_owned();
-                    if client >= Client::V2_1_325 {
+                    if client.has(ClientRule::MarksNotificationsAsAutomatic) {
                         start += NO_HUMAN_INPUT;
                     }
                     start.push('\n');
-                    let has_prefix = client >= Client::V2_1_325 && text.starts_with(&start);
+                    let has_prefix =
+                        client.has(ClientRule::MarksNotificationsAsAutomatic) && text.starts_with(&start);
                     return if has_prefix { text } else { start + &text };
                 }
                 "coordinator" => {
@@ -171,11 +173,11 @@ impl ReminderWriter<'_> {
                     );
                 }
                 "" | "human" | "auto-continuation" => {}
-                _ if client >= Client::V2_1_200 => return format!("{NOT_THE_USER}\n{text}"),
+                _ if client.has(ClientRule::MarksOtherSenders) => return format!("{NOT_THE_USER}\n{text}"),
                 _ => {}
             }
             let meta = self.attachment.get("isMeta").is_some_and(|meta| meta.raw() == b"true");
-            if client >= Client::V2_1_325 && kind.is_empty() && meta {
+            if client.has(ClientRule::MarksMetaPrompts) && kind.is_empty() && meta {
                 return if text.starts_with("[MESSAGE FROM") {
                     text
                 } else {
@@ -183,7 +185,7 @@ impl ReminderWriter<'_> {
                 };
             }
         }
-        let suffix = if client >= Client::V2_1_325 {
+        let suffix = if client.has(ClientRule::ExplainsQueuedPrompts) {
             "This is how Claude Code surfaces messages the user sends mid-turn — within the running turn, often alongside the next tool result, rather than as a separate conversation turn. Address the message above as you continue this turn."
         } else {
             "IMPORTANT: After completing your current task, you MUST address the user's message above. Do not ignore it."
@@ -193,7 +195,7 @@ impl ReminderWriter<'_> {
 
     fn todo_reminder(&self) -> String {
         let mut out = "The TodoWrite tool hasn't been used recently. If you're working on tasks that would benefit from tracking progress, consider using the TodoWrite tool to track progress. Also consider cleaning up the todo list if has become stale and no longer matches what you are working on. Only use it if it's relevant to the current work. This is just a gentle reminder - ignore if not applicable.".to_owned();
-        if (Client::V2_0_36..Client::V2_1_200).contains(&self.client) {
+        if self.client.has(ClientRule::HidesTodoReminder) {
             out += " Make sure that you NEVER mention this reminder to the user";
         }
         out.push('\n');
@@ -227,7 +229,7 @@ impl ReminderWriter<'_> {
     fn edited_file(&self) -> String {
         let (name, snippet) = (self.text("filename"), self.text("snippet"));
         let changes = format!(" Here are the relevant changes (shown with line numbers):\n{snippet}");
-        if self.client >= Client::V2_1_325 {
+        if self.client.has(ClientRule::UsesMilderWording) {
             let suffix = if snippet.is_empty() {
                 " The changes are not shown here; use Read if you need the current content."
             } else {
@@ -237,7 +239,7 @@ impl ReminderWriter<'_> {
                 "Note: {name} changed on disk since you last read it. That's usually deliberate, so take it as the current state rather than reverting it; if the change looks wrong, say so rather than undoing it yourself — otherwise no need to call it out.{suffix}"
             );
         }
-        let suffix = if self.client >= Client::V2_1_200 && snippet.is_empty() {
+        let suffix = if self.client.has(ClientRule::OmitsLargeDiffs) && snippet.is_empty() {
             " The diff was omitted because other modified files in this turn already exceeded the snippet budget; use the Read tool if you need the current content."
         } else {
             &changes
@@ -271,7 +273,7 @@ impl ReminderWriter<'_> {
                 let mut texts = vec![call, self.tool_result_text("Read", &self.read_result(file))];
                 let cut = self.attachment.get("truncated");
                 if cut.is_some_and(|cut| !matches!(cut.raw(), b"false" | b"null")) {
-                    let hush = if self.client >= Client::V2_1_325 {
+                    let hush = if self.client.has(ClientRule::UsesMilderWording) {
                         "No need to mention the truncation."
                     } else {
                         "Don't tell the user about this truncation."
@@ -302,7 +304,7 @@ impl ReminderWriter<'_> {
         }
         let first: usize = of("startLine").parse().unwrap_or(1);
         let numbered = content.split('\n').enumerate();
-        if self.client >= Client::V2_1_112 {
+        if self.client.has(ClientRule::NumbersLinesWithTab) {
             return numbered.map(|(n, line)| format!("{}\t{line}", first + n)).collect::<Vec<_>>().join("\n");
         }
         let lines: Vec<String> = numbered.map(|(n, line)| format!("{:>6}→{line}", first + n)).collect();
@@ -310,7 +312,7 @@ impl ReminderWriter<'_> {
     }
 
     fn tool_result_text(&self, tool: &str, text: &str) -> String {
-        if self.client >= Client::V2_1_112 {
+        if self.client.has(ClientRule::SendsToolOutputVerbatim) {
             return format!("Result of calling the {tool} tool:\n{text}");
         }
         let quoted = serde_json::to_string(text).unwrap_or_default();
@@ -339,7 +341,7 @@ impl ReminderWriter<'_> {
         };
         let out = if subagent { PLAN_MODE_OF_SUBAGENT } else { PLAN_MODE };
         let mut out = out.trim_end().replace("{file}", &file);
-        if self.client < Client::V2_1_200 {
+        if self.client.has(ClientRule::UsesOldPlanModeWording) {
             for (now, before) in PLAN_MODE_OLD_WORDING {
                 out = out.replace(now, before);
             }
@@ -370,7 +372,7 @@ impl ReminderWriter<'_> {
                 "The following MCP servers have disconnected. Their instructions above no longer apply:\n{}",
                 removed.join("\n")
             ));
-            if self.client >= Client::V2_1_200 {
+            if self.client.has(ClientRule::MarksAmbientChanges) {
                 parts.push(AMBIENT.to_owned());
             }
         }
@@ -381,7 +383,7 @@ impl ReminderWriter<'_> {
         let mut parts = Vec::new();
         let (added, removed) = (self.list("addedLines"), self.list("removedNames"));
         if !added.is_empty() {
-            let start = if self.client < Client::V2_1_112 {
+            let start = if !self.client.has(ClientRule::ExplainsDeferredTools) {
                 "The following deferred tools are now available via ToolSearch:"
             } else {
                 "The following deferred tools are now available via ToolSearch. Their schemas are NOT loaded — calling them directly will fail with InputValidationError. Use ToolSearch with query \"select:<name>[,<name>...]\" to load tool schemas before calling them:"
@@ -393,12 +395,12 @@ impl ReminderWriter<'_> {
                 "The following deferred tools are no longer available (their MCP server disconnected). Do not search for them — ToolSearch will return no match:\n{}",
                 removed.join("\n")
             ));
-            if self.client >= Client::V2_1_200 {
+            if self.client.has(ClientRule::MarksAmbientChanges) {
                 parts.push(AMBIENT.to_owned());
             }
         }
         let pending = self.list("pendingMcpServers");
-        if self.client >= Client::V2_1_200 && !pending.is_empty() {
+        if self.client.has(ClientRule::ListsConnectingServers) && !pending.is_empty() {
             let names = match pending.len() {
                 0..=10 => pending.join("\n"),
                 n => format!("{}, …and {} more", pending[..10].join(", "), n - 10),
@@ -426,7 +428,7 @@ impl ReminderWriter<'_> {
         if !removed.is_empty() {
             let list: Vec<String> = removed.iter().map(|name| format!("- {name}")).collect();
             parts.push(format!("The following agent types are no longer available:\n{}", list.join("\n")));
-            if self.client >= Client::V2_1_200 {
+            if self.client.has(ClientRule::MarksAmbientChanges) {
                 parts.push(AMBIENT.to_owned());
             }
         }

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::facts::{BlockClass, NONE};
 use crate::prompt::is_js_whitespace;
 use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
+use crate::rules::ClientRule;
 use crate::view::Reader;
 
 /// A message as the API receives it.
@@ -99,7 +100,7 @@ impl<'a> WireEncoder<'a, '_> {
             |json: Option<Cow<'a, [u8]>>| json.map(|json| WireBlock { json, node }).into_iter().collect();
         match part.origin {
             // A nested reminder ends the outer one early, so the rest of it is sent as text.
-            PartOrigin::Reminder(Some(node)) if self.client < Client::V2_1_112 => {
+            PartOrigin::Reminder(Some(node)) if self.client.has(ClientRule::SendsTextAfterNestedReminder) => {
                 let texts = self.reminder_texts(node).into_iter();
                 let blocks = texts.filter_map(|text| text_block(text.into(), part.adds_line_break));
                 blocks.map(|json| WireBlock { json, node: None }).collect()
@@ -169,7 +170,7 @@ impl<'a> WireEncoder<'a, '_> {
                 object.text("text", &text);
                 Some(object.finish())
             }
-            BlockClass::ToolCall if self.client >= Client::V2_0_77 => {
+            BlockClass::ToolCall if self.client.has(ClientRule::NormalizesCalls) => {
                 Some(self.encode_call(block, part.has_caller))
             }
             BlockClass::ToolResult => Some(self.encode_result(block, part)),
@@ -185,18 +186,25 @@ impl<'a> WireEncoder<'a, '_> {
         let name = current_tool_name(client, &name);
         let input = block.get("input").filter(|input| input.is_object());
         let dropped: &[&str] = match name {
-            "ExitPlanMode" if client < Client::V2_1_76 => &["plan"],
-            "ExitPlanMode" if client < Client::V2_1_200 => &["plan", "planFilePath"],
-            "Edit" if client >= Client::V2_1_76 && input.is_some_and(|i| i.get("edits").is_some()) => {
+            "ExitPlanMode" if client.has(ClientRule::DropsPlanFilePath) => &["plan", "planFilePath"],
+            "ExitPlanMode" if client.has(ClientRule::DropsPlan) => &["plan"],
+            "Edit"
+                if client.has(ClientRule::DropsSingleEditFields)
+                    && input.is_some_and(|i| i.get("edits").is_some()) =>
+            {
                 &["old_string", "new_string", "replace_all"]
             }
-            "SendMessage" if client >= Client::V2_1_325 && input.is_some_and(has_current_fields) => {
+            "SendMessage"
+                if client.has(ClientRule::DropsOldSendMessageFields)
+                    && input.is_some_and(has_current_fields) =>
+            {
                 &["type", "recipient", "content"]
             }
             _ => &[],
         };
         let mut object = JsonObjectWriter::new();
-        let keeps_fields = client >= Client::V2_1_325 || client == Client::V2_1_20 && !bare;
+        let keeps_fields = client.has(ClientRule::KeepsCallFields)
+            || client.has(ClientRule::KeepsCallFieldsWithoutCaller) && !bare;
         if keeps_fields {
             object.copy_members(block, &["name", "input"]);
         } else {
@@ -266,13 +274,13 @@ impl<'a> WireEncoder<'a, '_> {
         let of_kind = |item: &Cow<'a, [u8]>, kind: &[u8]| type_of(Json::new(item)) == kind;
         let before = items.len();
         let mut changed = false;
-        if self.client >= Client::V2_0_77 {
-            let newest = self.client >= Client::V2_1_325;
+        if self.client.has(ClientRule::RemovesToolReferences) {
+            let newest = self.client.has(ClientRule::KeepsKnownToolReferences);
             let old = |item: &Cow<'a, [u8]>| {
                 let name = Json::new(item).get("tool_name").and_then(Json::as_str);
                 name.is_some_and(|name| attachment::TOOLS_OF_2_1_20.contains(&&*name))
             };
-            let unavailable = self.client == Client::V2_1_20 && !items.iter().any(old);
+            let unavailable = self.client.has(ClientRule::ChecksReferencedTools) && !items.iter().any(old);
             items.retain(|item| !of_kind(item, b"tool_reference") || newest && self.has_tool(item));
             changed = items.len() != before;
             if changed && items.is_empty() {
@@ -281,7 +289,10 @@ impl<'a> WireEncoder<'a, '_> {
             }
         }
         let error = block.get("is_error").is_some_and(|e| e.raw() == b"true");
-        if self.client >= Client::V2_1_112 && error && !items.iter().all(|item| of_kind(item, b"text")) {
+        if self.client.has(ClientRule::SendsOnlyTextOfErrors)
+            && error
+            && !items.iter().all(|item| of_kind(item, b"text"))
+        {
             let texts: Vec<String> = items
                 .iter()
                 .filter(|item| of_kind(item, b"text"))
@@ -312,13 +323,13 @@ fn has_current_fields(input: Json<'_>) -> bool {
 
 /// Returns the name that a client uses for a tool.
 fn current_tool_name(client: Client, name: &str) -> &str {
-    let old = client < Client::V2_1_325;
+    let old = client.has(ClientRule::RenamesStopAndOutputTools);
     match name {
-        _ if client < Client::V2_1_76 => name,
+        _ if !client.has(ClientRule::RenamesTools) => name,
         "Task" => "Agent",
         "KillShell" if old => "TaskStop",
         "AgentOutputTool" | "BashOutputTool" if old => "TaskOutput",
-        _ if client < Client::V2_1_200 => name,
+        _ if !client.has(ClientRule::RenamesOlderTools) => name,
         "RunWorkflow" => "Workflow",
         "KillBash" if old => "TaskStop",
         "AgentOutput" | "BashOutput" if old => "TaskOutput",

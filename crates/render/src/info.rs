@@ -69,7 +69,7 @@ pub fn write_info(
         ("parent is the previous entry", chain.previous),
         ("parent is another entry", chain.other),
         ("no parent", chain.null),
-        ("parent missing", chain.missing),
+        ("no parent field", chain.missing),
         ("parent not in the file", chain.dangling),
         ("linked across a compaction", chain.logical),
         ("linked by file order", chain.inferred),
@@ -173,7 +173,7 @@ fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io:
         return Ok(());
     }
     let mut told = format!(
-        "{} in, {} out, {} cache writes, {} cache reads",
+        "{} in, {} out, {} written to cache, {} read from cache",
         format_count(usage.input),
         format_count(usage.output),
         format_count(usage.cache_write_5m.saturating_add(usage.cache_write_1h)),

@@ -5,6 +5,8 @@
 //! $ cargo run -p rethread --example branches -- CONFIG_DIR SESSION  # a session of a config directory
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example prints what it finds")]
+
 use std::error::Error;
 
 use rethread::edit::Recipe;

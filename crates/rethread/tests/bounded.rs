@@ -74,9 +74,9 @@ fn many_forks_give_documents_that_start_at_the_fork_and_link_back() {
                     let (before, quote) = if format == Format::Md {
                         ("](", ')')
                     } else {
-                        ("What came before: <a href=\"", '"')
+                        ("Earlier messages: <a href=\"", '"')
                     };
-                    let from = text.find("What came before").expect("a beginning");
+                    let from = text.find("Earlier messages").expect("a beginning");
                     let link =
                         text[from..].split(before).nth(1).or_else(|| text[from..].split("href=\"").nth(1));
                     let link = link.and_then(|link| link.split(quote).next()).expect("a link");

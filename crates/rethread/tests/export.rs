@@ -111,18 +111,18 @@ fn from_fork_starts_abandoned_branches_at_their_forks() {
     export(&home, out.path(), &options).expect("exported");
     let summary = |name: &str| {
         let text = text(out.path(), &format!("transcript_00000001-0000-4000-8000-000000000000_{name}"));
-        let shown = |l: &&str| l.starts_with("> ") || l.starts_with("*What") || l.starts_with("Total");
+        let shown = |l: &&str| l.starts_with("> ") || l.starts_with("*Earlier") || l.starts_with("Total");
         short(&text.lines().filter(shown).collect::<Vec<_>>().join("\n"))
     };
     insta::assert_snapshot!(summary("path1_abandoned.md"), @"
     Total Messages: 4
-    *What came before is in [message #6 of transcript_00000001_path3.md](transcript_00000001_path3.md#m6).*
+    *Earlier messages are in [message #6 of transcript_00000001_path3.md](transcript_00000001_path3.md#m6).*
     > Turn 4 original
     > Turn 5 original
     ");
     insta::assert_snapshot!(summary("path2_abandoned.md"), @"
     Total Messages: 2
-    *What came before is in [message #16 of transcript_00000001_path3.md](transcript_00000001_path3.md#m16).*
+    *Earlier messages are in [message #16 of transcript_00000001_path3.md](transcript_00000001_path3.md#m16).*
     > Turn 7 first
     ");
     assert_eq!(summary("path3.md").matches("> Turn").count(), 7);
@@ -591,7 +591,7 @@ fn defects_are_noted_in_the_export() {
     let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
     assert_eq!((exported.errors.len(), exported.empty_sessions), (0, 1));
     let text = text(out.path(), &names(out.path())[3]);
-    assert!(text.contains("The log has defects; what could be read is here"));
+    assert!(text.contains("The log has defects; the readable part is shown"));
     assert!(text.contains("- line 21: "), "{text}");
 }
 

@@ -43,7 +43,7 @@ fn every_real_log_round_trips() {
 /// Returns `info` with the keys of the independent count.
 fn info_counts(path: &Path) -> Value {
     let library = library();
-    let source = &library.find(&path).expect("found")[0];
+    let source = &library.find(path).expect("found")[0];
     let info = library.info(source).expect("readable").inventory;
     json!({
         "bytes": info.bytes,

@@ -36,7 +36,7 @@ pub(crate) struct CleanArgs {
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
     output: Option<PathBuf>,
 
-    /// How much to remove
+    /// The amount to remove
     #[arg(short, long, value_name = "LEVEL", default_value = "standard", conflicts_with = "rules")]
     level: LevelArg,
 
@@ -77,7 +77,7 @@ pub(crate) struct CleanArgs {
     all: bool,
 }
 
-/// Which texts are secret, beside those that rules know.
+/// Secrets to search for in addition to those that the rules find.
 #[derive(Debug, clap::Args)]
 pub(super) struct RedactionArgs {
     /// Also treat matches of this pattern, or of its first group, as secrets; can be repeated

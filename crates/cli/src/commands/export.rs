@@ -45,7 +45,7 @@ pub(crate) struct ExportArgs {
     #[arg(long)]
     all_copies: bool,
 
-    /// How much of abandoned paths to write
+    /// The part of abandoned paths to write
     #[arg(long, value_name = "HOW", default_value = "full")]
     branches: BranchesArg,
 

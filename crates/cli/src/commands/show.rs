@@ -38,7 +38,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     turns: Option<String>,
 
-    /// How much of tool calls to show
+    /// The detail of tool calls
     #[arg(long, value_name = "HOW", default_value = "brief")]
     tools: ToolsArg,
 

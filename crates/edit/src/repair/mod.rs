@@ -149,7 +149,7 @@ fn count_lost_texts(before: &[u8], after: &[u8]) -> usize {
     each_text(after, |text| {
         kept.insert(text.hash());
         // A result without its call became part of a text.
-        kept.extend(text.behind_lost_call().map(Sent::hash));
+        kept.extend(text.after_lost_call().map(Sent::hash));
     });
     let mut missing: Vec<String> = Vec::new();
     let mut n_long = 0;
@@ -212,7 +212,7 @@ impl<'a> Sent<'a> {
     }
 
     /// Returns the original text of a result that became text because its call is missing.
-    fn behind_lost_call(self) -> Option<Self> {
+    fn after_lost_call(self) -> Option<Self> {
         match self {
             Self::Text(text) => Some(Self::Text(text.strip_prefix(LOST_CALL)?.trim())),
             Self::Long(inner) => {
@@ -350,10 +350,11 @@ struct Round<'a> {
 fn repair_once(bytes: Cow<'_, [u8]>) -> Round<'_> {
     let session = Session::read(&bytes);
     let found = check(&session, &Client::IN_USE);
-    let PreparedSession { bytes: ready, session, meant, changes: prepared, reordered } =
+    let PreparedSession { bytes: ready, session, intended, changes: prepared, reordered } =
         prepare(bytes, session);
     let same = prepared.is_empty() && !reordered;
-    let Some(Mended { assembly, left }) = mend(&ready, &session, &meant, &found, same) else {
+    let Some(RepairedSession { assembly, left }) = repair_entries(&ready, &session, &intended, &found, same)
+    else {
         let left = found.iter().filter(|f| f.is_harmful()).cloned().collect();
         let (changes, sources, bytes) = (Vec::new(), Vec::new(), Some(ready).filter(|_| same));
         return Round { found, changes, reordered: false, left, bytes, sources };
@@ -371,19 +372,19 @@ fn repair_once(bytes: Cow<'_, [u8]>) -> Round<'_> {
 }
 
 /// The repaired entries and the remaining findings.
-struct Mended {
+struct RepairedSession {
     assembly: Assembly,
     left: Vec<Finding>,
 }
 
 /// Repairs the entries of a session; `None` if nothing changes. `same` means that nothing was repaired before.
-fn mend(
+fn repair_entries(
     ready: &[u8],
     session: &Session,
     intended: &IntendedPath,
     found: &[Finding],
     same: bool,
-) -> Option<Mended> {
+) -> Option<RepairedSession> {
     let reader = Reader::new(session, ready);
     let mut plan =
         Plan::new(&session.facts, reader, intended.chain.iter().copied(), intended.broken_links.clone());
@@ -414,14 +415,14 @@ fn mend(
         return None;
     }
     let assembly = assembly.unwrap_or_else(|| Assembly::new(ready, &plan));
-    Some(Mended { assembly, left })
+    Some(RepairedSession { assembly, left })
 }
 
 /// A session in which related entries can be identified.
 struct PreparedSession<'a> {
     bytes: Cow<'a, [u8]>,
     session: Session,
-    meant: IntendedPath,
+    intended: IntendedPath,
     changes: Vec<Change>,
     reordered: bool,
 }
@@ -429,7 +430,7 @@ struct PreparedSession<'a> {
 impl PreparedSession<'_> {
     fn reload(&mut self, bytes: Vec<u8>) {
         self.session = Session::read(&bytes);
-        self.meant = session_intended_path(&self.session, self.session.conversation_end());
+        self.intended = session_intended_path(&self.session, self.session.conversation_end());
         self.bytes = bytes.into();
     }
 }
@@ -437,9 +438,9 @@ impl PreparedSession<'_> {
 /// First repairs what everything else depends on: the order of the lines, the ids of messages, and whether all
 /// entries are a subagent's.
 fn prepare(bytes: Cow<'_, [u8]>, session: Session) -> PreparedSession<'_> {
-    let meant = session_intended_path(&session, session.conversation_end());
-    let reordered = meant.scrambled;
-    let mut ready = PreparedSession { bytes, session, meant, changes: Vec::new(), reordered };
+    let intended = session_intended_path(&session, session.conversation_end());
+    let reordered = intended.scrambled;
+    let mut ready = PreparedSession { bytes, session, intended, changes: Vec::new(), reordered };
     if reordered {
         ready.reload(reorder_lines(&ready.bytes, &ready.session));
     }

@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::facts::{Block, BlockClass, Facts, NONE, Role};
 use crate::id::{Time, Uid};
 use crate::resume::{IntendedPath, PartOrigin, Resume, calls_of_node};
+use crate::rules::ClientRule;
 
 /// Losses with the same cause.
 struct Loss {
@@ -322,11 +323,13 @@ impl<'a> LossCauses<'a> {
         let fact = &facts.nodes[node];
         let line = Some(facts.location(node).line);
         if fact.flags.is_preceded_on_line()
-            || fact.flags.is_followed_on_line() && self.client < Client::V2_1_200
+            || fact.flags.is_followed_on_line() && !self.client.has(ClientRule::ReadsFirstObjectOfLine)
         {
             return (line, FindingKind::SeveralObjects);
         }
-        if facts.nodes_before_null.is_some_and(|after| self.client.stops_at_null() && node >= after as usize)
+        if facts
+            .nodes_before_null
+            .is_some_and(|after| self.client.has(ClientRule::StopsAtNullLine) && node >= after as usize)
         {
             return (facts.null_line_no, FindingKind::NullLine);
         }

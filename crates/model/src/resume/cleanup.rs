@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::facts::{BlockClass, Facts, NONE};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::rules::ClientRule;
 
 /// Builds the rows that are sent before the next prompt from those of the chain.
 ///
@@ -21,31 +22,35 @@ pub(super) fn resumed_rows(
 ) -> Vec<RequestRow> {
     let mut rows: Vec<RequestRow> =
         chain.iter().map(|&node| RequestRow::from_node(facts, node, &facts.nodes[node as usize])).collect();
-    if client >= Client::V2_1_200 {
+    if client.has(ClientRule::DropsRetractedRows) {
         drop_retracted(facts, client, &mut rows);
     }
-    if client >= Client::V2_1_325 {
+    if client.has(ClientRule::DropsMalformedAttachments) {
         rows.retain(|row| row.kind != RowKind::Attachment || !row.flags.is_malformed_attachment());
+    }
+    if client.has(ClientRule::SplitsAnswersWithoutId) {
         give_own_ids(&mut rows);
+    }
+    if client.has(ClientRule::DropsMalformedBlocks) {
         for row in &mut rows {
             row.parts.retain(|part| {
                 !matches!(part.class, BlockClass::Untyped | BlockClass::BareString | BlockClass::Null)
             });
         }
     }
-    if client >= Client::V2_1_200 {
+    if client.has(ClientRule::DropsBlocksWithoutText) {
         rows.retain_mut(|row| {
             let before = row.parts.len();
             row.parts.retain(|part| part.class != BlockClass::NoText);
             row.parts.len() == before || !row.parts.is_empty()
         });
     }
-    if client <= Client::V2_1_20 {
+    if client.has(ClientRule::CleansEachBlock) {
         resumed_by_blocks(client, rows)
-    } else if client <= Client::V2_1_200 {
+    } else if !client.has(ClientRule::AnswersInterruptedCalls) {
         resumed_by_rows(facts, client, rows, rewound)
     } else {
-        v2_1_325::resumed_rows(facts, rows, rewound)
+        v2_1_325::resumed_rows(facts, client, rows, rewound)
     }
 }
 
@@ -94,7 +99,7 @@ fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
         }
         for part in std::mem::take(&mut row.parts) {
             let mut one = RequestRow { parts: vec![part], ..row.clone() };
-            if client <= Client::V2_0_36 && one.is_assistant() {
+            if client.has(ClientRule::SendsApiErrors) && one.is_assistant() {
                 one.flags.clear(EntryFlags::API_ERROR);
             }
             single.push(one);
@@ -107,7 +112,7 @@ fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
         let open = part.is_some_and(|p| p.class == BlockClass::ToolCall && !answered.contains(&p.call));
         !(row.is_assistant() && open)
     });
-    if client >= Client::V2_1_20 {
+    if client.has(ClientRule::DropsLoneThinking) {
         drop_lone_thinking(&mut single);
     }
     if single.last().is_some_and(RequestRow::is_user) {
@@ -131,7 +136,8 @@ fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>) {
         return;
     }
     let retracts = |row: &RequestRow| {
-        row.flags.is_refusal_fallback() || client >= Client::V2_1_325 && row.kind != RowKind::Attachment
+        row.flags.is_refusal_fallback()
+            || client.has(ClientRule::RetractsByAnyRow) && row.kind != RowKind::Attachment
     };
     let lists = rows.iter().filter(|row| retracts(row)).filter_map(|row| facts.retracted.get(&row.node));
     let retracted: FxHashSet<u128> = lists.flatten().map(|uid| uid.prefix()).collect();
@@ -180,8 +186,11 @@ fn drop_blank_rows(client: Client, rows: &mut Vec<RequestRow>) -> bool {
         return false;
     }
     let counts = |part: &SentPart| !part.class.is_thinking() && !part.is_blank(client);
-    let full =
-        if client >= Client::V2_1_112 { messages_with_content(rows, counts) } else { FxHashSet::default() };
+    let full = if client.has(ClientRule::KeepsBlankRowsOfFullMessages) {
+        messages_with_content(rows, counts)
+    } else {
+        FxHashSet::default()
+    };
     rows.retain(|row| !row.is_assistant() || full.contains(&row.id) || !row.is_blank(client));
     true
 }
@@ -197,7 +206,7 @@ pub(super) fn drop_blank_and_join(client: Client, mut rows: Vec<RequestRow>) -> 
             Some(last)
                 if row.is_user()
                     && last.is_user()
-                    && !(client >= Client::V2_1_325
+                    && !(client.has(ClientRule::KeepsShutdownRowsApart)
                         && (row.flags.is_cut_by_shutdown() || last.flags.is_cut_by_shutdown())) =>
             {
                 join_users(client, last, row);
@@ -223,17 +232,18 @@ pub(super) fn drop_until_stable(client: Client, rows: &mut Vec<RequestRow>) {
 /// Returns whether the search for the last row skips a row: the turn is still open after it.
 fn is_skipped_at_end(client: Client, row: &RequestRow) -> bool {
     row.kind == RowKind::System
-        || client >= Client::V2_1_112
+        || client.has(ClientRule::LooksPastApiErrors)
             && row.is_assistant()
             && row.flags.is_api_error()
-            && !(client >= Client::V2_1_200 && row.flags.is_refusal())
+            && !(client.has(ClientRule::EndsTurnAtRefusal) && row.flags.is_refusal())
 }
 
 /// Returns whether the turn was interrupted after a result or an attachment (2.1.76 to 2.1.200).
 fn is_interrupted(facts: &Facts, client: Client, rows: &[RequestRow]) -> bool {
     let Some(last) = rows.iter().rposition(|row| !is_skipped_at_end(client, row)) else { return false };
     let row = &rows[last];
-    let stopped = |row: &RequestRow| client >= Client::V2_1_200 && row.flags.is_interrupt_only();
+    let stopped =
+        |row: &RequestRow| client.has(ClientRule::EndsTurnAtInterruption) && row.flags.is_interrupt_only();
     match row.kind {
         RowKind::User => {
             !row.flags.is_meta()
@@ -242,7 +252,7 @@ fn is_interrupted(facts: &Facts, client: Client, rows: &[RequestRow]) -> bool {
                 && row.is_result()
                 && !ends_with_message_tool(facts, row)
         }
-        RowKind::Attachment if client >= Client::V2_1_200 => {
+        RowKind::Attachment if client.has(ClientRule::LooksPastAttachments) => {
             let before = rows[..last]
                 .iter()
                 .rev()

@@ -5,12 +5,13 @@ use rustc_hash::FxHashSet;
 use super::LoadedEntries;
 use crate::facts::NONE;
 use crate::id::Uid;
+use crate::rules::ClientRule;
 
 impl LoadedEntries<'_> {
     /// Relinks the messages preserved by the last compaction after its summary and drops the other entries
     /// before it. Returns whether any message was preserved.
     pub(super) fn relink_preserved(&mut self) -> bool {
-        let lists = self.client.reads_kept_list();
+        let lists = self.client.has(ClientRule::ReadsPreservedList);
         let mut last_boundary = None;
         let mut with_kept = None;
         for slot in self.live_slots() {

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashSet;
 
 use super::LoadedEntries;
-use crate::client::Client;
 use crate::facts::{NONE, Role};
 use crate::id::{Time, Uid};
+use crate::rules::ClientRule;
 
 impl LoadedEntries<'_> {
     pub(super) fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
@@ -102,30 +102,31 @@ impl LoadedEntries<'_> {
     /// Chooses the entry that ends the conversation.
     pub(super) fn choose_leaf(&mut self) -> Option<u32> {
         let main = |rows: &Self, slot: &u32| !rows.node(*slot).flags.is_sidechain();
-        if self.client.picks_newest_entry() {
-            if self.client >= Client::V2_1_76 {
-                self.relink_preserved();
-            }
-            let sides = self.client < Client::V2_0_36;
+        let kept = self.client.has(ClientRule::MovesPreservedSegments) && self.relink_preserved();
+        if self.client.has(ClientRule::PicksNewestEntry) {
+            let sides = self.client.has(ClientRule::IncludesSidechainLeaves);
             let rows = self.live_slots().filter(|s| sides || main(self, s));
-            return if self.client < Client::V2_1_76 {
+            return if self.client.has(ClientRule::AcceptsLeafWithoutTime) {
                 self.first_when_sorted(rows.collect())
             } else {
                 self.newest_of(rows)
             };
         }
-        let kept = self.relink_preserved();
         if self.rewound_to_start {
             return None;
         }
-        let chosen = if self.client.follows_checkpoints() { self.leaf_by_checkpoint(kept) } else { None };
+        let chosen = if self.client.has(ClientRule::FollowsCheckpoints) {
+            self.leaf_by_checkpoint(kept)
+        } else {
+            None
+        };
         let leaves = chosen.map_or_else(|| self.leaves(), |leaf| vec![leaf]);
         let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
         let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
         if leaf.is_none() {
             self.untimed_leaf = leaves.iter().copied().find(conversation);
         }
-        if leaf.is_none() && leaves.is_empty() && self.client.follows_checkpoints() {
+        if leaf.is_none() && leaves.is_empty() && self.client.has(ClientRule::ResumesNotes) {
             return self.newest_of(
                 self.live_slots().filter(|s| main(self, s) && !self.node(*s).flags.is_snapshot()),
             );
@@ -149,7 +150,7 @@ impl LoadedEntries<'_> {
         }
         if chosen.is_none() && !kept && !self.snapshot_tail {
             chosen = self.last;
-            if self.client >= Client::V2_1_325
+            if self.client.has(ClientRule::PrefersNewestDescendant)
                 && !self.any_checkpoint
                 && let (Some(last), Some((_, newest))) = (self.last, self.newest)
                 && newest != last
@@ -186,7 +187,8 @@ impl LoadedEntries<'_> {
             if tip == NONE {
                 continue;
             }
-            let ends = self.client < Client::V2_1_200 || !has_conversation_child[tip as usize];
+            let ends =
+                self.client.has(ClientRule::EndsBranchesAtNotes) || !has_conversation_child[tip as usize];
             if ends && !found[tip as usize] {
                 found[tip as usize] = true;
                 leaves.push(tip);
@@ -195,13 +197,13 @@ impl LoadedEntries<'_> {
         if leaves.len() > 1 {
             let checkpoint = self.checkpoint.and_then(|uid| self.slot(uid)).filter(|s| leaves.contains(s));
             let passed = |at: u32| {
-                self.client >= Client::V2_1_325
+                self.client.has(ClientRule::ContinuesPastSplitReply)
                     && !self.pinned
                     && self.last.is_some_and(|last| self.continues(last, at, false))
             };
             let at = match checkpoint {
-                Some(at) if self.client.follows_checkpoints() && !passed(at) => Some(at),
-                _ if self.client >= Client::V2_1_325 && self.snapshot_tail => None,
+                Some(at) if self.client.has(ClientRule::FollowsCheckpoints) && !passed(at) => Some(at),
+                _ if self.client.has(ClientRule::IgnoresTrailingSnapshots) && self.snapshot_tail => None,
                 _ => self.last,
             };
             if let Some(tip) = at.and_then(|at| self.nearest_conversation(at)) {
@@ -213,7 +215,7 @@ impl LoadedEntries<'_> {
 
     /// Returns whether `last` continues from the checkpoint, or from another call of the same batch.
     fn continues(&self, last: u32, checkpoint: u32, itself: bool) -> bool {
-        if self.client < Client::V2_1_325 {
+        if !self.client.has(ClientRule::ContinuesPastSplitReply) {
             return self.is_descendant(last, checkpoint);
         }
         (itself && self.is_descendant(last, checkpoint))

@@ -7,6 +7,7 @@ use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
 use crate::attachment::SenderRole;
 use crate::client::Client;
 use crate::facts::{BlockClass, Facts, NONE};
+use crate::rules::ClientRule;
 
 /// Merges the rows of a request into messages.
 pub(super) fn merge_messages(
@@ -16,10 +17,10 @@ pub(super) fn merge_messages(
     model: Option<&str>,
     turns: bool,
 ) -> Vec<RequestRow> {
-    if client >= Client::V2_1_200 {
+    if client.has(ClientRule::RemovesThinkingOfOtherModels) {
         strip_thinking(facts, client, &mut rows, model);
     }
-    if client >= Client::V2_1_325 {
+    if client.has(ClientRule::DropsEmptyRowsBeforeMerge) {
         drop_until_stable(client, &mut rows);
     }
     let rows = move_attachments_up(client, rows);
@@ -28,24 +29,27 @@ pub(super) fn merge_messages(
     for mut row in rows {
         match row.kind {
             RowKind::System => {
-                let sent =
-                    client >= Client::V2_1_76 && row.flags.is_local_command() && !row.flags.is_display_only();
+                let sent = client.has(ClientRule::SendsLocalCommands)
+                    && row.flags.is_local_command()
+                    && !row.flags.is_display_only();
                 if sent {
                     out.add_user(RequestRow::command(row.node));
                 }
             }
             RowKind::User => {
-                if client >= Client::V2_1_325 {
-                    if row.parts.is_empty() && row.node != NONE {
-                        continue;
-                    }
-                    if row.flags.is_notification() {
-                        replace_with_reminder(&mut row);
-                    }
-                    let loaded = |part: &SentPart| part.references_known_tool(turns);
-                    if row.parts.iter().any(loaded) && !row.has_block(BlockClass::ToolLoaded) {
-                        row.parts.push(SentPart::client_text(words::TOOL_LOADED));
-                    }
+                let has_no_blocks = row.parts.is_empty() && row.node != NONE;
+                if has_no_blocks && client.has(ClientRule::DropsUserRowsWithoutBlocks) {
+                    continue;
+                }
+                if row.flags.is_notification() && client.has(ClientRule::SendsNotificationsAsReminders) {
+                    replace_with_reminder(&mut row);
+                }
+                let loaded = |part: &SentPart| part.references_known_tool(turns);
+                if client.has(ClientRule::AnnouncesLoadedTools)
+                    && row.parts.iter().any(loaded)
+                    && !row.has_block(BlockClass::ToolLoaded)
+                {
+                    row.parts.push(SentPart::client_text(words::TOOL_LOADED));
                 }
                 out.add_user(row);
             }
@@ -54,7 +58,7 @@ pub(super) fn merge_messages(
                 Some(at) => out.join_answer(at, row),
                 None => {
                     out.flush_system_turn(&mut turn_pending);
-                    if client >= Client::V2_1_200 {
+                    if client.has(ClientRule::MovesCallsLast) {
                         move_calls_last(&mut row.parts);
                     }
                     out.push(row);
@@ -84,18 +88,20 @@ pub(super) fn merge_messages(
     }
     out.flush_system_turn(&mut turn_pending);
     let mut out = out.finish();
-    if client >= Client::V2_1_325 {
+    if client.has(ClientRule::RemovesEmptyTextFromAnswers) {
         out = drop_empty_text(client, out);
     }
-    if client >= Client::V2_1_20 {
+    if client.has(ClientRule::DropsLoneThinking) {
         let before = out.len();
         drop_lone_thinking(&mut out);
-        if client >= Client::V2_1_325 && out.len() != before {
+        if client.has(ClientRule::JoinsUsersAfterLoneThinking) && out.len() != before {
             out = join_adjacent_users(client, out);
         }
     }
-    if client >= Client::V2_1_76 {
+    if client.has(ClientRule::DropsBlankAnswers) {
         out = drop_blank_and_join(client, out);
+    }
+    if client.has(ClientRule::FillsEmptyAnswers) {
         let last = out.len().saturating_sub(1);
         for row in out[..last].iter_mut().filter(|row| row.is_assistant() && row.parts.is_empty()) {
             row.parts.push(SentPart::client_text(words::NO_CONTENT));
@@ -117,13 +123,18 @@ pub(super) fn accepts_system_turns(client: Client, model: Option<&str>) -> bool 
         "claude-sonnet-4-",
         "claude-haiku-4-5",
     ];
-    client >= Client::V2_1_200 && model.is_some_and(|m| !WITHOUT.iter().any(|old| m.starts_with(old)))
+    client.has(ClientRule::SendsSystemTurns)
+        && model.is_some_and(|m| !WITHOUT.iter().any(|old| m.starts_with(old)))
 }
 
 /// Removes thinking of other models, which is not sent. 2.1.325 ignores the date in a model's name.
 fn strip_thinking(facts: &Facts, client: Client, rows: &mut [RequestRow], model: Option<&str>) {
     let family = |name: &str| -> String {
-        if client >= Client::V2_1_325 { without_date(name).to_owned() } else { name.to_owned() }
+        if client.has(ClientRule::IgnoresDateOfModel) {
+            without_date(name).to_owned()
+        } else {
+            name.to_owned()
+        }
     };
     let wanted = model.map(family);
     for row in rows.iter_mut().filter(|row| row.is_assistant() && !row.flags.is_synthetic()) {
@@ -163,7 +174,7 @@ fn move_attachments_up(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow>
             moved.append(&mut waiting);
         }
         let is_conversation = row.is_user() || row.is_assistant();
-        if !(client >= Client::V2_1_112 && is_conversation && row.flags.is_virtual()) {
+        if !(client.has(ClientRule::DropsVirtualRows) && is_conversation && row.flags.is_virtual()) {
             moved.push(row);
         }
     }
@@ -206,8 +217,8 @@ impl MessageMerger {
     fn same_message(&self, id: MessageId) -> Option<usize> {
         let at = *self.by_id.get(&id)?;
         let near = match self.client {
-            client if client < Client::V2_0_77 => at + 1 == self.rows.len(),
-            client if client < Client::V2_1_76 => self.last_answer == Some(at),
+            client if !client.has(ClientRule::JoinsAnswersAcrossResults) => at + 1 == self.rows.len(),
+            client if !client.has(ClientRule::JoinsAnswersAcrossAnswers) => self.last_answer == Some(at),
             _ => true,
         };
         (near && self.fences.last().is_none_or(|&fence| fence < at)).then_some(at)
@@ -296,7 +307,7 @@ fn may_reorder(part: &SentPart) -> bool {
 
 /// Joins two user rows into one message.
 pub(super) fn join_users(client: Client, into: &mut RequestRow, mut row: RequestRow) {
-    if client >= Client::V2_1_112
+    if client.has(ClientRule::AddsLineBreakBetweenTexts)
         && let (Some(last), Some(next)) = (into.parts.last_mut(), row.parts.first())
         && last.class.is_text()
         && next.class.is_text()
@@ -313,7 +324,7 @@ fn append_results_first(client: Client, into: &mut Vec<SentPart>, parts: &mut Ve
     let only_results = into.last().is_none_or(is_result);
     let in_order = !parts.iter().any(is_result) || only_results && parts.iter().all(is_result);
     into.append(parts);
-    if client >= Client::V2_0_36 && !in_order {
+    if client.has(ClientRule::PutsResultsFirst) && !in_order {
         into.sort_by_key(|part| part.class != BlockClass::ToolResult);
     }
 }
@@ -324,7 +335,8 @@ fn join_note(client: Client, turns: bool, into: &mut RequestRow, mut row: Reques
     into.has_string_content = false;
     if let Some(last) = into.parts.last_mut()
         && last.class == BlockClass::ToolResult
-        && (last.has_string_content || client >= Client::V2_1_325 && !last.references_known_tool(turns))
+        && (last.has_string_content
+            || client.has(ClientRule::MergesIntoListResults) && !last.references_known_tool(turns))
         && row.parts.iter().all(|part| part.class.is_text())
     {
         last.attachments.push(row.parts[0].origin.attachment().unwrap_or(NONE));
@@ -358,7 +370,7 @@ impl AnswerMerger {
         let is_content = |at: usize| is_kept(client, None, parts, at) && !parts[at].class.is_thinking();
         Self {
             calls: Vec::new(),
-            order_fixed: client < Client::V2_1_200 || !calls_end,
+            order_fixed: !client.has(ClientRule::MovesCallsLast) || !calls_end,
             has_content: (0..parts.len()).any(is_content),
             blanks_removed: false,
         }
@@ -367,7 +379,7 @@ impl AnswerMerger {
     /// Adds the parts of a row to those of the message.
     fn join(&mut self, client: Client, into: &mut Vec<SentPart>, mut row: Vec<SentPart>) {
         let is_call = |part: &SentPart| part.class == BlockClass::ToolCall;
-        if client < Client::V2_1_112 {
+        if !client.has(ClientRule::RemovesBlankTextFromAnswers) {
             return into.append(&mut row);
         }
         if row.iter().all(is_call) && self.calls.last().or(into.last()).is_some_and(is_call) {
@@ -391,7 +403,7 @@ impl AnswerMerger {
         }
         retain_kept(client, None, into);
         self.blanks_removed = true;
-        if client >= Client::V2_1_200 {
+        if client.has(ClientRule::MovesCallsLast) {
             move_calls_last(into);
             self.order_fixed = !into.iter().skip_while(|part| !is_call(part)).all(is_call);
         }
@@ -427,7 +439,7 @@ fn is_kept(client: Client, before: Option<BlockClass>, parts: &[SentPart], at: u
     let before = at.checked_sub(1).map_or(before, |at| Some(parts[at].class));
     let thinking = |class: Option<BlockClass>| class.is_some_and(BlockClass::is_thinking);
     let between = || thinking(before) && thinking(parts.get(at + 1).map(|part| part.class));
-    parts[at].class != BlockClass::Blank || client >= Client::V2_1_200 && between()
+    parts[at].class != BlockClass::Blank || client.has(ClientRule::KeepsBlankTextBetweenThinking) && between()
 }
 
 fn retain_kept(client: Client, before: Option<BlockClass>, parts: &mut Vec<SentPart>) {
@@ -574,14 +586,14 @@ mod tests {
         let calls = row.iter().all(|part| part.class == BlockClass::ToolCall);
         let follows_calls = calls && parts.last().is_some_and(|part| part.class == BlockClass::ToolCall);
         parts.append(&mut row);
-        if follows_calls || client < Client::V2_1_112 {
+        if follows_calls || !client.has(ClientRule::RemovesBlankTextFromAnswers) {
             return;
         }
         let keeps = |at: usize| is_kept(client, None, parts, at);
         if (0..parts.len()).any(|at| keeps(at) && !parts[at].class.is_thinking()) {
             retain_kept(client, None, parts);
         }
-        if client >= Client::V2_1_200 {
+        if client.has(ClientRule::MovesCallsLast) {
             move_calls_last(parts);
         }
     }
@@ -602,7 +614,7 @@ mod tests {
                     .collect();
                 let mut out = MessageMerger::new(client, false, 1);
                 let mut plain = rows.remove(0);
-                if client >= Client::V2_1_200 {
+                if client.has(ClientRule::MovesCallsLast) {
                     move_calls_last(&mut plain);
                 }
                 out.push(RequestRow::inserted(RowKind::Assistant, plain.clone()));

@@ -22,6 +22,7 @@ use crate::attachment::SenderRole;
 use crate::client::Client;
 use crate::facts::{BlockClass, Checkpoint, Facts, NONE, Node, Role};
 use crate::id::{Time, Uid};
+use crate::rules::ClientRule;
 
 pub use intended::{BrokenLink, IntendedPath, LinkDefect, intended_path, intended_path_to};
 pub use request::{PartOrigin, SentMessage, SentPart};
@@ -81,12 +82,12 @@ impl Resume {
 /// Applies a client's rules to a session.
 pub fn resume(facts: &Facts, client: Client) -> Resume {
     let mut rows = LoadedEntries::load(facts, client);
-    if client == Client::V2_1_200 && facts.nodes_before_null.is_some() {
+    if client.has(ClientRule::RefusesNullLine) && facts.nodes_before_null.is_some() {
         return Resume::refused(Refusal::NullLine);
     }
     let (leaf, chain) = match rows.choose_leaf() {
         Some(leaf) => (Some(leaf), rows.walk(leaf)),
-        None if rows.rewound_to_start && client.follows_checkpoints() => (None, Vec::new()),
+        None if rows.rewound_to_start && client.has(ClientRule::FollowsCheckpoints) => (None, Vec::new()),
         None => {
             let untimed = rows.untimed_leaf.map(|slot| rows.slots[slot as usize].node as usize);
             return Resume::refused(untimed.map_or(Refusal::NoConversation, Refusal::NoTime));
@@ -136,20 +137,23 @@ fn build_request(
             continue;
         }
         let user = row.is_user();
-        if user && !row.has_string_content && client >= Client::V2_1_200 {
+        if user && !row.has_string_content && client.has(ClientRule::RemovesBlankTextFromUsers) {
             let before = row.parts.len();
             row.parts.retain(|part| !part.class.is_blank());
             if row.parts.is_empty() && before > 0 {
                 row.parts.push(SentPart::client_text(request::words::NO_CONTENT));
             }
         }
-        if client >= Client::V2_1_325 && row.is_assistant() && row.has_block(BlockClass::Fallback) {
+        if client.has(ClientRule::RemovesFallbackBlocks)
+            && row.is_assistant()
+            && row.has_block(BlockClass::Fallback)
+        {
             row.parts.retain(|part| part.class != BlockClass::Fallback);
             if row.parts.is_empty() {
                 row.parts.push(SentPart::client_text(request::words::NO_CONTENT));
             }
         }
-        if client == Client::V2_1_20 {
+        if client.has(ClientRule::KeepsCallFieldsWithoutCaller) {
             let bare = row.parts.iter().any(|part| part.has_caller);
             row.parts.iter_mut().for_each(|part| part.has_caller = bare);
         }
@@ -173,10 +177,13 @@ impl SeenReminders {
                 |row: &RequestRow| facts.attachments.get(&row.node).is_some_and(|a| a.has_type(name));
             rows.iter().any(|row| row.kind == RowKind::Attachment && attached(row))
         };
-        let tools: &[&str] =
-            if client >= Client::V2_1_200 { &["TaskCreate", "TaskUpdate"] } else { &["TodoWrite"] };
-        let note = if client >= Client::V2_1_200 { "task_reminder" } else { "todo_reminder" };
-        let old = client < Client::V2_0_77;
+        let tools: &[&str] = if client.has(ClientRule::RemindsOfTasks) {
+            &["TaskCreate", "TaskUpdate"]
+        } else {
+            &["TodoWrite"]
+        };
+        let note = if client.has(ClientRule::RemindsOfTasks) { "task_reminder" } else { "todo_reminder" };
+        let old = client.has(ClientRule::RemindsEarly);
         let (mut since_use, mut since_note) = (0, 0);
         let (mut used, mut noted) = (false, false);
         for row in rows.iter().rev() {
@@ -207,19 +214,18 @@ impl SeenReminders {
 
 /// Adds the attachments that the client sends with the new prompt.
 fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>, reminders: &SeenReminders) {
-    let lists =
-        client >= Client::V2_1_76 && !reminders.skills || client >= Client::V2_1_200 && !reminders.agents;
-    if lists || client >= Client::V2_1_325 || reminders.task_reminder_due {
+    let lists = client.has(ClientRule::ListsSkills) && !reminders.skills
+        || client.has(ClientRule::ListsAgents) && !reminders.agents;
+    if lists || client.has(ClientRule::AlwaysAddsSystemAttachment) || reminders.task_reminder_due {
         rows.push(RequestRow::new_attachment(SenderRole::System));
     }
-    if client < Client::V2_1_325 {
+    if client.has(ClientRule::StartsWithReminder) {
         rows.insert(0, RequestRow::reminder());
-        return;
     }
     let known = |row: &RequestRow| {
         facts.attachments.get(&row.node).is_some_and(|a| a.has_type("remote_session_change"))
     };
-    if !rows.iter().any(known) {
+    if client.has(ClientRule::AddsSessionAttachment) && !rows.iter().any(known) {
         rows.push(RequestRow::new_attachment(SenderRole::User));
     }
 }
@@ -233,11 +239,11 @@ fn request_model<'f>(
     let Some(default) = client.default_model() else { return Ok(None) };
     let newest = rows.iter().rev().filter(|row| row.is_assistant() && !row.flags.is_meta());
     let newest = newest.into_iter().find(|row| {
-        let nameless = row.model == u16::MAX && client >= Client::V2_1_325;
+        let nameless = row.model == u16::MAX && client.has(ClientRule::SkipsAnswersWithoutModel);
         !row.flags.is_synthetic() && !nameless
     });
     let Some(row) = newest else { return Ok(Some(default)) };
-    if client == Client::V2_1_200 {
+    if client.has(ClientRule::HangsWithoutModel) {
         let fallback = rows.iter().rev().find(|row| row.flags.is_refusal_fallback());
         let endless = fallback.filter(|row| row.flags.lacks_fallback_model());
         if row.model == u16::MAX {
@@ -339,9 +345,9 @@ impl<'f> LoadedEntries<'f> {
             rewound: None,
             hidden: FxHashSet::default(),
         };
-        let big = facts.bytes.total() > BIG_FILE && client >= Client::V2_1_112 && !all;
+        let big = facts.bytes.total() > BIG_FILE && client.has(ClientRule::SkipsOldPartOfBigFile) && !all;
         let end = match facts.nodes_before_null {
-            Some(at) if client.stops_at_null() => at as usize,
+            Some(at) if client.has(ClientRule::StopsAtNullLine) => at as usize,
             _ => upto.unwrap_or(facts.nodes.len()),
         };
         // Skipped entries, with the parent that their children get instead.
@@ -363,7 +369,7 @@ impl<'f> LoadedEntries<'f> {
         if !skipped.is_empty() {
             rows.reparent_over_skipped(&skipped);
         }
-        if big && client == Client::V2_1_200 {
+        if big && client.has(ClientRule::KeepsOnlyChainsOfBigFile) {
             rows.keep_chains();
         }
         rows
@@ -372,7 +378,9 @@ impl<'f> LoadedEntries<'f> {
     /// Returns whether a boundary lists preserved rows.
     fn has_preserved_rows(&self, boundary: usize) -> bool {
         let kept = u32::try_from(boundary).ok().and_then(|at| self.facts.preserved.get(&at));
-        kept.is_some_and(|k| k.segment.is_some() || self.client.reads_kept_list() && k.listed.is_some())
+        kept.is_some_and(|k| {
+            k.segment.is_some() || self.client.has(ClientRule::ReadsPreservedList) && k.listed.is_some()
+        })
     }
 
     /// Discards all rows so far. Of a big file, only the part after the last compaction is loaded.
@@ -462,8 +470,8 @@ impl<'f> LoadedEntries<'f> {
     fn load_node(&mut self, index: u32, node: &Node, skipped: &mut FxHashMap<Uid, Uid>) {
         let client = self.client;
         // A line with more than one object is lost; since 2.1.200 its first object is read.
-        let glued =
-            node.flags.is_preceded_on_line() || node.flags.is_followed_on_line() && client < Client::V2_1_200;
+        let glued = node.flags.is_preceded_on_line()
+            || node.flags.is_followed_on_line() && !client.has(ClientRule::ReadsFirstObjectOfLine);
         if glued && !self.include_unread {
             return;
         }
@@ -471,24 +479,20 @@ impl<'f> LoadedEntries<'f> {
             Role::Other => return,
             // Clients since 2.1.112 reparent the children of a progress entry to its parent. Only some
             // earlier clients know the type at all.
-            Role::Progress if client >= Client::V2_1_112 => {
+            Role::Progress if client.has(ClientRule::ReparentsOverProgress) => {
                 let above = self.progress_parents.get(&node.parent).copied().unwrap_or(node.parent);
                 self.progress_parents.insert(node.uid, above);
                 return;
             }
             Role::Progress => {
-                let known = match client {
-                    Client::V2_1_20 => true,
-                    Client::V2_1_76 => !node.flags.is_tool_progress(),
-                    _ => false,
-                };
-                if !known {
+                let skips_tools = client.has(ClientRule::SkipsToolProgress);
+                if !client.has(ClientRule::ReadsProgress) || skips_tools && node.flags.is_tool_progress() {
                     return;
                 }
             }
             _ => {}
         }
-        if client >= Client::V2_1_325
+        if client.has(ClientRule::SkipsUnsendableEntries)
             && node.is_conversation()
             && !is_sendable(self.facts, index, node, self.include_unread)
         {
@@ -527,9 +531,11 @@ impl<'f> LoadedEntries<'f> {
         } else {
             self.parent_overrides.insert(slot, parent);
         }
-        if node.flags.is_snapshot() && client >= Client::V2_1_325 {
+        if node.flags.is_snapshot() && client.has(ClientRule::IgnoresTrailingSnapshots) {
             self.snapshot_tail = true;
-        } else if !(node.flags.is_sidechain() || node.flags.is_briefing() && client >= Client::V2_1_325) {
+        } else if !(node.flags.is_sidechain()
+            || node.flags.is_briefing() && client.has(ClientRule::IgnoresTrailingBriefings))
+        {
             // An entry without a uuid is loaded but cannot be the last. The intended path ends at the last
             // new entry, not at a rewritten one.
             let again = known.is_some_and(|slot| slot != NONE);
@@ -547,7 +553,7 @@ impl<'f> LoadedEntries<'f> {
                 self.unhide_above(parent);
             }
         }
-        if node.flags.is_boundary() && client.follows_checkpoints() {
+        if node.flags.is_boundary() && client.has(ClientRule::FollowsCheckpoints) {
             self.hidden.clear();
             self.checkpoint = None;
             self.pinned = false;
@@ -556,10 +562,10 @@ impl<'f> LoadedEntries<'f> {
     }
 
     fn load_checkpoint(&mut self, checkpoint: &Checkpoint) {
-        if !self.client.follows_checkpoints() {
+        if !self.client.has(ClientRule::FollowsCheckpoints) {
             return;
         }
-        if checkpoint.explicit && self.client >= Client::V2_1_325 {
+        if checkpoint.explicit && self.client.has(ClientRule::HidesNotesCutByRewind) {
             self.hide_cut_note(checkpoint);
         }
         let Some(leaf) = checkpoint.leaf else { return };
@@ -611,19 +617,21 @@ impl<'f> LoadedEntries<'f> {
         if let Some(slot) = self.cycle_slot {
             return Some(Refusal::Cycle(self.slots[slot as usize].node as usize));
         }
-        if client >= Client::V2_1_325 {
+        if !client.has(ClientRule::RefusesMalformedEntries) {
             return None;
         }
         let node = |index: u32| &self.facts.nodes[index as usize];
         let is_answer = |index: u32| node(index).role == Role::Assistant;
-        if client == Client::V2_0_77 {
+        if client.has(ClientRule::NeedsTimeOfFirstEntry) {
             // Its statistics need the time of the first row.
             let first = self.live_slots().find(|&slot| !self.node(slot).flags.is_sidechain());
             if let Some(slot) = first.filter(|&slot| self.node(slot).time.is_none()) {
                 return Some(Refusal::NoTime(self.slots[slot as usize].node as usize));
             }
         }
-        if client >= Client::V2_1_112 && chain.iter().any(|&index| is_answer(index)) {
+        if client.has(ClientRule::RefusesMissingMessageAnywhere)
+            && chain.iter().any(|&index| is_answer(index))
+        {
             let bad = self.live_slots().map(|slot| self.slots[slot as usize].node).find(|&index| {
                 let lacks = node(index).is_conversation() && node(index).flags.lacks_message();
                 lacks && (is_answer(index) || !node(index).parent.is_none())
@@ -643,7 +651,7 @@ impl<'f> LoadedEntries<'f> {
                     return Some(Refusal::InvalidContent(at));
                 }
                 let blocks = self.facts.blocks_of(at);
-                let judged = (Client::V2_1_76..=Client::V2_1_112).contains(&client) && is_answer(index);
+                let judged = client.has(ClientRule::RefusesTextWithoutText) && is_answer(index);
                 let no_text = || {
                     let mut rest = blocks
                         .iter()

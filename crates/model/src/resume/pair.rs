@@ -5,10 +5,11 @@ use rustc_hash::FxHashSet;
 use super::request::{RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
 use crate::facts::{BlockClass, NONE};
+use crate::rules::ClientRule;
 
 /// Pairs calls with results.
 pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
-    if client < Client::V2_1_20 {
+    if !client.has(ClientRule::AddsMissingResults) {
         return rows;
     }
     let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
@@ -17,7 +18,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
     while let Some(mut row) = rows.next() {
         if !row.is_assistant() {
             let follows_answer = out.last().is_some_and(RequestRow::is_assistant);
-            if client >= Client::V2_1_76
+            if client.has(ClientRule::RemovesResultsWithoutAnswer)
                 && row.is_user()
                 && !follows_answer
                 && row.has_block(BlockClass::ToolResult)
@@ -33,7 +34,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
             out.push(row);
             continue;
         }
-        if client < Client::V2_1_112 {
+        if !client.has(ClientRule::FindsRepeatedCallsAnywhere) {
             seen.clear();
         }
         let own = keep_new_calls(client, &mut row, &mut seen);
@@ -56,7 +57,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
             }
             continue;
         };
-        let repairs = client >= Client::V2_1_76;
+        let repairs = client.has(ClientRule::RemovesExtraResults);
         let wrong = repairs && (got.iter().any(|call| !owned.contains(call)) || once.len() != got.len());
         if parts.is_empty() && !wrong {
             out.push(next);
@@ -73,7 +74,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
         if !parts.is_empty() {
             next.parts = parts;
             out.push(next);
-        } else if client >= Client::V2_1_112 {
+        } else if client.has(ClientRule::FillsEmptiedUserMessages) {
             out.push(RequestRow::inserted(RowKind::User, vec![SentPart::client_text(words::NO_CONTENT)]));
         }
     }
@@ -89,7 +90,7 @@ fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<u32
     let answered: FxHashSet<u32> = parts.iter().filter(|p| server_results(p)).map(|p| p.call).collect();
     for (at, part) in parts.iter().enumerate() {
         let again = match part.class {
-            BlockClass::ToolCall if client >= Client::V2_1_76 && part.call != NONE => {
+            BlockClass::ToolCall if client.has(ClientRule::RemovesRepeatedCalls) && part.call != NONE => {
                 let again = !seen.insert(part.call);
                 if !again {
                     own.push(part.call);
@@ -100,17 +101,23 @@ fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<u32
                 own.push(part.call);
                 false
             }
-            BlockClass::ToolResult => client >= Client::V2_1_325,
-            BlockClass::ServerCall => client >= Client::V2_1_112 && !answered.contains(&part.call),
+            BlockClass::ToolResult => client.has(ClientRule::RemovesResultsInAnswers),
+            BlockClass::ServerCall => {
+                client.has(ClientRule::RemovesOpenServerCalls) && !answered.contains(&part.call)
+            }
             _ => false,
         };
         if !again {
             row.parts.push(part.clone());
-        } else if client >= Client::V2_1_200 && at > 0 && thinking(at - 1) && thinking(at + 1) {
+        } else if client.has(ClientRule::SeparatesThinkingByPlaceholder)
+            && at > 0
+            && thinking(at - 1)
+            && thinking(at + 1)
+        {
             row.parts.push(SentPart::client_text(words::USE_REMOVED));
         }
     }
-    if client >= Client::V2_1_112 && row.parts.is_empty() {
+    if client.has(ClientRule::FillsEmptiedAnswers) && row.parts.is_empty() {
         row.parts.push(SentPart::client_text(words::USE_INTERRUPTED));
     }
     own

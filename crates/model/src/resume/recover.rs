@@ -4,10 +4,10 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::LoadedEntries;
-use crate::client::Client;
 use crate::facts::{NONE, Role};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::rules::ClientRule;
 
 /// The children of every row, in file order.
 pub(super) struct Children {
@@ -67,7 +67,7 @@ impl LoadedEntries<'_> {
         {
             return chain.to_vec();
         }
-        if self.client >= Client::V2_1_325 {
+        if self.client.has(ClientRule::RecoversInFileOrder) {
             self.recover_in_file_order(chain, &replies, seen)
         } else {
             self.recover_in_time_order(chain, &replies, seen)

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::facts::{Block, BlockClass, Facts, NONE, Node, Role, ToolReferences};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::rules::ClientRule;
 
 /// Texts that clients insert into a conversation.
 pub(super) mod words {
@@ -159,8 +160,8 @@ impl SentPart {
     /// Returns whether the client treats the text as blank.
     pub(super) fn is_blank(&self, client: Client) -> bool {
         match self.class {
-            BlockClass::NoContent => client >= Client::V2_1_200,
-            BlockClass::EmptyRemoved => client >= Client::V2_1_325,
+            BlockClass::NoContent => client.has(ClientRule::TreatsNoContentAsBlank),
+            BlockClass::EmptyRemoved => client.has(ClientRule::TreatsRemovedTextAsBlank),
             class => class.is_blank(),
         }
     }
@@ -302,7 +303,7 @@ impl RequestRow {
 
     /// Returns whether it contains only blank text. For 2.1.325 thinking may precede it.
     pub(super) fn is_blank(&self, client: Client) -> bool {
-        let skipped = if client >= Client::V2_1_325 {
+        let skipped = if client.has(ClientRule::IgnoresThinkingBeforeBlankText) {
             self.parts.iter().take_while(|part| part.class.is_thinking()).count()
         } else {
             0

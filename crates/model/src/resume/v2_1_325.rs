@@ -11,9 +11,12 @@ use crate::client::Client;
 use crate::facts::{BlockClass, Facts};
 use crate::id::{Time, Uid};
 
-const CLIENT: Client = Client::V2_1_325;
-
-pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option<Uid>) -> Vec<RequestRow> {
+pub(super) fn resumed_rows(
+    facts: &Facts,
+    client: Client,
+    rows: Vec<RequestRow>,
+    rewound: Option<Uid>,
+) -> Vec<RequestRow> {
     let is_there = |rows: &[RequestRow]| rewound.is_some() && rewound == last_conversation_uid(facts, rows);
     let mut is_rewound = is_there(&rows);
     let rows = regroup(rows);
@@ -21,7 +24,7 @@ pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option
     let (mut out, rows) = if open.is_empty() { (rows, Vec::new()) } else { (rows.clone(), rows) };
     let failed_before = ends_with_failure(if open.is_empty() { &out } else { &rows });
     drop_open(&mut out, &FxHashSet::default());
-    drop_until_stable(CLIENT, &mut out);
+    drop_until_stable(client, &mut out);
     is_rewound |= is_there(&out);
     let cut = is_turn_cut_off(facts, &out);
     // A turn that an API failure ended some hours ago is not continued.
@@ -31,14 +34,14 @@ pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option
     if is_rewound || stale {
         asks_after_notes &= out.iter().any(RequestRow::is_assistant);
     } else if cut && !open.is_empty() {
-        kept = Some((open.clone(), calls_of_newest_message(&rows, &open, false)));
+        kept = Some((open.clone(), calls_of_newest_message(client, &rows, &open, false)));
     }
     if kept.is_none() && !open.is_empty() && !is_rewound {
-        let own = calls_of_newest_message(&rows, &open, true);
+        let own = calls_of_newest_message(client, &rows, &open, true);
         kept = (!own.is_empty()).then(|| (own.clone(), own));
     }
     if let Some((kept, answered)) = kept {
-        out = answer_calls(rows, &kept, &answered);
+        out = answer_calls(client, rows, &kept, &answered);
     }
     if let Some(last) = last_non_system_row(&out) {
         let row = &out[last];
@@ -53,12 +56,13 @@ pub(super) fn resumed_rows(facts: &Facts, rows: Vec<RequestRow>, rewound: Option
 
 /// Adds a result to each call that was cut off.
 fn answer_calls(
+    client: Client,
     mut rows: Vec<RequestRow>,
     kept: &FxHashSet<u32>,
     answered: &FxHashSet<u32>,
 ) -> Vec<RequestRow> {
     drop_open(&mut rows, kept);
-    drop_until_stable(CLIENT, &mut rows);
+    drop_until_stable(client, &mut rows);
     let calls = rows.iter().filter(|row| row.is_assistant()).flat_map(|row| &row.parts);
     let calls = calls.filter(|part| part.class == BlockClass::ToolCall && answered.contains(&part.call));
     let result = |part: &SentPart| {
@@ -145,7 +149,12 @@ fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
 }
 
 /// Returns the calls in `open` that belong to the newest message. If `strict`, a later failure ends it.
-fn calls_of_newest_message(rows: &[RequestRow], open: &FxHashSet<u32>, strict: bool) -> FxHashSet<u32> {
+fn calls_of_newest_message(
+    client: Client,
+    rows: &[RequestRow],
+    open: &FxHashSet<u32>,
+    strict: bool,
+) -> FxHashSet<u32> {
     #[derive(PartialEq)]
     enum Gap {
         None,
@@ -153,7 +162,7 @@ fn calls_of_newest_message(rows: &[RequestRow], open: &FxHashSet<u32>, strict: b
         Judged,
     }
     let mut settled = rows.to_vec();
-    drop_until_stable(CLIENT, &mut settled);
+    drop_until_stable(client, &mut settled);
     let mut known: FxHashSet<MessageId> = FxHashSet::default();
     let mut current: Option<MessageId> = None;
     let mut calls: FxHashSet<u32> = FxHashSet::default();

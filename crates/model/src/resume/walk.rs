@@ -1,8 +1,8 @@
 //! The walk from the leaf to the root, across gaps, including rows of parallel calls.
 
 use super::LoadedEntries;
-use crate::client::Client;
 use crate::flags::EntryFlags;
+use crate::rules::ClientRule;
 use crate::tree::BRIDGE_MILLIS;
 
 impl LoadedEntries<'_> {
@@ -18,15 +18,15 @@ impl LoadedEntries<'_> {
             if self.parent_id(slot).is_none() {
                 break;
             }
-            if self.client.bridges_lost_parents() && at.is_none_or(|s| seen[s as usize]) {
+            if self.client.has(ClientRule::BridgesLostParents) && at.is_none_or(|s| seen[s as usize]) {
                 at = self.bridge(slot, &seen);
             }
         }
-        if self.client <= Client::V2_1_20 {
+        if self.client.has(ClientRule::LoopsOnCycle) {
             self.cycle_slot = at;
         }
         chain.reverse();
-        if !self.client.bridges_lost_parents() {
+        if !self.client.has(ClientRule::RecoversParallelCalls) {
             return chain;
         }
         for &uid in &self.hidden {
@@ -35,7 +35,7 @@ impl LoadedEntries<'_> {
             }
         }
         let mut chain = self.recover(&chain, &mut seen);
-        if self.client.follows_checkpoints() {
+        if self.client.has(ClientRule::AddsNotesBelowLeaf) {
             self.add_trailing_notes(leaf, &mut chain, &mut seen);
         }
         chain
@@ -71,7 +71,7 @@ impl LoadedEntries<'_> {
         let now = self.node(slot).time.millis()?;
         let side = |flags: EntryFlags| (flags.is_sidechain(), flags.has(EntryFlags::SIDECHAIN_KEY));
         let flags = self.node(slot).flags;
-        let newest = self.client >= Client::V2_1_325;
+        let newest = self.client.has(ClientRule::BridgesPastSnapshots);
         // Positions count from 1. A visited entry is never examined again.
         let mut place = self.by_time.partition_point(|&(time, _)| time <= now);
         for _ in 0..MAX_CANDIDATES {

@@ -301,10 +301,10 @@ const KEYS = {
   k: ['previous prompt', () => prompt(-1)],
   ']': ['next page', () => turn(1)],
   '[': ['previous page', () => turn(-1)],
-  e: ['unfold or fold all', () => still(() => fold(!unfolded))],
+  e: ['expand or collapse all', () => still(() => fold(!unfolded))],
   t: ['tools on or off', () => toggle('tools', !shown.tools.checked)],
   h: ['thinking on or off', () => toggle('thinking', !shown.thinking.checked)],
-  '?': ['these keys', () => help.showModal()],
+  '?': ['show these keys', () => help.showModal()],
   Escape: ['clear, close', () => drawer(false)],
 };
 const help = el('dialog', { ariaLabel: 'Keys' }, el('dl', {}, ...Object.entries(KEYS).flatMap(

@@ -41,8 +41,12 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
         }
         if let Some(parent) = &head.parent {
             let dot = if head.has_index { " · " } else { "" };
-            let _ =
-                write!(out, "{dot}<a href=\"{}{}\">Its session</a>", head.root_prefix, html_escaped(parent));
+            let _ = write!(
+                out,
+                "{dot}<a href=\"{}{}\">Parent session</a>",
+                head.root_prefix,
+                html_escaped(parent)
+            );
         }
         out.push_str("</p>\n");
     }
@@ -69,7 +73,7 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
             if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
         let _ = write!(
             out,
-            "<details class=\"defects\"><summary>{what}; what could be read is here</summary><ul>"
+            "<details class=\"defects\"><summary>{what}; the readable part is shown</summary><ul>"
         );
         for defect in &head.defects {
             let _ = write!(out, "<li>{}</li>", html_text(defect));
@@ -81,11 +85,11 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
         let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
             (format!("{file}#m{n}"), format!("message #{n} of another path"))
         });
-        let _ = writeln!(out, "<p class=\"begins\">What came before: <a href=\"{to}\">{name}</a></p>");
+        let _ = writeln!(out, "<p class=\"begins\">Earlier messages: <a href=\"{to}\">{name}</a></p>");
     }
     out.push_str(
-        "</header>\n<div class=\"tools-bar\"><button id=\"unfold\" type=\"button\">Unfold all</button>\
-         <button id=\"fold\" type=\"button\">Fold all</button>\
+        "</header>\n<div class=\"tools-bar\"><button id=\"unfold\" type=\"button\">Expand all</button>\
+         <button id=\"fold\" type=\"button\">Collapse all</button>\
          <label><input type=\"checkbox\" id=\"show-tools\" checked> tools</label>\
          <label><input type=\"checkbox\" id=\"show-thinking\" checked> thinking</label></div>\n\
          <main id=\"main\" tabindex=\"-1\">\n<section class=\"page\" data-page=\"1\">\n",
@@ -104,7 +108,7 @@ fn write_outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
                     let words = words.map(BlockView::text).unwrap_or_default();
                     let words =
                         truncate(&collapse_whitespace(&strip_control_codes(byte_prefix(&words, 600))), 90);
-                    let words = if words.is_empty() { "(no words)" } else { &words };
+                    let words = if words.is_empty() { "(no text)" } else { &words };
                     let _ = write!(
                         out,
                         "<li><a href=\"#{}m{n}\"><span>#{n}</span> {}</a></li>",
@@ -153,7 +157,7 @@ fn write_metadata(out: &mut String, head: &DocumentHead) {
     fact("Client", head.versions.iter().map(|version| html_text(version)).collect::<Vec<_>>().join(", "));
     fact("Git branch", head.git_branch.as_deref().map(html_text).unwrap_or_default());
     if let Some(n) = head.resumes_at {
-        fact("Resumes", format!("the client would go on after <a href=\"#m{n}\">#{n}</a>"));
+        fact("Resumes", format!("the client would resume after <a href=\"#m{n}\">#{n}</a>"));
     }
     if let Some((uuid, _)) = &head.fork {
         fact("Fork point", format!("<code>{}</code>", html_text(uuid)));

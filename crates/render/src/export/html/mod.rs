@@ -182,7 +182,7 @@ impl HtmlWriter<'_> {
             MessageKind::Summary => {
                 self.open_article(part, message, "summary", "Summary");
                 self.text.push_str(
-                    "<details><summary>Summary of what came before, written by the client</summary>",
+                    "<details><summary>Summary of the earlier conversation, written by the client</summary>",
                 );
                 self.write_text(message);
                 self.text.push_str("</details></article>\n");
@@ -405,7 +405,7 @@ impl HtmlWriter<'_> {
         let _ = write!(
             self.text,
             "<details class=\"subagent\"><summary>Subagent: {messages}</summary><div class=\"body\">\
-             <p><a href=\"{link}\">On a page of its own</a></p>"
+             <p><a href=\"{link}\">On a separate page</a></p>"
         );
         agent.part.items.for_each_step(|run, _| {
             let answers = CallResults::new(run);

@@ -145,7 +145,7 @@ impl MarkdownWriter<'_> {
                     _ => name,
                 };
                 let here = if branch.n == head.path.0 { ", this one" } else { "" };
-                let fork = branch.fork.map(|n| format!(", leaves at #{n}")).unwrap_or_default();
+                let fork = branch.fork.map(|n| format!(", forks at #{n}")).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "  - {name} ({status}{here}{fork}): {}",
@@ -157,10 +157,10 @@ impl MarkdownWriter<'_> {
             let _ = writeln!(out, "  - and {} more", head.path.1 - head.branches.len());
         }
         if let Some(n) = head.resumes_at {
-            let _ = writeln!(out, "- **Resumes:** the client would go on after message #{n}");
+            let _ = writeln!(out, "- **Resumes:** the client would resume after message #{n}");
         }
         if let Some(parent) = &head.parent {
-            let _ = writeln!(out, "- [Its session]({}{})", head.root_prefix, link_address(parent));
+            let _ = writeln!(out, "- [Parent session]({}{})", head.root_prefix, link_address(parent));
         }
         if head.has_index {
             let _ = writeln!(out, "- [All transcripts]({}index.html)", head.root_prefix);
@@ -169,7 +169,7 @@ impl MarkdownWriter<'_> {
             let what = if head.defects.len() == 1 { "one defect" } else { "defects" };
             let _ = write!(
                 out,
-                "\n<details>\n<summary>The log has {what}; what could be read is here</summary>\n\n"
+                "\n<details>\n<summary>The log has {what}; the readable part is shown</summary>\n\n"
             );
             for defect in &head.defects {
                 let _ = writeln!(out, "- {}", escape_inline(defect));
@@ -180,7 +180,7 @@ impl MarkdownWriter<'_> {
             let (name, file) = (escape_file_name(file), link_address(file));
             let link =
                 n.map_or(format!("[{name}]({file})"), |n| format!("[message #{n} of {name}]({file}#m{n})"));
-            let _ = write!(out, "\n*What came before is in {link}.*\n");
+            let _ = write!(out, "\n*Earlier messages are in {link}.*\n");
         }
     }
 
@@ -245,7 +245,7 @@ impl MarkdownWriter<'_> {
             MessageKind::Summary => {
                 self.write_heading(part, message, depth, "Summary");
                 self.text.push_str(
-                    "<details>\n<summary>What came before, as the client summed it up</summary>\n\n",
+                    "<details>\n<summary>Summary of the earlier conversation, written by the client</summary>\n\n",
                 );
                 self.write_text(message, true)?;
                 self.text.push_str("</details>\n");
@@ -467,7 +467,7 @@ impl MarkdownWriter<'_> {
         }
         let _ = write!(
             self.text,
-            "<details>\n<summary>Subagent: {}</summary>\n\nOn a page of its own: {link}\n",
+            "<details>\n<summary>Subagent: {}</summary>\n\nOn a separate page: {link}\n",
             plural(agent.messages as u64, "message")
         );
         self.flush()?;
