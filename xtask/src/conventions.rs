@@ -32,6 +32,7 @@ const QUESTIONS: [&str; 7] = ["What ", "Why ", "How ", "Which ", "Where ", "Whet
 pub(crate) fn run() -> Result<()> {
     let sources = Sources::read()?;
     let mut violations = missing_tests(&sources)?;
+    violations.extend(missing_tests_of_rules(&sources));
     violations.extend(upward_dependencies()?);
     violations.extend(writes_outside_store(&sources));
     violations.extend(parsed_details(&sources));
@@ -118,6 +119,18 @@ fn missing_tests(sources: &Sources) -> Result<Vec<String>> {
         missing.push("ARCHITECTURE.md: no row names a test".to_owned());
     }
     Ok(missing)
+}
+
+/// Finds tests that the table of client rules cites and that do not exist.
+fn missing_tests_of_rules(sources: &Sources) -> Vec<String> {
+    let path = Path::new("crates/model/src/rules/table.rs");
+    let Some(table) = sources.0.get(path) else { return vec![format!("{}: missing", path.display())] };
+    let cited = table.split('`').skip(1).step_by(2).filter(|name| {
+        name.matches('_').count() > 2 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    });
+    let exists = |name: &str| sources.0.values().any(|code| code.contains(&format!("fn {name}(")));
+    let missing: BTreeSet<&str> = cited.filter(|name| !exists(name)).collect();
+    missing.into_iter().map(|name| format!("{}: no test `{name}`", path.display())).collect()
 }
 
 /// Parses a cell of the table of invariants: names of tests with the file that contains them.

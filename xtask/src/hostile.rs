@@ -71,7 +71,7 @@ pub(crate) fn run(filters: &[String]) -> Result<()> {
         COMMANDS
             .iter()
             .enumerate()
-            .filter(move |(column, _)| (row + column) % every == 0)
+            .filter(move |(column, _)| (row + column).is_multiple_of(every))
             .map(move |(_, c)| (shape, c))
     });
     let cases: Vec<_> =

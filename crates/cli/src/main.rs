@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints what is wrong with the arguments, or the requested help.
-#[expect(clippy::print_stderr, reason = "what clap says comes first, and it is printed so")]
+#[expect(clippy::print_stderr, reason = "clap's messages are printed before the terminal is set up")]
 fn print_usage_error(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::InvalidUtf8 {
         eprintln!("error: an argument is not valid UTF-8");

@@ -15,7 +15,7 @@ pub enum Client {
     V2_0_36,
     /// Later 2.0.x: the same, but results of parallel calls are siblings.
     V2_0_77,
-    /// 2.1.x: progress entries are part of the tree.
+    /// From 2.1.20: progress entries are part of the tree.
     V2_1_20,
     /// Up to 2.1.76: progress entries break the chain.
     V2_1_76,

@@ -275,7 +275,7 @@ pub struct Facts {
     pub checkpoints: Vec<Checkpoint>,
     /// The number of nodes before the first line that is `null`; some clients stop reading there.
     pub nodes_before_null: Option<u32>,
-    /// That line.
+    /// The number of the first line that is `null`.
     pub null_line_no: Option<u32>,
     /// The last entry, if its line has no newline.
     pub unterminated_line: Option<u32>,

@@ -109,7 +109,7 @@ pub struct LinkCounts {
 
 /// Unknown types and fields.
 #[derive(Debug, Clone, Default, Serialize)]
-#[expect(missing_docs, reason = "each field is what it is called")]
+#[expect(missing_docs, reason = "the field names are self-explanatory")]
 pub struct UnknownNames {
     pub types: BTreeMap<String, u64>,
     pub fields: BTreeMap<String, u64>,
@@ -117,7 +117,7 @@ pub struct UnknownNames {
 
 /// A defect as reported.
 #[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "each field is what it is called")]
+#[expect(missing_docs, reason = "the field names are self-explanatory")]
 pub struct InventoryDefect {
     pub line: u32,
     pub kind: &'static str,

@@ -133,7 +133,7 @@ impl Tree {
             let expected = facts.nodes[node].flags.is_sidechain();
             if matches!(link, Link::Dangling | Link::Bridged(_)) && !expected {
                 let detail = match link {
-                    Link::Bridged(_) => "parent is not in the file; joined to the entry before it in time",
+                    Link::Bridged(_) => "parent is not in the file; linked to the nearest earlier entry",
                     _ => "parent is not in the file",
                 };
                 let line = facts.location(node).line;

@@ -59,7 +59,7 @@ fn removed_counts(row: &CloneRow) -> Vec<String> {
     [
         (removed.turns, "turn (condensed)", "turns (condensed)"),
         (removed.calls, "tool call", "tool calls"),
-        (removed.shortened, "tool call (shortened)", "tool calls (shortened)"),
+        (removed.shortened, "tool call in part", "tool calls in part"),
         (removed.thinking, "thinking block", "thinking blocks"),
         (removed.entries, "conversation entry", "conversation entries"),
         (removed.records, "other entry", "other entries"),

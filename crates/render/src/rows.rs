@@ -281,7 +281,7 @@ pub struct NoteRow {
 /// A line of `show --json`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "the variants say what they hold")]
+#[expect(missing_docs, reason = "the variant names are self-explanatory")]
 pub enum ShowRow<'a> {
     Message(MessageRow<'a>),
     Note(NoteRow),

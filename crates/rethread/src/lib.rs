@@ -19,8 +19,8 @@
 //! # Ok::<(), rethread::Error>(())
 //! ```
 //!
-//! Each command of the `rethread` program is a function here with the same name and returns the values that
-//! `--json` prints.
+//! Each command of the `rethread` program is a function here with the same name (`clone` is
+//! [`Library::clone_session`]) and returns the values that `--json` prints.
 //!
 //! Promises:
 //! - Malformed entries are data: they are reported as defects, and reading continues. Unknown entry types and
@@ -28,7 +28,7 @@
 //! - The active path follows the rules of a given [`Client`] version.
 //! - A source log is never written to, except by an in-place clean or repair. These keep a backup and refuse
 //!   a log that a process has open. A file is written completely or not at all.
-//! - Links that lead out of a session's directory are not followed.
+//! - Symbolic links inside a session's directory are not followed.
 //!
 //! Left to others: entries and bytes (`log`), the tree and client rules (`model`), editing (`edit`), files
 //! and locks (`store`), text and JSON output (`render`), flags and messages (the `rethread` program).

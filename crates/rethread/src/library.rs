@@ -229,8 +229,8 @@ impl Library {
 
     /// Finds the newest session of the project of `cwd`, by its last entry.
     ///
-    /// An entry is not newer than its file, so files are read by their modification time, newest first, until no
-    /// other one can be newer. Usually that is a single file.
+    /// An entry is not newer than its file, up to the error of clocks, so files are read by their modification time,
+    /// newest first, until no other one can be newer. Usually that is a single file.
     fn last(&self, cwd: &Path) -> Result<LogSource, Error> {
         let mut sources = self.select(&[], Some(cwd.to_owned()))?;
         sources.sort_by(|a, b| {
@@ -242,12 +242,13 @@ impl Library {
                 source.file.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
             let modified = modified.and_then(|time| i64::try_from(time.as_millis()).ok());
             let known = newest.as_ref().and_then(|(time, _)| time.millis());
-            if known.zip(modified).is_some_and(|(known, modified)| known > modified) {
+            if known.zip(modified).is_some_and(|(known, modified)| known > modified + CLOCK_ERROR_MILLIS) {
                 break;
             }
-            if let Some(time) = self.last_time_in(&source, cwd)
-                && newest.as_ref().is_none_or(|(newest, _)| time > *newest)
-            {
+            let Some(time) = self.last_time_in(&source, cwd) else { continue };
+            // Of sessions with the same time, `ls` lists the one with the smaller path first.
+            let rank = |time: Time, source: &LogSource| (time, std::cmp::Reverse(source.file.path.clone()));
+            if newest.as_ref().is_none_or(|(other, found)| rank(time, &source) > rank(*other, found)) {
                 newest = Some((time, source));
             }
         }
@@ -293,6 +294,9 @@ pub(crate) fn reject_non_log(source: &LogSource, facts: &Facts) -> Result<(), Er
     }
     Ok(())
 }
+
+/// The largest difference between the clock of a client and that of a file system. FAT rounds to two seconds.
+const CLOCK_ERROR_MILLIS: i64 = 5000;
 
 /// Returns the config directory of a session, as in `<root>/projects/<project>/<id>.jsonl`.
 pub(crate) fn config_root(path: &Path) -> Option<PathBuf> {

@@ -387,7 +387,8 @@ impl Store {
         }
     }
 
-    /// Returns all logs below a directory, at any depth; links to directories are not followed.
+    /// Returns all logs below a directory, at any depth. Listed links to directories are not followed; a directory
+    /// that is not a session's own may become a link before its logs are opened, as any project may be one.
     fn logs_under(&self, dir: &Path) -> Vec<SessionFile> {
         let mut found = Vec::new();
         let mut waiting = vec![(ConfinedPath::new(dir, ""), 0)];

@@ -71,12 +71,13 @@ pub(crate) fn run(
         sources = library.select(&[], here)?;
     }
     for wanted in &args.sessions {
-        match library.select(&[selector(wanted)?], None) {
+        let found = selector(wanted).and_then(|selector| Ok(library.select(&[selector], None)?));
+        match found {
             Ok(found) if !wanted.is_empty() => sources.extend(found),
             Ok(_) => return Err(Failure::new("the session name is empty")),
-            Err(error) if args.sessions.len() == 1 => return Err(error.into()),
+            Err(error) if args.sessions.len() == 1 => return Err(error),
             Err(error) => {
-                terminal.warn(&error.into());
+                terminal.warn(&error);
                 failed = Some(Failure::new("some sessions could not be found or read"));
             }
         }

@@ -116,7 +116,7 @@ impl RedactOptions {
         let bad = |error: regex::Error| PatternError { pattern: text.to_owned(), reason: error.to_string() };
         let pattern = Regex::new(text).map_err(bad)?;
         if pattern.is_match(b"") {
-            let reason = "it fits everything".to_owned();
+            let reason = "it matches the empty string".to_owned();
             return Err(PatternError { pattern: text.to_owned(), reason });
         }
         Ok(pattern)

@@ -14,7 +14,7 @@ use crate::splice::json_string;
 pub(crate) struct TextGroup<'a> {
     /// The name of their field; empty if they are keys.
     pub(crate) name: &'a [u8],
-    /// The offset of the first one.
+    /// The offset of the first string.
     pub(crate) at: usize,
     pub(crate) texts: Vec<Cow<'a, str>>,
 }

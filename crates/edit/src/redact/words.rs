@@ -107,7 +107,8 @@ impl<T: Copy> WordFinder<T> {
             rows[*row] |= 1 << bit;
         }
         for row in 1..rows.len() {
-            before[row] = before[row - 1] + rows[row - 1].count_ones() as u16;
+            let lists = u32::from(before[row - 1]) + rows[row - 1].count_ones();
+            before[row] = u16::try_from(lists).expect("words of two bytes or more make few lists");
         }
         Self { rows, before, lists: lists.into_values().collect() }
     }

@@ -121,7 +121,7 @@ struct SentIndex {
 struct SentContent<'a> {
     facts: &'a Facts,
     client: Client,
-    /// By position in [`Facts::blocks`].
+    /// Flags of the sent blocks, indexed like [`Facts::blocks`].
     blocks: Vec<bool>,
     /// Computed only if a block is not sent itself, which is rare.
     index: OnceCell<SentIndex>,

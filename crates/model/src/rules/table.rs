@@ -327,13 +327,13 @@ client_rules! {
             "";
         KeepsKnownToolReferences: since(V2_1_325),
             "References to tools that the client has are kept.",
-            "`reminder_is_folded_into_a_result_whose_tool_references_are_gone` (model/tests/attachments.rs)";
+            "`reminder_is_folded_into_result_with_missing_tool_references` (model/tests/attachments.rs)";
         NormalizesCalls: since(V2_0_77),
             "Tool calls are written anew, with renamed tools, trimmed inputs and only the fields the API requires.",
             "`newest_client_drops_old_fields_of_send_message` (model/tests/attachments.rs)";
         RemovesToolReferences: since(V2_0_77),
             "`tool_reference` items are removed from results.",
-            "`reminder_is_folded_into_a_result_whose_tool_references_are_gone` (model/tests/attachments.rs)";
+            "`reminder_is_folded_into_result_with_missing_tool_references` (model/tests/attachments.rs)";
         RenamesOlderTools: since(V2_1_200),
             "`RunWorkflow` is sent as `Workflow`, and older names of the stop and output tools are renamed too.",
             "";
@@ -365,7 +365,7 @@ client_rules! {
             "case `f04`";
         MergesIntoListResults: since(V2_1_325),
             "Attachments are merged into a preceding result that is a list, unless it refers to a tool that the client has.",
-            "`reminder_is_folded_into_a_result_whose_tool_references_are_gone` (model/tests/attachments.rs)";
+            "`reminder_is_folded_into_result_with_missing_tool_references` (model/tests/attachments.rs)";
         RemindsEarly: until(V2_0_77),
             "The reminder for unused tools comes after 7 answers; later, after 10.",
             "";
@@ -377,19 +377,19 @@ client_rules! {
             "";
         SendsAttachments: since(V2_0_36),
             "Attachments are sent.",
-            "`only_2_1_112_tells_of_a_change_of_tools_that_is_none` (model/tests/attachments.rs)";
+            "`only_2_1_112_reports_an_empty_tools_delta` (model/tests/attachments.rs)";
         SendsAttachmentsAsUser: since(V2_1_325),
             "Some types of attachments are sent in the user role.",
             "";
         SendsEmptyToolChange: between(V2_1_112, V2_1_200),
             "A `deferred_tools_delta` that names no tools is sent as `(no content)`.",
-            "`only_2_1_112_tells_of_a_change_of_tools_that_is_none` (model/tests/attachments.rs)";
+            "`only_2_1_112_reports_an_empty_tools_delta` (model/tests/attachments.rs)";
         SendsRecordedRendering: since(V2_1_325),
             "The text that was recorded in the attachment is sent.",
             "";
         SendsSystemTurns: since(V2_1_200),
             "Attachments are sent between two turns if the model accepts that.",
-            "`reminders_of_the_new_prompt_break_the_line_of_a_list_result` (model/tests/attachments.rs)";
+            "`reminders_of_a_new_prompt_add_a_newline_to_a_list_result` (model/tests/attachments.rs)";
         StartsWithReminder: until(V2_1_325),
             "The first message starts with a reminder.",
             "";
@@ -403,7 +403,7 @@ client_rules! {
             "";
         HasOneAutoModeText: since(V2_1_200),
             "Auto mode has one text; before, repetitions were short.",
-            "`modes_are_told_behind_a_result` (model/tests/attachments.rs)";
+            "`mode_reminders_follow_the_tool_result` (model/tests/attachments.rs)";
         HidesTodoReminder: between(V2_0_36, V2_1_200),
             "The reminder of unused todo lists asks not to mention it.",
             "";
@@ -436,7 +436,7 @@ client_rules! {
             "";
         SendsModeTexts: since(V2_1_112),
             "The texts of plan mode, auto mode and critical reminders are known and sent.",
-            "`modes_are_told_behind_a_result` (model/tests/attachments.rs)";
+            "`mode_reminders_follow_the_tool_result` (model/tests/attachments.rs)";
         SendsToolOutputVerbatim: since(V2_1_112),
             "The output in a reminder of a tool call is not quoted.",
             "";
@@ -445,7 +445,7 @@ client_rules! {
             "";
         UsesOldPlanModeWording: between(V2_1_112, V2_1_200),
             "Plan mode refers to \"critical files identified by agents\".",
-            "`modes_are_told_behind_a_result` (model/tests/attachments.rs)";
+            "`mode_reminders_follow_the_tool_result` (model/tests/attachments.rs)";
         UsesOldQueuedPromptWording: until(V2_1_20),
             "A prompt typed while the model was busy says \"The user sent the following message\".",
             "";
