@@ -67,7 +67,12 @@ impl<'a> Json<'a> {
 
     /// Returns a non-negative integer.
     pub fn as_u64(self) -> Option<u64> {
-        std::str::from_utf8(self.0).ok()?.parse().ok()
+        // Usage consists of numbers; nineteen digits cannot overflow.
+        let digits = self.0;
+        if digits.is_empty() || digits.len() > 19 || !digits.iter().all(u8::is_ascii_digit) {
+            return std::str::from_utf8(digits).ok()?.parse().ok();
+        }
+        Some(digits.iter().fold(0, |number, &digit| number * 10 + u64::from(digit - b'0')))
     }
 
     /// Returns the last member called `key`.
@@ -206,6 +211,16 @@ mod tests {
         }
         assert_eq!(unescape(b"bad \xff\\n"), "bad \u{fffd}\n");
         assert_eq!(unescape("\\é\\u00é".as_bytes()), "\u{fffd}é\u{fffd}00é");
+    }
+
+    #[test]
+    fn numbers_are_read_up_to_the_largest() {
+        for number in [0, 7, 1234, 9_999_999_999_999_999_999, u64::MAX] {
+            assert_eq!(Json::new(number.to_string().as_bytes()).as_u64(), Some(number));
+        }
+        for text in ["", "18446744073709551616", "-1", "1.5", "1e3", "x", "\"1\"", "null"] {
+            assert_eq!(Json::new(text.as_bytes()).as_u64(), None, "{text}");
+        }
     }
 
     #[test]

@@ -988,7 +988,7 @@ fn block_fingerprint(sort: BlockClass, block: &BlockSpans, raw: &[u8]) -> u32 {
 /// Hashes texts; of a long one both ends and its length. No client writes two results of one call that
 /// differ only in between, and hashing everything made `info` 4 % slower.
 fn content_hash(parts: &[&[u8]]) -> u32 {
-    const END: usize = 4096;
+    const END: usize = 1024;
     let mut hash = 0_u64;
     for part in parts {
         hash = match part.len() {
