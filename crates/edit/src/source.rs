@@ -177,31 +177,13 @@ fn cuts_of_entry(raw: &[u8], line: &Line, limit: usize, mut found: impl FnMut(Pa
     }
 }
 
-/// Passes entries to an indexer and to a facts builder.
-struct SourceTee<'s>(&'s mut SourceIndexer, &'s mut FactsBuilder);
-
-impl Sink for SourceTee<'_> {
-    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-        self.0.entry(entry, line);
-        self.1.entry(entry, line);
-    }
-
-    fn defect(&mut self, defect: Defect) {
-        self.1.defect(defect);
-    }
-}
-
 impl<'a> SourceSession<'a> {
     /// Reads a session from memory.
     pub fn read(bytes: &'a [u8]) -> Self {
         let (mut indexer, mut builder) =
             (SourceIndexer::default(), FactsBuilder::for_size(bytes.len() as u64));
         let mut scanner = Scanner::default();
-        scanner.scan_parsed(
-            bytes,
-            &ParsedChunk::parse(bytes, true),
-            &mut SourceTee(&mut indexer, &mut builder),
-        );
+        scanner.scan_parsed(bytes, &ParsedChunk::parse(bytes, true), &mut (&mut indexer, &mut builder));
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
         Self::new(LogBytes::InMemory(bytes), indexer, facts)
     }

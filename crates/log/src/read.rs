@@ -148,6 +148,19 @@ pub trait Sink {
     fn defect(&mut self, defect: Defect);
 }
 
+/// Passes everything to both sinks, to the first one first.
+impl<A: Sink, B: Sink> Sink for (&mut A, &mut B) {
+    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
+        self.0.entry(entry, line);
+        self.1.entry(entry, line);
+    }
+
+    fn defect(&mut self, defect: Defect) {
+        self.0.defect(defect.clone());
+        self.1.defect(defect);
+    }
+}
+
 /// Reads a log piece by piece, in memory that does not grow with the log.
 #[derive(Debug, Default)]
 pub struct Scanner {

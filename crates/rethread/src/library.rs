@@ -247,8 +247,10 @@ impl Library {
             }
             let Some(time) = self.last_time_in(&source, cwd) else { continue };
             // Of sessions with the same time, `ls` lists the one with the smaller path first.
-            let rank = |time: Time, source: &LogSource| (time, std::cmp::Reverse(source.file.path.clone()));
-            if newest.as_ref().is_none_or(|(other, found)| rank(time, &source) > rank(*other, found)) {
+            let is_newer = |(other, found): &(Time, LogSource)| {
+                time > *other || time == *other && source.file.path < found.file.path
+            };
+            if newest.as_ref().is_none_or(is_newer) {
                 newest = Some((time, source));
             }
         }

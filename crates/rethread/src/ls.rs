@@ -138,14 +138,11 @@ impl Library {
         if let Some(demo) = &self.demo {
             return self.demo_scope(demo, options, listing);
         }
-        let sessions_in = |dirs: Vec<PathBuf>| -> Vec<LogSource> {
-            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
-        };
         if let Some(cwd) = &options.cwd {
-            return sessions_in(self.store.projects_of(cwd));
+            return self.logs_of(&self.store.projects_of(cwd));
         }
         if options.projects.is_empty() {
-            return sessions_in(self.store.projects());
+            return self.logs_of(&self.store.projects());
         }
         let mut sources = Vec::new();
         for wanted in &options.projects {
@@ -220,12 +217,9 @@ impl Library {
     /// Finds the sessions of a project by its directory, its name or a part of it, or the logs below any
     /// other directory.
     fn project(&self, wanted: &OsStr) -> Vec<LogSource> {
-        let in_dirs = |dirs: Vec<PathBuf>| -> Vec<LogSource> {
-            dirs.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
-        };
         let path = Path::new(wanted);
         if let Ok(real) = path.canonicalize() {
-            let found = in_dirs(self.store.projects_of(&real));
+            let found = self.logs_of(&self.store.projects_of(&real));
             if !found.is_empty() {
                 return found;
             }
@@ -234,7 +228,7 @@ impl Library {
             }
         }
         // The path of a project that no longer exists on disk.
-        let gone = in_dirs(self.store.projects_of(path));
+        let gone = self.logs_of(&self.store.projects_of(path));
         if !gone.is_empty() {
             return gone;
         }
@@ -243,7 +237,12 @@ impl Library {
         dirs.retain(|dir| {
             dir.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part))
         });
-        in_dirs(dirs)
+        self.logs_of(&dirs)
+    }
+
+    /// Returns the logs of projects, including those of subagents.
+    fn logs_of(&self, projects: &[PathBuf]) -> Vec<LogSource> {
+        projects.iter().flat_map(|dir| self.store.sessions_in(dir, true)).map(LogSource::from).collect()
     }
 }
 

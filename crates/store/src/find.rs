@@ -11,7 +11,8 @@ use std::time::SystemTime;
 use crate::confined::{ConfinedPath, MAX_DEPTH, PathRejection};
 use crate::dir::FileKind;
 use crate::live::{
-    Holder, LiveClient, config_roots_above, holder_in, live_clients_in, owner_session_id, session_ids_in_path,
+    Holder, LiveClient, UUID_LEN, config_roots_above, holder_in, live_clients_in, owner_session_id,
+    session_ids_in_path,
 };
 use crate::project::is_project_dir_for;
 use crate::skip::SkippedPaths;
@@ -104,24 +105,30 @@ impl SessionFile {
 }
 
 /// The name of the directory of subagent logs.
-const SUBAGENTS: &str = "subagents";
+pub(crate) const SUBAGENTS: &str = "subagents";
 
 /// The name of the directory of tool results that are too large for the log.
-const TOOL_RESULTS: &str = "tool-results";
+pub(crate) const TOOL_RESULTS: &str = "tool-results";
 
 /// Returns whether a directory is a sidecar directory, judged by its name and the files next to it.
-fn is_side_dir(name: &OsStr, beside: &[(OsString, FileKind)]) -> bool {
-    let mut log = name.to_owned();
-    log.push(".jsonl");
+fn is_side_dir(name: &OsStr, siblings: &[(OsString, FileKind)]) -> bool {
+    let log = log_of_side_dir(name);
     name == SUBAGENTS
         || name == TOOL_RESULTS
         || is_uuid(name)
-        || beside.binary_search_by(|(other, _)| other.cmp(&log)).is_ok()
+        || siblings.binary_search_by(|(other, _)| other.cmp(&log)).is_ok()
+}
+
+/// Returns the name or path of the log that a sidecar directory belongs to.
+fn log_of_side_dir(dir: impl Into<OsString>) -> OsString {
+    let mut log = dir.into();
+    log.push(".jsonl");
+    log
 }
 
 fn is_uuid(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
-    name.len() == 36 && name.iter().all(|&b| b == b'-' || b.is_ascii_hexdigit())
+    name.len() == UUID_LEN && name.iter().all(|&b| b == b'-' || b.is_ascii_hexdigit())
 }
 
 fn id_of(path: &Path) -> String {
@@ -133,11 +140,7 @@ fn confine_to_side_dir(path: &Path) -> Option<ConfinedPath> {
     let names: Vec<&OsStr> = path.iter().collect();
     let join = |names: &[&OsStr]| names.iter().collect::<PathBuf>();
     let is_side = |&at: &usize| {
-        let has_log = || {
-            let mut log = join(&names[..=at]).into_os_string();
-            log.push(".jsonl");
-            Path::new(&log).symlink_metadata().is_ok()
-        };
+        let has_log = || Path::new(&log_of_side_dir(join(&names[..=at]))).symlink_metadata().is_ok();
         (names[at + 1] == SUBAGENTS || names[at + 1] == TOOL_RESULTS) && (is_uuid(names[at]) || has_log())
     };
     let at = (0..names.len().saturating_sub(1)).find(is_side)?;
@@ -288,9 +291,7 @@ impl Store {
                 None => return true,
             },
         };
-        let mut log = log.into_os_string();
-        log.push(".jsonl");
-        Path::new(&log).symlink_metadata().is_err()
+        Path::new(&log_of_side_dir(log)).symlink_metadata().is_err()
     }
 
     /// Returns the sessions of all projects.

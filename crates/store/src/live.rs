@@ -20,7 +20,7 @@ use crate::skip::SkippedPaths;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The length of a session id.
-const UUID_LEN: usize = 36;
+pub(crate) const UUID_LEN: usize = 36;
 
 /// A client that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

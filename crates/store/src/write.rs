@@ -22,6 +22,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::confined::{ConfinedPath, PathRejection, is_not_found, read_all};
 use crate::dir::{Dir, FileKind, PART_AFFIXES, PartFile};
+use crate::find::{SUBAGENTS, TOOL_RESULTS};
 use crate::live::{Holder, find_writer_of_open};
 use crate::skip::SkippedPaths;
 
@@ -358,7 +359,7 @@ pub fn remove_tree(dir: &ConfinedPath) {
 /// nothing of the copy is kept.
 pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<u64> {
     // Anything else in the directory does not belong to the session.
-    let own = ["subagents", "tool-results"].into_iter();
+    let own = [SUBAGENTS, TOOL_RESULTS].into_iter();
     let copied: io::Result<u64> =
         own.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
     copied.inspect_err(|_| {

@@ -69,7 +69,7 @@ pub(super) fn push_clone_warnings(
 
 pub(super) fn push_finding_warning(harm: &[Finding], warnings: &mut Vec<String>) {
     if let Some(first) = harm.first() {
-        let mends = if first.kind.is_repairable() { " (`rethread repair` repairs it)" } else { "" };
-        warnings.push(format!("`rethread check` reports a problem in the clone: {}{mends}", first.detail));
+        let hint = if first.kind.is_repairable() { " (`rethread repair` repairs it)" } else { "" };
+        warnings.push(format!("`rethread check` reports a problem in the clone: {}{hint}", first.detail));
     }
 }

@@ -80,32 +80,18 @@ impl Sink for EntryHasher {
     fn defect(&mut self, _: Defect) {}
 }
 
-/// Passes entries to both sinks.
-struct HashingBuilder<'s>(&'s mut EntryHasher, &'s mut FactsBuilder);
-
-impl Sink for HashingBuilder<'_> {
-    fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-        self.0.entry(entry, line);
-        self.1.entry(entry, line);
-    }
-
-    fn defect(&mut self, defect: Defect) {
-        self.1.defect(defect);
-    }
-}
-
 impl Library {
     /// Reads the facts of a log, at most `limit` bytes of it.
     pub(crate) fn export_log(&self, source: &LogSource, limit: u64) -> Result<ExportLog, Error> {
         let size = source.file.bytes.min(limit);
         let mut builder = FactsBuilder::for_size(size);
-        let mut noting = EntryHasher {
+        let mut hasher = EntryHasher {
             entry_hashes: Vec::with_capacity(usize::try_from(size / 2000).unwrap_or(0).min(1 << 20)),
             hash: Xxh3::new(),
             results: memchr::memmem::Finder::new(RESULTS),
             dirs: FxHashSet::default(),
         };
-        let mut both = HashingBuilder(&mut noting, &mut builder);
+        let mut both = (&mut hasher, &mut builder);
         let (scanner, bytes) = match &source.bytes {
             Some(bytes) => {
                 let end = usize::try_from(limit).unwrap_or(usize::MAX).min(bytes.len());
@@ -120,12 +106,12 @@ impl Library {
         reject_non_log(source, &facts)?;
         let session = Session::new(facts);
         let layout = StepNodes::new(&session);
-        let mut result_dirs: Vec<String> = noting.dirs.into_iter().collect();
+        let mut result_dirs: Vec<String> = hasher.dirs.into_iter().collect();
         result_dirs.sort();
-        let (hash, agents) = (noting.hash.digest128(), Arc::clone(&self.agents));
+        let (hash, agents) = (hasher.hash.digest128(), Arc::clone(&self.agents));
         let loaded = LoadedSession { source: source.clone(), session, bytes: Arc::default(), agents };
-        noting.entry_hashes.shrink_to_fit();
-        let text = HashedLogText { source: source.clone(), entry_hashes: noting.entry_hashes };
+        hasher.entry_hashes.shrink_to_fit();
+        let text = HashedLogText { source: source.clone(), entry_hashes: hasher.entry_hashes };
         Ok(ExportLog { loaded, layout, text, bytes, hash, result_dirs })
     }
 }
