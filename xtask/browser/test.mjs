@@ -283,6 +283,13 @@ async function keysMove() {
     await becomes(page, `${key} leads to ${id}`, id => location.hash === id, id);
     await onScreen(page, id);
   }
+  // Three presses in one task, so before any observer of the page reports.
+  const presses = (...keys) => page.evaluate(keys => {
+    for (const key of keys) document.dispatchEvent(new KeyboardEvent('keydown', { key }));
+    return location.hash;
+  }, keys);
+  assert.equal(await presses('j', 'j', 'j'), '#m9', 'every press counts');
+  assert.equal(await presses('k', 'j', 'k'), '#m7', 'every press counts');
   for (const [key, n] of [[']', 2], [']', 3], ['[', 2]]) {
     await page.keyboard.press(key);
     await saysPage(page, n, last);

@@ -32,7 +32,7 @@ use self::survey::Surveys;
 use crate::library::{Library, LogSource};
 
 /// Incremented when the output changes, so that documents by an older version are written again.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// Options of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]

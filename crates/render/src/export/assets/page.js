@@ -140,9 +140,13 @@ function select(link, box) {
   if (a.top < b.top || a.bottom > b.bottom) box.scrollTop += a.top - b.top - b.height / 3;
 }
 
+/* Counts from the prompt jumped to last while it is still where the jump put it: the observer reports later,
+   and not at all while the page is busy. */
 function prompt(by) {
-  const here = by < 0 && $('m' + numbers[current]);
-  const i = here && here.getBoundingClientRect().top < -5 ? current : current + by;
+  const top = i => $('m' + numbers[i])?.getBoundingClientRect().top;
+  const jumped = numbers.indexOf(+location.hash.slice(2)), at = top(jumped);
+  const from = at >= -5 && at < innerHeight / 5 ? jumped : current;
+  const i = by < 0 && top(from) < -5 ? from : from + by;
   if (links[i]) visit('m' + numbers[i]);
 }
 
