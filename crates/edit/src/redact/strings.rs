@@ -7,8 +7,9 @@ use std::borrow::Cow;
 
 use rethread_log::unescape;
 
-use crate::shorten::{is_strict_base64, strings};
-use crate::splice::json_string;
+use crate::base64::is_strict_base64;
+use crate::shorten::strings;
+use crate::splice::{RangeReplacer, json_string};
 
 /// Consecutive strings of an array, or a single string.
 pub(crate) struct TextGroup<'a> {
@@ -69,23 +70,16 @@ pub(crate) fn rewrite(
     raw: &[u8],
     mut change: impl FnMut(&StringGroup<'_, '_>) -> Option<Vec<Option<String>>>,
 ) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut done = 0;
+    let mut replacer = RangeReplacer::new(raw);
     walk(raw, &mut |tokens, name| {
         let Some(changed) = change(&StringGroup { name, tokens, raw }) else { return };
         for (token, text) in tokens.iter().zip(changed) {
             if let Some(text) = text {
-                out.extend_from_slice(&raw[done..token.start]);
-                out.extend(json_string(&text));
-                done = token.end;
+                replacer.replace(token.start..token.end, &json_string(&text));
             }
         }
     });
-    if done == 0 {
-        return None;
-    }
-    out.extend_from_slice(&raw[done..]);
-    Some(out)
+    replacer.finish()
 }
 
 fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) {

@@ -461,7 +461,7 @@ fn is_identifier(value: &str) -> bool {
 
 /// Returns whether a text is base64 of binary data, such as an image or archive.
 pub(super) fn is_data(text: &str) -> bool {
-    text.len() >= 512 && crate::shorten::is_strict_base64(text.as_bytes())
+    text.len() >= 512 && crate::base64::is_strict_base64(text.as_bytes())
 }
 
 /// Returns whether a value is so long and mixed that it means the same wherever it occurs.
