@@ -20,18 +20,18 @@ pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, Cl
         redaction.finish_scan();
         redaction
     });
-    let mut bridges = None;
+    let mut reparents = None;
     loop {
         let mut out = Vec::new();
         let mut write = |bytes: &mut Vec<u8>| {
             out.append(bytes);
             Ok(())
         };
-        let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);
+        let mut cleaner = Cleaner::new(rules, redaction.as_ref(), reparents.take(), &mut write);
         Scanner::default().scan_all(log, &mut cleaner);
         let mut cleaned = cleaner.finish().expect("writing to memory cannot fail");
-        bridges = cleaned.rerun_with.take();
-        if bridges.is_none() {
+        reparents = cleaned.rerun_with.take();
+        if reparents.is_none() {
             return (out, cleaned);
         }
     }
