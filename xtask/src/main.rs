@@ -18,6 +18,7 @@ mod fuzz;
 mod generate;
 mod hostile;
 mod real_client;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
