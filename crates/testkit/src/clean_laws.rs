@@ -44,12 +44,12 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     if cleaned.bytes_before != log.len() as u64 || cleaned.bytes_after != out.len() as u64 {
         return Err("the sizes are not those of the files".to_owned());
     }
-    let taken: u64 = cleaned.by_rule.values().sum();
+    let removed: u64 = cleaned.by_rule.values().sum();
     // An id may replace another id or `null`, which changes the length.
-    let off = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(taken);
-    if off > 40 * (1 + cleaned.dropped) * 4 {
+    let deviation = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(removed);
+    if deviation > 40 * (1 + cleaned.dropped) * 4 {
         return Err(format!(
-            "the rules took {taken} of {} bytes",
+            "the rules removed {removed} of {} bytes",
             cleaned.bytes_before - cleaned.bytes_after
         ));
     }
@@ -117,8 +117,9 @@ fn check_parents_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
         let message = messages.get(uuid);
         while let Some(id) = parent.clone().filter(|id| !left.contains(id.as_str())) {
             let Some(above) = parents.get(&id) else { break };
-            let of = messages.get(&id);
-            if of.is_some() && of != message && now.is_some_and(|now| messages.get(now) == of) {
+            let removed = messages.get(&id);
+            if removed.is_some() && removed != message && now.is_some_and(|now| messages.get(now) == removed)
+            {
                 parent = now.map(str::to_owned);
                 break;
             }

@@ -7,6 +7,8 @@ mod places;
 use forms::FORMS;
 pub use places::{FILES, PLACES, base64, entry, file, percent};
 
+use crate::rng::TestRng;
+
 /// A credential and the text around it.
 #[derive(Debug, Clone)]
 pub struct PlantedCredential {
@@ -18,9 +20,6 @@ pub struct PlantedCredential {
     pub secret: String,
 }
 
-/// A random generator that repeats the same sequence for a seed.
-struct CredentialRng(u64);
-
 const DIGITS: &str = "0123456789";
 const HEX: &str = "0123456789abcdef";
 const UPPER: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -31,17 +30,8 @@ const WORD: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const SIGNS: &str = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789!#$%&()*+-.=?@^_~";
 
-impl CredentialRng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-
-    fn chars(&mut self, alphabet: &str, n: usize) -> String {
-        let chars: Vec<char> = alphabet.chars().collect();
-        (0..n).map(|_| chars[usize::try_from(self.next()).unwrap_or(0) % chars.len()]).collect()
-    }
-
+/// Generates the parts of credentials.
+impl TestRng {
     fn uuid(&mut self) -> String {
         let (a, b, c, d, e) = (
             self.chars(HEX, 8),
@@ -101,7 +91,7 @@ impl CredentialRng {
 
 /// Returns one credential of each kind.
 pub fn planted_credentials(seed: u64) -> Vec<PlantedCredential> {
-    let mut rng = CredentialRng(seed.wrapping_mul(2).wrapping_add(1));
+    let mut rng = TestRng(seed.wrapping_mul(2).wrapping_add(1));
     let mut all = Vec::new();
     let mut add = |kind: &'static str, text: &str, secret: String| {
         all.push(PlantedCredential { kind, text: text.replace("{}", &secret), secret });
