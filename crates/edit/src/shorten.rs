@@ -71,9 +71,9 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     let mut key: &[u8] = b"";
     let mut at = 0;
     // Most values are a single string.
-    let alone = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
-    let several = alone.is_none().then(|| strings(value)).into_iter().flatten();
-    for (start, end) in alone.into_iter().chain(several) {
+    let single = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
+    let others = single.is_none().then(|| strings(value)).into_iter().flatten();
+    for (start, end) in single.into_iter().chain(others) {
         let inner = &value[start + 1..end - 1];
         // A value after a closing bracket does not belong to the last key.
         if value[at..start].iter().any(|b| matches!(b, b'}' | b']')) {
@@ -167,11 +167,11 @@ fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     let (head, tail) = (limit - limit / 3, limit / 3);
     let start = char_offset(inner, head);
     // A string that was cut to this limit before is kept.
-    for [begins, ends] in MARKS {
-        let marked = inner[start..].strip_prefix(begins.as_bytes());
+    for [mark_start, mark_end] in MARKS {
+        let marked = inner[start..].strip_prefix(mark_start.as_bytes());
         let end = marked.and_then(|marked| {
-            let at = memchr::memmem::find(marked, ends.as_bytes())?;
-            Some(&marked[at + ends.len()..])
+            let at = memchr::memmem::find(marked, mark_end.as_bytes())?;
+            Some(&marked[at + mark_end.len()..])
         });
         if end.is_some_and(|end| n_chars(end) == tail) {
             return None;

@@ -127,13 +127,14 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
 /// comma is kept if others remain on both sides.
 pub(crate) fn include_commas(raw: &[u8], removed: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let blank = |b: &u8| b.is_ascii_whitespace();
-    let parted = |b: &u8| *b == b',' || blank(b);
+    let separator = |b: &u8| *b == b',' || blank(b);
     let mut out = Vec::with_capacity(removed.len());
     let mut rest = removed;
     while let Some(&(start, _)) = rest.first() {
-        let next_to =
-            |pair: &[(usize, usize)]| pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(parted);
-        let n = 1 + rest.windows(2).take_while(|pair| next_to(pair)).count();
+        let adjacent = |pair: &[(usize, usize)]| {
+            pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(separator)
+        };
+        let n = 1 + rest.windows(2).take_while(|pair| adjacent(pair)).count();
         let (run, others) = rest.split_at(n);
         rest = others;
         let end = run[n - 1].1;

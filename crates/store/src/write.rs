@@ -269,8 +269,7 @@ fn restore_backup(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Re
     if is_same_file(&dir.open_file(backup)?, old)? {
         return dir.rename(backup, name);
     }
-    // Where hard links are not supported the backup is a copy; the old file is gone, but its bytes are
-    // not.
+    // Without hard links the backup is a copy: the old file has no name any more, but its bytes can be read.
     dir.rename(backup, name)?;
     append(dir, name, &read_appended(old, &read_all(&dir.open_file(name)?)?)?)
 }

@@ -64,23 +64,23 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         return Err(format!("{} turns became {}", before.turns(), after.turns()));
     }
     // A branch of nothing but thinking is removed with it.
-    let says = |session: &Session, node: usize| {
-        let says = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
-        session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
+    let has_content = |session: &Session, node: usize| {
+        let is_content = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
+        session.facts.blocks_of(node).iter().any(is_content) || session.facts.blocks_of(node).is_empty()
     };
     // The last message of a path may have client notes after it.
     let by_step = before.tree.nodes_by_step();
-    let ends_in_words = |path: &&Path| {
+    let ends_with_content = |path: &&Path| {
         let mut up = std::iter::successors(Some(path.step), |&step| before.tree.parent_of(step));
         let last =
             up.find(|&step| matches!(before.tree.steps[step].kind, StepKind::Prompt | StepKind::Answer));
         let nodes = by_step.members_of(last.unwrap_or(path.step));
-        nodes
-            .iter()
-            .any(|&node| before.facts.nodes[node as usize].is_conversation() && says(&before, node as usize))
+        nodes.iter().any(|&node| {
+            before.facts.nodes[node as usize].is_conversation() && has_content(&before, node as usize)
+        })
     };
     let paths = before.paths(Client::NEWEST);
-    let least = paths.iter().filter(ends_in_words).count();
+    let least = paths.iter().filter(ends_with_content).count();
     let left = after.paths(Client::NEWEST).len();
     if level <= Level::Strong && !(least..=paths.len()).contains(&left) {
         return Err(format!("{} paths became {left}", paths.len()));

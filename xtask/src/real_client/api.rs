@@ -226,14 +226,14 @@ fn answer(request: &ApiRequest) -> HttpReply {
     }
 }
 
-fn message(asked: &Value) -> HttpReply {
+fn message(request: &Value) -> HttpReply {
     let usage = json!({ "input_tokens": 1000, "output_tokens": 10 });
     let mut message = json!({
-        "id": "msg_real_client", "type": "message", "role": "assistant", "model": asked["model"],
+        "id": "msg_real_client", "type": "message", "role": "assistant", "model": request["model"],
         "content": [{ "type": "text", "text": ANSWER }],
         "stop_reason": "end_turn", "stop_sequence": null, "usage": usage,
     });
-    if asked["stream"] != true {
+    if request["stream"] != true {
         return HttpReply::json(200, &message);
     }
     message["content"] = json!([]);

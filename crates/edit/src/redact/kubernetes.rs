@@ -7,12 +7,12 @@ use super::named::is_name;
 /// The maximum distance between the `kind` line of a Kubernetes secret and its values.
 pub(super) const REACH: usize = 1 << 14;
 
-/// Returns the values of the Kubernetes secret whose kind is declared at `at`.
-pub(super) fn secret_values(text: &str, at: usize) -> Vec<Range<usize>> {
-    let start = text.floor_char_boundary(at.saturating_sub(REACH));
-    let end = text.ceil_char_boundary((at + REACH).min(text.len()));
-    let start = text[start..at].rfind("\n---").map_or(start, |mark| start + mark + 1);
-    let end = text[at..end].find("\n---").map_or(end, |mark| at + mark);
+/// Returns the values of the Kubernetes secret whose kind is declared at `pos`.
+pub(super) fn secret_values(text: &str, pos: usize) -> Vec<Range<usize>> {
+    let start = text.floor_char_boundary(pos.saturating_sub(REACH));
+    let end = text.ceil_char_boundary((pos + REACH).min(text.len()));
+    let start = text[start..pos].rfind("\n---").map_or(start, |mark| start + mark + 1);
+    let end = text[pos..end].find("\n---").map_or(end, |mark| pos + mark);
     let mut values = Vec::new();
     // The indent of the `data` key while its values are read.
     let mut within: Option<usize> = None;
@@ -47,13 +47,13 @@ pub(super) fn secret_values(text: &str, at: usize) -> Vec<Range<usize>> {
 fn json_values(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
     let mut values = Vec::new();
     for name in ["\"data\"", "\"stringData\""] {
-        let Some(at) = text[range.clone()].find(name).map(|at| range.start + at + name.len()) else {
+        let Some(pos) = text[range.clone()].find(name).map(|pos| range.start + pos + name.len()) else {
             continue;
         };
-        let rest = &text[at..range.end];
+        let rest = &text[pos..range.end];
         let Some(open) = rest.find('{').filter(|open| rest[..*open].trim() == ":") else { continue };
         let close = rest[open..].find('}').map_or(rest.len(), |close| open + close);
-        let mut strings = rest[open..close].match_indices('"').map(|(quote, _)| at + open + quote);
+        let mut strings = rest[open..close].match_indices('"').map(|(quote, _)| pos + open + quote);
         while let (Some(_), Some(_), Some(from), Some(to)) =
             (strings.next(), strings.next(), strings.next(), strings.next())
         {

@@ -197,7 +197,7 @@ impl SourceTexts {
     }
 }
 
-/// Tells the blocks of a source that its clone keeps from those that it removes.
+/// Decides for the blocks of a source whether its clone keeps them.
 struct BlockFilter<'r> {
     /// The keys of the blocks in the clone.
     left: BTreeSet<String>,

@@ -3,23 +3,23 @@
 use super::value_start::value_on_next_line;
 use super::{ValueSpan, is_name, skip};
 
-/// Parses the value of a name that starts at `at`.
-pub(super) fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan> {
-    let mut at = skip(bytes, at, 8, b" \t");
+/// Parses the value of a name that starts at `pos`.
+pub(super) fn value_at(bytes: &[u8], pos: usize, name: usize) -> Option<ValueSpan> {
+    let mut pos = skip(bytes, pos, 8, b" \t");
     // Markdown emphasis may close after the colon: `**Password:** …`.
-    if bytes[at..].starts_with(b"** ") {
-        at = skip(bytes, at + 2, 8, b" \t");
+    if bytes[pos..].starts_with(b"** ") {
+        pos = skip(bytes, pos + 2, 8, b" \t");
     }
-    if let Some(b'\r' | b'\n') = bytes.get(at) {
-        at = value_on_next_line(bytes, at)?;
+    if let Some(b'\r' | b'\n') = bytes.get(pos) {
+        pos = value_on_next_line(bytes, pos)?;
     }
     // In YAML it may be on the next line.
-    if let Some(b'|' | b'>') = bytes.get(at) {
-        let end = skip(bytes, at + 1, 3, b"-+ \r");
-        at = if bytes.get(end) == Some(&b'\n') { skip(bytes, end, 40, b" \t\r\n+") } else { at };
+    if let Some(b'|' | b'>') = bytes.get(pos) {
+        let end = skip(bytes, pos + 1, 3, b"-+ \r");
+        pos = if bytes.get(end) == Some(&b'\n') { skip(bytes, end, 40, b" \t\r\n+") } else { pos };
     }
-    let prefix = bytes[at..].iter().take(3).take_while(|b| b"bfruBFRU@$".contains(b)).count();
-    let open = if matches!(bytes.get(at + prefix), Some(b'"' | b'\'')) { at + prefix } else { at };
+    let prefix = bytes[pos..].iter().take(3).take_while(|b| b"bfruBFRU@$".contains(b)).count();
+    let open = if matches!(bytes.get(pos + prefix), Some(b'"' | b'\'')) { pos + prefix } else { pos };
     let slashes = bytes[open..].iter().take_while(|b| **b == b'\\').count();
     match bytes.get(open + slashes) {
         Some(&quote @ (b'"' | b'\'' | b'`')) => {
@@ -31,14 +31,14 @@ pub(super) fn value_at(bytes: &[u8], at: usize, name: usize) -> Option<ValueSpan
             let start = open + slashes + run;
             Some(ValueSpan { range: start..quoted_end(bytes, start, quote, slashes), quoted: true })
         }
-        _ => Some(ValueSpan { range: at..plain_end(bytes, at, name), quoted: false }),
+        _ => Some(ValueSpan { range: pos..plain_end(bytes, pos, name), quoted: false }),
     }
 }
 
 /// Returns the end of a quoted value: the next quote with no more backslashes before it than the opening one.
 fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
-    let mut at = start;
-    while let Some(end) = memchr::memchr3(quote, b'\n', b'\\', &bytes[at..]).map(|found| at + found) {
+    let mut pos = start;
+    while let Some(end) = memchr::memchr3(quote, b'\n', b'\\', &bytes[pos..]).map(|found| pos + found) {
         match bytes[end] {
             b'\\' => {
                 let run = bytes[end..].iter().take_while(|b| **b == b'\\').count();
@@ -48,11 +48,11 @@ fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
                 if after == Some(&quote) && closes || line {
                     return if slashes == 0 { end + run } else { end };
                 }
-                at = end + run + usize::from(after == Some(&quote));
+                pos = end + run + usize::from(after == Some(&quote));
             }
             _ => return end,
         }
-        if at >= bytes.len() {
+        if pos >= bytes.len() {
             break;
         }
     }
@@ -62,7 +62,7 @@ fn quoted_end(bytes: &[u8], start: usize, quote: u8, slashes: usize) -> usize {
 /// Returns the end of an unquoted value.
 fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     let line = memchr::memrchr(b'\n', &bytes[name.saturating_sub(400)..name])
-        .map_or(name.saturating_sub(400), |at| name.saturating_sub(400) + at + 1);
+        .map_or(name.saturating_sub(400), |pos| name.saturating_sub(400) + pos + 1);
     let before = &bytes[line..name];
     // A quote opened before the name ends the value.
     let opened = |quote: u8| before.iter().filter(|b| **b == quote).count() % 2 == 1;
@@ -80,9 +80,9 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
     let alone = lead.is_empty() || [&b"export"[..], b"set", b"-", b"+", b"ENV", b"ARG", b"$"].contains(&lead);
     // Brackets opened inside the value.
     let mut inner = [0_usize; 3];
-    let mut at = start;
-    while let Some(&b) = bytes.get(at) {
-        let next = bytes.get(at + 1).copied();
+    let mut pos = start;
+    while let Some(&b) = bytes.get(pos) {
+        let next = bytes.get(pos + 1).copied();
         let ends = match b {
             b if b <= b' ' || b == 0x7f => true,
             b'"' => inside[0],
@@ -100,21 +100,21 @@ fn plain_end(bytes: &[u8], start: usize, name: usize) -> usize {
                 !own && within[bracket(b)]
             }
             b'&' => {
-                query && begins_name(&bytes[at + 1..])
-                    || next == Some(b'&') && bytes.get(at + 2).is_none_or(u8::is_ascii_whitespace)
+                query && begins_name(&bytes[pos + 1..])
+                    || next == Some(b'&') && bytes.get(pos + 2).is_none_or(u8::is_ascii_whitespace)
             }
             b';' | b',' | b'|' => {
                 let last = next.is_none_or(|next| next.is_ascii_whitespace() || b"\"'`)]}".contains(&next));
-                last && !(alone && b == b'|') || b != b'|' && begins_name(&bytes[at + 1..])
+                last && !(alone && b == b'|') || b != b'|' && begins_name(&bytes[pos + 1..])
             }
             _ => false,
         };
         if ends {
             break;
         }
-        at += 1;
+        pos += 1;
     }
-    at
+    pos
 }
 
 /// Returns the index of a kind of bracket.
