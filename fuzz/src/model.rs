@@ -14,18 +14,18 @@ fuzz_target!(|bytes: &[u8]| {
     // A branch of notes is an additional path for the clients that would resume it.
     let tips = loaded.session.tree.tips().len();
     for client in Client::ALL {
-        let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("a preview is valid JSON");
-        serde_json::from_str::<serde_json::Value>(&preview).expect("a preview is one document");
+        let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("spelled");
+        serde_json::from_str::<serde_json::Value>(&preview).expect("one document");
         let paths = loaded.tree(client);
-        assert!((tips..=tips + 1).contains(&paths.len()), "{} paths for {tips} tips", paths.len());
+        assert!((tips..=tips + 1).contains(&paths.len()), "{} paths of {tips} endings", paths.len());
         for path in paths.iter().take(8) {
             loaded.show(&path.path);
         }
     }
     let options = CheckOptions { clients: ClientChoice::All, now: None };
     library.check(&source, &options).expect("anything can be checked");
-    let repaired = rethread::edit::repair(bytes);
-    assert!(!repaired.changes.is_empty() || repaired.reordered || repaired.bytes == bytes);
+    let mended = rethread::edit::repair(bytes);
+    assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);
     library.info(&source).expect("anything can be counted");
     loaded.subagents();
 });

@@ -114,8 +114,8 @@ pub fn clone_by_reading_again(
     recipe: &Recipe,
     keep_ids: bool,
 ) -> Result<Option<(Vec<u8>, CloneReading)>, String> {
-    let (mut indexer, mut builder) = (SourceIndexer::for_lazy_source(recipe, 0), FactsBuilder::for_size(0));
-    Scanner::default().scan(log, &mut indexer);
+    let (mut noting, mut builder) = (SourceIndexer::for_lazy_source(recipe, 0), FactsBuilder::for_size(0));
+    Scanner::default().scan(log, &mut noting);
     let mut scanner = Scanner::default();
     scanner.scan(log, &mut builder);
     let facts = builder.finish(scanner.lines(), scanner.bad_lines);
@@ -125,7 +125,7 @@ pub fn clone_by_reading_again(
         bytes.copy_from_slice(range.ok_or(std::io::ErrorKind::UnexpectedEof)?);
         Ok(())
     };
-    let source = SourceSession::lazy(&read_at, log.len() as u64, indexer, facts);
+    let source = SourceSession::lazy(&read_at, log.len() as u64, noting, facts);
     if rethread_edit::normalise_source(&source, recipe).map_err(|error| error.to_string())?.is_some() {
         return Ok(None);
     }
@@ -152,11 +152,11 @@ pub fn check_prediction(
     if bytes != clone {
         return Err("the clone of the lazily read log differs".to_owned());
     }
-    let CloneReading::Predicted(summary, findings) = reading else { return Ok(()) };
+    let CloneReading::Predicted(gist, findings) = reading else { return Ok(()) };
     let session = Session::read(clone);
     let (read, harm) = (CloneSummary::of(&session), crate::harmful_findings_of(&session));
-    if *summary != read {
-        return Err(format!("{summary:?} was predicted, but it is {read:?}"));
+    if *gist != read {
+        return Err(format!("{gist:?} was predicted, but it is {read:?}"));
     }
     let debug = |findings: &[Finding]| format!("{findings:?}");
     if debug(&findings) == debug(&harm) { Ok(()) } else { Err(format!("{harm:?} was not predicted")) }

@@ -404,7 +404,7 @@ impl<'c> Cleaner<'c> {
 
 /// Returns the name of the part of an entry that contains a byte offset.
 pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
-    let within = |span: Span| span.range().contains(&at);
+    let within = |span: Span| (span.start()..span.start() + span.len()).contains(&at);
     if within(line.field(Key::ToolUseResult)) {
         return "result_copy";
     }

@@ -10,6 +10,9 @@ mod tokens;
 pub(super) use patterns::PATTERNS;
 pub(super) use tokens::TOKENS;
 
+/// A list of words or prefixes.
+type WordList = &'static [&'static str];
+
 /// The characters that a token consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CharClass {
@@ -43,7 +46,7 @@ impl CharClass {
 pub(super) struct TokenRule {
     pub(super) name: &'static str,
     /// Its prefixes, case-sensitive.
-    pub(super) prefixes: &'static [&'static str],
+    pub(super) prefixes: WordList,
     /// The characters after the prefix; `min_len` is their minimum number.
     pub(super) class: CharClass,
     pub(super) min_len: usize,
@@ -52,22 +55,12 @@ pub(super) struct TokenRule {
 }
 
 /// Creates a rule for a prefix that no ordinary word has.
-const fn token(
-    name: &'static str,
-    prefixes: &'static [&'static str],
-    class: CharClass,
-    min_len: usize,
-) -> TokenRule {
+const fn token(name: &'static str, prefixes: WordList, class: CharClass, min_len: usize) -> TokenRule {
     TokenRule { name, prefixes, class, min_len, weak: false }
 }
 
 /// Creates a rule for a prefix that ordinary words may have.
-const fn weak(
-    name: &'static str,
-    prefixes: &'static [&'static str],
-    class: CharClass,
-    min_len: usize,
-) -> TokenRule {
+const fn weak(name: &'static str, prefixes: WordList, class: CharClass, min_len: usize) -> TokenRule {
     TokenRule { weak: true, ..token(name, prefixes, class, min_len) }
 }
 
@@ -75,7 +68,7 @@ const fn weak(
 pub(super) struct PatternRule {
     pub(super) name: &'static str,
     /// Words of which the text contains one; case-insensitive.
-    pub(super) words: &'static [&'static str],
+    pub(super) words: WordList,
     /// The distance before the word at which a match may start; 0 if it starts with the word.
     pub(super) lookbehind: usize,
     pub(super) pattern: &'static str,
@@ -86,14 +79,14 @@ pub(super) struct PatternRule {
 }
 
 /// Creates a rule whose match starts with its word.
-const fn plain(name: &'static str, words: &'static [&'static str], pattern: &'static str) -> PatternRule {
+const fn plain(name: &'static str, words: WordList, pattern: &'static str) -> PatternRule {
     around(name, words, 0, pattern, 0.0)
 }
 
 /// Creates a rule whose match may start before its word.
 const fn around(
     name: &'static str,
-    words: &'static [&'static str],
+    words: WordList,
     lookbehind: usize,
     pattern: &'static str,
     entropy: f32,
@@ -104,7 +97,7 @@ const fn around(
 /// Creates a rule whose value must not look like code or an example.
 const fn careful(
     name: &'static str,
-    words: &'static [&'static str],
+    words: WordList,
     lookbehind: usize,
     pattern: &'static str,
     entropy: f32,
