@@ -26,11 +26,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use changes::EntryChanges;
 pub use reparent::ReparentMap;
+use reparent::message_id;
 pub use rules::{Level, Rule, RuleSet};
 use text_only::TextOnly;
 
+use crate::ids::{IdRole, find_id_spans};
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
+use crate::splice::json_string;
 use crate::stream::WritePiece;
 
 /// The result of cleaning a log.
@@ -156,7 +159,10 @@ impl<'c> Cleaner<'c> {
             *self.report.by_rule.entry(Rule::Media.name()).or_default() += data;
         }
         self.report.dropped += 1;
-        self.record_removed(raw, line);
+        let Some(uuid) = line.string(Key::Uuid, raw).map(Uid::new) else { return };
+        // A second pass already knows every removed entry.
+        self.needs_rerun |= self.referenced.contains(&uuid) && !self.reparents.contains(uuid);
+        self.reparents.record_removed(uuid, raw, line);
     }
 
     /// Returns the rule that removes the whole entry, if any.
@@ -342,6 +348,57 @@ impl<'c> Cleaner<'c> {
         }
     }
 
+    /// Redirects the references of a kept entry to removed entries.
+    fn reparent(&mut self, raw: &[u8], line: &Line) {
+        let message = if self.reparents.is_empty() { Uid::NONE } else { message_id(raw, line) };
+        if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
+            && !message.is_none()
+        {
+            let updated = self.reparents.record_kept_sibling(id, parent, message);
+            self.needs_rerun |= updated.iter().any(|ancestor| self.referenced.contains(ancestor));
+        }
+        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid] {
+            if let Some(id) = line.string(key, raw) {
+                self.referenced.insert(Uid::new(id));
+            }
+        }
+        if self.reparents.is_empty() {
+            return;
+        }
+        let found_uuids = self.redirect_ids_anywhere(raw, line, message);
+        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
+            let span = line.field(key);
+            if let Some(id) = span.string_in(raw).filter(|id| !found_uuids || id.len() != 36)
+                && let Some(parent) = self.reparents.new_parent(id, message)
+            {
+                self.changes.replace_reference(span.range(), json_id(parent));
+            }
+        }
+    }
+
+    /// Redirects the references in an entry that is not a message; returns whether it contains ids. Messages refer
+    /// only to their parent and their call, other entries may contain ids anywhere.
+    fn redirect_ids_anywhere(&mut self, raw: &[u8], line: &Line, message: Uid) -> bool {
+        let mut found = Vec::new();
+        if !matches!(line.kind, Some(EntryKind::User | EntryKind::Assistant)) {
+            find_id_spans(raw, line, 0, &mut found);
+        }
+        for id in found.iter().filter(|id| id.role != IdRole::Session) {
+            let start = usize::try_from(id.at).unwrap_or(0);
+            let end = start + id.len as usize;
+            // The entry's own id never changes, even if a removed entry had the same one.
+            let own = line.field(Key::Uuid);
+            if own.start() < start && start < own.end() {
+                continue;
+            }
+            if let Some(parent) = self.reparents.new_parent(&raw[start..end], message) {
+                // The quotes are replaced, too.
+                self.changes.replace_reference(start - 1..end + 1, json_id(parent));
+            }
+        }
+        !found.is_empty()
+    }
+
     fn clean_entry(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
         self.report.entries += 1;
@@ -437,6 +494,11 @@ pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
 fn is_blank_text(raw: &[u8], block: &BlockSpans) -> bool {
     let text = || Json::new(block.text.bytes_in(raw)).as_str();
     block.kind == Some(BlockKind::Text) && text().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Encodes an optional id as JSON.
+fn json_id(id: Option<&str>) -> Vec<u8> {
+    id.map_or_else(|| b"null".to_vec(), json_string)
 }
 
 /// Returns the content of the message in an entry.
