@@ -350,9 +350,9 @@ impl<'c> Cleaner<'c> {
 
     /// Redirects the references of a kept entry to removed entries.
     fn reparent(&mut self, raw: &[u8], line: &Line) {
-        let message = if self.reparents.is_empty() { Uid::NONE } else { message_id(raw, line) };
+        let message = if self.reparents.is_empty() { None } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
-            && !message.is_none()
+            && let Some(message) = message
         {
             let updated = self.reparents.record_kept_sibling(id, parent, message);
             self.needs_rerun |= updated.iter().any(|ancestor| self.referenced.contains(ancestor));
@@ -378,7 +378,7 @@ impl<'c> Cleaner<'c> {
 
     /// Redirects the references in an entry that is not a message; returns whether it contains ids. Messages refer
     /// only to their parent and their call, other entries may contain ids anywhere.
-    fn redirect_ids_anywhere(&mut self, raw: &[u8], line: &Line, message: Uid) -> bool {
+    fn redirect_ids_anywhere(&mut self, raw: &[u8], line: &Line, message: Option<Uid>) -> bool {
         let mut found = Vec::new();
         if !matches!(line.kind, Some(EntryKind::User | EntryKind::Assistant)) {
             find_id_spans(raw, line, 0, &mut found);

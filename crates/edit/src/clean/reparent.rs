@@ -14,7 +14,7 @@ struct RemovedNode {
     /// The id of its parent, unescaped.
     parent: Option<Box<str>>,
     /// The message that it was part of.
-    message: Uid,
+    message: Option<Uid>,
     /// A kept entry of the same message that was its descendant.
     sibling: Option<Box<str>>,
 }
@@ -38,7 +38,7 @@ impl ReparentMap {
     /// Returns the entry that replaces a removed one as the parent of an entry of `message`: another entry of the
     /// removed one's message, or else its nearest kept ancestor; `Some(None)` if there is neither. Returns `None` if
     /// `id` was not removed.
-    pub(super) fn new_parent(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
+    pub(super) fn new_parent(&self, id: &[u8], message: Option<Uid>) -> Option<Option<&str>> {
         let mut removed = self.0.get(&Uid::new(id))?;
         // The parents may form a cycle.
         for _ in 0..=self.0.len() {
@@ -58,22 +58,23 @@ impl ReparentMap {
     /// sibling before.
     pub(super) fn record_kept_sibling(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
         let mut updated = Vec::new();
-        let mut ancestor = Uid::new(parent);
-        while let Some(removed) = self.0.get_mut(&ancestor)
-            && removed.message == message
+        let mut next = Some(Uid::new(parent));
+        while let Some(ancestor) = next
+            && let Some(removed) = self.0.get_mut(&ancestor)
+            && removed.message == Some(message)
             && removed.sibling.is_none()
         {
             removed.sibling = Some(rethread_log::unescape(id).into());
             updated.push(ancestor);
-            ancestor = removed.parent.as_ref().map_or(Uid::NONE, |parent| Uid::new(parent.as_bytes()));
+            next = removed.parent.as_ref().map(|parent| Uid::new(parent.as_bytes()));
         }
         updated
     }
 }
 
 /// Returns the id of the assistant message that an entry is part of.
-pub(super) fn message_id(raw: &[u8], line: &Line) -> Uid {
+pub(super) fn message_id(raw: &[u8], line: &Line) -> Option<Uid> {
     let id =
         line.message.filter(|_| line.kind == Some(EntryKind::Assistant)).and_then(|m| m.id.string_in(raw));
-    id.map_or(Uid::NONE, Uid::new)
+    id.map(Uid::new)
 }
