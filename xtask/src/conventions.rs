@@ -28,6 +28,13 @@ const WRITES: [&str; 10] = [
 /// Words that no doc comment begins with: a comment states what an item is or does.
 const QUESTIONS: [&str; 7] = ["What ", "Why ", "How ", "Which ", "Where ", "Whether ", "Tells "];
 
+/// Nouns whose indices have a type: `NodeId`, `StepId`, `MessageNo`, `CallId`, `EntryNo`.
+const INDEXED: [&str; 10] =
+    ["node", "nodes", "step", "steps", "message", "messages", "call", "calls", "entry", "entries"];
+
+/// Counts that are named like an index.
+const COUNTS: [&str; 2] = ["messages", "entries"];
+
 /// Checks all conventions and lists every violation.
 pub(crate) fn run() -> Result<()> {
     let sources = Sources::read()?;
@@ -38,6 +45,8 @@ pub(crate) fn run() -> Result<()> {
     violations.extend(parsed_details(&sources));
     violations.extend(shared_type_names(&sources));
     violations.extend(question_comments(&sources));
+    violations.extend(sentinels(&sources));
+    violations.extend(bare_indices(&sources));
     for violation in &violations {
         println!("{violation}");
     }
@@ -249,6 +258,47 @@ fn question_comments(sources: &Sources) -> Vec<String> {
     found
 }
 
+/// Finds numbers in `model` that mean none.
+fn sentinels(sources: &Sources) -> Vec<String> {
+    let is_sentinel = |line: &str| {
+        let compared = |bits: &str| {
+            [format!("== {bits}::MAX"), format!("!= {bits}::MAX")].iter().any(|test| line.contains(test))
+        };
+        line.contains("const NONE") || compared("u32") || compared("u16")
+    };
+    let code = sources.code().filter(|(path, _, text)| crate_of(path) == "model" && is_sentinel(text));
+    code.map(|(path, line, _)| format!("{}:{line}: a number means none", path.display())).collect()
+}
+
+/// Finds parameters and fields that are the index of an entry, step, message or call but have no type of their own.
+///
+/// `testkit` is left out: its laws number the entries of a graph that is independent of the model.
+fn bare_indices(sources: &Sources) -> Vec<String> {
+    let code = sources.code().filter(|(path, ..)| path.starts_with("crates") && crate_of(path) != "testkit");
+    code.flat_map(|(path, line, text)| {
+        let report = move |name| format!("{}:{line}: `{name}` is a bare index", path.display());
+        bare_indices_in(text).map(report)
+    })
+    .collect()
+}
+
+/// Returns the names in a line of code that are declared as a number, or several, and named like an index.
+fn bare_indices_in(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(": ").filter_map(|(at, _)| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let start = text[..at].rfind(|c| !is_word(c)).map_or(0, |before| before + 1);
+        let name = &text[start..at];
+        let value = text[at + 2..].trim_start_matches(['&', '[']);
+        let many = value.strip_prefix("Option<").or(value.strip_prefix("Vec<"));
+        let value = many.unwrap_or(value);
+        let end = value.find(|c| !is_word(c)).unwrap_or(value.len());
+        let is_number = matches!(&value[..end], "usize" | "u32");
+        let noun = name.rsplit('_').next().unwrap_or_default();
+        let is_count = many.is_none() && COUNTS.contains(&noun);
+        (is_number && INDEXED.contains(&noun) && !is_count).then_some(name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +311,15 @@ mod tests {
             (vec!["e_f".to_owned()], "cli/tests/cli.rs".to_owned()),
         ];
         assert_eq!(tests_in(cell), expected);
+    }
+
+    #[test]
+    fn bare_indices_are_found_by_name_and_type() {
+        let found = |text| bare_indices_in(text).collect::<Vec<_>>();
+        assert_eq!(found("fn f(node: usize, first_step: u32, at: usize)"), ["node", "first_step"]);
+        assert_eq!(found("    let f = |call: &usize| 0;"), ["call"]);
+        assert_eq!(found("pub entries: Vec<u32>, pub message: Option<usize>"), ["entries", "message"]);
+        assert_eq!(found("node: NodeId, entry: &Entry, pub messages: usize, n_steps: u64"), [""; 0]);
     }
 
     #[test]
