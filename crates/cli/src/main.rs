@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod terminal;
 mod time_arg;
+mod wording;
 
 use std::process::ExitCode;
 

@@ -27,6 +27,7 @@
 mod clean;
 mod clone;
 mod ids;
+mod outcome;
 mod plan;
 mod redact;
 mod repair;
@@ -35,9 +36,10 @@ mod source;
 mod splice;
 mod stream;
 
-pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, entry_part_at};
+pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, secret_place_at};
 pub use clone::*;
 pub use ids::IdMap;
+pub use outcome::{CleanWarning, Cleaned, LineCounts, Repaired, RepairedLog, Secret, SecretPlace};
 pub use redact::{
     FoundSecret, NotTextError, PatternError, RedactOptions, RedactPattern, Redaction, RedactionCounts,
 };

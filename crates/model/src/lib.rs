@@ -38,8 +38,11 @@ mod check;
 mod content_keys;
 mod copies;
 mod inventory;
+mod path_summary;
+mod preview;
 mod reminders;
 mod step_stream;
+mod summary;
 mod title;
 mod view;
 mod wire;
@@ -47,8 +50,8 @@ mod wire;
 pub use build::FactsBuilder;
 pub use byte_counts::ByteCounts;
 pub use check::{
-    Finding, FindingKind, LinearConversation, MAX_IMAGE_BYTES, Severity, check, harmful_findings,
-    newest_client_chain, session_intended_path,
+    CheckReport, Finding, FindingKind, LinearConversation, MAX_IMAGE_BYTES, Severity, check,
+    harmful_findings, newest_client_chain, session_intended_path,
 };
 pub use client::Client;
 pub use content_keys::{RestampedCopy, StepContentKey};
@@ -58,6 +61,8 @@ pub use flags::EntryFlags;
 pub use id::{Time, Uid};
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
 pub use name_counts::NameCounts;
+pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};
+pub use preview::{Preview, PreviewSummary};
 pub use prompt::readable_text;
 pub use resume::{
     BrokenLink, IntendedPath, LinkDefect, PartOrigin, Refusal, Resume, SentMessage, SentPart, intended_path,
@@ -68,6 +73,7 @@ pub use session::{BranchPoint, Path, Session};
 pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
+pub use summary::{SessionId, SessionInfo, SessionKind, SessionSummary};
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
 pub use tree::{IndexGroups, Link, Tree};
 pub use usage::Usage;

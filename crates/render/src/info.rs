@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use rethread_model::{Inventory, Usage};
+use rethread_model::{Inventory, SessionInfo, Usage};
 
-use crate::rows::InventoryRow;
 use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left, plural};
 
 /// Writes the inventory of one session.
@@ -102,11 +101,11 @@ pub fn write_info(
 }
 
 /// Writes one line per session.
-pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &DisplayOptions) -> io::Result<()> {
+pub fn write_info_table(out: &mut dyn Write, infos: &[SessionInfo], look: &DisplayOptions) -> io::Result<()> {
     let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
     writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
-    for row in rows {
-        let i = &row.inventory;
+    for info in infos {
+        let i = &info.inventory;
         let messages = i.messages.user + i.messages.assistant + i.messages.assistant_without_id;
         let defects = i.defects.len() as u64 + i.defects_omitted;
         let cells = [
@@ -119,7 +118,7 @@ pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &Displ
             if defects > 0 { format_count(defects) } else { String::new() },
         ];
         let cells = cells.map(|cell| pad_left(&cell, 8)).join(" ");
-        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(&row.id)))?;
+        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(info.id.as_str())))?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@
 use std::error::Error;
 
 use rethread::edit::Recipe;
-use rethread::{Client, CloneOptions, Library, LsOptions};
+use rethread::{Client, CloneOptions, Library, LsOptions, PathStatus};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1);
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => (Library::demo(), "0000d001".into()),
     };
     for row in library.ls(&LsOptions::default(), &|_| {}).sessions {
-        println!("{}  {:>3} turns  {}", row.id, row.turns, row.title);
+        println!("{}  {:>3} turns  {}", row.id, row.turns, row.title.text);
     }
 
     let sources = library.find(&session)?;
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("path {} is {} and has {} turns", path.n, path.status, path.turns);
     }
 
-    let Some(abandoned) = paths.iter().find(|path| path.status == "abandoned") else {
+    let Some(abandoned) = paths.iter().find(|path| path.status == PathStatus::Abandoned) else {
         println!("no path is abandoned");
         return Ok(());
     };

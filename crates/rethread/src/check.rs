@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rethread_model::{Client, Finding, FindingKind, Session, Severity, check, title};
-use rethread_render::{CheckReport, FindingRow};
+use rethread_model::{CheckReport, Client, Finding, FindingKind, Session, Severity, check, title};
 
 use crate::library::{Library, LogSource};
 
@@ -41,9 +40,9 @@ impl Library {
             findings.push(stale);
         }
         Ok(CheckReport {
-            session: source.file.id.clone(),
-            title: title(&session.facts, None).text,
-            findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
+            session: source.file.id.as_str().into(),
+            title: title(&session.facts, None),
+            findings,
         })
     }
 }

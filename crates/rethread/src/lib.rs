@@ -10,10 +10,10 @@
 //! // Or `Library::open(vec![home.join(".claude")])`.
 //! let library = Library::demo();
 //! for session in library.ls(&Default::default(), &|_| {}).sessions {
-//!     println!("{} {}", session.id, session.title);
+//!     println!("{} {}", session.id, session.title.text);
 //!     let loaded = library.load(&library.find(&session.id)?[0])?;
 //!     for path in loaded.tree(Client::NEWEST) {
-//!         println!("  path {} ends at {}", path.n, path.tip);
+//!         println!("  path {} ends at line {}", path.n, path.tip.line);
 //!     }
 //! }
 //! # Ok::<(), rethread::Error>(())
@@ -52,16 +52,18 @@ pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
 pub use preview::LazyPreview;
-pub use repair::{RepairDestination, RepairError, Repaired};
-pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent, info_total};
+pub use repair::{RepairDestination, RepairError};
+pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
 
 pub use rethread_edit as edit;
+pub use rethread_edit::{CleanWarning, Cleaned, LineCounts, Repaired, RepairedLog, Secret, SecretPlace};
 pub use rethread_log as log;
 pub use rethread_model as model;
-pub use rethread_model::{Client, Inventory, Reader, Session, Time, TranscriptItem, Usage};
-pub use rethread_render as render;
-pub use rethread_render::{
-    CheckReport, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow,
-    Preview, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
+pub use rethread_model::{
+    CheckReport, Client, ContinuedFrom, EntryRef, Finding, FindingKind, Inventory, PathStatus, PathSummary,
+    Preview, PreviewSummary, Reader, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity,
+    Time, Title, TitleSource, TranscriptItem, Usage,
 };
+pub use rethread_render as render;
+pub use rethread_render::{CloneRow, Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
 pub use rethread_store as store;

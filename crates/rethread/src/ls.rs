@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Facts, Session, Time, TitleSource};
-use rethread_render::{SessionKind, SessionRow};
-use rethread_store::{FindError, SessionFile, project_dir_name};
+use rethread_model::{
+    Client, Facts, Session, SessionId, SessionKind, SessionSummary, Time, Title, TitleSource,
+};
+use rethread_store::{FindError, LiveClient, SessionFile, project_dir_name};
 
 use crate::library::{Library, LogSource, Selector};
 use crate::titles::{self, TitleInFile};
@@ -45,11 +46,11 @@ pub enum SortOrder {
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The sessions, in order.
-    pub sessions: Vec<SessionRow>,
+    pub sessions: Vec<SessionSummary>,
     /// Numbers of hidden subagents, headless runs and files without a conversation.
-    pub folded: [(SessionKind, usize); 5],
+    pub hidden: Vec<(SessionKind, usize)>,
     /// Requested projects that were not found.
-    pub missing: Vec<String>,
+    pub missing: Vec<OsString>,
     /// Files that could not be read.
     pub errors: Vec<crate::Error>,
 }
@@ -57,7 +58,7 @@ pub struct Listing {
 impl Listing {
     /// Returns whether nothing was found, not even hidden sessions.
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.folded.iter().all(|(_, n)| *n == 0)
+        self.sessions.is_empty() && self.hidden.iter().all(|(_, n)| *n == 0)
     }
 }
 
@@ -71,14 +72,15 @@ const HIDDEN_KINDS: [SessionKind; 5] = [
 ];
 
 struct ScannedSession {
-    row: SessionRow,
+    summary: SessionSummary,
     title_in_file: TitleInFile,
 }
 
 impl Library {
     /// Lists sessions, newest first. `progress` is called for each file after it was read.
     pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
-        let mut listing = Listing { folded: HIDDEN_KINDS.map(|kind| (kind, 0)), ..Listing::default() };
+        let hidden = HIDDEN_KINDS.map(|kind| (kind, 0)).to_vec();
+        let mut listing = Listing { hidden, ..Listing::default() };
         let sources = self.sources_in_scope(options, &mut listing);
         let live = self.store.live_clients();
         let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
@@ -97,23 +99,21 @@ impl Library {
             }
         }
         titles::apply_other_summaries(found.iter_mut().map(|scanned| &mut scanned.title_in_file));
-        for ScannedSession { mut row, title_in_file } in found {
-            row.title = title_in_file.title.text;
-            row.title_source = title_in_file.title.source;
-            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&row, cwd)) {
+        for ScannedSession { mut summary, title_in_file } in found {
+            summary.title = title_in_file.title;
+            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd))
+                || options.since.is_some_and(|since| summary.modified < Some(since))
+            {
                 continue;
             }
-            if options.since.is_some_and(|since| row.last_time < since) {
-                continue;
-            }
-            match listing.folded.iter_mut().find(|(kind, _)| *kind == row.kind) {
+            match listing.hidden.iter_mut().find(|(kind, _)| *kind == summary.kind) {
                 Some((_, n)) if !options.agents => *n += 1,
-                _ => listing.sessions.push(row),
+                _ => listing.sessions.push(summary),
             }
         }
         listing.sessions.sort_by(|a, b| {
             let order = match options.sort {
-                SortOrder::Recent => b.last_time.cmp(&a.last_time),
+                SortOrder::Recent => b.modified.cmp(&a.modified),
                 SortOrder::Size => b.bytes.cmp(&a.bytes),
                 SortOrder::Turns => b.turns.cmp(&a.turns),
             };
@@ -129,9 +129,9 @@ impl Library {
 
     /// Returns the time of the last entry of a log, if it is a session that is listed for `cwd`.
     pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Time> {
-        let row = scan(self, source, &BTreeMap::new()).ok()?.row;
-        let is_listed = !HIDDEN_KINDS.contains(&row.kind) && !is_of_other_project(&row, cwd);
-        is_listed.then_some(row.last_time)
+        let summary = scan(self, source, &BTreeMap::new()).ok()?.summary;
+        let is_listed = !HIDDEN_KINDS.contains(&summary.kind) && !is_of_other_project(&summary, cwd);
+        is_listed.then_some(summary.modified.unwrap_or(Time::NONE))
     }
 
     fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
@@ -148,7 +148,7 @@ impl Library {
         for wanted in &options.projects {
             let found = self.project(wanted);
             if found.is_empty() {
-                listing.missing.push(wanted.to_string_lossy().into_owned());
+                listing.missing.push(wanted.clone());
             }
             sources.extend(found);
         }
@@ -170,7 +170,7 @@ impl Library {
             };
             let found: Vec<LogSource> = demo.iter().filter(in_project).cloned().collect();
             if found.is_empty() {
-                listing.missing.push(wanted.to_string_lossy().into_owned());
+                listing.missing.push(wanted.clone());
             }
             sources.extend(found);
         }
@@ -247,8 +247,8 @@ impl Library {
 }
 
 /// Returns whether a session began in another directory with the same encoded name (`/a/b-c` and `/a/b/c`).
-fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
-    let Some(theirs) = &row.cwd else { return false };
+fn is_of_other_project(session: &SessionSummary, cwd: &Path) -> bool {
+    let Some(theirs) = &session.cwd else { return false };
     let ours = cwd.to_string_lossy();
     *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
 }
@@ -256,54 +256,49 @@ fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
 fn scan(
     library: &Library,
     source: &LogSource,
-    live: &std::collections::BTreeMap<String, rethread_store::LiveClient>,
+    live: &BTreeMap<String, LiveClient>,
 ) -> Result<ScannedSession, crate::Error> {
     let _turn = source.lock_if_large();
     let (facts, bytes) = source.facts()?;
-    let file = source.file.clone();
     let session = Session::new(facts);
-    let titled = TitleInFile::new(&session.facts, &file);
+    let title_in_file = TitleInFile::new(&session.facts, &source.file);
+    let mut summary = summarise(&session, &source.file, bytes);
+    if summary.kind == SessionKind::Agent && library.store.is_orphan_subagent(&source.file) {
+        summary.kind = SessionKind::Orphan;
+    }
+    summary.subagents += library.agents_of(source).len() as u64;
+    summary.is_live = live.contains_key(&source.file.id);
+    Ok(ScannedSession { summary, title_in_file })
+}
+
+/// Summarises a log on its own: without its title, its sidecars and the clients that have it open.
+fn summarise(session: &Session, file: &SessionFile, bytes: u64) -> SessionSummary {
     let facts = &session.facts;
-    let kind = match kind_of(facts, &file) {
-        SessionKind::Agent if library.store.is_orphan_subagent(&file) => SessionKind::Orphan,
-        kind => kind,
-    };
-    let written =
-        facts.time_span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
-    let beside = library.agents_of(source).len();
-    let row = SessionRow {
-        r#type: "session",
-        id: file.id.clone(),
-        path: file.path.to_string_lossy().into_owned(),
-        project: facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned),
+    let last = facts.time_span.map(|(_, last)| last);
+    let answered = |model: &str| model != "<synthetic>" && model != "None";
+    SessionSummary {
+        id: SessionId::from(file.id.as_str()),
+        path: file.path.clone(),
+        kind: kind_of(facts, file),
+        title: Title { text: String::new(), source: TitleSource::None },
         cwd: facts.cwds.first().map(str::to_owned),
-        kind,
-        title: String::new(),
-        title_source: TitleSource::None,
         first_prompt: facts.first_prompt.clone(),
-        created: facts.time_span.and_then(|(first, _)| first.to_iso()),
-        modified: written.and_then(Time::to_iso),
+        created: facts.time_span.map(|(first, _)| first),
+        modified: last.or_else(|| Some(Time::from_millis(millis(file.modified?)?))),
         bytes,
         entries: facts.locations.len() as u64,
         messages: facts.messages.len() as u64,
         turns: session.turns() as u64,
         tool_calls: facts.calls.len() as u64,
-        tips: session.paths(Client::NEWEST).len() as u64,
+        paths: session.paths(Client::NEWEST).len() as u64,
         compactions: session.compactions() as u64,
-        subagents: (session.inline_subagent_count() + beside) as u64,
-        models: facts
-            .models
-            .iter()
-            .map(|(m, _)| m.to_owned())
-            .filter(|m| m != "<synthetic>" && m != "None")
-            .collect(),
+        subagents: session.inline_subagent_count() as u64,
+        models: facts.models.iter().map(|(m, _)| m.to_owned()).filter(|m| answered(m)).collect(),
         versions: facts.versions.iter().map(|(v, _)| v.to_owned()).collect(),
         git_branch: facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
-        live: live.contains_key(&file.id),
+        is_live: false,
         defects: session.defects().len() as u64 + facts.defects_omitted,
-        last_time: written.unwrap_or(Time::NONE),
-    };
-    Ok(ScannedSession { row, title_in_file: titled })
+    }
 }
 
 fn millis(time: SystemTime) -> Option<i64> {

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Reader, Resume, SentMessage, Session, WireMessage, resume};
-use rethread_render::{Preview, PreviewHead};
+use rethread_model::{
+    Client, Preview, PreviewSummary, Reader, Resume, SentMessage, Session, WireMessage, resume,
+};
 
 use crate::library::{Library, LogSource};
 use crate::session::LoadedSession;
@@ -21,9 +22,8 @@ const BATCH_SIZES: (usize, usize) = (64, 1024);
 pub struct LazyPreview {
     source: LogSource,
     session: Session,
-    client: Client,
     resume: Resume,
-    leaf: Option<String>,
+    summary: PreviewSummary,
     whole_log: OnceLock<Vec<u8>>,
 }
 
@@ -32,26 +32,27 @@ impl Library {
     pub fn preview(&self, source: &LogSource, client: Client) -> Result<LazyPreview, crate::Error> {
         let (session, _) = self.read(source)?;
         let resume = resume(&session.facts, client);
-        let (source, whole) = (source.clone(), OnceLock::new());
-        let mut previewed = LazyPreview { source, session, client, resume, leaf: None, whole_log: whole };
-        if let Some(leaf) = previewed.resume.leaf {
-            let place = previewed.session.facts.location(leaf);
+        let summary = summary(source, client, &resume, None);
+        let (source, whole_log) = (source.clone(), OnceLock::new());
+        let mut preview = LazyPreview { source, session, resume, summary, whole_log };
+        if let Some(leaf) = preview.resume.leaf {
+            let place = preview.session.facts.location(leaf);
             let range = place.offset..place.offset + u64::from(place.len);
-            previewed.leaf = Some(previewed.with_reader(range, |reader| reader.uuid(leaf))?);
+            preview.summary.leaf = Some(preview.with_reader(range, |reader| reader.uuid(leaf))?);
         }
-        Ok(previewed)
+        Ok(preview)
     }
 }
 
 impl LazyPreview {
     /// Returns whether the client resumes the session at all.
     pub fn is_accepted(&self) -> bool {
-        self.resume.refusal.is_none()
+        self.summary.is_accepted()
     }
 
-    /// Returns everything except the messages.
-    pub fn head(&self) -> PreviewHead<'_> {
-        PreviewHead::new(&self.source.file.id, self.client, self.leaf.as_deref(), &self.resume)
+    /// Returns the decisions of the client: everything except the messages.
+    pub fn summary(&self) -> &PreviewSummary {
+        &self.summary
     }
 
     /// Converts the messages to API form, with `prompt` as the next prompt: `spell` formats batches in
@@ -67,7 +68,7 @@ impl LazyPreview {
                 .par_chunks(BATCH_SIZES.0)
                 .map(|part| {
                     self.with_reader(self.range_of(part), |reader| {
-                        spell(&reader.wire_messages_for(&self.resume, part, self.client, prompt))
+                        spell(&reader.wire_messages_for(&self.resume, part, self.summary.client, prompt))
                     })
                 })
                 .collect();
@@ -125,12 +126,14 @@ impl LoadedSession {
     pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
         let resume = resume(&self.session.facts, client);
         let reader = self.reader();
+        let leaf = resume.leaf.map(|leaf| reader.uuid(leaf));
         Preview {
-            session: &self.source.file.id,
-            client,
-            leaf: resume.leaf.map(|leaf| reader.uuid(leaf)),
+            summary: summary(&self.source, client, &resume, leaf),
             messages: reader.wire_messages(&resume, client, prompt),
-            resume,
         }
     }
+}
+
+fn summary(source: &LogSource, client: Client, resume: &Resume, leaf: Option<String>) -> PreviewSummary {
+    PreviewSummary { session: source.file.id.as_str().into(), client, leaf, refusal: resume.refusal }
 }

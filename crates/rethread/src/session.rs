@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, Inventory, Path, RandomAccessLog, Reader, Session, TranscriptItem, Uid, Usage,
-    collapse_whitespace,
+    Client, ContinuedFrom, Path, PathSummary, RandomAccessLog, Reader, Session, SessionId, SessionInfo,
+    TranscriptItem, Uid,
 };
-use rethread_render::{ContinuedFrom, InventoryRow, PathRow, ShowRow};
+use rethread_render::ShowRow;
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
 use rustc_hash::FxHashMap;
 
@@ -57,25 +57,26 @@ const MAX_FILES: usize = 50;
 impl Library {
     /// Returns the paths of a session as [`LoadedSession::tree`] does, with their continuation from other
     /// files.
-    pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathRow> {
-        let mut rows = loaded.tree(client);
+    pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathSummary> {
+        let mut paths = loaded.tree(client);
         // All paths of one root continue from the same entry.
         let roots = loaded.session.roots_by_step();
         let mut known: FxHashMap<usize, Option<ContinuedFrom>> = FxHashMap::default();
-        for row in &mut rows {
-            let root = roots[row.path.step];
+        for path in &mut paths {
+            let root = roots[path.path.step];
             // A log with many unresolved roots is malformed; searching all files for each of them would take
             // long.
             if known.len() >= 8 && !known.contains_key(&root) {
                 continue;
             }
             let found = known.entry(root).or_insert_with(|| {
-                let earlier = self.earlier_sessions(loaded, &row.path).pop()?;
-                Some(ContinuedFrom { session: earlier.loaded.source.file.id, message: earlier.message })
+                let earlier = self.earlier_sessions(loaded, &path.path).pop()?;
+                let session = SessionId::from(earlier.loaded.source.file.id);
+                Some(ContinuedFrom { session, message: earlier.message })
             });
-            row.continues.clone_from(found);
+            path.continues.clone_from(found);
         }
-        rows
+        paths
     }
 
     /// Finds the earlier parts of a path in other files of its project, oldest first.
@@ -118,48 +119,15 @@ impl Library {
         Some(EarlierSession { loaded, step, message })
     }
 
-    /// Computes the inventory of a session.
-    pub fn info(&self, source: &LogSource) -> Result<InventoryRow, crate::Error> {
+    /// Counts the content of a session.
+    pub fn info(&self, source: &LogSource) -> Result<SessionInfo, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, bytes) = self.read(source)?;
-        let mut inventory = Inventory::new(&session, bytes);
-        inventory.subagents += self.agents_of(source).len() as u64;
-        let charge = |m: &rethread_model::Message| Some((m.id, session.facts.usage(m)?));
-        Ok(InventoryRow {
-            r#type: "inventory",
-            id: source.file.id.clone(),
-            path: source.file.path.to_string_lossy().into_owned(),
-            forked_from: session.facts.forked_from.clone(),
-            continued_in: session.facts.continued_in.clone(),
-            charges: session.facts.messages.iter().filter_map(charge).collect(),
-            inventory,
-        })
+        let file = &source.file;
+        let mut info = SessionInfo::new(file.id.as_str().into(), file.path.clone(), &session, bytes);
+        info.inventory.subagents += self.agents_of(source).len() as u64;
+        Ok(info)
     }
-}
-
-/// Adds up inventories. A message that occurs in several sessions, because resuming and forking copy it, is
-/// charged once.
-pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inventory {
-    let mut total = Inventory::default();
-    let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
-    for row in rows {
-        total.add(&row.inventory);
-        for &(id, usage) in &row.charges {
-            if id.is_none() {
-                total.usage += usage;
-            } else {
-                // Of two copies, the complete one counts.
-                let known = charges.entry(id).or_default();
-                if usage.output >= known.output {
-                    *known = usage;
-                }
-            }
-        }
-    }
-    for usage in charges.into_values() {
-        total.usage += usage;
-    }
-    total
 }
 
 impl LoadedSession {
@@ -180,10 +148,10 @@ impl LoadedSession {
     }
 
     /// Returns its paths; `client` determines the active one.
-    pub fn tree(&self, client: Client) -> Vec<PathRow> {
+    pub fn tree(&self, client: Client) -> Vec<PathSummary> {
         let reader = self.reader();
         let paths = self.session.paths(client).into_iter();
-        paths.map(|path| path_row(&reader, &self.session, path)).collect()
+        paths.map(|path| PathSummary::new(&reader, &self.session, path)).collect()
     }
 
     /// Returns the messages and notes on a path, as `show --json` prints them.
@@ -307,33 +275,6 @@ impl RandomAccessLog for LoadedSession {
 
     fn is_unchanged(&self, _: u32, _: &[u8]) -> bool {
         true
-    }
-}
-
-/// Describes a path.
-pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> PathRow {
-    let facts = &session.facts;
-    let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
-    PathRow {
-        r#type: "path",
-        n: path.n,
-        status: if path.active { "active" } else { "abandoned" },
-        tip: reader.uuid(path.tip),
-        tip_message: number(path.tip),
-        tip_line: facts.location(path.tip).line,
-        inner: path.resumes_before_end,
-        main: path.main,
-        resumes_at: path.resumes_at.map(|node| reader.uuid(node)),
-        resumes_line: path.resumes_at.map(|node| facts.location(node).line),
-        fork_point: path.fork_point.map(|node| reader.uuid(node)),
-        fork_message: path.fork_point.and_then(number),
-        messages: path.messages,
-        turns: path.turns,
-        compactions: path.compactions,
-        last_prompt: path.last_prompt.map(|node| collapse_whitespace(&reader.prompt_words(node))),
-        time: path.time.to_iso(),
-        continues: None,
-        path,
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rethread::log::{EntryContent, read};
-use rethread::{Client, Library};
+use rethread::render::PreviewDocument;
+use rethread::{Client, Library, PathStatus};
 use rethread_testkit::{logs_under, shared};
 use serde_json::{Value, json};
 
@@ -170,7 +171,7 @@ fn preview_matches_the_real_client() {
         let client = Client::for_version(&version).expect("a known version");
         let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
         let preview = loaded.preview(client, "@@do:text ORACLE-PROMPT");
-        let preview = serde_json::to_value(&preview).expect("JSON");
+        let preview = serde_json::to_value(PreviewDocument::from(&preview)).expect("JSON");
         let same = received["accepted"] == preview["accepted"] && received["messages"] == preview["messages"];
         if same {
             *n_right.entry(version.into_owned()).or_default() += 1;
@@ -239,7 +240,7 @@ fn active_tip_matches_the_real_client() {
         let library = library();
         let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
         let paths = loaded.tree(client);
-        let active = paths.iter().find(|path| path.status == "active");
+        let active = paths.iter().find(|path| path.status == PathStatus::Active);
         let tip = active.map(|path| {
             let node = path.path.resumes_at.expect("an active path resumes somewhere");
             let entry: Value =
@@ -401,7 +402,9 @@ fn repaired_cases_resume_in_every_client() {
             let preview = loaded.preview(client, "next");
             (
                 preview.is_accepted(),
-                without_thinking(&serde_json::to_value(&preview).expect("JSON")["messages"]),
+                without_thinking(
+                    &serde_json::to_value(PreviewDocument::from(&preview)).expect("JSON")["messages"],
+                ),
             )
         };
         let newest = sent(Client::NEWEST);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
-use rethread::render::{self, Style};
+use rethread::render::{self, FindingRow, Style};
 use rethread::{CheckOptions, CheckReport, ClientChoice};
 
 use crate::CommandOutcome;
@@ -12,6 +12,7 @@ use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library, ls, selector};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use crate::wording::finding_hint;
 
 /// Check whether sessions will resume, and what would be lost
 ///
@@ -122,11 +123,11 @@ pub(crate) fn run(
             n_odd += 1;
         }
         if global.json {
-            for row in &checked.findings {
-                json_line(&mut out, row)?;
+            for finding in &checked.findings {
+                json_line(&mut out, &FindingRow::new(&checked.session, finding, &finding_hint))?;
             }
         } else if sources.len() == 1 || checked.has_harmful_findings() {
-            render::write_check(&mut out, &checked, &terminal.stdout)?;
+            render::write_check(&mut out, &checked, &finding_hint, &terminal.stdout)?;
         }
     }
     if !global.json && sources.len() > 1 {

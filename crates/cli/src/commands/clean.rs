@@ -5,14 +5,15 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use rethread::edit::{Level, RedactOptions, Rule, RuleSet};
-use rethread::render;
-use rethread::{CleanDestination, CleanError, CleanOptions};
+use rethread::render::{self, CleanedRow};
+use rethread::{CleanDestination, CleanError, CleanOptions, Cleaned};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, ls, selectors};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::clean_warning;
 
 /// Make small copies of sessions for sharing
 ///
@@ -202,12 +203,12 @@ pub(crate) fn run(
         }
     }
     for warning in rows.iter().flat_map(|row| &row.warnings) {
-        terminal.print_note(warning);
+        terminal.print_note(&clean_warning(warning));
     }
     let mut out = terminal.output();
     if global.json {
         for row in &rows {
-            json_line(&mut out, row)?;
+            json_line(&mut out, &CleanedRow::new(row, &clean_warning))?;
         }
     } else if !rows.is_empty() {
         render::write_clean(&mut out, &rows, &terminal.stdout)?;
@@ -228,18 +229,18 @@ pub(crate) fn run(
 /// Writes the output path, and whether the copies can be resumed.
 fn write_summary(
     out: &mut PagedOutput,
-    rows: &[rethread::CleanedRow],
+    sessions: &[Cleaned],
     args: &CleanArgs,
     rules: RuleSet,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     const MANY: usize = 20;
     let look = &terminal.stdout;
-    let written: Vec<_> = rows.iter().filter(|row| row.file.is_some()).collect();
-    for row in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
-        writeln!(out, "{}", look.sanitize_line(row.file.as_deref().unwrap_or_default()))?;
-        if let Some(backup) = &row.backup {
-            writeln!(out, "{}", look.sanitize_line(&format!("backup: {backup}")))?;
+    let written: Vec<_> = sessions.iter().filter_map(|s| Some((s.output.as_ref()?, &s.backup))).collect();
+    for (output, backup) in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
+        writeln!(out, "{}", look.sanitize_line(&output.to_string_lossy()))?;
+        if let Some(backup) = backup {
+            writeln!(out, "{}", look.sanitize_line(&format!("backup: {}", backup.to_string_lossy())))?;
         }
     }
     match &args.output {

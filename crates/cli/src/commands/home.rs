@@ -3,11 +3,11 @@
 use std::io::Write;
 
 use rethread::LsOptions;
-use rethread::render::{self, Style};
+use rethread::render::{self, SessionRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
-use crate::commands::ls::{current_project_dir, list, print_folded};
+use crate::commands::ls::{current_project_dir, list, print_hidden};
 use crate::commands::{json_line, library};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -31,8 +31,8 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     let rows = &listing.sessions[..listing.sessions.len().min(SHOWN)];
     let mut out = terminal.output();
     if global.json {
-        for row in rows {
-            json_line(&mut out, row)?;
+        for session in rows {
+            json_line(&mut out, &SessionRow::from(session))?;
         }
         return Ok(out.finish().map(|()| CommandOutcome::Success)?);
     }
@@ -45,7 +45,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         writeln!(out, "No conversations here, but other logs:\n")?;
         writeln!(out, "  rethread{demo} ls --agents   list them")?;
         out.finish()?;
-        print_folded(&listing.folded, 0, terminal);
+        print_hidden(&listing.hidden, 0, terminal);
         return Ok(CommandOutcome::Success);
     }
     if rows.is_empty() {
@@ -69,8 +69,8 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
     if more > 0 {
         writeln!(out, "{}", look.paint(Style::Dim, format!("… and {more} more: rethread{demo} ls")))?;
     }
-    let id = &rows[0].id[..rows[0].id.char_indices().nth(8).map_or(rows[0].id.len(), |(at, _)| at)];
-    let id = render::shell_word(id);
+    let id = rows[0].id.as_str();
+    let id = render::shell_word(id.char_indices().nth(8).map_or(id, |(end, _)| &id[..end]));
     let id = look.sanitize(&id);
     writeln!(out)?;
     for (command, does) in [
@@ -83,6 +83,6 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         writeln!(out, "  {command:<32} {}", look.paint(Style::Dim, does))?;
     }
     out.finish()?;
-    print_folded(&listing.folded, listing.sessions.len(), terminal);
+    print_hidden(&listing.hidden, listing.sessions.len(), terminal);
     Ok(CommandOutcome::Success)
 }

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
-use rethread::{InventoryRow, LogSource, info_total, render};
+use rethread::render::{self, InventoryRow, TotalRow};
+use rethread::{LogSource, SessionInfo};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -39,14 +40,15 @@ pub(crate) fn run(
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is serialised on the reading threads, so that only writing is sequential.
-    let infos: Vec<Result<(InventoryRow, Vec<u8>), rethread::Error>> = sources
+    let infos: Vec<Result<(SessionInfo, Vec<u8>), rethread::Error>> = sources
         .par_iter()
         .map(|source| {
             let info = library.info(source);
             progress.advance(source.file.bytes);
-            info.map(|row| {
-                let json = if global.json { json_bytes(&row).unwrap_or_default() } else { Vec::new() };
-                (row, json)
+            info.map(|info| {
+                let json = || json_bytes(&InventoryRow::from(&info)).unwrap_or_default();
+                let json = if global.json { json() } else { Vec::new() };
+                (info, json)
             })
         })
         .collect();
@@ -77,22 +79,15 @@ pub(crate) fn run(
             if i > 0 {
                 writeln_blank(&mut out)?;
             }
-            render::write_info(&mut out, &row.path, &row.inventory, &terminal.stdout)?;
+            render::write_info(&mut out, &row.path.to_string_lossy(), &row.inventory, &terminal.stdout)?;
         }
     } else {
         render::write_info_table(&mut out, &rows, &terminal.stdout)?;
     }
     if rows.len() > 1 {
-        let total = info_total(&rows);
+        let total = SessionInfo::total(&rows);
         if global.json {
-            #[derive(serde::Serialize)]
-            struct TotalRow<'a> {
-                r#type: &'static str,
-                sessions: usize,
-                #[serde(flatten)]
-                total: &'a rethread::Inventory,
-            }
-            json_line(&mut out, &TotalRow { r#type: "total", sessions: rows.len(), total: &total })?;
+            json_line(&mut out, &TotalRow::new(rows.len(), &total))?;
         } else {
             writeln_blank(&mut out)?;
             render::write_info(

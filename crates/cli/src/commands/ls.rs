@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rethread::render;
+use rethread::render::{self, SessionRow};
 use rethread::{Library, Listing, LsOptions, SessionKind, SortOrder};
 
 use crate::args::GlobalArgs;
@@ -85,18 +85,18 @@ pub(crate) fn run(
         terminal.warn(&error.into());
     }
     for missing in &listing.missing {
-        terminal.warn(&Failure::new(format!("no project matches `{missing}`")));
+        terminal.warn(&Failure::new(format!("no project matches `{}`", missing.display())));
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &listing.sessions {
-            json_line(&mut out, row)?;
+        for session in &listing.sessions {
+            json_line(&mut out, &SessionRow::from(session))?;
         }
     } else {
         render::write_ls(&mut out, &listing.sessions, &terminal.stdout)?;
     }
     out.finish()?;
-    print_folded(&listing.folded, listing.sessions.len(), terminal);
+    print_hidden(&listing.hidden, listing.sessions.len(), terminal);
     if listing.sessions.is_empty() {
         if library.store().projects().is_empty() && !library.is_demo() && args.projects.is_empty() {
             let roots: Vec<_> = library.store().roots().iter().map(|r| r.display().to_string()).collect();
@@ -121,7 +121,7 @@ pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) 
     library.ls(options, &|n| progress.advance(n))
 }
 
-pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
+pub(crate) fn print_hidden(hidden: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
     let name = |kind: SessionKind, n: usize| {
         let s = if n == 1 { "" } else { "s" };
         match kind {
@@ -130,10 +130,10 @@ pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, termin
             SessionKind::Empty => format!("{n} empty file{s}"),
             SessionKind::Summaries => format!("{n} file{s} with only summaries"),
             SessionKind::Pointer => format!("{n} file{s} without a conversation"),
-            SessionKind::Conversation | SessionKind::Orphan => String::new(),
+            _ => String::new(),
         }
     };
-    let parts: Vec<String> = folded.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
+    let parts: Vec<String> = hidden.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
     let sessions = format!("{shown} session{}", if shown == 1 { "" } else { "s" });
     if parts.is_empty() {
         terminal.print_note(&sessions);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::model::Title;
-use rethread::render::{self, Style};
+use rethread::render::{self, PathRow, Style};
 use rethread::{Client, LoadedSession};
 
 use crate::CommandOutcome;
@@ -45,7 +45,7 @@ pub(crate) fn run(
     let mut out = terminal.output();
     if global.json {
         for path in &paths {
-            json_line(&mut out, path)?;
+            json_line(&mut out, &PathRow::from(path))?;
         }
     } else {
         let look = &terminal.stdout;

@@ -420,7 +420,7 @@ impl Exporter<'_> {
                     session: survey.name.clone(),
                     path_n: row.n,
                     paths: survey.paths.len(),
-                    status: row.status,
+                    status: row.status.name(),
                     title: survey.title_in_file.title.text.clone(),
                     file: planned.map(|planned| show(&planned.file)),
                     messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
