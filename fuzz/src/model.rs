@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::render::PreviewDocument;
+use rethread::internals::render::PreviewDocument;
 use rethread::{CheckOptions, Client, ClientChoice, Library, LogSource};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -24,9 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
             loaded.show(&path.path);
         }
     }
-    let options = CheckOptions { clients: ClientChoice::All, now: None };
+    let options = CheckOptions::new().clients(ClientChoice::All);
     library.check(&source, &options).expect("anything can be checked");
-    let mended = rethread::edit::repair(bytes);
+    let mended = rethread::internals::edit::repair(bytes);
     assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);
     library.info(&source).expect("anything can be counted");
     loaded.subagents();

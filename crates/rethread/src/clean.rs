@@ -7,17 +7,26 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_edit::{
-    CleanReport, CleanWarning, Cleaned, Cleaner, FoundSecret, RedactOptions, Redaction, ReparentMap, RuleSet,
-    Secret, SecretPlace, secret_place_at,
+    CleanReport, CleanWarning, Cleaned, Cleaner, FoundSecret, Level, RedactOptions, Redaction, ReparentMap,
+    RuleSet, Secret, SecretPlace, secret_place_at,
 };
 use rethread_log::{Defect, Entry, EntryContent, Line, Scanner, Sink};
-use rethread_model::SessionId;
 use rethread_store::{ConfinedPath, Holder, NewSession, ReplaceError, SessionFile};
 
 use crate::library::{Library, LogSource, config_root};
 
 /// Options of a clean run.
+///
+/// ```
+/// use rethread::{CleanDestination, CleanOptions, Level, RedactOptions, RuleSet};
+///
+/// let options = CleanOptions::new(CleanDestination::DryRun)
+///     .rules(RuleSet::of(Level::Light))
+///     .redact(RedactOptions { secrets: true, ..Default::default() });
+/// assert!(options.rules.is_resumable());
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CleanOptions {
     /// The content to remove.
     pub rules: RuleSet,
@@ -29,6 +38,59 @@ pub struct CleanOptions {
     pub users: Vec<String>,
     /// Names of the current machine, redacted likewise.
     pub hosts: Vec<String>,
+}
+
+impl CleanOptions {
+    /// Creates the default options: the rules of the standard level, without redaction.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions};
+    ///
+    /// assert!(CleanOptions::new(CleanDestination::DryRun).users.is_empty());
+    /// ```
+    pub fn new(to: CleanDestination) -> Self {
+        let rules = RuleSet::of(Level::Standard);
+        Self { rules, redact: RedactOptions::default(), to, users: Vec::new(), hosts: Vec::new() }
+    }
+
+    /// Sets the content to remove.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, Level, RuleSet};
+    ///
+    /// let options = CleanOptions::new(CleanDestination::DryRun).rules(RuleSet::of(Level::Max));
+    /// assert!(!options.rules.is_resumable());
+    /// ```
+    pub fn rules(mut self, rules: RuleSet) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Sets the content to replace.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, RedactOptions};
+    ///
+    /// let secrets = RedactOptions { secrets: true, ..Default::default() };
+    /// assert!(CleanOptions::new(CleanDestination::DryRun).redact(secrets).redact.secrets);
+    /// ```
+    pub fn redact(mut self, redact: RedactOptions) -> Self {
+        self.redact = redact;
+        self
+    }
+
+    /// Sets names of the current user and machine, which are redacted in addition to those found in the logs.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions};
+    ///
+    /// let options = CleanOptions::new(CleanDestination::DryRun).names(vec!["ada".into()], Vec::new());
+    /// assert_eq!(options.users, ["ada"]);
+    /// ```
+    pub fn names(mut self, users: Vec<String>, hosts: Vec<String>) -> Self {
+        (self.users, self.hosts) = (users, hosts);
+        self
+    }
 }
 
 /// The destination of cleaned sessions.
@@ -105,14 +167,20 @@ impl SessionPart {
 }
 
 impl Library {
-    /// Cleans sessions and their sidecars, in parallel. `progress` receives the number of bytes read of each.
-    /// A failure does not stop the others.
-    pub fn clean(
-        &self,
-        sources: &[LogSource],
-        options: &CleanOptions,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Vec<Result<Cleaned, CleanError>> {
+    /// Cleans sessions and their sidecars, in parallel. A failure does not stop the others.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, Library};
+    ///
+    /// let library = Library::demo();
+    /// let sources = library.select(&[], None)?;
+    /// for cleaned in library.clean(&sources, &CleanOptions::new(CleanDestination::DryRun)) {
+    ///     let report = cleaned?.report;
+    ///     assert!(report.bytes_after <= report.bytes_before);
+    /// }
+    /// # Ok::<(), rethread::CleanError>(())
+    /// ```
+    pub fn clean(&self, sources: &[LogSource], options: &CleanOptions) -> Vec<Result<Cleaned, CleanError>> {
         let mut sources = self.without_owned_agents(sources);
         if let CleanDestination::Dir { dir, .. } = &options.to
             && let Ok(dir) = dir.canonicalize()
@@ -127,23 +195,33 @@ impl Library {
         let clean = |source: &&LogSource| {
             let _turn = source.lock_if_large();
             let cleaned = self.clean_session(source, &base, options);
-            progress(source.file.bytes);
+            self.progress.report(source);
             cleaned
         };
         sources.par_iter().map(clean).collect()
     }
 
     /// Finds secrets in sessions and their sidecars.
+    ///
+    /// ```
+    /// use rethread::{Library, RedactOptions};
+    ///
+    /// let library = Library::demo();
+    /// let sources = library.select(&[], None)?;
+    /// for scan in library.secrets(&sources, &RedactOptions { secrets: true, ..Default::default() }) {
+    ///     assert!(scan?.found.is_empty());
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn secrets(
         &self,
         sources: &[LogSource],
         redact: &RedactOptions,
-        progress: &(dyn Fn(u64) + Sync),
     ) -> Vec<Result<SecretScan, crate::Error>> {
         let sources = self.without_owned_agents(sources);
         let find = |source: &&LogSource| {
             let found = self.secrets_of(source, redact);
-            progress(source.file.bytes);
+            self.progress.report(source);
             found
         };
         sources.par_iter().map(find).collect()
@@ -220,7 +298,7 @@ impl Library {
         let redaction = options.redact.is_enabled().then(|| redaction_for(&parts, options));
         let run = CleanRun { library: self, source, options, redaction: redaction.as_ref() };
         let mut cleaned = Cleaned {
-            session: SessionId::from(source.file.id.as_str()),
+            session: source.id(),
             output: None,
             backup: None,
             report: CleanReport::default(),
@@ -274,7 +352,7 @@ impl Library {
             let named = redaction.find_in_text(&name).into_iter();
             found.found.extend(named.map(|(_, hit)| (None, SecretPlace::FileName, hit)));
             secrets.found.extend(found.found.into_iter().map(|(line, place, found)| Secret {
-                session: SessionId::from(source.file.id.as_str()),
+                session: source.id(),
                 file: path.clone(),
                 line,
                 place,

@@ -6,16 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
-use rethread_model::{
-    Client, Facts, Session, SessionId, SessionKind, SessionSummary, Time, Title, TitleSource,
-};
+use rethread_model::{Client, Facts, Session, SessionKind, SessionSummary, Time, title};
 use rethread_store::{FindError, LiveClient, SessionFile, project_dir_name};
 
 use crate::library::{Library, LogSource, Selector};
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
+///
+/// ```
+/// use rethread::{Library, LsOptions, SortOrder};
+///
+/// let options = LsOptions::new().project("kettle").sort(SortOrder::Turns);
+/// let listing = Library::demo().ls(&options);
+/// assert_eq!(listing.sessions[0].title.text, "Kettle: choose a sensor");
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct LsOptions {
     /// Only sessions of this directory's project.
     pub cwd: Option<PathBuf>,
@@ -28,6 +35,76 @@ pub struct LsOptions {
     pub since: Option<Time>,
     /// The order of the sessions.
     pub sort: SortOrder,
+}
+
+impl LsOptions {
+    /// Creates the default options: all conversations of all projects, newest first.
+    ///
+    /// ```
+    /// assert!(rethread::LsOptions::new().projects.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lists only sessions of the project of a directory.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().cwd("/home/ada/kettle");
+    /// assert_eq!(options.cwd, Some("/home/ada/kettle".into()));
+    /// ```
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Lists only sessions of this project, and of others that are added.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().project("kettle").project("almanac");
+    /// assert_eq!(options.projects.len(), 2);
+    /// ```
+    pub fn project(mut self, project: impl Into<OsString>) -> Self {
+        self.projects.push(project.into());
+        self
+    }
+
+    /// Includes subagents, headless runs and files without a conversation.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().agents(true);
+    /// assert!(rethread::Library::demo().ls(&options).hidden.iter().all(|(_, n)| *n == 0));
+    /// ```
+    pub fn agents(mut self, agents: bool) -> Self {
+        self.agents = agents;
+        self
+    }
+
+    /// Lists only sessions with entries since then.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions, Time};
+    ///
+    /// let options = LsOptions::new().since(Time::parse(b"2100-01-01T00:00:00.000Z"));
+    /// assert!(Library::demo().ls(&options).sessions.is_empty());
+    /// ```
+    pub fn since(mut self, since: Time) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// Sorts the sessions.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions, SortOrder};
+    ///
+    /// let sessions = Library::demo().ls(&LsOptions::new().sort(SortOrder::Size)).sessions;
+    /// assert!(sessions.is_sorted_by(|a, b| a.bytes >= b.bytes));
+    /// ```
+    pub fn sort(mut self, sort: SortOrder) -> Self {
+        self.sort = sort;
+        self
+    }
 }
 
 /// The order in which sessions are listed.
@@ -57,6 +134,10 @@ pub struct Listing {
 
 impl Listing {
     /// Returns whether nothing was found, not even hidden sessions.
+    ///
+    /// ```
+    /// assert!(rethread::Library::open(["/nowhere"]).ls(&Default::default()).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.hidden.iter().all(|(_, n)| *n == 0)
     }
@@ -77,8 +158,16 @@ struct ScannedSession {
 }
 
 impl Library {
-    /// Lists sessions, newest first. `progress` is called for each file after it was read.
-    pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
+    /// Lists sessions.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions};
+    ///
+    /// for session in Library::demo().ls(&LsOptions::new()).sessions {
+    ///     println!("{}  {}  {}", session.id, session.turns, session.title.text);
+    /// }
+    /// ```
+    pub fn ls(&self, options: &LsOptions) -> Listing {
         let hidden = HIDDEN_KINDS.map(|kind| (kind, 0)).to_vec();
         let mut listing = Listing { hidden, ..Listing::default() };
         let sources = self.sources_in_scope(options, &mut listing);
@@ -87,7 +176,7 @@ impl Library {
             .par_iter()
             .map(|source| {
                 let scanned = scan(self, source, &live);
-                progress(source.file.bytes);
+                self.progress.report(source);
                 scanned
             })
             .collect();
@@ -123,6 +212,10 @@ impl Library {
     }
 
     /// Returns the number of bytes that [`Library::ls`] would read.
+    ///
+    /// ```
+    /// assert!(rethread::Library::demo().scope_bytes(&Default::default()) > 0);
+    /// ```
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
@@ -177,8 +270,15 @@ impl Library {
         sources
     }
 
-    /// Resolves the arguments of a command for many sessions: sessions, files, directories, projects. Without
-    /// arguments, selects the project of `cwd`, or without `cwd` the whole library.
+    /// Finds the logs that several selectors name: sessions, files, directories, projects. Without selectors, finds
+    /// those of the project of `cwd`, or without `cwd` the whole library.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// assert_eq!(library.select(&["0000d001".into(), "almanac".into()], None)?.len(), 3);
+    /// assert_eq!(library.select(&[], None)?.len(), 4);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn select(&self, wanted: &[Selector], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
@@ -202,7 +302,7 @@ impl Library {
                     return Err(error);
                 }
                 Err(error) => {
-                    let options = LsOptions { projects: vec![wanted.to_owned()], ..LsOptions::default() };
+                    let options = LsOptions::new().project(wanted);
                     let found = self.sources_in_scope(&options, &mut Listing::default());
                     if found.is_empty() {
                         return Err(error);
@@ -262,7 +362,7 @@ fn scan(
     let (facts, bytes) = source.facts()?;
     let session = Session::new(facts);
     let title_in_file = TitleInFile::new(&session.facts, &source.file);
-    let mut summary = summarise(&session, &source.file, bytes);
+    let mut summary = summarise(&session, source, bytes);
     if summary.kind == SessionKind::Agent && library.store.is_orphan_subagent(&source.file) {
         summary.kind = SessionKind::Orphan;
     }
@@ -271,20 +371,33 @@ fn scan(
     Ok(ScannedSession { summary, title_in_file })
 }
 
-/// Summarises a log on its own: without its title, its sidecars and the clients that have it open.
-fn summarise(session: &Session, file: &SessionFile, bytes: u64) -> SessionSummary {
+impl LogSource {
+    /// Summarises the log on its own: a title in another file, sidecars and clients that have it open are ignored.
+    ///
+    /// ```
+    /// let source = rethread::Library::demo().find_one("0000d001")?;
+    /// assert_eq!(source.summary()?.paths, 3);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn summary(&self) -> Result<SessionSummary, crate::Error> {
+        let (facts, bytes) = self.facts()?;
+        Ok(summarise(&Session::new(facts), self, bytes))
+    }
+}
+
+fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummary {
     let facts = &session.facts;
     let last = facts.time_span.map(|(_, last)| last);
     let answered = |model: &str| model != "<synthetic>" && model != "None";
     SessionSummary {
-        id: SessionId::from(file.id.as_str()),
-        path: file.path.clone(),
-        kind: kind_of(facts, file),
-        title: Title { text: String::new(), source: TitleSource::None },
+        id: source.id(),
+        path: source.file.path.clone(),
+        kind: kind_of(facts, &source.file),
+        title: title(facts, None),
         cwd: facts.cwds.first().map(str::to_owned),
         first_prompt: facts.first_prompt.clone(),
         created: facts.time_span.map(|(first, _)| first),
-        modified: last.or_else(|| Some(Time::from_millis(millis(file.modified?)?))),
+        modified: last.or_else(|| Some(Time::from_millis(millis(source.file.modified?)?))),
         bytes,
         entries: facts.locations.len() as u64,
         messages: facts.messages.len() as u64,

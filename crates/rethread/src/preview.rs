@@ -29,6 +29,15 @@ pub struct LazyPreview {
 
 impl Library {
     /// Computes the request that a client would send to the API on resume.
+    ///
+    /// ```
+    /// use rethread::{Client, Library};
+    ///
+    /// let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// assert!(preview.is_accepted());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn preview(&self, source: &LogSource, client: Client) -> Result<LazyPreview, crate::Error> {
         let (session, _) = self.read(source)?;
         let resume = resume(&session.facts, client);
@@ -46,17 +55,46 @@ impl Library {
 
 impl LazyPreview {
     /// Returns whether the client resumes the session at all.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d002")?, Client::V2_0_36)?;
+    /// assert!(preview.is_accepted());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn is_accepted(&self) -> bool {
         self.summary.is_accepted()
     }
 
     /// Returns the decisions of the client: everything except the messages.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// assert!(preview.summary().leaf.is_some());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn summary(&self) -> &PreviewSummary {
         &self.summary
     }
 
     /// Converts the messages to API form, with `prompt` as the next prompt: `spell` formats batches in
     /// parallel, and `write` receives the results in order.
+    ///
+    /// ```
+    /// # use rethread::{Client, Error, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// let mut sent = 0;
+    /// preview.for_each_batch("next", |messages| messages.len(), |n| -> Result<(), Error> {
+    ///     sent += n;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sent, 9);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn for_each_batch<T: Send, E: From<crate::Error>>(
         &self,
         prompt: &str,
@@ -123,6 +161,15 @@ impl LazyPreview {
 
 impl LoadedSession {
     /// Computes the request that a client would send to the API on resume, with `prompt` as the next prompt.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let preview = loaded.preview(Client::NEWEST, "Thanks.");
+    /// assert!(!preview.messages.last().expect("the prompt").assistant);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
         let resume = resume(&self.session.facts, client);
         let reader = self.reader();
@@ -135,5 +182,5 @@ impl LoadedSession {
 }
 
 fn summary(source: &LogSource, client: Client, resume: &Resume, leaf: Option<String>) -> PreviewSummary {
-    PreviewSummary { session: source.file.id.as_str().into(), client, leaf, refusal: resume.refusal }
+    PreviewSummary { session: source.id(), client, leaf, refusal: resume.refusal }
 }

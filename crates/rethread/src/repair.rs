@@ -52,11 +52,21 @@ pub enum RepairError {
 
 impl Library {
     /// Repairs a session. Writes nothing if there is nothing to repair.
+    ///
+    /// ```
+    /// use rethread::{Library, RepairDestination};
+    ///
+    /// let library = Library::demo();
+    /// let repaired = library.repair(&library.find_one("0000d004")?, &RepairDestination::DryRun)?;
+    /// assert_eq!(repaired.line_counts().dropped, 1);
+    /// assert!(repaired.remaining.is_empty());
+    /// # Ok::<(), rethread::RepairError>(())
+    /// ```
     pub fn repair(&self, source: &LogSource, to: &RepairDestination) -> Result<Repaired, RepairError> {
         let again = self.reload(source)?;
         let repair = rethread_edit::repair_from(&again)?;
         let mut repaired = Repaired {
-            session: source.file.id.as_str().into(),
+            session: source.id(),
             output: None,
             findings: repair.findings,
             remaining: repair.remaining,
@@ -108,7 +118,7 @@ impl Library {
             ReplaceError::Write(error) => failed(&path, error),
             _ => failed(&path, io::Error::other(error)),
         })?;
-        Ok(RepairedLog { path, id: Some(source.file.id.as_str().into()), backup: Some(backup) })
+        Ok(RepairedLog { path, id: Some(source.id()), backup: Some(backup) })
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, ContinuedFrom, Path, PathSummary, RandomAccessLog, Reader, Session, SessionId, SessionInfo,
-    TranscriptItem, Uid,
+    Client, ContinuedFrom, Path, PathSummary, RandomAccessLog, Reader, Session, SessionInfo, TranscriptItem,
+    Uid,
 };
 use rethread_render::ShowRow;
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
@@ -57,6 +57,16 @@ const MAX_FILES: usize = 50;
 impl Library {
     /// Returns the paths of a session as [`LoadedSession::tree`] does, with their continuation from other
     /// files.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let paths = library.tree(&loaded, Client::NEWEST);
+    /// assert!(paths.iter().all(|path| path.continues.is_none()));
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathSummary> {
         let mut paths = loaded.tree(client);
         // All paths of one root continue from the same entry.
@@ -71,8 +81,7 @@ impl Library {
             }
             let found = known.entry(root).or_insert_with(|| {
                 let earlier = self.earlier_sessions(loaded, &path.path).pop()?;
-                let session = SessionId::from(earlier.loaded.source.file.id);
-                Some(ContinuedFrom { session, message: earlier.message })
+                Some(ContinuedFrom { session: earlier.loaded.source.id(), message: earlier.message })
             });
             path.continues.clone_from(found);
         }
@@ -83,6 +92,16 @@ impl Library {
     ///
     /// A compaction, or a client that continued in a new file, leaves a root whose parent is in another file.
     /// Logs of subagents begin in the same way; they are separate conversations and are not followed.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.tree(Client::NEWEST)[0].path;
+    /// assert!(library.earlier_sessions(&loaded, path).is_empty());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn earlier_sessions(&self, loaded: &LoadedSession, path: &Path) -> Vec<EarlierSession> {
         let mut found: Vec<EarlierSession> = Vec::new();
         let mut visited = vec![loaded.source.file.path.clone()];
@@ -120,11 +139,17 @@ impl Library {
     }
 
     /// Counts the content of a session.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let info = library.info(&library.find_one("0000d002")?)?;
+    /// assert_eq!(info.inventory.tool_calls.by_name["Bash"], 1);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn info(&self, source: &LogSource) -> Result<SessionInfo, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, bytes) = self.read(source)?;
-        let file = &source.file;
-        let mut info = SessionInfo::new(file.id.as_str().into(), file.path.clone(), &session, bytes);
+        let mut info = SessionInfo::new(source.id(), source.file.path.clone(), &session, bytes);
         info.inventory.subagents += self.agents_of(source).len() as u64;
         Ok(info)
     }
@@ -143,11 +168,32 @@ impl LoadedSession {
     }
 
     /// Returns a reader over its texts.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.session.paths(Client::NEWEST)[0];
+    /// assert_eq!(loaded.reader().items(path.step).len(), 6);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(&self.session, &self.bytes)
     }
 
     /// Returns its paths; `client` determines the active one.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// for path in loaded.tree(Client::NEWEST) {
+    ///     println!("path {} is {}; its last prompt is {:?}", path.n, path.status, path.last_prompt);
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn tree(&self, client: Client) -> Vec<PathSummary> {
         let reader = self.reader();
         let paths = self.session.paths(client).into_iter();
@@ -155,11 +201,28 @@ impl LoadedSession {
     }
 
     /// Returns the messages and notes on a path, as `show --json` prints them.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.tree(Client::NEWEST)[0].path;
+    /// assert_eq!(loaded.show(path).len(), 6);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
         self.reader().items(path.step).iter().map(ShowRow::from).collect()
     }
 
     /// Returns its subagents, each with the call that started it if known.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d002")?)?;
+    /// assert!(loaded.subagents()[0].call.is_some());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn subagents(&self) -> Vec<Subagent> {
         let mut found: Vec<Subagent> = self
             .session
@@ -183,6 +246,13 @@ impl LoadedSession {
     ///
     /// The result names an absolute path on the machine that wrote it. Only its file name is used, and only
     /// files in the session's own `tool-results` are read.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d002")?)?;
+    /// assert_eq!(loaded.whole_result("a result that is in the log"), None);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn whole_result(&self, text: &str) -> Option<String> {
         self.whole_result_if(text, &|_| true)
     }
@@ -295,6 +365,15 @@ pub struct RemovedLog {
 
 impl RemovedLog {
     /// Returns all of its items, in the order and with the numbers of the source.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// if let Some(removed) = loaded.removed()? {
+    ///     println!("{} messages and notes were removed", removed.items().len());
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn items(&self) -> Vec<TranscriptItem<'_>> {
         let number = |n: usize| n.checked_sub(1).and_then(|at| self.numbers.get(at).copied().flatten());
         let mut items = self.loaded.reader().subagent_items(None);
@@ -312,6 +391,13 @@ impl RemovedLog {
 
 impl LoadedSession {
     /// Reads the entries that this session removed, if it is a clone that kept them.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// assert!(loaded.removed()?.is_none(), "not a clone");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
         let kept = self.source.file.confined_side_dir().join(REMOVED);
         if self.source.bytes.is_some() {

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rethread::log::{EntryContent, read};
-use rethread::render::PreviewDocument;
+use rethread::internals::log::{EntryContent, read};
+use rethread::internals::render::PreviewDocument;
 use rethread::{Client, Library, PathStatus};
 use rethread_testkit::{logs_under, shared};
 use serde_json::{Value, json};
 
 fn library() -> Library {
-    Library::open(Vec::new())
+    Library::builder().open()
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn active_tip_matches_the_real_client() {
             message_marks(content)
         });
         let expected = last_received(&received);
-        let resumed = rethread::model::resume(&loaded.session.facts, client);
+        let resumed = rethread::internals::model::resume(&loaded.session.facts, client);
         let tip_node = resumed.tip();
         let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != tip_node).chain(&tip_node);
         let prompt = prompt
@@ -308,7 +308,7 @@ fn real_messages_are_on_a_path_with_results_at_their_calls() {
                     let rethread::TranscriptItem::Message(message) = item else { continue };
                     shown[message.n - 1] = true;
                     for block in &message.blocks {
-                        let result = block.kind == Some(rethread::log::BlockKind::ToolResult);
+                        let result = block.kind == Some(rethread::internals::log::BlockKind::ToolResult);
                         if result && known.contains(&*block.id()) {
                             assert!(
                                 block.call.is_some() && block.partner_message.is_some(),
@@ -381,7 +381,7 @@ fn repaired_cases_resume_in_every_client() {
     for path in logs_under(&cases) {
         let name = path.strip_prefix(&cases).expect("below").display().to_string();
         let bytes = std::fs::read(&path).expect("readable");
-        let repair = rethread::edit::repair(&bytes);
+        let repair = rethread::internals::edit::repair(&bytes);
         if repair.changes.is_empty() {
             n_whole += 1;
             assert_eq!(repair.bytes, bytes);
@@ -392,7 +392,7 @@ fn repaired_cases_resume_in_every_client() {
         for finding in &repair.remaining {
             wrong.push(format!("{name}: left {finding:?} after {kinds:?}"));
         }
-        let again = rethread::edit::repair(&repair.bytes);
+        let again = rethread::internals::edit::repair(&repair.bytes);
         if !again.changes.is_empty() {
             wrong.push(format!("{name}: not the same when repaired again"));
         }
@@ -433,7 +433,7 @@ fn real_sessions_without_defects_are_not_changed_by_repair() {
             if name.contains("agent") || name.contains("expected.jsonl") {
                 continue;
             }
-            let repair = rethread::edit::repair(&bytes);
+            let repair = rethread::internals::edit::repair(&bytes);
             let faults = repair.findings.iter().any(|finding| finding.kind.is_repairable());
             if repair.changes.is_empty() {
                 n_whole += 1;
@@ -448,7 +448,7 @@ fn real_sessions_without_defects_are_not_changed_by_repair() {
                 let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
                 wrong.push(format!("{name}: changed without a defect: {kinds:?}"));
             }
-            if rethread::edit::repair(&repair.bytes).bytes != repair.bytes {
+            if rethread::internals::edit::repair(&repair.bytes).bytes != repair.bytes {
                 wrong.push(format!("{name}: not the same when repaired again"));
             }
             let lines = |bytes: &[u8]| -> std::collections::HashSet<Vec<u8>> {

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
-use rethread::render::{self, FindingRow, Style};
 use rethread::{CheckOptions, CheckReport, ClientChoice};
+use rethread_render::{self as render, FindingRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -91,7 +91,7 @@ pub(crate) fn run(
         terminal.print_note("no sessions to check; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
-    let options = CheckOptions { clients, now: Some(crate::terminal::now().into()) };
+    let options = CheckOptions::new().clients(clients).now(crate::terminal::now().into());
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     let results: Vec<Result<CheckReport, rethread::Error>> = sources
         .par_iter()

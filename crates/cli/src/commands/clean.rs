@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use rethread::edit::{Level, RedactOptions, Rule, RuleSet};
-use rethread::render::{self, CleanedRow};
 use rethread::{CleanDestination, CleanError, CleanOptions, Cleaned};
+use rethread::{Level, RedactOptions, Rule, RuleSet};
+use rethread_render::{self as render, CleanedRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -90,7 +90,7 @@ pub(super) struct RedactionArgs {
     allow: Vec<PatternArg>,
 }
 
-type PatternArg = rethread::edit::RedactPattern;
+type PatternArg = rethread::RedactPattern;
 
 impl RedactionArgs {
     fn is_set(&self) -> bool {
@@ -172,19 +172,15 @@ pub(crate) fn run(
     };
     let rules = if args.rules.is_empty() { RuleSet::of(level) } else { args.rules.iter().copied().collect() };
     let (users, hosts) = if args.anonymise { local_user_and_host() } else { Default::default() };
-    let options = CleanOptions {
-        rules,
-        redact: args.redaction.redact(args.redact, args.anonymise),
-        to: match &args.output {
-            Some(dir) if !args.dry_run => CleanDestination::Dir { dir: dir.clone(), over: args.force },
-            _ if args.in_place => CleanDestination::InPlace,
-            _ => CleanDestination::DryRun,
-        },
-        users,
-        hosts,
-    };
+    let options = CleanOptions::new(match &args.output {
+        Some(dir) if !args.dry_run => CleanDestination::Dir { dir: dir.clone(), over: args.force },
+        _ if args.in_place => CleanDestination::InPlace,
+        _ => CleanDestination::DryRun,
+    });
+    let redact = args.redaction.redact(args.redact, args.anonymise);
+    let options = options.rules(rules).redact(redact).names(users, hosts);
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let results = library.clean(&sources, &options, &|n| progress.advance(n));
+    let results = library.with_progress(progress.observer()).clean(&sources, &options);
     drop(progress);
     let one = results.len() == 1;
     let mut rows = Vec::new();

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use rethread::LsOptions;
-use rethread::render::{self, SessionRow, Style};
+use rethread_render::{self as render, SessionRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -18,7 +18,9 @@ const SHOWN: usize = 10;
 pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let mut cwd = current_project_dir(&library);
-    let mut listing = list(&library, &LsOptions { cwd: cwd.clone(), ..LsOptions::default() }, terminal);
+    let mut options = LsOptions::new();
+    options.cwd.clone_from(&cwd);
+    let mut listing = list(&library, &options, terminal);
     if cwd.is_some() && listing.is_empty() {
         // The directory only shares its encoded name with another project.
         cwd = None;
@@ -49,7 +51,7 @@ pub(crate) fn run(global: &GlobalArgs, terminal: &Terminal) -> Result<CommandOut
         return Ok(CommandOutcome::Success);
     }
     if rows.is_empty() {
-        let roots: Vec<_> = library.store().roots().iter().map(|root| root.display().to_string()).collect();
+        let roots: Vec<_> = library.roots().iter().map(|root| root.display().to_string()).collect();
         writeln!(out, "No sessions under {}.\n", look.sanitize(&roots.join(", ")))?;
         writeln!(out, "  rethread --demo             explore the built-in sample sessions")?;
         writeln!(out, "  rethread --config-dir DIR   search another directory")?;

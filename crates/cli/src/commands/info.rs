@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
-use rethread::render::{self, InventoryRow, TotalRow};
 use rethread::{LogSource, SessionInfo};
+use rethread_render::{self as render, InventoryRow, TotalRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

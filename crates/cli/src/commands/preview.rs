@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::LazyPreview;
-use rethread::model::WireMessage;
-use rethread::render::{self, PreviewHead, WireMessageRow};
+use rethread::WireMessage;
+use rethread_render::{self as render, PreviewHead, WireMessageRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

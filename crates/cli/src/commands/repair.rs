@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use rethread::render::{self, RepairRow, Style};
 use rethread::{LineCounts, RepairDestination, Repaired, RepairedLog};
+use rethread_render::{self as render, RepairRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rethread::render::{self, SecretRow};
+use rethread_render::{self as render, SecretRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -53,7 +53,8 @@ pub(crate) fn run(
         return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let found = library.secrets(&sources, &args.redaction.redact(true, false), &|n| progress.advance(n));
+    let redact = args.redaction.redact(true, false);
+    let found = library.with_progress(progress.observer()).secrets(&sources, &redact);
     drop(progress);
     let n_sources = found.len();
     let mut secrets = Vec::new();

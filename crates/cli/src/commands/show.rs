@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::MessageKind;
-use rethread::render::{self, ShowOptions, Style};
+use rethread::MessageKind;
 use rethread::{Client, LoadedSession, PathSummary, ShowRow, TranscriptItem};
+use rethread_render::{self as render, ShowOptions, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

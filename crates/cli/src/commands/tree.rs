@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::Title;
-use rethread::render::{self, PathRow, Style};
 use rethread::{Client, LoadedSession};
+use rethread_render::{self as render, PathRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -49,7 +48,7 @@ pub(crate) fn run(
         }
     } else {
         let look = &terminal.stdout;
-        let Title { text, .. } = library.title(&loaded.source, &loaded.session.facts);
+        let text = library.title(&loaded).text;
         if !text.is_empty() {
             writeln!(out, "{}", look.paint(Style::Title, look.truncate(&look.sanitize_line(&text), 0)))?;
         }

@@ -83,19 +83,14 @@ pub(crate) struct Predecessor {
 
 impl Surveys {
     /// Reads all sessions. Logs of subagents whose session is selected too are left to that session.
-    pub(crate) fn new(
-        library: &Library,
-        sources: Vec<LogSource>,
-        options: &ExportOptions,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Self {
+    pub(crate) fn new(library: &Library, sources: Vec<LogSource>, options: &ExportOptions) -> Self {
         let client = options.client;
         let sources = without_owned_agents(library, sources);
         let read: Vec<Result<Survey, Error>> = sources
             .par_iter()
             .map(|source| {
                 let survey = survey(library, source, client);
-                progress(source.file.bytes);
+                library.progress.report(source);
                 survey
             })
             .collect();
