@@ -58,20 +58,19 @@ pub fn write_ls(out: &mut dyn Write, sessions: &[SessionSummary], look: &Display
         line[0] = look.paint(Style::Id, &line[0]);
         line[1] = look.paint(Style::Dim, &line[1]);
         line[4] = look.paint(Style::Abandoned, &line[4]);
-        let mark = if row.is_live { "● " } else { "" };
-        let (title, style) = title(row);
-        let marks = 2 * (usize::from(row.is_live) + usize::from(row.defects > 0));
-        let title = look.truncate(&look.sanitize_line(&title), used + marks);
-        let bad = if row.defects > 0 { look.paint(Style::Error, " !") } else { String::new() };
-        writeln!(
-            out,
-            "{}  {}{}{bad}",
-            line.join("  "),
-            look.paint(Style::Active, mark),
-            look.paint(style, title)
-        )?;
+        writeln!(out, "{}  {}", line.join("  "), title_cell(row, used, look))?;
     }
     Ok(())
+}
+
+/// Returns the title with its marks: ● for an open session, ! for one with defects. The other columns are `used` wide.
+fn title_cell(session: &SessionSummary, used: usize, look: &DisplayOptions) -> String {
+    let mark = look.paint(Style::Active, if session.is_live { "● " } else { "" });
+    let bad = if session.defects > 0 { look.paint(Style::Error, " !") } else { String::new() };
+    let marks = 2 * (usize::from(session.is_live) + usize::from(session.defects > 0));
+    let (title, style) = title(session);
+    let title = look.truncate(&look.sanitize_line(&title), used + marks);
+    format!("{mark}{}{bad}", look.paint(style, title))
 }
 
 /// Returns the width of the id column. Eight characters distinguish uuids in practice; files with other names

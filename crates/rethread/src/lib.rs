@@ -25,7 +25,7 @@
 //! let newest = library.find_one(Selector::Last { cwd: "/home/ada/kettle".into() })?;
 //! let by_id = library.find_one("0000d001")?;
 //! let loaded = library.load(&by_id)?;
-//! assert_eq!(loaded.session.turns(), 5);
+//! assert_eq!(loaded.session.turns(), 6);
 //! # let _ = newest;
 //! # Ok::<(), rethread::Error>(())
 //! ```

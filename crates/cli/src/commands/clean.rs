@@ -182,12 +182,22 @@ pub(crate) fn run(
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
     let results = library.with_progress(progress.observer()).clean(&sources, &options);
     drop(progress);
+    write_results(results, args, global, terminal)
+}
+
+/// Writes the result of each session. One that fails is reported, and the others are written.
+fn write_results(
+    results: Vec<Result<Cleaned, CleanError>>,
+    args: &CleanArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let one = results.len() == 1;
-    let mut rows = Vec::new();
+    let mut cleaned = Vec::new();
     let (mut failed, mut there) = (0, 0);
     for result in results {
         match result {
-            Ok(row) => rows.push(row),
+            Ok(session) => cleaned.push(session),
             Err(error) if one => return Err(error.into()),
             Err(CleanError::Write { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
                 there += 1;
@@ -198,21 +208,21 @@ pub(crate) fn run(
             }
         }
     }
-    for warning in rows.iter().flat_map(|row| &row.warnings) {
+    for warning in cleaned.iter().flat_map(|session| &session.warnings) {
         terminal.print_note(&clean_warning(warning));
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &rows {
-            json_line(&mut out, &CleanedRow::new(row, &clean_warning))?;
+        for session in &cleaned {
+            json_line(&mut out, &CleanedRow::new(session, &clean_warning))?;
         }
-    } else if !rows.is_empty() {
-        render::write_clean(&mut out, &rows, &terminal.stdout)?;
-        write_summary(&mut out, &rows, args, rules, terminal)?;
+    } else if !cleaned.is_empty() {
+        render::write_clean(&mut out, &cleaned, &terminal.stdout)?;
+        write_summary(&mut out, &cleaned, args, terminal)?;
     }
     out.finish()?;
     let told = |n: usize, what: &str| {
-        let rest = if rows.is_empty() { "nothing was written" } else { "the rest was cleaned" };
+        let rest = if cleaned.is_empty() { "nothing was written" } else { "the rest was cleaned" };
         Failure::new(format!("{n} {what}; {rest}"))
     };
     match (failed, there) {
@@ -227,7 +237,6 @@ fn write_summary(
     out: &mut PagedOutput,
     sessions: &[Cleaned],
     args: &CleanArgs,
-    rules: RuleSet,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     const MANY: usize = 20;
@@ -248,7 +257,7 @@ fn write_summary(
         )),
         _ => {}
     }
-    if !rules.is_resumable() {
+    if sessions.iter().any(|session| !session.is_resumable) {
         terminal.print_note("this copy is for reading only: clients cannot resume it");
     }
     if !args.redact {
