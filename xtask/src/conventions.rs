@@ -47,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
     violations.extend(writes_outside_store(&sources));
     violations.extend(parsed_details(&sources));
     violations.extend(commands_in_library(&sources));
+    violations.extend(functions_without_example(&sources));
     violations.extend(shared_type_names(&sources));
     violations.extend(question_comments(&sources));
     for violation in &violations {
@@ -234,6 +235,27 @@ fn names_command(line: &str) -> bool {
             && line[at + 2..].starts_with(|c: char| c.is_ascii_lowercase())
     });
     line.contains('"') && (line.contains("`rethread ") || names_option)
+}
+
+/// Finds public functions of the façade without a compiled example.
+fn functions_without_example(sources: &Sources) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in sources.0.iter().filter(|(path, _)| path.starts_with("crates/rethread/src")) {
+        let mut has_example = false;
+        for (at, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            if code.starts_with("///") {
+                has_example |= code.contains("```");
+                continue;
+            }
+            if code.starts_with("pub fn ") && !has_example {
+                found.push(format!("{}:{}: a public function has no example", path.display(), at + 1));
+            }
+            // Attributes may stand between the example and the function.
+            has_example &= code.starts_with("#[");
+        }
+    }
+    found
 }
 
 /// Finds types that share a name.

@@ -173,6 +173,17 @@ impl Library {
     ///
     /// Errors in one session or document are listed in [`Exported::errors`] and the export continues; it
     /// fails if the directory is not ours to write to.
+    ///
+    /// ```
+    /// use rethread::{ExportOptions, Library};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path().join("transcripts");
+    /// let library = Library::demo();
+    /// let exported = library.export(library.find("0000d001")?, &dir, &ExportOptions::default())?;
+    /// assert_eq!(exported.written, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn export(
         &self,
         sources: Vec<LogSource>,
