@@ -16,6 +16,7 @@
 //! a gigabyte needs tens of megabytes.
 
 mod id;
+mod index;
 mod prompt;
 mod usage;
 
@@ -56,11 +57,14 @@ pub use check::{
 pub use client::Client;
 pub use content_keys::{RestampedCopy, StepContentKey};
 pub use copies::{PathEnd, PathId, SessionContinuation, SessionFingerprint, containing_paths};
-pub use facts::{Block, BlockClass, Checkpoint, EntryLocation, Facts, Message, Node, Role, ToolCall};
+pub use facts::{
+    Block, BlockClass, Checkpoint, EntryLocation, Facts, IdField, Message, Node, Role, ToolCall,
+};
 pub use flags::EntryFlags;
 pub use id::{Time, Uid};
+pub use index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, TableKey};
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
-pub use name_counts::NameCounts;
+pub use name_counts::{NameCounts, NameId};
 pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};
 pub use preview::{Preview, PreviewSummary};
 pub use prompt::readable_text;
@@ -75,7 +79,7 @@ pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use summary::{SessionId, SessionInfo, SessionKind, SessionSummary};
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
-pub use tree::{IndexGroups, Link, Tree};
+pub use tree::{Link, Tree};
 pub use usage::Usage;
 pub use view::{
     BlockView, EntrySource, MessageKind, MessageView, NoteView, Reader, ResultPart, TranscriptItem,

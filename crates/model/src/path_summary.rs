@@ -1,6 +1,7 @@
 //! Summaries of paths: what a person needs to tell the branches of a session apart.
 
 use crate::id::Time;
+use crate::index::{MessageNo, NodeId};
 use crate::session::{Path, Session};
 use crate::summary::SessionId;
 use crate::title::collapse_whitespace;
@@ -66,7 +67,7 @@ pub struct EntryRef {
     /// Its uuid, as written in the log.
     pub uuid: String,
     /// The number of its message, if it belongs to one.
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
     /// Its line, from 1.
     pub line: u32,
 }
@@ -77,15 +78,15 @@ pub struct ContinuedFrom {
     /// The session in that file.
     pub session: SessionId,
     /// The number of the message that the path continues from.
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
 }
 
 impl PathSummary {
     /// Describes a path of a session.
     pub fn new(reader: &Reader<'_>, session: &Session, path: Path) -> Self {
-        let entry = |node: usize| EntryRef {
+        let entry = |node: NodeId| EntryRef {
             uuid: reader.uuid(node),
-            message: session.facts.nodes[node].message().map(|m| m + 1),
+            message: session.facts.nodes[node].message(),
             line: session.facts.location(node).line,
         };
         Self {
@@ -98,7 +99,7 @@ impl PathSummary {
             turns: path.turns,
             compactions: path.compactions,
             last_prompt: path.last_prompt.map(|node| collapse_whitespace(&reader.prompt_words(node))),
-            time: Some(path.time).filter(|time| !time.is_none()),
+            time: path.time,
             continues: None,
             path,
         }

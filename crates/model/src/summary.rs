@@ -167,7 +167,7 @@ pub struct SessionInfo {
     /// Its counts.
     pub inventory: Inventory,
     /// The usage of each message that records one.
-    charges: Vec<(Uid, Usage)>,
+    charges: Vec<(Option<Uid>, Usage)>,
 }
 
 impl SessionInfo {
@@ -192,14 +192,14 @@ impl SessionInfo {
         for info in infos {
             total.add(&info.inventory);
             for &(id, usage) in &info.charges {
-                if id.is_none() {
+                let Some(id) = id else {
                     total.usage += usage;
-                } else {
-                    // Of two copies, the complete one counts.
-                    let known = charges.entry(id).or_default();
-                    if usage.output >= known.output {
-                        *known = usage;
-                    }
+                    continue;
+                };
+                // Of two copies, the complete one counts.
+                let known = charges.entry(id).or_default();
+                if usage.output >= known.output {
+                    *known = usage;
                 }
             }
         }

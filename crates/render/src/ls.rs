@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{SessionKind, SessionSummary, Time, TitleSource};
+use rethread_model::{SessionKind, SessionSummary, TitleSource};
 
 use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left};
 
@@ -17,7 +17,7 @@ pub fn write_ls(out: &mut dyn Write, sessions: &[SessionSummary], look: &Display
         .iter()
         .map(|row| {
             [
-                look.format_ago(row.modified.unwrap_or(Time::NONE)),
+                look.format_ago(row.modified),
                 format_count(row.turns),
                 format_bytes(row.bytes),
                 if row.paths > 1 { format_count(row.paths) } else { String::new() },

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rethread_edit::{CleanWarning, Cleaned, CloneCounts, RedactionCounts, Repaired, Secret};
 use rethread_model::{
-    BlockView, EntryRef, Finding, FindingKind, Inventory, MessageView, NoteView, PathSummary, SessionId,
-    SessionInfo, SessionSummary, Time, TitleSource, TranscriptItem, Usage,
+    BlockView, EntryNo, EntryRef, Finding, FindingKind, Inventory, MessageNo, MessageView, NoteView,
+    PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, TranscriptItem, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -126,14 +126,14 @@ pub struct PathRow<'a> {
     pub n: usize,
     pub status: &'static str,
     pub tip: &'a str,
-    pub tip_message: Option<usize>,
+    pub tip_message: Option<MessageNo>,
     pub tip_line: u32,
     pub inner: bool,
     pub main: bool,
     pub resumes_at: Option<&'a str>,
     pub resumes_line: Option<u32>,
     pub fork_point: Option<&'a str>,
-    pub fork_message: Option<usize>,
+    pub fork_message: Option<MessageNo>,
     pub messages: u32,
     pub turns: u32,
     pub compactions: u32,
@@ -177,7 +177,7 @@ impl<'a> From<&'a PathSummary> for PathRow<'a> {
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct ContinuedFromRow<'a> {
     pub session: &'a SessionId,
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
 }
 
 /// The hint for a kind of finding. Front ends word it, because they know the names of commands.
@@ -402,10 +402,10 @@ pub struct MessageRow<'a> {
     pub r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    pub n: usize,
+    pub n: MessageNo,
     pub role: &'static str,
     pub kind: &'static str,
-    pub entries: Vec<u32>,
+    pub entries: Vec<EntryNo>,
     pub line: u32,
     pub time: Option<String>,
     pub model: Option<String>,
@@ -420,7 +420,7 @@ pub struct MessageRow<'a> {
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct CallPair {
     pub id: String,
-    pub message: usize,
+    pub message: MessageNo,
 }
 
 /// A note between messages, as `show --json` prints it.
@@ -429,7 +429,7 @@ pub struct CallPair {
 pub struct NoteRow {
     pub r#type: &'static str,
     pub kind: String,
-    pub entry: u32,
+    pub entry: EntryNo,
     pub line: u32,
     pub time: Option<String>,
     pub text: String,
@@ -500,7 +500,7 @@ fn message_row<'a>(message: &MessageView<'a>) -> MessageRow<'a> {
         kind: message.kind.name(),
         entries: message.entries.clone(),
         line: message.line,
-        time: message.time.to_iso(),
+        time: message.time.and_then(Time::to_iso),
         model: message.model.map(str::to_owned),
         blocks: message.blocks.iter().filter_map(raw_block).collect(),
         pairs: message.blocks.iter().filter_map(pair).collect(),
@@ -514,7 +514,7 @@ fn note_row(note: &NoteView<'_>) -> NoteRow {
         kind: note.kind.clone().into_owned(),
         entry: note.entry,
         line: note.line,
-        time: Time::to_iso(note.time),
+        time: note.time.and_then(Time::to_iso),
         text: note.text.clone().into_owned(),
     }
 }

@@ -153,9 +153,10 @@ pub use rethread_edit::{
     RedactOptions, RedactPattern, Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 pub use rethread_model::{
-    CheckReport, Client, ContinuedFrom, EntryRef, Finding, FindingKind, Inventory, MessageKind, PathStatus,
-    PathSummary, Preview, PreviewSummary, Reader, Refusal, Session, SessionId, SessionInfo, SessionKind,
-    SessionSummary, Severity, Time, Title, TitleSource, TranscriptItem, Usage, WireMessage,
+    CallId, CheckReport, Client, ContinuedFrom, EntryNo, EntryRef, Finding, FindingKind, Inventory,
+    MessageKind, MessageNo, NodeId, PathStatus, PathSummary, Preview, PreviewSummary, Reader, Refusal,
+    Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity, StepId, Time, Title, TitleSource,
+    TranscriptItem, Usage, WireMessage,
 };
 pub use rethread_render::{CloneRow, Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};

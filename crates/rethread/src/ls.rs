@@ -85,7 +85,8 @@ impl LsOptions {
     /// ```
     /// use rethread::{Library, LsOptions, Time};
     ///
-    /// let options = LsOptions::new().since(Time::parse(b"2100-01-01T00:00:00.000Z"));
+    /// let future = Time::parse(b"2100-01-01T00:00:00.000Z").expect("a valid time");
+    /// let options = LsOptions::new().since(future);
     /// assert!(Library::demo().ls(&options).sessions.is_empty());
     /// ```
     pub fn since(mut self, since: Time) -> Self {
@@ -220,11 +221,11 @@ impl Library {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
 
-    /// Returns the time of the last entry of a log, if it is a session that is listed for `cwd`.
-    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Time> {
+    /// Returns the time of the last entry of a log; `None` if it is not a session that is listed for `cwd`.
+    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Option<Time>> {
         let summary = scan(self, source, &BTreeMap::new()).ok()?.summary;
         let is_listed = !HIDDEN_KINDS.contains(&summary.kind) && !is_of_other_project(&summary, cwd);
-        is_listed.then_some(summary.modified.unwrap_or(Time::NONE))
+        is_listed.then_some(summary.modified)
     }
 
     fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
