@@ -386,11 +386,6 @@ impl<'a> IdMap<'a> {
         }
     }
 
-    /// Returns the entry that references to `uid` lead to: its replacement, if it is removed.
-    pub(crate) fn replacement_of(&self, uid: Uid) -> Uid {
-        self.replacements.get(&uid).map_or(uid, |replacement| replacement.uid)
-    }
-
     /// Writes an entry with its ids renamed.
     pub(crate) fn write(&self, raw: &[u8], offset: u64, spans: &[IdSpan], out: &mut Vec<u8>) {
         let knows = |uid| self.is_copied(uid);
@@ -407,8 +402,8 @@ impl<'a> IdMap<'a> {
     }
 
     /// Writes an entry with its ids renamed, its parent set to `parent` if that is given, and `cuts` applied.
-    /// Returns whether all offsets are unchanged. Writes nothing and returns `None` if paths of large results
-    /// might overlap with cuts. The entries `near` are known to be copied.
+    /// Writes nothing and returns `false` if paths of large results might overlap with cuts. The entries `near` are
+    /// known to be copied.
     #[expect(clippy::too_many_arguments, reason = "an entry and its changes")]
     pub(crate) fn write_edited(
         &self,
@@ -419,15 +414,16 @@ impl<'a> IdMap<'a> {
         parent: Option<&[u8]>,
         cuts: &[PartCut],
         out: &mut Vec<u8>,
-    ) -> Option<bool> {
+    ) -> bool {
         let mut changes = self.result_path_changes(raw);
         if !changes.is_empty() && !cuts.is_empty() {
-            return None;
+            return false;
         }
         let cut_out = cuts.iter().map(|cut| cut.cut);
         changes.extend(cut_out.map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
         let knows = |uid| near.contains(&uid) || self.is_copied(uid);
-        Some(self.write_changed(raw, offset, spans, parent, changes, out, &knows, &mut |_, _| {}))
+        self.write_changed(raw, offset, spans, parent, changes, out, &knows, &mut |_, _| {});
+        true
     }
 
     /// Writes an entry with its ids renamed, where `knows` decides which ids are known. Calls `unknown` for the
@@ -454,13 +450,11 @@ impl<'a> IdMap<'a> {
         out: &mut Vec<u8>,
         knows: &dyn Fn(Uid) -> bool,
         unknown: &mut dyn FnMut(&[u8], Uid),
-    ) -> bool {
+    ) {
         let mut changes = changes.into_iter().peekable();
         let mut done = 0;
-        let mut same = true;
         let mut put = |out: &mut Vec<u8>, start: usize, end: usize, with: &[u8]| {
             if start >= done {
-                same &= with.len() == end - start;
                 out.extend_from_slice(&raw[done..start]);
                 out.extend_from_slice(with);
                 done = end;
@@ -490,7 +484,6 @@ impl<'a> IdMap<'a> {
             put(out, start, end, &with);
         }
         put(out, raw.len(), raw.len(), &[]);
-        same
     }
 
     /// Rewrites the paths of large results in a block or another value.

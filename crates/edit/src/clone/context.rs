@@ -45,7 +45,7 @@ const PICTURE: u64 = 1600;
 const MIN_STALE_TOKENS: u64 = 100_000;
 
 /// Estimates the tokens of a text from its length in the log.
-pub(super) fn tokens_of(bytes: u64) -> u64 {
+fn tokens_of(bytes: u64) -> u64 {
     bytes.div_ceil(4)
 }
 
@@ -82,24 +82,14 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
 /// Measures what the newest client sends from a session.
 pub fn context_size(session: &Session) -> ContextSize {
     let facts = &session.facts;
-    let blocks = |node: usize| facts.blocks_of(node).iter().copied();
-    measure_context(facts, &newest_client_chain(session), blocks, |node| recorded(facts, node))
-}
-
-/// Measures what is sent from these entries, given their blocks and recorded sizes.
-pub(super) fn measure_context<B: Iterator<Item = Block>>(
-    facts: &Facts,
-    chain: &[usize],
-    blocks: impl Fn(usize) -> B,
-    recorded: impl Fn(usize) -> Option<u64>,
-) -> ContextSize {
+    let chain = newest_client_chain(session);
     let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
     let sent = &chain[boundary..];
     let tokens_in = |nodes: &[usize]| -> u64 {
-        nodes.iter().flat_map(|&node| blocks(node)).map(|block| tokens_of_block(&block)).sum()
+        nodes.iter().flat_map(|&node| facts.blocks_of(node)).map(tokens_of_block).sum()
     };
     let estimate = tokens_in(sent);
-    let last = sent.iter().enumerate().rev().find_map(|(at, &node)| Some((at, recorded(node)?)));
+    let last = sent.iter().enumerate().rev().find_map(|(at, &node)| Some((at, recorded(facts, node)?)));
     match last {
         Some((at, tokens)) => {
             let tokens = tokens + tokens_in(&sent[at + 1..]);
@@ -110,17 +100,17 @@ pub(super) fn measure_context<B: Iterator<Item = Block>>(
 }
 
 /// Returns the context size of an answer as counted by the API.
-pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
+fn recorded(facts: &Facts, node: usize) -> Option<u64> {
     let fact = Some(&facts.nodes[node]).filter(|fact| is_api_answer(fact))?;
     total_tokens(facts.usage(&facts.messages[fact.message()?])?)
 }
 
 /// Returns whether an entry is part of an answer from the API.
-pub(super) fn is_api_answer(fact: &Node) -> bool {
+fn is_api_answer(fact: &Node) -> bool {
     fact.role == Role::Assistant && !fact.flags.is_synthetic() && !fact.flags.is_failure_report()
 }
 
-pub(super) fn total_tokens(usage: Usage) -> Option<u64> {
+fn total_tokens(usage: Usage) -> Option<u64> {
     let tokens = usage.input + usage.cache_read + usage.cache_write_5m + usage.cache_write_1h + usage.output;
     (tokens > 0).then_some(tokens)
 }

@@ -27,7 +27,7 @@ pub use recipe::{Preset, Recipe};
 pub use removed::RemovedEntry;
 pub use summary::CloneSummary;
 pub use tools::ToolRecipe;
-pub use write::{CloneReading, WriteOutcome};
+pub use write::WriteOutcome;
 
 use crate::ids::{IdMap, Replacement};
 use crate::plan::{AddedKind, EditExtent, PathItem, Plan, edited_line};

@@ -5,10 +5,10 @@ use std::num::NonZero;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use rethread_log::{Line, ParsedChunk, Scanner, parse_entry};
-use rethread_model::{BlockClass, ByteCounts, FactsBuilder, Finding, Session, Uid};
+use rethread_log::{ParsedChunk, Scanner};
+use rethread_model::{FactsBuilder, Session, Uid};
 
-use super::{CloneLine, CloneSummary, PreparedClone};
+use super::{CloneLine, PreparedClone};
 use crate::ids::{IdRole, is_uuid};
 use crate::plan::{Plan, write_added, write_edited};
 use crate::source::Window;
@@ -18,19 +18,8 @@ use crate::source::Window;
 pub struct WriteOutcome {
     /// Number of bytes.
     pub bytes: u64,
-    /// The facts of the written clone.
-    pub reading: CloneReading,
-}
-
-/// The facts of a written clone, and how they were obtained.
-#[derive(Debug, Clone)]
-pub enum CloneReading {
-    /// The same as the source's, except for ids.
-    SameAsSource,
-    /// A linear clone, predicted before it was written; with what clients would lose or reject.
-    Predicted(Box<CloneSummary>, Vec<Finding>),
-    /// Read again while it was written.
-    Reread(Box<Session>),
+    /// The written clone, read again; `None` if it equals its source except for ids.
+    pub session: Option<Session>,
 }
 
 /// Approximate number of bytes that a thread builds at once.
@@ -45,8 +34,6 @@ type BufferSink<'s> = &'s mut (dyn FnMut(Vec<u8>) -> io::Result<Vec<u8>> + Send)
 #[derive(Default)]
 struct ClonePiece {
     bytes: Vec<u8>,
-    /// Byte counts of the lines, if the summary was predicted; else everything is in `finds`.
-    byte_counts: ByteCounts,
     finds: ParsedChunk,
 }
 
@@ -101,20 +88,16 @@ impl PreparedClone<'_> {
             bytes += piece.len() as u64;
             sink(piece)
         };
-        let reading = match (&self.plan, self.predicted_summary()) {
-            (None, _) => {
+        let session = match &self.plan {
+            None => {
                 self.write_plain(&mut sink)?;
-                CloneReading::SameAsSource
+                None
             }
-            (Some(_), Some((summary, harm))) => {
-                let bytes = self.write_predicted(&mut sink)?;
-                CloneReading::Predicted(Box::new(CloneSummary { bytes, ..summary }), harm)
-            }
-            (Some(_), None) => CloneReading::Reread(Box::new(self.write_and_reread(&mut sink)?)),
+            Some(_) => Some(self.write_and_reread(&mut sink)?),
         };
         match self.source.failure() {
             Some(error) => Err(error),
-            None => Ok(WriteOutcome { bytes, reading }),
+            None => Ok(WriteOutcome { bytes, session }),
         }
     }
 
@@ -163,16 +146,6 @@ impl PreparedClone<'_> {
         if tail.is_empty() { Ok(()) } else { sink(tail).map(drop) }
     }
 
-    /// Builds pieces and passes them to `sink`; returns their byte counts.
-    fn write_predicted(&self, sink: BufferSink<'_>) -> io::Result<ByteCounts> {
-        let mut byte_counts = ByteCounts::default();
-        self.each_piece(true, &mut |piece| {
-            byte_counts.add(piece.byte_counts);
-            sink(piece.bytes)
-        })?;
-        Ok(byte_counts)
-    }
-
     /// Builds pieces while another thread reads them and passes them to `sink`.
     fn write_and_reread(&self, sink: BufferSink<'_>) -> io::Result<Session> {
         let size = self.source.size();
@@ -181,14 +154,14 @@ impl PreparedClone<'_> {
         std::thread::scope(|scope| {
             let reading = scope.spawn(move || {
                 let (mut builder, mut scanner) = (FactsBuilder::for_size(size), Scanner::default());
-                for ClonePiece { bytes, finds, .. } in pieces {
+                for ClonePiece { bytes, finds } in pieces {
                     scanner.scan_parsed(&bytes, &finds, &mut builder);
                     let _ = give_back.send(sink(bytes)?);
                 }
                 io::Result::Ok(Session::new(builder.finish(scanner.lines(), scanner.bad_lines)))
             });
             // On failure, the reading thread reports the error.
-            let _ = self.each_piece(false, &mut |piece| {
+            let _ = self.each_piece(&mut |piece| {
                 give.send(piece).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 Ok(free.try_recv().unwrap_or_default())
             });
@@ -198,30 +171,19 @@ impl PreparedClone<'_> {
     }
 
     /// Builds pieces on all processors and passes them to `give` in order, which returns a buffer for more.
-    fn each_piece(
-        &self,
-        predicted: bool,
-        give: &mut dyn FnMut(ClonePiece) -> io::Result<Vec<u8>>,
-    ) -> io::Result<()> {
+    fn each_piece(&self, give: &mut dyn FnMut(ClonePiece) -> io::Result<Vec<u8>>) -> io::Result<()> {
         // Allocating fresh memory costs more than writing to it.
         let buffers = Pool::default();
         parallel_in_order(
             &self.pieces(),
-            |outs, window| self.build_piece(outs, predicted, buffers.take(), window),
+            |outs, window| self.build_piece(outs, buffers.take(), window),
             |piece| give(piece).map(|buffer| buffers.give_back(buffer)),
         )?;
         if self.tail.is_empty() {
             return Ok(());
         }
-        let mut tail = ClonePiece {
-            bytes: self.tail.clone(),
-            finds: ParsedChunk::parse(&self.tail, false),
-            ..ClonePiece::default()
-        };
-        for line in self.tail.split_inclusive(|&b| b == b'\n') {
-            tail.byte_counts.add(byte_counts_of(line, &mut Line::default()));
-        }
-        give(tail).map(drop)
+        let finds = ParsedChunk::parse(&self.tail, false);
+        give(ClonePiece { bytes: self.tail.clone(), finds }).map(drop)
     }
 
     /// Splits the lines into pieces of about the same size.
@@ -242,13 +204,7 @@ impl PreparedClone<'_> {
     }
 
     /// Writes lines to a buffer, and parses what was written.
-    fn build_piece(
-        &self,
-        outs: &[CloneLine],
-        predicted: bool,
-        bytes: Vec<u8>,
-        window: &mut Window,
-    ) -> ClonePiece {
+    fn build_piece(&self, outs: &[CloneLine], bytes: Vec<u8>, window: &mut Window) -> ClonePiece {
         let mut piece = ClonePiece { bytes, ..ClonePiece::default() };
         piece.bytes.clear();
         let Some(plan) = &self.plan else { return piece };
@@ -256,15 +212,12 @@ impl PreparedClone<'_> {
         window.move_to(start, len);
         // Few lines grow: an entry gets a parent, or a line end.
         piece.bytes.reserve(size + size / 64);
-        let mut line = Line::default();
         // The entry that was written last: mostly the parent of the next.
         let mut last = Uid::NONE;
         for out in outs {
-            let start = piece.bytes.len();
-            let (same, number) = match *out {
+            match *out {
                 CloneLine::Added(new) => {
                     write_added(plan, &plan.added[new], &self.id_map, &mut piece.bytes);
-                    (false, 0)
                 }
                 CloneLine::Entry(number, node) => {
                     let node = node.map(|node| node as usize);
@@ -275,55 +228,14 @@ impl PreparedClone<'_> {
                         continue;
                     }
                     let own = node.map_or(last, |node| plan.facts.nodes[node].uid);
-                    let same = self.write_line(plan, raw, from, node, [own, last], &mut piece.bytes);
+                    self.write_line(plan, raw, from, node, [own, last], &mut piece.bytes);
                     last = own;
-                    (same, from)
-                }
-            };
-            if predicted && same {
-                self.source.add_byte_counts(number, &mut piece.byte_counts);
-            } else if predicted {
-                let written = &piece.bytes[start..];
-                if !self.add_shortened_counts(plan, *out, written.len(), &mut piece.byte_counts) {
-                    piece.byte_counts.add(byte_counts_of(written, &mut line));
                 }
             }
         }
-        if !predicted {
-            // The output begins without a byte order mark, so no piece is parsed as the first of a file.
-            piece.finds = ParsedChunk::parse(&piece.bytes, false);
-        }
+        // The output begins without a byte order mark, so no piece is parsed as the first of a file.
+        piece.finds = ParsedChunk::parse(&piece.bytes, false);
         piece
-    }
-
-    /// Adds the byte counts of an entry that is `len` bytes long now. Returns whether they are known: the entry must be
-    /// shortened only.
-    fn add_shortened_counts(
-        &self,
-        plan: &Plan<'_>,
-        out: CloneLine,
-        len: usize,
-        byte_counts: &mut ByteCounts,
-    ) -> bool {
-        let CloneLine::Entry(number, Some(node)) = out else { return false };
-        let node = node as usize;
-        let (cuts, blocks) = (plan.cuts.of_node(node), plan.facts.blocks_of(node));
-        let saved: usize = cuts.iter().map(|cut| cut.cut.saved_bytes()).sum();
-        let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
-        // Ids of another length change other counts too.
-        if cuts.is_empty() || changed || self.source.place(number).len as usize != len + saved {
-            return false;
-        }
-        self.source.add_byte_counts(number, byte_counts);
-        for cut in cuts {
-            let kind = match blocks.get(cut.part as usize).map(|block| block.class) {
-                None => &mut byte_counts.tool_use_result,
-                Some(BlockClass::ToolCall) => &mut byte_counts.tool_input,
-                Some(_) => &mut byte_counts.tool_result,
-            };
-            *kind -= cut.cut.saved_bytes() as u64;
-        }
-        true
     }
 
     /// Returns the size of these entries, and the range of the log that is read at once for them: from the first to the
@@ -344,7 +256,7 @@ impl PreparedClone<'_> {
         (usize::try_from(size).unwrap_or(0), (start, usize::try_from(all).unwrap_or(0)))
     }
 
-    /// Writes one entry as a separate line; returns whether all offsets are unchanged.
+    /// Writes one entry as a separate line.
     fn write_line(
         &self,
         plan: &Plan<'_>,
@@ -353,7 +265,7 @@ impl PreparedClone<'_> {
         node: Option<usize>,
         near: [Uid; 2],
         bytes: &mut Vec<u8>,
-    ) -> bool {
+    ) {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);
         let (raw, offset) = (&whole[start..], self.source.place(number).offset + start as u64);
         let spans = self.source.id_spans_of(number);
@@ -371,33 +283,21 @@ impl PreparedClone<'_> {
             Some(Some(name)) if is_uuid(name.as_bytes()) && has_parent() => Some(Some(name.as_bytes())),
             Some(_) => None,
         };
-        let written = cuts.zip(parent).and_then(|(cuts, parent)| {
+        let simple = cuts.zip(parent).is_some_and(|(cuts, parent)| {
             self.id_map.write_edited(raw, offset, spans, near, parent, cuts, bytes)
         });
-        let same = match (written, node) {
-            (Some(same), _) => same,
-            (None, Some(node)) => {
+        match node.filter(|_| !simple) {
+            Some(node) => {
                 // Cuts are relative to the start of the line.
                 let begin = bytes.len();
                 write_edited(plan, whole, node, &self.id_map, bytes);
                 bytes.drain(begin..begin + start);
-                false
             }
-            (None, None) => {
-                self.id_map.write(raw, offset, spans, bytes);
-                false
-            }
-        };
-        if bytes.last() == Some(&b'\n') {
-            return same && start == 0;
+            None if !simple => self.id_map.write(raw, offset, spans, bytes),
+            None => {}
         }
-        bytes.push(b'\n');
-        false
+        if bytes.last() != Some(&b'\n') {
+            bytes.push(b'\n');
+        }
     }
-}
-
-/// Returns the byte counts of a line.
-fn byte_counts_of(written: &[u8], line: &mut Line) -> ByteCounts {
-    parse_entry(written, line);
-    ByteCounts::of_entry(line, written)
 }

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rethread_edit::{
-    self as edit, ClonePlanError as Unmakable, CloneReading, CloneSummary, CompressOptions, ContextSize,
-    IdMap, Recipe,
+    self as edit, ClonePlanError as Unmakable, CloneSummary, CompressOptions, ContextSize, IdMap, Recipe,
 };
 use rethread_model::{Client, FactsBuilder, Finding, Session};
 use rethread_render::{BytesByKind, CloneRow, TokenSources};
@@ -294,10 +293,8 @@ impl Library {
         }
         // A clone that differs only in its ids, or is not written, needs no check against every client.
         let clients = if plain || target.is_none() { &Client::IN_USE[..] } else { &Client::ALL };
-        let look = |reading: CloneReading| match reading {
-            CloneReading::Predicted(clone_summary, harm) => (*clone_summary, harm),
-            CloneReading::Reread(session) => summarise_and_check(&session, clients),
-            CloneReading::SameAsSource => summarise_and_check(&read.session, clients),
+        let look = |written: Option<Session>| {
+            summarise_and_check(written.as_ref().unwrap_or(&read.session), clients)
         };
         let mut late = Vec::new();
         let (clone_summary, bytes) = match target {
@@ -310,7 +307,7 @@ impl Library {
                 ensure_unchanged(&read, source)?;
                 let failed = |source| CloneError::Write { path: PathBuf::new(), source };
                 let outcome = written.map_err(failed)?;
-                let (clone_summary, harm) = look(outcome.reading);
+                let (clone_summary, harm) = look(outcome.session);
                 late = harm;
                 (clone_summary, outcome.bytes)
             }
@@ -319,12 +316,12 @@ impl Library {
                 let mut part = NewSession::begin(&ConfinedPath::of_file(path)).map_err(failed)?;
                 let written = write_clone(&cloned, &mut part, beside);
                 ensure_unchanged(&read, source)?;
-                let edit::WriteOutcome { mut bytes, reading, .. } = written.map_err(failed)?;
+                let edit::WriteOutcome { mut bytes, session, .. } = written.map_err(failed)?;
                 // The clone is checked while it is synced to disk.
                 let (synced, (mut clone_summary, harm)) = std::thread::scope(|scope| {
                     let part = &part;
                     let synced = scope.spawn(move || part.sync());
-                    let looked = look(reading);
+                    let looked = look(session);
                     (join_io(synced), looked)
                 });
                 synced.map_err(failed)?;
