@@ -26,6 +26,7 @@
 
 mod clean;
 mod clone;
+mod fast_path;
 mod ids;
 mod plan;
 mod redact;
@@ -33,14 +34,25 @@ mod repair;
 mod shorten;
 mod source;
 mod splice;
-mod stream;
 
 pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, entry_part_at};
 pub use clone::*;
+pub use fast_path::{IdRenamer, RenamedLog};
 pub use ids::IdMap;
 pub use redact::{
     FoundSecret, NotTextError, PatternError, RedactOptions, RedactPattern, Redaction, RedactionCounts,
 };
 pub use repair::{Change, Repair, repair, repair_from};
 pub use source::{ReadAt, SourceIndexer, SourceSession};
-pub use stream::{IdRenamer, RenamedLog};
+
+/// An entry of the tree, as an index of the session's nodes.
+pub(crate) type NodeId = usize;
+/// A step, as an index of the session's steps.
+pub(crate) type StepId = usize;
+/// A tool call, as an index of the session's calls.
+pub(crate) type CallId = usize;
+/// The number of an entry in its log, from 1.
+pub(crate) type EntryNo = u32;
+
+/// A function that receives the bytes of an edited log, and may keep their buffer.
+pub(crate) type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> std::io::Result<()> + Send);

@@ -9,6 +9,7 @@ use rethread_log::{BlockKind, Defect, Entry, EntryKind, Key, Line, ParsedChunk, 
 use rethread_model::{EntryLocation, EntrySource, Facts, FactsBuilder, Reader, Session};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::EntryNo;
 use crate::clone::Recipe;
 use crate::ids::{IdSpan, find_id_spans, find_junk_id_spans, find_non_uuid_ids};
 use crate::shorten::{PartCut, RESULT_COPY, cuts};
@@ -246,12 +247,17 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    pub(crate) fn place(&self, number: u32) -> EntryLocation {
+    /// Returns the digest of an entry.
+    pub(crate) fn digest(&self, number: EntryNo) -> &EntryDigest {
+        &self.digests[number as usize - 1]
+    }
+
+    pub(crate) fn place(&self, number: EntryNo) -> EntryLocation {
         self.session.facts.locations[number as usize - 1]
     }
 
     /// Returns the ids in an entry.
-    pub(crate) fn id_spans_of(&self, number: u32) -> &[IdSpan] {
+    pub(crate) fn id_spans_of(&self, number: EntryNo) -> &[IdSpan] {
         let place = self.place(number);
         let end = place.offset + u64::from(place.len);
         let first = self.digests[number as usize - 1].first_id_span as usize;
@@ -260,7 +266,7 @@ impl<'a> SourceSession<'a> {
     }
 
     /// Returns the cuts in the calls and results of an entry.
-    pub(crate) fn cuts(&self, number: u32, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
+    pub(crate) fn cuts(&self, number: EntryNo, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
         if let Some(precomputed) = self.precomputed_cuts.as_ref().filter(|cuts| cuts.limit == limit) {
             let first = precomputed.cuts.partition_point(|&(of, _)| of < number);
             let n = precomputed.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
@@ -299,7 +305,7 @@ impl LazyLog<'_> {
     }
 
     /// Returns an entry that was read again, or an empty slice if it has changed.
-    fn verify_entry<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
+    fn verify_entry<'e>(&self, number: EntryNo, raw: &'e [u8]) -> &'e [u8] {
         if self.entry_hashes.get(number as usize - 1) == Some(&xxh3_64(raw)) {
             return raw;
         }
@@ -309,7 +315,7 @@ impl LazyLog<'_> {
 
     /// Returns an entry that was read before: it may be very long, so it is not read twice. `None` once a read has
     /// failed, because the entry may then be a placeholder.
-    fn known(&self, number: u32, place: EntryLocation) -> Option<&[u8]> {
+    fn known(&self, number: EntryNo, place: EntryLocation) -> Option<&[u8]> {
         let whole = self.all_bytes.get().and_then(|whole| {
             let start = usize::try_from(place.offset).ok()?;
             whole.get(start..start + place.len as usize)
@@ -341,7 +347,7 @@ impl LazyLog<'_> {
 }
 
 impl EntrySource for LazyLog<'_> {
-    fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8] {
+    fn entry_bytes(&self, number: EntryNo, place: EntryLocation) -> &[u8] {
         if let Some(known) = self.known(number, place) {
             return known;
         }
@@ -379,7 +385,7 @@ impl Window {
     }
 
     /// Returns the bytes of an entry; empty if it could not be read.
-    pub(crate) fn entry<'w>(&'w mut self, source: &'w SourceSession<'_>, number: u32) -> &'w [u8] {
+    pub(crate) fn entry<'w>(&'w mut self, source: &'w SourceSession<'_>, number: EntryNo) -> &'w [u8] {
         let place = source.place(number);
         let len = place.len as usize;
         let log = match &source.log {

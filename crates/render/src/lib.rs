@@ -47,8 +47,8 @@ pub use preview::{Preview, PreviewHead, WireMessageRow, message_lines, preview_l
 pub use repair::{LineChange, write_repair};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFrom, FindingRow, InventoryRow, MessageRow,
-    NoteRow, PathRow, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TokenSources,
-    TranscriptRow,
+    NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow,
+    TokenSources, TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};
 pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};

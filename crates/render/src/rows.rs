@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rethread_edit::{CloneCounts, RedactionCounts};
+use rethread_edit::RedactionCounts;
 use rethread_model::{
     BlockView, Finding, Inventory, MessageView, NoteView, Path, Time, TitleSource, TranscriptItem, Uid, Usage,
 };
@@ -172,7 +172,7 @@ pub struct CloneRow {
     pub tokens_after: u64,
     pub tokens_by: TokenSources,
     pub turns: u64,
-    pub removed: CloneCounts,
+    pub removed: RemovedCounts,
     pub bytes_by: Vec<BytesByKind>,
     pub subagents: Option<u64>,
     pub tool_results: Option<u64>,
@@ -180,6 +180,21 @@ pub struct CloneRow {
     pub warnings: Vec<String>,
     pub cwd: Option<String>,
     pub resume: Option<String>,
+}
+
+/// Counts of what a clone left out or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct RemovedCounts {
+    pub entries: u64,
+    pub records: u64,
+    pub turns: u64,
+    pub calls: u64,
+    pub shortened: u64,
+    pub thinking: u64,
+    pub mended: u64,
+    pub added: u64,
+    pub unreadable: u64,
 }
 
 /// The sources of the token figures before and after a clone.

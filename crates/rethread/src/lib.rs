@@ -47,7 +47,9 @@ mod titles;
 
 pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
-pub use clone::{CloneError, CloneOptions, Summariser};
+pub use clone::{
+    CloneError, CloneOptions, CloneWarning, Cloned, SessionSize, Summariser, SummariserFailure, WrittenClone,
+};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
@@ -61,7 +63,7 @@ pub use rethread_model as model;
 pub use rethread_model::{Client, Inventory, Reader, Session, Time, TranscriptItem, Usage};
 pub use rethread_render as render;
 pub use rethread_render::{
-    CheckReport, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow,
-    Preview, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
+    CheckReport, CleanedRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview,
+    RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

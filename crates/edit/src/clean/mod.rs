@@ -26,11 +26,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use changes::EntryChanges;
 pub use rules::{Level, Rule, RuleSet};
 
+use crate::WritePiece;
 use crate::ids::{IdRole, find_id_spans};
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
-use crate::stream::WritePiece;
 
 /// Removed entries, each with the data needed to find its replacement.
 #[derive(Debug, Clone, Default)]

@@ -6,6 +6,7 @@
 use rethread_log::Json;
 
 use super::PreparedClone;
+use crate::NodeId;
 use crate::source::Window;
 
 /// An entry that was left out or shortened.
@@ -46,13 +47,13 @@ impl PreparedClone<'_> {
     /// Returns the entries of the conversation that were left out or changed, in file order.
     pub fn removed_entries(&self) -> impl Iterator<Item = RemovedEntry> + '_ {
         let nodes = self.plan.iter().flat_map(|plan| {
-            let is_message = |node: &usize| plan.node(*node).is_conversation();
-            let node_of = move |node: &usize| {
+            let is_message = |node: &NodeId| plan.node(*node).is_conversation();
+            let node_of = move |node: &NodeId| {
                 plan.is_dropped(*node) || plan.changes_blocks(*node) || plan.changes_copy(*node)
             };
             (0..plan.facts.nodes.len()).filter(is_message).filter(node_of).map(move |node| (plan, node))
         });
-        let names = self.id_map.without_replacements();
+        let names = self.ids.without_replacements();
         let mut window = Window::default();
         nodes.map(move |(plan, node)| {
             let fact = plan.node(node);

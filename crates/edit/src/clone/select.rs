@@ -1,29 +1,35 @@
-//! Selects the entries of a clone.
+//! The first stage: the conversation of a clone.
 
 use rethread_log::Json;
-use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid, session_intended_path};
+use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid};
 use rustc_hash::FxHashSet;
 
-use super::{ClonePlanError, Recipe, path_of};
+use super::{ClonePlanError, Recipe};
+use crate::fast_path::session_intended_path;
 use crate::plan::Plan;
 use crate::source::SourceSession;
+use crate::{CallId, NodeId, StepId};
 
 /// The conversation of a clone.
 pub(super) struct Selection {
     /// Its entries from the first on, as node indexes: for a single path those before compactions, then those that
     /// are sent.
-    pub(super) clone_path: Vec<usize>,
+    pub(super) clone_path: Vec<NodeId>,
     /// The same, always with the entries before compactions.
-    pub(super) full_path: Vec<usize>,
+    pub(super) full_path: Vec<NodeId>,
     /// Entries without a parent, because a compaction precedes them.
-    path_starts: FxHashSet<usize>,
+    path_starts: FxHashSet<NodeId>,
     broken_links: Vec<BrokenLink>,
     /// Drop everything else.
     pub(super) single_path: bool,
+    /// Number of paths of the source that are not selected.
     pub(super) other_paths: usize,
+    /// The first prompt of the conversation.
+    pub(super) first_prompt: Option<NodeId>,
 }
 
 impl Selection {
+    /// Selects the conversation that a recipe asks for.
     pub(super) fn new(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Self, ClonePlanError> {
         let session = &source.session;
         let facts = &session.facts;
@@ -39,15 +45,7 @@ impl Selection {
             if single || !facts.is_all_sidechain() {
                 return Err(ClonePlanError::Empty);
             }
-            let (clone_path, path, starts) = (Vec::new(), Vec::new(), FxHashSet::default());
-            return Ok(Self {
-                clone_path,
-                full_path: path,
-                path_starts: starts,
-                broken_links: Vec::new(),
-                single_path: single,
-                other_paths: 0,
-            });
+            return Ok(Self::none());
         }
         let mut path = nodes_before_compaction(source, &intended.chain);
         let mut starts = FxHashSet::default();
@@ -56,15 +54,16 @@ impl Selection {
         }
         path.extend(&intended.chain);
         let clone_path = if single { path.clone() } else { intended.chain.clone() };
-        let begins = |node: &&usize| {
+        let begins = |node: &&NodeId| {
             let fact = &facts.nodes[**node];
             fact.flags.is_boundary() || fact.flags.is_summary() && fact.parent.is_none()
         };
         starts.extend(clone_path.iter().filter(begins));
         // A path that was cut does not count as another one; one that was joined is in the clone.
-        let on_path: FxHashSet<usize> = clone_path.iter().copied().collect();
+        let on_path: FxHashSet<NodeId> = clone_path.iter().copied().collect();
         let n_out = paths.iter().filter(|path| !on_path.contains(&path.tip)).count();
         let other_paths = n_out.min(paths.len().saturating_sub(1));
+        let first_prompt = path.iter().copied().find(|&node| facts.nodes[node].flags.is_human());
         Ok(Self {
             clone_path,
             full_path: path,
@@ -72,7 +71,21 @@ impl Selection {
             broken_links: intended.broken_links,
             single_path: single,
             other_paths,
+            first_prompt,
         })
+    }
+
+    /// Returns the selection for a log without a conversation: nothing is on a path, and everything is kept.
+    fn none() -> Self {
+        Self {
+            clone_path: Vec::new(),
+            full_path: Vec::new(),
+            path_starts: FxHashSet::default(),
+            broken_links: Vec::new(),
+            single_path: false,
+            other_paths: 0,
+            first_prompt: None,
+        }
     }
 
     /// Creates the plan, in which unselected entries are dropped.
@@ -109,7 +122,7 @@ impl Selection {
 }
 
 /// Finds the last entry of the conversation that a recipe asks for; `None` if the end is unchanged.
-pub(super) fn end_of(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Option<usize>, ClonePlanError> {
+pub(super) fn end_of(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Option<NodeId>, ClonePlanError> {
     end_among(source, recipe, &source.session.paths(Client::NEWEST))
 }
 
@@ -117,7 +130,7 @@ fn end_among(
     source: &SourceSession<'_>,
     recipe: &Recipe,
     paths: &[Path],
-) -> Result<Option<usize>, ClonePlanError> {
+) -> Result<Option<NodeId>, ClonePlanError> {
     let session = &source.session;
     let n_messages = session.facts.messages.len();
     if let Some(uid) = recipe.end {
@@ -132,6 +145,11 @@ fn end_among(
     }
 }
 
+/// Finds a path by its number.
+fn path_of(paths: &[Path], n: usize) -> Result<&Path, ClonePlanError> {
+    paths.iter().find(|path| path.n == n).ok_or(ClonePlanError::NoPath(n, paths.len()))
+}
+
 fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     let id = Json::new(raw[start..].trim_ascii_end()).get(key).and_then(Json::as_str);
@@ -140,17 +158,17 @@ fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {
 }
 
 /// Returns the last entry of a message, results of its calls included: a call without its result is not an end.
-fn last_of_message(source: &SourceSession<'_>, n: usize, step: usize) -> usize {
+fn last_of_message(source: &SourceSession<'_>, n: usize, step: StepId) -> NodeId {
     let facts = &source.session.facts;
     let nodes = source.session.tree.nodes_by_step();
     let of_step = || nodes.members_of(step).iter().map(|&node| node as usize);
     let own =
-        |node: &usize| facts.nodes[*node].message() == Some(n - 1) && !facts.nodes[*node].flags.is_replay();
-    let calls: FxHashSet<usize> = of_step()
+        |node: &NodeId| facts.nodes[*node].message() == Some(n - 1) && !facts.nodes[*node].flags.is_replay();
+    let calls: FxHashSet<CallId> = of_step()
         .filter(own)
         .flat_map(|node| facts.blocks_of(node).iter().filter_map(rethread_model::Block::call))
         .collect();
-    let answers = |node: &usize| {
+    let answers = |node: &NodeId| {
         let fact = &facts.nodes[*node];
         let answers = facts.blocks_of(*node).iter().filter_map(rethread_model::Block::call);
         fact.role == Role::User && fact.flags.has_result() && { answers }.any(|call| calls.contains(&call))
@@ -162,18 +180,18 @@ fn last_of_message(source: &SourceSession<'_>, n: usize, step: usize) -> usize {
 }
 
 /// Returns the entries before compactions that precede a conversation, in file order.
-fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[usize]) -> Vec<usize> {
+fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[NodeId]) -> Vec<NodeId> {
     let session = &source.session;
     let facts = &session.facts;
     let Some(first) = session.tree.step(chain[0]) else { return Vec::new() };
-    let compacted = |step: usize| session.tree.steps[step].kind == StepKind::Compaction;
+    let compacted = |step: StepId| session.tree.steps[step].kind == StepKind::Compaction;
     let steps = session.tree.path_to(first);
     if !compacted(first) || steps.len() < 2 {
         return Vec::new();
     }
-    let sent: FxHashSet<usize> = chain.iter().copied().collect();
+    let sent: FxHashSet<NodeId> = chain.iter().copied().collect();
     let by_step = session.tree.nodes_by_step();
-    let mut nodes: Vec<usize> = steps[..steps.len() - 1]
+    let mut nodes: Vec<NodeId> = steps[..steps.len() - 1]
         .iter()
         .flat_map(|&step| by_step.members_of(step).iter().map(|&node| node as usize))
         .filter(|node| {

@@ -175,9 +175,7 @@ impl OlderTurns {
              what the user wrote stands in full, what was said and done in answer is summed up."
         );
         if let Some(command) = &compress.show_command {
-            text.push_str(&format!(
-                " The numbers are those of the messages; `{command} --at N` shows one in full."
-            ));
+            text.push_str(&format!(" The numbers are those of the messages; `{command}` shows one in full."));
         }
         for (at, (content, turn)) in self.turns.iter().zip(turns).enumerate() {
             if let Some((earlier, covered)) = &self.earlier_summary

@@ -16,6 +16,7 @@ use rethread_log::Key;
 use rethread_model::{BlockClass, BrokenLink, Facts, FindingKind, Node, Reader, Role, Time, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::NodeId;
 use crate::ids::IdMap;
 use crate::shorten::{RESULT_COPY, len_without};
 use crate::splice::Splice;
@@ -71,6 +72,16 @@ pub(crate) enum PathItem {
     Source(usize),
     /// An added entry, as an index into [`Plan::added`].
     Added(usize),
+}
+
+impl PathItem {
+    /// Returns the entry of the source; `None` if it is added.
+    pub(crate) fn source(self) -> Option<NodeId> {
+        match self {
+            Self::Source(node) => Some(node),
+            Self::Added(_) => None,
+        }
+    }
 }
 
 /// Extent of an edit: whether the entry is removed, how many blocks change, whether its content is replaced.
