@@ -3,6 +3,9 @@
 //! If the entries form one chain, every call is answered directly after it and nothing is irregular, the
 //! rules of all clients give the same result: the whole conversation since the last compaction is sent. Most
 //! clones are like this. All other sessions are left to [`super::check`].
+//!
+//! Gain over simulating the clients (60 MB, 2 cores, both ways in one run): `clone --path 1` takes 194 ms instead of
+//! 334 ms, `ls` 55 ms instead of 75 ms. `harmful_findings_of` in `testkit` compares both ways in every test of a law.
 
 use super::request::{MAX_IMAGE_BYTES, MAX_IMAGES, MAX_REQUEST_BYTES, too_long_detail};
 use super::{Finding, FindingKind, Severity, check};
