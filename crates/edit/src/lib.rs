@@ -45,14 +45,5 @@ pub use redact::{
 pub use repair::{Change, Repair, repair, repair_from};
 pub use source::{ReadAt, SourceIndexer, SourceSession};
 
-/// An entry of the tree, as an index of the session's nodes.
-pub(crate) type NodeId = usize;
-/// A step, as an index of the session's steps.
-pub(crate) type StepId = usize;
-/// A tool call, as an index of the session's calls.
-pub(crate) type CallId = usize;
-/// The number of an entry in its log, from 1.
-pub(crate) type EntryNo = u32;
-
 /// A function that receives the bytes of an edited log, and may keep their buffer.
 pub(crate) type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> std::io::Result<()> + Send);

@@ -6,10 +6,9 @@ use std::io;
 use std::sync::OnceLock;
 
 use rethread_log::{BlockKind, Defect, Entry, EntryKind, Key, Line, ParsedChunk, Scanner, Sink, parse_entry};
-use rethread_model::{EntryLocation, EntrySource, Facts, FactsBuilder, Reader, Session};
+use rethread_model::{EntryLocation, EntryNo, EntrySource, Facts, FactsBuilder, Reader, Session, Table};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::EntryNo;
 use crate::clone::Recipe;
 use crate::ids::{IdSpan, find_id_spans, find_junk_id_spans, find_non_uuid_ids};
 use crate::shorten::{PartCut, RESULT_COPY, cuts};
@@ -25,8 +24,8 @@ pub struct SourceSession<'a> {
     pub session: Session,
     /// Ids outside of messages, in file order.
     pub(crate) id_spans: Vec<IdSpan>,
-    /// Digests of the entries; entry number `n` is at `n - 1`.
-    pub(crate) digests: Vec<EntryDigest>,
+    /// Digests of the entries.
+    pub(crate) digests: Table<EntryNo, EntryDigest>,
     /// Cuts computed while the log was read.
     precomputed_cuts: Option<PrecomputedCuts>,
     /// An entry has an id that is not a UUID.
@@ -76,14 +75,14 @@ pub(crate) struct EntryDigest {
 #[derive(Debug, Default)]
 struct PrecomputedCuts {
     limit: usize,
-    cuts: Vec<(u32, PartCut)>,
+    cuts: Vec<(EntryNo, PartCut)>,
 }
 
 /// Records the ids of a log and other facts that edits need, while the log is read.
 #[derive(Default)]
 pub struct SourceIndexer {
     id_spans: Vec<IdSpan>,
-    digests: Vec<EntryDigest>,
+    digests: Table<EntryNo, EntryDigest>,
     entry_hashes: Option<Vec<u64>>,
     precomputed_cuts: Option<PrecomputedCuts>,
     has_non_uuid_ids: bool,
@@ -98,7 +97,7 @@ impl SourceIndexer {
         let cuts = recipe.tools.shorten.map_or(0, |_| n);
         Self {
             id_spans: Vec::with_capacity(6 * n),
-            digests: Vec::with_capacity(n),
+            digests: Table::with_capacity(n),
             entry_hashes: Some(Vec::with_capacity(n)),
             precomputed_cuts: recipe
                 .tools
@@ -121,7 +120,7 @@ impl Sink for SourceIndexer {
             || has(Key::SourceToolUseId)
             || has(Key::ParentToolUseId)
             || has(Key::Attachment) && memchr::memmem::find(raw, b"\"toolUseID\"").is_some();
-        self.digests.push(EntryDigest {
+        let number = self.digests.push(EntryDigest {
             kind: line.kind,
             names_call,
             has_wire_inputs: has(Key::WireToolInputs),
@@ -132,7 +131,7 @@ impl Sink for SourceIndexer {
             hashes.push(xxh3_64(raw));
         }
         if let Some(PrecomputedCuts { limit, cuts }) = &mut self.precomputed_cuts {
-            cuts_of_entry(raw, line, *limit, |cut| cuts.push((entry.number, cut)));
+            cuts_of_entry(raw, line, *limit, |cut| cuts.push((number, cut)));
         }
     }
 
@@ -231,7 +230,7 @@ impl<'a> SourceSession<'a> {
     pub(crate) fn complete_lines(&self) -> &[u8] {
         let bytes = self.bytes();
         let end = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
-        let last = self.session.facts.locations.last().is_some_and(|place| {
+        let last = self.session.facts.locations.iter().next_back().is_some_and(|place| {
             // An object that only lacks its line end is complete.
             usize::try_from(place.offset).is_ok_and(|offset| offset >= end)
         });
@@ -247,26 +246,21 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    /// Returns the digest of an entry.
-    pub(crate) fn digest(&self, number: EntryNo) -> &EntryDigest {
-        &self.digests[number as usize - 1]
-    }
-
     pub(crate) fn place(&self, number: EntryNo) -> EntryLocation {
-        self.session.facts.locations[number as usize - 1]
+        self.session.facts.locations[number]
     }
 
     /// Returns the ids in an entry.
     pub(crate) fn id_spans_of(&self, number: EntryNo) -> &[IdSpan] {
         let place = self.place(number);
         let end = place.offset + u64::from(place.len);
-        let first = self.digests[number as usize - 1].first_id_span as usize;
+        let first = self.digests[number].first_id_span as usize;
         let n = self.id_spans[first..].iter().take_while(|span| span.at < end).count();
         &self.id_spans[first..first + n]
     }
 
     /// Returns the cuts in the calls and results of an entry.
-    pub(crate) fn cuts(&self, number: EntryNo, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
+    pub(crate) fn cuts(&self, number: EntryNo, limit: usize) -> Cow<'_, [(EntryNo, PartCut)]> {
         if let Some(precomputed) = self.precomputed_cuts.as_ref().filter(|cuts| cuts.limit == limit) {
             let first = precomputed.cuts.partition_point(|&(of, _)| of < number);
             let n = precomputed.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
@@ -306,7 +300,7 @@ impl LazyLog<'_> {
 
     /// Returns an entry that was read again, or an empty slice if it has changed.
     fn verify_entry<'e>(&self, number: EntryNo, raw: &'e [u8]) -> &'e [u8] {
-        if self.entry_hashes.get(number as usize - 1) == Some(&xxh3_64(raw)) {
+        if self.entry_hashes.get(number.index()) == Some(&xxh3_64(raw)) {
             return raw;
         }
         let _ = self.failed.set(changed_error());
@@ -320,19 +314,19 @@ impl LazyLog<'_> {
             let start = usize::try_from(place.offset).ok()?;
             whole.get(start..start + place.len as usize)
         });
-        let entry = || self.entries.get(number as usize - 1)?.get().map(|entry| &**entry);
+        let entry = || self.entries.get(number.index())?.get().map(|entry| &**entry);
         // A placeholder is stored after the failure is recorded.
         whole.or_else(entry).filter(|_| self.failed.get().is_none())
     }
 
-    fn read_all(&self, places: &[EntryLocation]) -> &[u8] {
+    fn read_all(&self, places: &Table<EntryNo, EntryLocation>) -> &[u8] {
         self.all_bytes.get_or_init(|| {
             let mut bytes = Vec::new();
             let size = usize::try_from(self.size).unwrap_or(0);
             self.load(0, &mut bytes, size);
             // Entry locations index into this buffer.
             bytes.resize(size, b'\n');
-            for (number, place) in (1..).zip(places) {
+            for (number, place) in places.iter_enumerated() {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
                 let raw = &mut bytes[start..start + place.len as usize];
                 if self.verify_entry(number, raw).is_empty() {
@@ -351,7 +345,7 @@ impl EntrySource for LazyLog<'_> {
         if let Some(known) = self.known(number, place) {
             return known;
         }
-        let Some(slot) = self.entries.get(number as usize - 1) else { return &[] };
+        let Some(slot) = self.entries.get(number.index()) else { return &[] };
         let read = || {
             let mut bytes = Vec::new();
             self.load(place.offset, &mut bytes, place.len as usize);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use rethread_log::{BlockKind, Json};
 use rethread_model::{
-    BlockView, MessageKind, MessageView, NoteView, TranscriptItem, main_argument, readable_text,
+    BlockView, CallId, MessageKind, MessageView, NoteView, TranscriptItem, main_argument, readable_text,
 };
 
 use crate::text::{DisplayOptions, Style, plural};
@@ -30,7 +30,7 @@ pub struct ShowOptions<'a> {
     /// Returns the full text of a result that was shortened.
     pub whole_result: &'a dyn Fn(&str) -> Option<String>,
     /// Describes the subagent that a call started.
-    pub subagent: &'a dyn Fn(usize) -> Option<String>,
+    pub subagent: &'a dyn Fn(CallId) -> Option<String>,
 }
 
 /// Writes the conversation on a path.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::MessageKind;
+use rethread::model::{CallId, MessageKind, MessageNo};
 use rethread::render::{self, ShowOptions, Style};
 use rethread::{Client, LoadedSession, PathRow, ShowRow, TranscriptItem};
 
@@ -67,6 +67,11 @@ pub(crate) fn message_number(text: &str) -> Result<usize, String> {
     number.parse().map_err(|_| "expected a message number such as 12".to_owned())
 }
 
+/// Returns a message number in the type of the arguments, which may be 0 or too large.
+fn shown_number(n: MessageNo) -> usize {
+    n.get() as usize
+}
+
 pub(crate) fn run(
     args: &ShowArgs,
     global: &GlobalArgs,
@@ -90,8 +95,9 @@ pub(crate) fn run(
         items = take_turns(items, turns)?;
     }
     if let Some(n) = args.at {
-        let place =
-            |n: usize| items.iter().position(|item| matches!(item, TranscriptItem::Message(m) if m.n == n));
+        let place = |n: usize| {
+            items.iter().position(|item| matches!(item, TranscriptItem::Message(m) if shown_number(m.n) == n))
+        };
         let start = place(n).ok_or_else(|| {
             Failure::new(format!("message {n} is not on path {}", path.n))
                 .hint("omit --path to show a path that contains it")
@@ -102,6 +108,7 @@ pub(crate) fn run(
             .blocks
             .iter()
             .find_map(|block| block.partner_message)
+            .map(shown_number)
             .filter(|_| message.kind == MessageKind::Result);
         let start = call.and_then(place).filter(|&call| call < start).unwrap_or(start);
         items.drain(..start);
@@ -173,16 +180,18 @@ fn show_removed(
         for _ in 0..2 {
             for item in &items {
                 if let TranscriptItem::Message(m) = item {
-                    let partners = || m.blocks.iter().filter_map(|block| block.partner_message);
-                    if wanted.contains(&m.n) {
+                    let partners =
+                        || m.blocks.iter().filter_map(|block| block.partner_message).map(shown_number);
+                    if wanted.contains(&shown_number(m.n)) {
                         wanted.extend(partners());
                     } else if partners().any(|partner| wanted.contains(&partner)) {
-                        wanted.insert(m.n);
+                        wanted.insert(shown_number(m.n));
                     }
                 }
             }
         }
-        items.retain(|item| matches!(item, TranscriptItem::Message(m) if wanted.contains(&m.n)));
+        items
+            .retain(|item| matches!(item, TranscriptItem::Message(m) if wanted.contains(&shown_number(m.n))));
         if items.is_empty() {
             return Err(Failure::new(format!("message {n} was not removed"))
                 .hint("message numbers are those of the session that this one was cloned from"));
@@ -237,12 +246,13 @@ fn choose<'p>(
     let Some(n) = args.at else { return Ok(usual) };
     let holds = |path: &&PathRow| {
         let items = loaded.reader().items(path.path.step);
-        items.iter().any(|item| matches!(item, TranscriptItem::Message(m) if m.n == n))
+        items.iter().any(|item| matches!(item, TranscriptItem::Message(m) if shown_number(m.n) == n))
     };
     if let Some(path) = usual.filter(holds) {
         return Ok(Some(path));
     }
-    let Some(step) = loaded.session.step_of_message(n) else {
+    let message = u32::try_from(n).ok().and_then(MessageNo::new);
+    let Some(step) = message.and_then(|message| loaded.session.step_of_message(message)) else {
         return Err(Failure::new(format!("no message {n}"))
             .hint(format!("messages are numbered from 1 to {}", loaded.session.facts.messages.len())));
     };
@@ -304,7 +314,7 @@ fn item_filter<'a>(
 }
 
 /// Describes the subagents, by the call that started each.
-fn subagents(loaded: &LoadedSession) -> HashMap<usize, String> {
+fn subagents(loaded: &LoadedSession) -> HashMap<CallId, String> {
     let told = |agent: rethread::Subagent| {
         let text = match &agent.path {
             Some(path) => format!("subagent: rethread show {}", path.display()),

@@ -1,11 +1,10 @@
 //! Entries about calls: hooks, notes, media, and records outside of the tree.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::{Block, BlockClass, Facts, Role};
+use rethread_model::{Block, BlockClass, Facts, NodeId, Role};
 use rustc_hash::FxHashSet;
 
 use super::tools::{CallAction, CallEdits};
-use crate::NodeId;
 use crate::plan::Plan;
 use crate::source::SourceSession;
 
@@ -22,13 +21,13 @@ impl<'f> CallIdSet<'f> {
     pub(super) fn changed(plan: &Plan<'f>, edits: &CallEdits) -> Self {
         let facts = plan.facts;
         let mut ids = Self::with_action(facts, edits, |action| action != CallAction::Keep);
-        let removed = facts.calls.iter().filter(|call| plan.is_dropped(call.node as usize));
+        let removed = facts.calls.iter().filter(|call| plan.is_dropped(call.node));
         ids.0.extend(removed.map(|call| facts.call_id(call)));
         ids
     }
 
     fn with_action(facts: &'f Facts, edits: &CallEdits, matches: impl Fn(CallAction) -> bool) -> Self {
-        let calls = facts.calls.iter().enumerate().filter(|&(call, _)| matches(edits.action(call)));
+        let calls = facts.calls.iter_enumerated().filter(|&(call, _)| matches(edits.action(call)));
         Self(calls.map(|(_, call)| facts.call_id(call)).collect())
     }
 
@@ -63,11 +62,11 @@ pub(super) fn drop_call_notes(source: &SourceSession<'_>, edits: &CallEdits, pla
         return;
     }
     let mut line = Line::default();
-    for (node, fact) in facts.nodes.iter().enumerate() {
+    for (node, fact) in facts.nodes.iter_enumerated() {
         let note = !fact.is_conversation() || fact.role == Role::User && !fact.flags.has_result();
         if note
             && !plan.is_dropped(node)
-            && source.digest(fact.entry).names_call
+            && source.digests[fact.entry].names_call
             && removed.is_named_by(plan.reader.entry_bytes(fact.entry), &mut line)
         {
             plan.drop_requested(node);
@@ -82,7 +81,7 @@ fn drop_attached_media(edits: &CallEdits, plan: &mut Plan<'_>) {
     let facts = plan.facts;
     let is_removed = |block: &Block| block.call().is_some_and(|call| edits.removes(call));
     let mut removed: FxHashSet<NodeId> = FxHashSet::default();
-    for (node, fact) in facts.nodes.iter().enumerate() {
+    for (node, fact) in facts.nodes.iter_enumerated() {
         let media = |block: &Block| block.class == BlockClass::Media;
         if fact.role != Role::User || !fact.flags.is_meta() || !facts.blocks_of(node).iter().any(media) {
             continue;

@@ -3,10 +3,9 @@
 //! A client places the listed entries after the summary, and ignores the list if one of them is missing.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::Uid;
+use rethread_model::{NodeId, Uid};
 use rustc_hash::FxHashSet;
 
-use crate::NodeId;
 use crate::ids::IdMap;
 use crate::plan::{PathItem, Plan};
 use crate::splice::json_string;
@@ -14,7 +13,9 @@ use crate::splice::json_string;
 /// Removes dropped entries from the lists of compactions.
 pub(super) fn prune_preserved_lists(plan: &mut Plan<'_>, ids: &IdMap<'_>) {
     let facts = plan.facts;
-    let boundaries: Vec<NodeId> = (0..facts.nodes.len())
+    let boundaries: Vec<NodeId> = facts
+        .nodes
+        .keys()
         .filter(|&node| facts.nodes[node].flags.is_boundary() && !plan.is_dropped(node))
         .collect();
     let path: Vec<PathItem> = plan.kept_path();

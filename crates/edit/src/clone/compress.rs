@@ -1,10 +1,10 @@
 //! Replaces older turns by a compaction: a boundary and a summary that every client honours.
 
+use rethread_model::{MessageNo, NodeId};
 use rustc_hash::FxHashSet;
 
 use super::context::context_size;
 use super::turn_summary::OlderTurns;
-use crate::NodeId;
 use crate::plan::{AddedKind, PathItem, Plan};
 use crate::source::SourceSession;
 
@@ -43,8 +43,8 @@ impl Default for CompressOptions {
 pub struct CondensedTurn {
     /// Its number in the clone's conversation, from 1.
     pub n: usize,
-    /// Numbers of its first and last message in the source.
-    pub messages: (usize, usize),
+    /// Numbers of its first and last message in the source; `None` if it has only attachments.
+    pub messages: Option<(MessageNo, MessageNo)>,
     /// The full content of the turn, for an external summariser; empty unless [`CompressOptions::transcripts`] is
     /// set.
     pub text: String,

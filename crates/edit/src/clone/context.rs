@@ -1,8 +1,7 @@
 //! The context size of a session: taken from recorded usage where possible.
 
-use rethread_model::{Block, Facts, Node, Role, Session, Usage};
+use rethread_model::{Block, Facts, Node, NodeId, Role, Session, Usage};
 
-use crate::NodeId;
 use crate::fast_path::newest_client_chain;
 
 /// The source of a token count.

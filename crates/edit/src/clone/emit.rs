@@ -7,14 +7,13 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use rethread_log::{ParsedChunk, Scanner};
-use rethread_model::{FactsBuilder, Session, Uid};
+use rethread_model::{EntryNo, FactsBuilder, NodeId, Session, Uid};
 
 use super::PreparedClone;
 use super::order::OutputLine;
 use crate::ids::{IdRole, is_uuid};
 use crate::plan::{Plan, write_added, write_edited};
 use crate::source::Window;
-use crate::{EntryNo, NodeId};
 
 /// The result of writing a clone.
 #[derive(Debug, Clone)]
@@ -186,7 +185,7 @@ impl PreparedClone<'_> {
         // Few lines grow: an entry gets a parent, or a line end.
         bytes.reserve(size + size / 64);
         // The entry that was written last: mostly the parent of the next.
-        let mut last = Uid::NONE;
+        let mut last: Option<Uid> = None;
         for line in lines {
             self.write_line(line, &mut last, window, &mut bytes);
         }
@@ -195,7 +194,13 @@ impl PreparedClone<'_> {
         ClonePiece { bytes, parsed }
     }
 
-    fn write_line(&self, line: &OutputLine, last: &mut Uid, window: &mut Window, bytes: &mut Vec<u8>) {
+    fn write_line(
+        &self,
+        line: &OutputLine,
+        last: &mut Option<Uid>,
+        window: &mut Window,
+        bytes: &mut Vec<u8>,
+    ) {
         match (line, &self.plan) {
             (OutputLine::Unedited(range), _) => self.write_unedited(range.clone(), bytes),
             (OutputLine::Text(text), _) => bytes.extend_from_slice(text),
@@ -205,7 +210,7 @@ impl PreparedClone<'_> {
             }
             (&OutputLine::Entry(node), Some(plan)) => {
                 let raw = window.entry(self.source, plan.node(plan.content_node(node)).entry);
-                let own = plan.node(node).uid;
+                let own = Some(plan.node(node).uid);
                 // If it could not be read again, it is empty, which is reported at the end.
                 if !raw.is_empty() {
                     self.write_entry(plan, raw, node, [own, *last], bytes);
@@ -263,7 +268,14 @@ impl PreparedClone<'_> {
     }
 
     /// Writes an entry as a separate line; `whole` are the bytes of its content node.
-    fn write_entry(&self, plan: &Plan<'_>, whole: &[u8], node: NodeId, near: [Uid; 2], bytes: &mut Vec<u8>) {
+    fn write_entry(
+        &self,
+        plan: &Plan<'_>,
+        whole: &[u8],
+        node: NodeId,
+        near: [Option<Uid>; 2],
+        bytes: &mut Vec<u8>,
+    ) {
         let start = start_of_object(whole);
         if !self.write_simple_edit(plan, whole, start, node, near, bytes) {
             // Cuts are relative to the start of the line.
@@ -282,7 +294,7 @@ impl PreparedClone<'_> {
         whole: &[u8],
         start: usize,
         node: NodeId,
-        near: [Uid; 2],
+        near: [Option<Uid>; 2],
         bytes: &mut Vec<u8>,
     ) -> bool {
         let cuts = plan.cuts.of_node(node);

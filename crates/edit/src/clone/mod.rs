@@ -36,11 +36,11 @@ pub use report::{CloneCounts, CloneReport};
 pub use summary::CloneSummary;
 pub use tools::ToolRecipe;
 
-use crate::CallId;
 use crate::ids::IdMap;
 use crate::plan::Plan;
 use crate::source::SourceSession;
 use order::OutputLine;
+use rethread_model::CallId;
 use tools::CallEdits;
 
 /// A clone that is ready to be written.
@@ -110,7 +110,7 @@ impl PreparedClone<'_> {
     /// Returns whether a call of the source is in the clone, unchanged or shortened.
     pub fn keeps_call(&self, call: CallId) -> bool {
         let Some(plan) = &self.plan else { return true };
-        !plan.is_dropped(plan.facts.calls[call].node as usize) && !self.calls.removes(call)
+        !plan.is_dropped(plan.facts.calls[call].node) && !self.calls.removes(call)
     }
 
     /// Returns whether a call is in a turn that the recipe keeps unchanged.

@@ -1,5 +1,7 @@
 //! The third stage: a plan whose result every client accepts.
 
+use rethread_model::{NodeId, Table};
+
 use super::ClonePlanError;
 use super::compact_metadata::prune_preserved_lists;
 use super::compress::CondensedTurns;
@@ -33,7 +35,8 @@ pub(super) fn normalise<'a>(
     edited: EditedPlan<'a>,
 ) -> Result<NormalisedPlan<'a>, ClonePlanError> {
     let EditedPlan { mut plan, calls, condensed, thinking } = edited;
-    let requested: Vec<EditExtent> = (0..plan.facts.nodes.len()).map(|node| plan.edit_extent(node)).collect();
+    let requested: Table<NodeId, EditExtent> =
+        plan.facts.nodes.keys().map(|node| plan.edit_extent(node)).collect();
     plan.repair();
     plan.place_queued_prompts();
     plan.linearise();
@@ -57,8 +60,8 @@ fn mark_end(plan: &mut Plan<'_>, selection: &Selection) {
         return;
     };
     let time = plan.final_time(leaf);
-    let mut agreed = !time.is_none();
-    for (node, &on_path) in plan.on_path().iter().enumerate() {
+    let mut agreed = time.is_some();
+    for (node, &on_path) in plan.on_path().iter_enumerated() {
         if node == leaf || plan.is_dropped(node) {
             continue;
         }
@@ -66,7 +69,7 @@ fn mark_end(plan: &mut Plan<'_>, selection: &Selection) {
         // Some clients even resume a subagent's entry.
         agreed &= plan.final_time(node) < time && !late;
     }
-    agreed &= plan.added.iter().all(|new| new.time < time);
+    agreed &= plan.added.iter().all(|new| Some(new.time) < time);
     // Clients also differ in what they add after an unanswered prompt or result.
     agreed &= plan.ends_with_answer();
     if !agreed {
@@ -75,11 +78,11 @@ fn mark_end(plan: &mut Plan<'_>, selection: &Selection) {
 }
 
 /// Counts the entries whose edit is more than `requested`.
-fn count_repaired(plan: &Plan<'_>, requested: &[EditExtent]) -> u64 {
-    let is_repaired = |&(node, &(was_removed, ..)): &(usize, &EditExtent)| {
+fn count_repaired(plan: &Plan<'_>, requested: &Table<NodeId, EditExtent>) -> u64 {
+    let is_repaired = |&(node, &(was_removed, ..)): &(NodeId, &EditExtent)| {
         let edit = plan.edits.get(node).filter(|_| !plan.is_dropped(node));
         let other = edit.is_some_and(|e| e.uuid.is_some() || e.time.is_some() || e.model.is_some());
         !was_removed && (plan.edit_extent(node) != requested[node] || other)
     };
-    requested.iter().enumerate().filter(is_repaired).count() as u64
+    requested.iter_enumerated().filter(is_repaired).count() as u64
 }

@@ -1,16 +1,15 @@
 //! Entries that are dropped with the entries that they belong to.
 
-use rethread_model::{Node, Role, Uid};
+use rethread_model::{Node, NodeId, Role, Table, Uid};
 use rustc_hash::FxHashSet;
 
 use super::select::Selection;
-use crate::NodeId;
 use crate::plan::{PathItem, Plan};
 
 /// Drops tool progress, which is never sent and breaks some clients, and failure reports on the path, which only
 /// the oldest clients send.
 pub(super) fn drop_progress_and_errors(plan: &mut Plan<'_>) {
-    for (node, on_path) in plan.on_path().into_iter().enumerate() {
+    for (node, &on_path) in plan.on_path().iter_enumerated() {
         let fact = plan.node(node);
         let failure = fact.role == Role::Assistant && fact.flags.is_failure_report();
         if fact.role == Role::Progress || failure && on_path {
@@ -25,10 +24,10 @@ pub(super) fn drop_orphaned_notes(plan: &mut Plan<'_>) {
     let facts = plan.facts;
     let on_path = plan.on_path();
     let is_candidate = |(node, fact): (NodeId, &Node)| !on_path[node] && is_plain_note(fact);
-    if !facts.nodes.iter().enumerate().any(is_candidate) {
+    if !facts.nodes.iter_enumerated().any(is_candidate) {
         return;
     }
-    let none = vec![false; facts.nodes.len()];
+    let none: Table<NodeId, bool> = Table::filled(false, facts.nodes.len());
     let order = plan.top_down();
     // Set if the nearest message above is removed.
     let mut removed_above = none.clone();
@@ -83,7 +82,7 @@ pub(super) fn drop_duplicates(selection: &Selection, plan: &mut Plan<'_>) {
     }
     let removed = selection.clone_path.iter().filter(|&&node| plan.is_dropped(node));
     let removed: FxHashSet<Uid> = removed.map(|&node| facts.nodes[node].uid).collect();
-    for (node, _) in facts.nodes.iter().enumerate().filter(|(_, fact)| removed.contains(&fact.uid)) {
+    for (node, _) in facts.nodes.iter_enumerated().filter(|(_, fact)| removed.contains(&fact.uid)) {
         plan.drop_requested(node);
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rethread_log::EntryKind;
-use rethread_model::{Session, collapse_whitespace};
+use rethread_model::{EntryNo, NodeId, Session, Table, collapse_whitespace};
 
 use super::Recipe;
 use super::call_notes::CallIdSet;
@@ -11,9 +11,8 @@ use super::normalise::NormalisedPlan;
 use super::select::Selection;
 use crate::ids::IdMap;
 use crate::plan::{AddedKind, PathItem, Plan, edited_line};
-use crate::source::{EntryDigest, SourceSession, Window};
+use crate::source::{SourceSession, Window};
 use crate::splice::json_string;
-use crate::{EntryNo, NodeId};
 
 /// A line of a clone.
 #[derive(Debug)]
@@ -65,12 +64,12 @@ pub(super) fn order_lines(
 fn entries_and_records(plan: &Plan<'_>, records: &[EntryNo]) -> Vec<OutputLine> {
     let facts = plan.facts;
     let mut keyed: Vec<(u32, u32, OutputLine)> =
-        records.iter().map(|&n| (n, 0, OutputLine::Record(n))).collect();
+        records.iter().map(|&n| (n.get(), 0, OutputLine::Record(n))).collect();
     let (mut at, mut step) = (0, 0);
     for item in plan.kept_path() {
         step += 1;
         let (place, line) = match item {
-            PathItem::Source(node) => (facts.nodes[node].entry, OutputLine::Entry(node)),
+            PathItem::Source(node) => (facts.nodes[node].entry.get(), OutputLine::Entry(node)),
             PathItem::Added(new) => {
                 let last = matches!(plan.added[new].kind, AddedKind::End | AddedKind::NoReply);
                 (if last { u32::MAX } else { 0 }, OutputLine::Added(new))
@@ -79,9 +78,9 @@ fn entries_and_records(plan: &Plan<'_>, records: &[EntryNo]) -> Vec<OutputLine> 
         at = at.max(place);
         keyed.push((at, step, line));
     }
-    for (node, on_path) in plan.on_path().into_iter().enumerate() {
+    for (node, &on_path) in plan.on_path().iter_enumerated() {
         if !on_path && !plan.is_dropped(node) {
-            keyed.push((facts.nodes[node].entry, 0, OutputLine::Entry(node)));
+            keyed.push((facts.nodes[node].entry.get(), 0, OutputLine::Entry(node)));
         }
     }
     keyed.sort_by_key(|&(place, step, _)| (place, step));
@@ -90,12 +89,12 @@ fn entries_and_records(plan: &Plan<'_>, records: &[EntryNo]) -> Vec<OutputLine> 
 
 /// Returns the entries outside of the tree, with their kinds.
 fn records(source: &SourceSession<'_>) -> Vec<(EntryNo, Option<EntryKind>)> {
-    let mut is_node = vec![false; source.digests.len()];
+    let mut is_node = Table::filled(false, source.digests.len());
     for node in &source.session.facts.nodes {
-        is_node[node.entry as usize - 1] = true;
+        is_node[node.entry] = true;
     }
-    let all = (1..).zip(&source.digests).zip(is_node);
-    all.filter(|(_, is_node)| !is_node).map(|((number, digest), _)| (number, digest.kind)).collect()
+    let records = source.digests.iter_enumerated().filter(|&(number, _)| !is_node[number]);
+    records.map(|(number, digest)| (number, digest.kind)).collect()
 }
 
 /// Returns the records that are kept. Only those that may refer to something are read.
@@ -217,11 +216,11 @@ fn is_named_by_last_checkpoint(
     records: &[EntryNo],
     leaf: NodeId,
 ) -> bool {
-    let is_checkpoint = |(_, digest): &(EntryNo, &EntryDigest)| digest.kind == Some(EntryKind::LastPrompt);
-    let last = (1..).zip(&source.digests).filter(is_checkpoint).last();
-    let is_kept = last.is_some_and(|(number, _)| records.binary_search(&number).is_ok());
+    let digests = &source.digests;
+    let last = digests.keys().rfind(|&number| digests[number].kind == Some(EntryKind::LastPrompt));
+    let is_kept = last.is_some_and(|number| records.binary_search(&number).is_ok());
     let checkpoint = plan.facts.checkpoints.last().filter(|_| is_kept);
-    checkpoint.is_some_and(|at| at.leaf == Some(plan.node(leaf).uid) && !at.leaf_is_null)
+    checkpoint.is_some_and(|at| at.leaf.uid() == Some(plan.node(leaf).uid))
 }
 
 /// Returns the prompt in an entry. An entry that loses its results becomes a prompt.

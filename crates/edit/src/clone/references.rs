@@ -1,9 +1,8 @@
 //! References to removed entries: they move to another entry.
 
-use rethread_model::Uid;
+use rethread_model::{NodeId, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::NodeId;
 use crate::ids::{IdMap, Replacement};
 use crate::plan::Plan;
 use crate::splice::json_string;
@@ -13,13 +12,17 @@ pub(super) fn redirect_references<'a>(plan: &Plan<'_>, ids: IdMap<'a>) -> IdMap<
     let facts = plan.facts;
     let replacements = plan.replacements(&plan.nearest_kept());
     // Of several entries with one id, one may be kept.
-    let kept: FxHashSet<Uid> = (0..facts.nodes.len())
+    let kept: FxHashSet<Uid> = facts
+        .nodes
+        .keys()
         .filter(|&node| facts.has_duplicates() && !plan.is_dropped(node))
         .map(|node| facts.nodes[node].uid)
         .collect();
     let is_removed = |node: NodeId| plan.is_dropped(node) && !kept.contains(&facts.nodes[node].uid);
     let keeps_ids = ids.keeps_ids();
-    let by_removed: FxHashMap<Uid, Replacement> = (0..facts.nodes.len())
+    let by_removed: FxHashMap<Uid, Replacement> = facts
+        .nodes
+        .keys()
         .filter(|&node| is_removed(node))
         .filter_map(|node| Some((facts.nodes[node].uid, reference_to(plan, replacements[node]?, keeps_ids))))
         .collect();

@@ -64,7 +64,7 @@ impl CloneReport {
     ) -> Self {
         let NormalisedPlan { plan, calls, condensed, thinking, .. } = normalised;
         let facts = plan.facts;
-        let dropped = facts.nodes.iter().enumerate().filter(|&(node, _)| plan.is_dropped(node));
+        let dropped = facts.nodes.iter_enumerated().filter(|&(node, _)| plan.is_dropped(node));
         let (entries, others): (Vec<_>, Vec<_>) = dropped.partition(|(_, fact)| fact.is_conversation());
         let records = source.digests.len() - facts.nodes.len() - ordered.n_records + others.len();
         let repairs =

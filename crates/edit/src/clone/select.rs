@@ -1,14 +1,13 @@
 //! The first stage: the conversation of a clone.
 
 use rethread_log::Json;
-use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid};
+use rethread_model::{BrokenLink, CallId, Client, MessageNo, NodeId, Path, Role, StepId, StepKind, Uid};
 use rustc_hash::FxHashSet;
 
 use super::{ClonePlanError, Recipe};
 use crate::fast_path::session_intended_path;
 use crate::plan::Plan;
 use crate::source::SourceSession;
-use crate::{CallId, NodeId, StepId};
 
 /// The conversation of a clone.
 pub(super) struct Selection {
@@ -100,7 +99,7 @@ impl Selection {
             let ids =
                 self.clone_path.iter().filter(|_| facts.has_duplicates()).map(|&node| facts.nodes[node].uid);
             let ids: FxHashSet<Uid> = ids.collect();
-            for node in (0..kept.len()).filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
+            for node in kept.keys().filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
                 // A subagent's entries are kept or dropped with its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.is_all_sidechain() {
                     plan.drop_requested(node);
@@ -138,10 +137,12 @@ fn end_among(
     }
     let path = recipe.path.map(|n| path_of(paths, n)).transpose()?;
     let Some(n) = recipe.until else { return Ok(path.map(|path| path.tip)) };
-    let step = session.step_of_message(n).ok_or(ClonePlanError::NoMessage(n, n_messages))?;
+    let message = u32::try_from(n).ok().and_then(MessageNo::new);
+    let found = message.and_then(|message| Some((message, session.step_of_message(message)?)));
+    let (message, step) = found.ok_or(ClonePlanError::NoMessage(n, n_messages))?;
     match path {
         Some(path) if !session.descendants_of(step)[path.step] => Err(ClonePlanError::NotOnPath(n, path.n)),
-        _ => Ok(Some(last_of_message(source, n, step))),
+        _ => Ok(Some(last_of_message(source, message, step))),
     }
 }
 
@@ -158,12 +159,13 @@ fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {
 }
 
 /// Returns the last entry of a message, results of its calls included: a call without its result is not an end.
-fn last_of_message(source: &SourceSession<'_>, n: usize, step: StepId) -> NodeId {
+fn last_of_message(source: &SourceSession<'_>, message: MessageNo, step: StepId) -> NodeId {
     let facts = &source.session.facts;
     let nodes = source.session.tree.nodes_by_step();
-    let of_step = || nodes.members_of(step).iter().map(|&node| node as usize);
-    let own =
-        |node: &NodeId| facts.nodes[*node].message() == Some(n - 1) && !facts.nodes[*node].flags.is_replay();
+    let of_step = || nodes.members_of(step).iter().copied();
+    let own = |node: &NodeId| {
+        facts.nodes[*node].message() == Some(message) && !facts.nodes[*node].flags.is_replay()
+    };
     let calls: FxHashSet<CallId> = of_step()
         .filter(own)
         .flat_map(|node| facts.blocks_of(node).iter().filter_map(rethread_model::Block::call))
@@ -174,9 +176,9 @@ fn last_of_message(source: &SourceSession<'_>, n: usize, step: StepId) -> NodeId
         fact.role == Role::User && fact.flags.has_result() && { answers }.any(|call| calls.contains(&call))
     };
     let results = of_step().rfind(answers);
-    let assistant = facts.messages[n - 1].assistant;
+    let assistant = facts.messages[message].assistant;
     let last = if assistant { results } else { None };
-    last.or_else(|| of_step().rfind(own)).unwrap_or(facts.messages[n - 1].first_node as usize)
+    last.or_else(|| of_step().rfind(own)).unwrap_or(facts.messages[message].first_node)
 }
 
 /// Returns the entries before compactions that precede a conversation, in file order.
@@ -193,7 +195,7 @@ fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[NodeId]) -> Vec<
     let by_step = session.tree.nodes_by_step();
     let mut nodes: Vec<NodeId> = steps[..steps.len() - 1]
         .iter()
-        .flat_map(|&step| by_step.members_of(step).iter().map(|&node| node as usize))
+        .flat_map(|&step| by_step.members_of(step).iter().copied())
         .filter(|node| {
             let fact = &facts.nodes[*node];
             !sent.contains(node)

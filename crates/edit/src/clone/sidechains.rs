@@ -1,11 +1,10 @@
 //! Entries of subagents in the session's own file, as clients before 2.1 write them.
 
-use rethread_model::Session;
+use rethread_model::{NodeId, Session};
 use rustc_hash::FxHashMap;
 
 use super::select::Selection;
 use super::tools::CallEdits;
-use crate::NodeId;
 use crate::plan::Plan;
 use crate::source::SourceSession;
 
@@ -14,13 +13,13 @@ pub(super) fn callers_of_sidechains(session: &Session) -> FxHashMap<NodeId, Node
     let callers: FxHashMap<NodeId, NodeId> = session
         .subagents()
         .into_iter()
-        .filter_map(|agent| Some((agent.root, session.facts.calls[agent.call?].node as usize)))
+        .filter_map(|agent| Some((agent.root, session.facts.calls[agent.call?].node)))
         .collect();
     if callers.is_empty() {
         return FxHashMap::default();
     }
     let first_of = sidechain_starts(session);
-    let side = (0..session.facts.nodes.len()).filter(|&n| session.facts.nodes[n].flags.is_sidechain());
+    let side = session.facts.nodes.keys().filter(|&n| session.facts.nodes[n].flags.is_sidechain());
     side.filter_map(|node| Some((node, callers.get(&first_of(node)?).copied()?))).collect()
 }
 
@@ -29,7 +28,7 @@ fn sidechain_starts(session: &Session) -> impl Fn(NodeId) -> Option<NodeId> {
     let roots = session.sidechain_roots();
     move |node| {
         let root = roots[session.tree.step(node)?]?;
-        Some(session.tree.first_node(root as usize))
+        Some(session.tree.first_node(root))
     }
 }
 
@@ -49,13 +48,13 @@ pub(super) fn drop_unused_sidechains(
     let mut kept: FxHashMap<NodeId, bool> = FxHashMap::default();
     for agent in session.subagents() {
         let keeps = match agent.call {
-            Some(call) => !edits.removes(call) && !plan.is_dropped(facts.calls[call].node as usize),
+            Some(call) => !edits.removes(call) && !plan.is_dropped(facts.calls[call].node),
             None => !selection.single_path,
         };
         kept.insert(agent.root, keeps);
     }
     let first_of = sidechain_starts(session);
-    for (node, fact) in facts.nodes.iter().enumerate() {
+    for (node, fact) in facts.nodes.iter_enumerated() {
         if !fact.flags.is_sidechain() || on_path[node] {
             continue;
         }

@@ -4,9 +4,8 @@
 //! nothing before it in the conversation has changed. A compaction begins a new conversation: edits before it
 //! change nothing after it.
 
-use rethread_model::{Session, StepKind};
+use rethread_model::{NodeId, Session, StepId, StepKind, Table};
 
-use crate::NodeId;
 use crate::plan::{BlockEdit, Plan};
 use crate::source::SourceSession;
 
@@ -33,7 +32,7 @@ pub(super) fn remove_thinking(
     }
     let session = &source.session;
     let follows_change = steps_after_change(session, changed);
-    for node in 0..session.facts.nodes.len() {
+    for node in session.facts.nodes.keys() {
         let invalid = session.tree.step(node).is_some_and(|step| follows_change[step]);
         let has_thinking = session.facts.nodes[node].flags.has_thinking();
         if has_thinking && (all || invalid) && !plan.is_dropped(node) {
@@ -63,8 +62,8 @@ fn remove_from_entry(plan: &mut Plan<'_>, node: NodeId) -> u64 {
 }
 
 /// Returns for each step whether it, or one before it in the same conversation, contains one of these entries.
-fn steps_after_change(session: &Session, changed: impl Iterator<Item = NodeId>) -> Vec<bool> {
-    let mut after = vec![false; session.tree.steps.len()];
+fn steps_after_change(session: &Session, changed: impl Iterator<Item = NodeId>) -> Table<StepId, bool> {
+    let mut after = Table::filled(false, session.tree.steps.len());
     for step in changed.filter_map(|node| session.tree.step(node)) {
         after[step] = true;
     }

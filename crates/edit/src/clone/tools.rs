@@ -1,7 +1,7 @@
 //! Removes or shortens tool calls: the call, its result and the client's copy of the result together.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::{Block, BlockClass, Session};
+use rethread_model::{Block, BlockClass, CallId, NodeId, Session, StepId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_notes::drop_call_notes;
@@ -10,7 +10,6 @@ use super::sidechains::callers_of_sidechains;
 use crate::plan::{BlockEdit, CopyEdit, EntryEdit, Plan};
 use crate::shorten::{PartCut, RESULT_COPY};
 use crate::source::SourceSession;
-use crate::{CallId, NodeId, StepId};
 
 /// Edits of tool calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,9 +60,9 @@ pub(super) enum CallAction {
 #[derive(Debug, Default)]
 pub(super) struct CallEdits {
     /// The action for each call; empty if the recipe edits no calls.
-    actions: Vec<CallAction>,
+    actions: Table<CallId, CallAction>,
     /// Calls in turns that are kept unchanged.
-    unchanged: Vec<bool>,
+    unchanged: Table<CallId, bool>,
     /// Entries whose calls or results are removed or shortened.
     pub(super) changed_nodes: Vec<NodeId>,
     /// Tools that the recipe names and the session never calls.
@@ -105,7 +104,7 @@ pub(super) fn edit_calls(
     let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| matches_tool(wanted, name));
     let mut edits = CallEdits {
         actions: turns.call_actions(),
-        unchanged: facts.calls.iter().map(|call| turns.keeps(turns.caller(call.node as usize))).collect(),
+        unchanged: facts.calls.iter().map(|call| turns.keeps(turns.caller(call.node))).collect(),
         unknown_tools: tools.strip.iter().flatten().filter(|name| !called(name)).cloned().collect(),
         ..CallEdits::default()
     };
@@ -122,7 +121,7 @@ struct TurnActions<'s> {
     session: &'s Session,
     tools: &'s ToolRecipe,
     /// The prompt of each step.
-    prompts: Vec<Option<StepId>>,
+    prompts: Table<StepId, Option<StepId>>,
     /// Prompts of the turns that are kept unchanged.
     kept: FxHashSet<Option<StepId>>,
     /// The calling entry for each entry of a subagent in this file.
@@ -174,20 +173,18 @@ impl<'s> TurnActions<'s> {
     }
 
     /// Returns the action for each call.
-    fn call_actions(&self) -> Vec<CallAction> {
+    fn call_actions(&self) -> Table<CallId, CallAction> {
         let facts = &self.session.facts;
         let calls = facts.calls.iter();
-        calls
-            .map(|call| self.action_at(self.caller(call.node as usize), facts.tools.name(call.tool)))
-            .collect()
+        calls.map(|call| self.action_at(self.caller(call.node), facts.tools.name(call.tool))).collect()
     }
 
     /// Returns the actions for calls that the API answered itself, by the hash of their ids.
-    fn server_call_actions(&self, plan: &Plan<'_>) -> FxHashMap<usize, CallAction> {
+    fn server_call_actions(&self, plan: &Plan<'_>) -> FxHashMap<u32, CallAction> {
         let facts = plan.facts;
         let mut actions = FxHashMap::default();
         let mut line = Line::default();
-        for node in 0..facts.nodes.len() {
+        for node in facts.nodes.keys() {
             let calls = |block: &Block| block.class == BlockClass::ServerCall;
             if !facts.blocks_of(node).iter().any(calls) || plan.is_dropped(node) {
                 continue;
@@ -195,7 +192,7 @@ impl<'s> TurnActions<'s> {
             let raw = plan.reader.entry_bytes(facts.nodes[node].entry);
             parse_entry(raw, &mut line);
             for (block, spans) in facts.blocks_of(node).iter().zip(&line.blocks) {
-                if let Some(id) = block.call().filter(|_| calls(block)) {
+                if let Some(id) = block.server_call_hash().filter(|_| calls(block)) {
                     let name = Json::new(spans.name.bytes_in(raw)).as_str().unwrap_or_default();
                     actions.insert(id, self.action_at(node, &name));
                 }
@@ -208,16 +205,14 @@ impl<'s> TurnActions<'s> {
 /// The actions for the blocks of calls and results.
 struct BlockActions<'s> {
     turns: &'s TurnActions<'s>,
-    calls: &'s [CallAction],
-    server_calls: &'s FxHashMap<usize, CallAction>,
+    calls: &'s Table<CallId, CallAction>,
+    server_calls: &'s FxHashMap<u32, CallAction>,
 }
 
 impl BlockActions<'_> {
     fn action(&self, node: NodeId, block: &Block) -> CallAction {
         match (block.class, block.call()) {
-            (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => {
-                self.calls.get(call).copied().unwrap_or_default()
-            }
+            (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => self.calls[call],
             // A result without a call is removed only with all calls.
             (BlockClass::ToolCall | BlockClass::ToolResult, None) => {
                 match self.turns.action_at(self.turns.caller(node), "") {
@@ -226,11 +221,12 @@ impl BlockActions<'_> {
                 }
             }
             // What the API answered itself is removed or kept, but not shortened.
-            (BlockClass::ServerCall | BlockClass::ServerResult, Some(id)) => match self.server_calls.get(&id)
-            {
-                Some(CallAction::Strip) => CallAction::Strip,
-                _ => CallAction::Keep,
-            },
+            (BlockClass::ServerCall | BlockClass::ServerResult, _) => {
+                match block.server_call_hash().and_then(|id| self.server_calls.get(&id)) {
+                    Some(CallAction::Strip) => CallAction::Strip,
+                    _ => CallAction::Keep,
+                }
+            }
             _ => CallAction::Keep,
         }
     }
@@ -247,7 +243,7 @@ fn edit_entries(
     plan.cuts.limit = limit.unwrap_or(0);
     let mut changed = Vec::new();
     let mut of_blocks = Vec::new();
-    for node in 0..facts.nodes.len() {
+    for node in facts.nodes.keys() {
         if plan.is_dropped(node) || !facts.nodes[node].is_conversation() {
             continue;
         }
@@ -309,16 +305,16 @@ fn count_removed(selection: &Selection, plan: &Plan<'_>, actions: &BlockActions<
 }
 
 /// Counts calls with any shortened string.
-fn count_shortened(plan: &Plan<'_>, actions: &[CallAction]) -> u64 {
+fn count_shortened(plan: &Plan<'_>, actions: &Table<CallId, CallAction>) -> u64 {
     let facts = plan.facts;
-    let mut shorter = vec![false; facts.calls.len()];
-    for node in 0..facts.nodes.len() {
+    let mut shorter = Table::filled(false, facts.calls.len());
+    for node in facts.nodes.keys() {
         let cuts = plan.cuts.of_node(node);
         let cut = |part: u32| cuts.binary_search_by_key(&part, |cut| cut.part).is_ok();
         let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
         for (at, block) in (0..).zip(blocks) {
             let changed = cut(at) || cut(RESULT_COPY) && block.class == BlockClass::ToolResult;
-            let fits = |call: &CallId| changed && actions.get(*call) == Some(&CallAction::Shorten);
+            let fits = |call: &CallId| changed && actions[*call] == CallAction::Shorten;
             if let Some(call) = block.call().filter(fits) {
                 shorter[call] = true;
             }
@@ -336,7 +332,7 @@ fn edit_of(
 ) -> Option<Box<EntryEdit>> {
     let number = source.session.facts.nodes[node].entry;
     let strips = actions.contains(&CallAction::Strip);
-    let wired = (strips || changed) && source.digests[number as usize - 1].has_wire_inputs;
+    let wired = (strips || changed) && source.digests[number].has_wire_inputs;
     if !strips && !wired {
         return None;
     }

@@ -1,11 +1,10 @@
 //! Corrects the context size that the last answer of a clone records.
 
 use rethread_log::{Json, Line, parse_entry};
-use rethread_model::Block;
+use rethread_model::{Block, NodeId};
 
 use super::context::{recorded, scaled, tokens_of, tokens_of_block};
 use super::select::Selection;
-use crate::NodeId;
 use crate::plan::{AddedKind, BlockEdit, PathItem, Plan};
 
 /// Minimum recorded context that is corrected. Clients refuse to continue, or compact at once, when the last answer

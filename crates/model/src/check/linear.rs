@@ -10,9 +10,9 @@
 use super::request::{MAX_IMAGE_BYTES, MAX_IMAGES, MAX_REQUEST_BYTES, too_long_detail};
 use super::{Finding, FindingKind, Severity, check};
 use crate::client::Client;
-use crate::facts::{Block, BlockClass, Facts, Node, Role};
+use crate::facts::{Block, BlockClass, Facts, IdField, Node, Role};
 use crate::flags::EntryFlags;
-use crate::id::Uid;
+use crate::index::{CallId, MessageNo, NodeId, Table};
 use crate::resume::{IntendedPath, intended_path_to};
 use crate::session::Session;
 
@@ -25,41 +25,45 @@ pub fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
     })
 }
 
-/// Returns the entries that the newest client resumes, as node indices.
-pub fn newest_client_chain(session: &Session) -> Vec<usize> {
+/// Returns the entries that the newest client resumes.
+pub fn newest_client_chain(session: &Session) -> Vec<NodeId> {
     let facts = &session.facts;
     match session.linear() {
-        Some(line) => (line.start..facts.nodes.len()).collect(),
+        Some(line) => facts.nodes.keys().skip(line.start).collect(),
         None => crate::resume::resumed_chain(facts, Client::NEWEST),
     }
 }
 
 /// Finds the path that ends at `end`, or the one that the newest client would resume. Same as
 /// [`intended_path_to`], but faster if the session is linear.
-pub fn session_intended_path(session: &Session, end: Option<usize>) -> IntendedPath {
+pub fn session_intended_path(session: &Session, end: Option<NodeId>) -> IntendedPath {
     let facts = &session.facts;
     // With an earlier end, results of its calls and notes after it may be part of the path.
-    let last = facts.nodes.iter().rposition(Node::is_conversation);
-    let whole =
-        end.is_none_or(|end| Some(end) == last) && last.is_some_and(|last| last + 1 == facts.nodes.len());
+    let last = last_conversation_node(facts);
+    let whole = end.is_none_or(|end| Some(end) == last)
+        && last.is_some_and(|last| facts.nodes.after(last).is_empty());
     match session.linear().filter(|_| whole) {
         Some(line) => IntendedPath {
             leaf: last,
-            chain: (line.start..facts.nodes.len()).collect(),
+            chain: facts.nodes.keys().skip(line.start).collect(),
             ..IntendedPath::default()
         },
         None => intended_path_to(facts, end),
     }
 }
 
-/// Finds the last entry that the newest client sends, as a node index, if the session is linear.
-pub(crate) fn newest_client_tip(session: &Session) -> Option<usize> {
+/// Finds the last entry that the newest client sends, if the session is linear.
+pub(crate) fn newest_client_tip(session: &Session) -> Option<NodeId> {
     session.linear()?;
     let facts = &session.facts;
-    let last = facts.nodes.iter().rposition(Node::is_conversation)?;
+    let last = last_conversation_node(facts)?;
     let silent = |node: &Node| node.role == Role::System && !node.flags.is_local_command();
     let sent = facts.blocks_of(last).iter().any(|block| !block.class.is_thinking());
-    (sent && facts.nodes[last + 1..].iter().all(silent)).then_some(last)
+    (sent && facts.nodes.after(last).iter().all(silent)).then_some(last)
+}
+
+fn last_conversation_node(facts: &Facts) -> Option<NodeId> {
+    facts.nodes.keys().rfind(|&node| facts.nodes[node].is_conversation())
 }
 
 /// Returns the [`harmful_findings`] of a linear session.
@@ -72,7 +76,7 @@ fn linear_harmful_findings(session: &Session, clients: &[Client]) -> Option<Vec<
 /// A conversation without forks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LinearConversation {
-    /// The first entry after the last compaction, or the first entry, as a node index.
+    /// The position of the first entry after the last compaction, or of the first entry.
     start: usize,
     n_images: usize,
     /// The size of the sent content in bytes, without thinking.
@@ -90,17 +94,17 @@ enum CallProgress {
 /// State of the entries before the current one.
 struct PrecedingEntries {
     /// The message of the entry directly before, and the messages seen so far.
-    message: Option<usize>,
-    seen: Vec<bool>,
+    message: Option<MessageNo>,
+    seen: Table<MessageNo, bool>,
     /// The state of each call, and the number of calls without a result so far.
-    calls: Vec<CallProgress>,
+    calls: Table<CallId, CallProgress>,
     n_open: usize,
     /// A user entry was seen since the beginning or the last compaction.
     has_user_entry: bool,
     /// The notes after the last user or assistant entry are in time order.
     in_time_order: bool,
     /// The entry directly before.
-    previous: Option<usize>,
+    previous: Option<NodeId>,
 }
 
 /// Examines a session as it is. Returns `None` if any client might treat some part of it differently.
@@ -110,7 +114,8 @@ pub(crate) fn linear_conversation(facts: &Facts) -> Option<LinearConversation> {
     }
     let line = LinearConversation::detect(facts)?;
     let is_consistent = |at: &crate::facts::Checkpoint| {
-        let on_line = at.leaf.is_none_or(|leaf| facts.node_of(leaf).is_some_and(|n| n >= line.start));
+        let leaf = at.leaf.uid().and_then(|leaf| facts.node_of(leaf));
+        let on_line = at.leaf == IdField::Absent || leaf.is_some_and(|leaf| leaf.index() >= line.start);
         let over = at.nodes_before as usize <= line.start && line.start > 0;
         at.is_implicit() && (on_line || over)
     };
@@ -121,7 +126,7 @@ impl LinearConversation {
     /// Examines the entries of a session in file order. Returns `None` if any client might treat some part of them
     /// differently. Checkpoints are not examined.
     fn detect(facts: &Facts) -> Option<Self> {
-        let last = facts.nodes.len().checked_sub(1)?;
+        let last = facts.nodes.keys().next_back()?;
         let newest = facts.nodes[last].time;
         let irregular = facts.has_duplicates() || !facts.preserved.is_empty() || !facts.retracted.is_empty();
         if irregular || newest.is_none() {
@@ -130,8 +135,8 @@ impl LinearConversation {
         let mut line = Self::default();
         let mut before = PrecedingEntries {
             message: None,
-            seen: vec![false; facts.messages.len()],
-            calls: vec![CallProgress::Unseen; facts.calls.len()],
+            seen: Table::filled(false, facts.messages.len()),
+            calls: Table::filled(CallProgress::Unseen, facts.calls.len()),
             n_open: 0,
             has_user_entry: false,
             in_time_order: false,
@@ -139,16 +144,16 @@ impl LinearConversation {
         };
         // Not every client finds a prompt queued after the last user or assistant entry.
         let mut queued_last = false;
-        for (at, node) in facts.nodes.iter().enumerate() {
+        for (at, node) in facts.nodes.iter_enumerated() {
             queued_last = !node.is_conversation() && (queued_last || node.flags.is_queued_prompt());
             let parent = before.previous.filter(|_| !node.flags.is_boundary());
-            let is_child = node.parent == parent.map_or(Uid::NONE, |parent| facts.nodes[parent].uid);
-            let in_time = !node.time.is_none() && (node.time < newest || at == last);
+            let is_child = node.parent == parent.map(|parent| facts.nodes[parent].uid);
+            let in_time = node.time.is_some() && (node.time < newest || at == last);
             if !is_child || !in_time || !is_usual(node) {
                 return None;
             }
             if node.flags.is_boundary() {
-                line = Self { start: at, ..Self::default() };
+                line = Self { start: at.index(), ..Self::default() };
                 before.has_user_entry = false;
             }
             before.add_entry(facts, node, facts.blocks_of(at))?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use rethread_model::Usage;
+use rethread_model::{MessageNo, Time, Usage};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,11 +28,11 @@ struct HeadRow<'a> {
     paths: usize,
     status: &'static str,
     fork_point: Option<&'a str>,
-    fork_message: Option<usize>,
+    fork_message: Option<MessageNo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     begins_in: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resumes_at: Option<usize>,
+    resumes_at: Option<MessageNo>,
     messages: u32,
     turns: u32,
     compactions: u32,
@@ -51,7 +51,7 @@ struct BranchRow<'a> {
     n: usize,
     status: &'static str,
     file: Option<&'a str>,
-    fork_message: Option<usize>,
+    fork_message: Option<MessageNo>,
     messages: u32,
     last_prompt: &'a str,
 }
@@ -88,8 +88,8 @@ fn head_row(head: &DocumentHead) -> HeadRow<'_> {
         messages: head.messages,
         turns: head.turns,
         compactions: head.compactions,
-        first: head.span.0.to_iso(),
-        last: head.span.1.to_iso(),
+        first: head.span.0.and_then(Time::to_iso),
+        last: head.span.1.and_then(Time::to_iso),
         models: &head.models,
         versions: &head.versions,
         git_branch: head.git_branch.as_deref(),

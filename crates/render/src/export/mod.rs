@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use rethread_log::{BlockKind, Json};
 use rethread_model::{
-    BlockView, MessageView, ResultPart, StepItems, StepStream, Time, TranscriptItem, Usage,
+    BlockView, CallId, MessageNo, MessageView, ResultPart, StepItems, StepStream, Time, TranscriptItem, Usage,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -70,12 +70,12 @@ pub struct DocumentHead {
     /// A client would resume it.
     pub active: bool,
     /// The uuid of the last entry that it shares with another path, and the number of its message.
-    pub fork: Option<(String, Option<usize>)>,
+    pub fork: Option<(String, Option<MessageNo>)>,
     /// The document that contains the messages before the fork, if they are not repeated here, and the number
     /// of the last message there.
-    pub begins_in: Option<(String, Option<usize>)>,
+    pub begins_in: Option<(String, Option<MessageNo>)>,
     /// The message inside this path after which a client would continue.
-    pub resumes_at: Option<usize>,
+    pub resumes_at: Option<MessageNo>,
     /// Subagents whose call is unknown: indexes into [`Document::agents`].
     pub unlinked_agents: Vec<usize>,
     /// Number of compactions on it.
@@ -85,7 +85,7 @@ pub struct DocumentHead {
     /// Number of prompts on it.
     pub turns: u32,
     /// Its start and end time.
-    pub span: (Time, Time),
+    pub span: (Option<Time>, Option<Time>),
     /// The models that answered.
     pub models: Vec<String>,
     /// The client versions that wrote it.
@@ -114,7 +114,7 @@ pub struct BranchLink {
     /// Its document, if it has one.
     pub file: Option<String>,
     /// The number of the message at which it leaves its parent path.
-    pub fork: Option<usize>,
+    pub fork: Option<MessageNo>,
     /// The path that it forks from.
     pub parent_path: Option<usize>,
     /// Number of messages on it, and how many of these precede the fork.
@@ -142,7 +142,7 @@ type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<St
 #[derive(Default)]
 pub struct CallSidecars<'a> {
     /// The subagents, by call: indexes into [`Document::agents`].
-    pub agents: Arc<FxHashMap<usize, Vec<usize>>>,
+    pub agents: Arc<FxHashMap<CallId, Vec<usize>>>,
     /// Reads the full text of a result that was shortened.
     pub whole_result: Option<ReadWholeResult<'a>>,
 }
@@ -284,11 +284,11 @@ struct CallResult<'p, 'a> {
 }
 
 /// The results of the calls of a run, each under one call.
-struct CallResults<'p, 'a>(RefCell<FxHashMap<(usize, usize), Vec<CallResult<'p, 'a>>>>);
+struct CallResults<'p, 'a>(RefCell<FxHashMap<(MessageNo, CallId), Vec<CallResult<'p, 'a>>>>);
 
 impl<'p, 'a> CallResults<'p, 'a> {
     fn new(run: &'p StepItems<'a>) -> Self {
-        let mut answers: FxHashMap<(usize, usize), Vec<CallResult<'p, 'a>>> = FxHashMap::default();
+        let mut answers: FxHashMap<(MessageNo, CallId), Vec<CallResult<'p, 'a>>> = FxHashMap::default();
         for item in run.items.iter().chain(&run.separate_results) {
             let TranscriptItem::Message(message) = item else { continue };
             let mut first = true;
@@ -304,7 +304,7 @@ impl<'p, 'a> CallResults<'p, 'a> {
     }
 
     /// Takes the results of a call in a message; a repeated call gets them only once.
-    fn for_call(&self, message: &MessageView<'_>, call: Option<usize>) -> Vec<CallResult<'p, 'a>> {
+    fn for_call(&self, message: &MessageView<'_>, call: Option<CallId>) -> Vec<CallResult<'p, 'a>> {
         call.and_then(|call| self.0.borrow_mut().remove(&(message.n, call))).unwrap_or_default()
     }
 }
@@ -331,8 +331,8 @@ fn embedded_image(block: Json<'_>) -> Option<EmbeddedImage<'_>> {
 }
 
 /// Formats a time to the second, in UTC.
-fn format_time(time: Time) -> Option<String> {
-    let iso = time.to_iso()?;
+fn format_time(time: Option<Time>) -> Option<String> {
+    let iso = time?.to_iso()?;
     Some(format!("{} {}", iso.get(..10)?, iso.get(11..19)?))
 }
 

@@ -1,6 +1,8 @@
 //! The metadata above the conversation in a document.
 
-use rethread_model::{MessageKind, PathId, Time, TranscriptItem, Usage, collapse_whitespace, heading};
+use rethread_model::{
+    MessageKind, MessageNo, PathId, Time, TranscriptItem, Usage, collapse_whitespace, heading,
+};
 use rethread_render::{DocumentAgent, DocumentHead, DocumentPart, PathRow};
 use rustc_hash::FxHashSet;
 
@@ -14,7 +16,7 @@ struct DocumentTotals {
     messages: u32,
     turns: u32,
     compactions: u32,
-    span: (Time, Time),
+    span: (Option<Time>, Option<Time>),
     models: Vec<String>,
     usage: Usage,
 }
@@ -34,9 +36,9 @@ impl DocumentTotals {
             if let Some(model) = model.filter(|model| known.insert(*model)) {
                 sums.models.push(model.to_owned());
             }
-            if !brief.time.is_none() {
-                sums.span.0 = if sums.span.0.is_none() { brief.time } else { sums.span.0.min(brief.time) };
-                sums.span.1 = sums.span.1.max(brief.time);
+            if let Some(time) = brief.time {
+                sums.span.0 = Some(sums.span.0.map_or(time, |first| first.min(time)));
+                sums.span.1 = sums.span.1.max(Some(time));
             }
         }
         sums
@@ -74,7 +76,7 @@ pub(super) fn path_head(
 }
 
 /// Finds the message after which the client would continue, if it is inside this path.
-pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<usize> {
+pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<MessageNo> {
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
     let holder = surveys.containing_path(PathId { session, path: active })?;
@@ -90,7 +92,7 @@ pub(super) fn index_row(survey: &Survey, head: &DocumentHead) -> IndexRecord {
         prompt: collapse_whitespace(&survey.first_prompt).chars().take(200).collect(),
         path: head.path,
         active: head.active,
-        time: head.span.1.to_iso().or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
+        time: head.span.1.and_then(Time::to_iso).or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
         turns: head.turns,
         messages: head.messages,
     }

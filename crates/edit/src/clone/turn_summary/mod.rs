@@ -9,11 +9,10 @@ mod sentences;
 mod turn;
 
 use rayon::prelude::*;
-use rethread_model::{Facts, Node, Reader};
+use rethread_model::{Facts, Node, NodeId, Reader};
 use rustc_hash::FxHashMap;
 
 use super::compress::{CompressOptions, CondensedTurn, OverBudget};
-use crate::NodeId;
 use crate::plan::EntryEdits;
 use read::{TurnPart, TurnReader};
 use turn::{TurnContent, TurnEvent};
@@ -80,7 +79,7 @@ impl OlderTurns {
         }
         let at = self.turns.len() - 1;
         if let Some(message) = fact.message() {
-            self.turns[at].add_message(message + 1);
+            self.turns[at].add_message(message);
         }
         for part in parts {
             match part {
@@ -116,9 +115,13 @@ impl OlderTurns {
             let late = late(at);
             let generated =
                 || (at >= covered && late).then(|| content.summary(share)).filter(|text| !text.is_empty());
-            let (first, last) = content.messages.unwrap_or_default();
             let text = if compress.transcripts { content.transcript() } else { String::new() };
-            CondensedTurn { n: content.n, messages: (first, last), text, summary: given.or_else(generated) }
+            CondensedTurn {
+                n: content.n,
+                messages: content.messages,
+                text,
+                summary: given.or_else(generated),
+            }
         };
         let turns: Vec<CondensedTurn> = self.turns.par_iter().enumerate().map(turn).collect();
         let wants = |&(at, turn): &(usize, &CondensedTurn)| turn.n > 0 && at >= covered && !late(at);
@@ -145,8 +148,11 @@ impl OlderTurns {
             {
                 text.push_str(&format!("\n\n## Summary of everything up to here\n\n{}", earlier.trim()));
             }
-            let (first, last) = turn.messages;
-            let numbers = if first == last { format!("#{first}") } else { format!("#{first} to #{last}") };
+            let numbers = match turn.messages {
+                None => "#0".to_owned(),
+                Some((first, last)) if first == last => format!("#{first}"),
+                Some((first, last)) => format!("#{first} to #{last}"),
+            };
             let head = if content.n == 0 {
                 "Before the first prompt".to_owned()
             } else {

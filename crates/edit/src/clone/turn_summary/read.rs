@@ -1,11 +1,10 @@
 //! Reads the content of entries for a summary.
 
 use rethread_log::{BlockKind, BlockSpans, Json, Key, Line, parse_entry};
-use rethread_model::{Facts, Reader, Role, describe_media, main_argument};
+use rethread_model::{Facts, NodeId, Reader, Role, describe_media, main_argument};
 
 use super::turn::{SummarisedCall, SummarisedResult, TurnEvent};
 use super::{one_line, start_of};
-use crate::NodeId;
 use crate::plan::{BlockEdit, EntryEdit};
 
 /// Content of an entry, before it is assigned to a turn and a call.

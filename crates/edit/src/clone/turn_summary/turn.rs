@@ -1,5 +1,6 @@
 //! The content of a turn, and its summary.
 
+use rethread_model::MessageNo;
 use rustc_hash::FxHashSet;
 
 use super::sentences::informative_sentences;
@@ -17,7 +18,7 @@ pub(super) struct TurnContent {
     /// Its number; 0 is the content before the first prompt.
     pub(super) n: usize,
     /// Numbers of its first and last message.
-    pub(super) messages: Option<(usize, usize)>,
+    pub(super) messages: Option<(MessageNo, MessageNo)>,
     pub(super) events: Vec<TurnEvent>,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct SummarisedResult {
 
 impl TurnContent {
     /// Adds a message by its number.
-    pub(super) fn add_message(&mut self, message: usize) {
+    pub(super) fn add_message(&mut self, message: MessageNo) {
         let (first, last) = self.messages.unwrap_or((message, message));
         self.messages = Some((first.min(message), last.max(message)));
     }
