@@ -27,6 +27,7 @@
 mod base64;
 mod clean;
 mod clone;
+mod fast_path;
 mod ids;
 mod outcome;
 mod plan;
@@ -35,10 +36,10 @@ mod repair;
 mod shorten;
 mod source;
 mod splice;
-mod stream;
 
 pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, secret_place_at};
 pub use clone::*;
+pub use fast_path::{IdRenamer, RenamedLog};
 pub use ids::IdMap;
 pub use outcome::{CleanWarning, Cleaned, LineCounts, Repaired, RepairedLog, Secret, SecretPlace};
 pub use redact::{
@@ -46,4 +47,6 @@ pub use redact::{
 };
 pub use repair::{Change, Repair, repair, repair_from};
 pub use source::{ReadAt, SourceIndexer, SourceSession};
-pub use stream::{IdRenamer, RenamedLog};
+
+/// A function that receives the bytes of an edited log, and may keep their buffer.
+pub(crate) type WritePiece<'w> = &'w mut (dyn FnMut(&mut Vec<u8>) -> std::io::Result<()> + Send);

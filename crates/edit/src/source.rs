@@ -6,10 +6,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use rethread_log::{BlockKind, Defect, Entry, EntryKind, Key, Line, ParsedChunk, Scanner, Sink, parse_entry};
-use rethread_model::{
-    ByteCounts, EntryLocation, EntryNo, EntrySource, Facts, FactsBuilder, NameCounts, NameId, Reader,
-    Session, Table,
-};
+use rethread_model::{EntryLocation, EntryNo, EntrySource, Facts, FactsBuilder, Reader, Session, Table};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clone::Recipe;
@@ -29,8 +26,6 @@ pub struct SourceSession<'a> {
     pub(crate) id_spans: Vec<IdSpan>,
     /// Digests of the entries.
     pub(crate) digests: Table<EntryNo, EntryDigest>,
-    /// Byte counts by kind, entry after entry.
-    byte_counts: Vec<(u8, u32)>,
     /// Cuts computed while the log was read.
     precomputed_cuts: Option<PrecomputedCuts>,
     /// An entry has an id that is not a UUID.
@@ -72,13 +67,8 @@ pub(crate) struct EntryDigest {
     pub(crate) names_call: bool,
     /// The entry contains the inputs of its calls a second time.
     pub(crate) has_wire_inputs: bool,
-    /// The working directory and the branch, among the session's.
-    pub(crate) cwd: Option<NameId>,
-    pub(crate) branch: Option<NameId>,
     /// Index of the first id span.
     first_id_span: u32,
-    /// Index of the first byte count.
-    first_byte_count: u32,
 }
 
 /// Cuts in the calls and results of a log when strings are shortened to `limit` characters, in entry order.
@@ -93,11 +83,8 @@ struct PrecomputedCuts {
 pub struct SourceIndexer {
     id_spans: Vec<IdSpan>,
     digests: Table<EntryNo, EntryDigest>,
-    byte_counts: Vec<(u8, u32)>,
     entry_hashes: Option<Vec<u64>>,
     precomputed_cuts: Option<PrecomputedCuts>,
-    cwds: NameCounts,
-    branches: NameCounts,
     has_non_uuid_ids: bool,
 }
 
@@ -111,7 +98,6 @@ impl SourceIndexer {
         Self {
             id_spans: Vec::with_capacity(6 * n),
             digests: Table::with_capacity(n),
-            byte_counts: Vec::with_capacity(4 * n),
             entry_hashes: Some(Vec::with_capacity(n)),
             precomputed_cuts: recipe
                 .tools
@@ -138,15 +124,9 @@ impl Sink for SourceIndexer {
             kind: line.kind,
             names_call,
             has_wire_inputs: has(Key::WireToolInputs),
-            cwd: line.string(Key::Cwd, raw).map(|name| self.cwds.count(name)),
-            branch: line.string(Key::GitBranch, raw).map(|name| self.branches.count(name)),
             first_id_span: place(self.id_spans.len()),
-            first_byte_count: place(self.byte_counts.len()),
         });
         self.has_non_uuid_ids |= find_id_spans(raw, line, entry.offset, &mut self.id_spans);
-        let parts = ByteCounts::of_entry(line, raw).by_kind();
-        let parts = (0..).zip(parts).filter(|(_, (_, n))| *n > 0);
-        self.byte_counts.extend(parts.map(|(kind, (_, n))| (kind, u32::try_from(n).unwrap_or(u32::MAX))));
         if let Some(hashes) = &mut self.entry_hashes {
             hashes.push(xxh3_64(raw));
         }
@@ -200,11 +180,9 @@ impl<'a> SourceSession<'a> {
     }
 
     fn new(log: LogBytes<'a>, indexer: SourceIndexer, facts: Facts) -> Self {
-        let SourceIndexer { id_spans, digests, byte_counts, precomputed_cuts, has_non_uuid_ids, .. } =
-            indexer;
+        let SourceIndexer { id_spans, digests, precomputed_cuts, has_non_uuid_ids, .. } = indexer;
         let session = Session::new(facts);
-        let mut source =
-            Self { log, session, id_spans, digests, byte_counts, precomputed_cuts, has_non_uuid_ids };
+        let mut source = Self { log, session, id_spans, digests, precomputed_cuts, has_non_uuid_ids };
         if has_non_uuid_ids {
             let mut id_spans = std::mem::take(&mut source.id_spans);
             find_non_uuid_ids(source.bytes(), &source.session.facts, &mut id_spans);
@@ -279,19 +257,6 @@ impl<'a> SourceSession<'a> {
         let first = self.digests[number].first_id_span as usize;
         let n = self.id_spans[first..].iter().take_while(|span| span.at < end).count();
         &self.id_spans[first..first + n]
-    }
-
-    /// Adds the byte counts of an entry to `bytes`.
-    pub(crate) fn add_byte_counts(&self, number: EntryNo, bytes: &mut ByteCounts) {
-        let start = self.digests[number].first_byte_count as usize;
-        let end = self
-            .digests
-            .after(number)
-            .first()
-            .map_or(self.byte_counts.len(), |next| next.first_byte_count as usize);
-        for &(kind, n) in &self.byte_counts[start..end] {
-            bytes.add_to(kind, u64::from(n));
-        }
     }
 
     /// Returns the cuts in the calls and results of an entry.

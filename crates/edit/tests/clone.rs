@@ -2,13 +2,11 @@
 
 use proptest::prelude::*;
 use rethread_edit::{
-    ClonePlanError, CloneReading, CompressOptions, IdMap, IdRenamer, Preset, Recipe, RenamedLog,
-    SourceSession, ToolRecipe,
+    ClonePlanError, CompressOptions, IdMap, IdRenamer, Preset, Recipe, RenamedLog, SourceSession, ToolRecipe,
 };
 use rethread_model::{Client, MessageNo, Reader, Session, resume};
 use rethread_testkit::clone_laws::{
-    self, CLONE_ID, CLONE_LAWS, CloneCase, CloneLaw, SOURCE_ID, check_prediction, clone_by_reading_again,
-    clone_of, recipes,
+    self, CLONE_ID, CLONE_LAWS, CloneCase, CloneLaw, SOURCE_ID, clone_by_reading_again, clone_of, recipes,
 };
 use rethread_testkit::{
     AMBIGUOUS_DAMAGES, DAMAGES, LogBuilder, damaged, lines_of, log_of, named_test_cases, test_cases,
@@ -245,7 +243,7 @@ macro_rules! laws {
 }
 
 laws! {
-    written_as_predicted
+    written_as_read
     no_source_id_remains
     only_ids_differ
     all_clients_resume_clone
@@ -330,7 +328,7 @@ proptest! {
         for (name, recipe) in recipes(&bytes) {
             // There may be nothing left to clone.
             let Ok(case) = CloneCase::new(&bytes, &id, &recipe) else { continue };
-            let result = clone_laws::all_clients_resume_clone(&case).and_then(|()| clone_laws::written_as_predicted(&case));
+            let result = clone_laws::all_clients_resume_clone(&case).and_then(|()| clone_laws::written_as_read(&case));
             prop_assert!(result.is_ok(), "{}: {:?}", name, result);
             let result = clone_laws::no_source_id_remains(&case)
                 .and_then(|()| clone_laws::only_ids_differ(&case));
@@ -718,32 +716,7 @@ fn removed_entries_round_trip_through_sidecar_lines() {
 }
 
 #[test]
-fn linear_clone_summary_is_predicted() {
-    let steps = [
-        SessionStep::Call(0),
-        SessionStep::Answer,
-        SessionStep::Think,
-        SessionStep::Prompt,
-        SessionStep::Call(1),
-        SessionStep::Answer,
-        SessionStep::Compact,
-        SessionStep::Prompt,
-        SessionStep::Answer,
-    ];
-    let log = session(&steps);
-    for (name, recipe) in recipes(&log.bytes()) {
-        let clone = clone_by_reading_again(&log.bytes(), &log.bytes(), &log.session(), &recipe, false)
-            .expect("a clone");
-        let predicted = matches!(clone.expect("the log is in order").1, CloneReading::Predicted(..));
-        // Added entries such as a summary or an answer are not predicted.
-        if recipe.compress.is_none() && recipe.until.is_none() {
-            assert_eq!(predicted, !recipe.is_plain(), "{name}");
-        }
-    }
-}
-
-#[test]
-fn prediction_is_correct_when_prompt_or_branch_contains_ids() {
+fn clone_is_read_as_written_when_prompt_or_branch_contains_ids() {
     let id = LogBuilder::new(1).session();
     for prompt in [format!("Look into /x/{id}/tool-results/a.txt"), "Look".to_owned()] {
         let mut log = LogBuilder::new(1);
@@ -754,12 +727,9 @@ fn prediction_is_correct_when_prompt_or_branch_contains_ids() {
         );
         log.answer("Nothing is there.");
         for (name, recipe) in recipes(&log.bytes()) {
-            let clone = clone_of(&log.bytes(), &id, &recipe, false).expect("a clone");
-            assert_eq!(
-                check_prediction(&log.bytes(), &id, &recipe, false, &clone),
-                Ok(()),
-                "{name}: {prompt}"
-            );
+            let bytes = log.bytes();
+            let case = CloneCase::new(&bytes, &id, &recipe).expect("a clone");
+            assert_eq!(clone_laws::written_as_read(&case), Ok(()), "{name}: {prompt}");
         }
     }
 }
@@ -779,12 +749,12 @@ fn log_changed_during_clone_gives_original_clone_or_error() {
     let clone_with =
         |later: &[u8], recipe: &Recipe| clone_by_reading_again(&log, later, SOURCE_ID, recipe, false);
     for (name, recipe) in &recipes(&log) {
-        let (clone, _) =
-            clone_with(&log, recipe).expect("the log is unchanged").expect("the log is in order");
+        let clone =
+            clone_with(&log, recipe).expect("the log is unchanged").expect("the log is in order").bytes;
         assert_eq!(clone, clone_of(&log, SOURCE_ID, recipe, false).expect("the session can be cloned"));
         let more = [&log[..], b"{\"type\":\"user\"}\n"].concat();
         assert_eq!(
-            clone_with(&more, recipe).expect("the log only grew").expect("the log is in order").0,
+            clone_with(&more, recipe).expect("the log only grew").expect("the log is in order").bytes,
             clone
         );
         assert!(clone_with(&log[..10], recipe).is_err(), "{name}: the log is truncated");
@@ -794,7 +764,7 @@ fn log_changed_during_clone_gives_original_clone_or_error() {
             // The changed entry may not be in the clone.
             match clone_with(&other, recipe) {
                 Err(error) => assert_eq!(error, "the session changed while it was being read"),
-                Ok(other) => assert!(other.expect("it is in order").0 == clone, "{name}: {at}"),
+                Ok(other) => assert!(other.expect("it is in order").bytes == clone, "{name}: {at}"),
             }
         }
         assert!(clone_with(&log.to_ascii_uppercase(), recipe).is_err(), "{name}");
@@ -832,8 +802,8 @@ fn changed_log_read_as_a_whole_never_gives_a_different_clone() {
                 other[at] ^= 1;
                 let cloned = clone_by_reading_again(&log, &other, SOURCE_ID, recipe, false);
                 // A log that must be normalised is not cloned here.
-                if let (Ok(Some((cloned, _))), Some((clone, _))) = (cloned, &clone) {
-                    assert!(cloned == *clone, "{name}: {at}");
+                if let (Ok(Some(cloned)), Some(clone)) = (cloned, &clone) {
+                    assert!(cloned.bytes == clone.bytes, "{name}: {at}");
                 }
             }
         }

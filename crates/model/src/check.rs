@@ -22,8 +22,8 @@ use crate::resume::{IntendedPath, LinkDefect, Refusal, Resume, intended_path_to,
 use crate::session::Session;
 
 pub use kinds::{FindingKind, Severity};
-pub use linear::{LinearConversation, harmful_findings, newest_client_chain, session_intended_path};
-pub(crate) use linear::{linear_conversation, newest_client_tip};
+pub(crate) use linear::{LinearConversation, linear_conversation, newest_client_tip};
+pub use linear::{harmful_findings, newest_client_chain, session_intended_path};
 pub use report::CheckReport;
 pub use request::MAX_IMAGE_BYTES;
 

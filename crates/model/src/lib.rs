@@ -51,8 +51,8 @@ mod wire;
 pub use build::FactsBuilder;
 pub use byte_counts::ByteCounts;
 pub use check::{
-    CheckReport, Finding, FindingKind, LinearConversation, MAX_IMAGE_BYTES, Severity, check,
-    harmful_findings, newest_client_chain, session_intended_path,
+    CheckReport, Finding, FindingKind, MAX_IMAGE_BYTES, Severity, check, harmful_findings,
+    newest_client_chain, session_intended_path,
 };
 pub use client::Client;
 pub use content_keys::{RestampedCopy, StepContentKey};

@@ -1,8 +1,11 @@
-//! The result of a clone, for a terminal.
+//! The result of a clone, for a terminal and as JSON.
 
 use std::io::{self, Write};
 
-use crate::rows::CloneRow;
+use rethread_edit::CloneCounts;
+use rethread_model::ByteCounts;
+
+use crate::rows::{BytesByKind, CloneRow, RemovedCounts};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
 /// Writes the summary of a clone, before and after.
@@ -88,4 +91,31 @@ fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) 
     }
     let told = "token counts are for the whole file; `context` is what is sent";
     writeln!(out, "{}\n", look.paint(Style::Dim, told))
+}
+
+impl From<&CloneCounts> for RemovedCounts {
+    fn from(counts: &CloneCounts) -> Self {
+        Self {
+            entries: counts.entries,
+            records: counts.records,
+            turns: counts.turns,
+            calls: counts.calls,
+            shortened: counts.shortened,
+            thinking: counts.thinking,
+            mended: counts.repaired,
+            added: counts.added,
+            unreadable: counts.unreadable,
+        }
+    }
+}
+
+impl BytesByKind {
+    /// Compares the content of a session before and after.
+    pub fn compare(before: &ByteCounts, after: &ByteCounts) -> Vec<Self> {
+        let is_sent = |kind: &str| {
+            matches!(kind, "text" | "thinking" | "tool_input" | "tool_result" | "media" | "attachments")
+        };
+        let both = before.by_kind().into_iter().zip(after.by_kind());
+        both.map(|((kind, before), (_, after))| Self { kind, before, after, sent: is_sent(kind) }).collect()
+    }
 }

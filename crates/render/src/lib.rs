@@ -47,8 +47,8 @@ pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, p
 pub use repair::write_repair;
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
-    MessageRow, NoteRow, PathRow, RepairRow, SecretRow, SessionRow, ShowRow, SubagentRow, TokenSources,
-    TotalRow, TranscriptRow,
+    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionRow, ShowRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};
 pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};

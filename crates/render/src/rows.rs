@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rethread_edit::{CleanWarning, Cleaned, CloneCounts, RedactionCounts, Repaired, Secret};
+use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
     BlockView, EntryNo, EntryRef, Finding, FindingKind, Inventory, MessageNo, MessageView, NoteView,
     PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, TranscriptItem, Usage,
@@ -337,7 +337,7 @@ pub struct CloneRow {
     pub tokens_after: u64,
     pub tokens_by: TokenSources,
     pub turns: u64,
-    pub removed: CloneCounts,
+    pub removed: RemovedCounts,
     pub bytes_by: Vec<BytesByKind>,
     pub subagents: Option<u64>,
     pub tool_results: Option<u64>,
@@ -345,6 +345,21 @@ pub struct CloneRow {
     pub warnings: Vec<String>,
     pub cwd: Option<String>,
     pub resume: Option<String>,
+}
+
+/// Counts of what a clone left out or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct RemovedCounts {
+    pub entries: u64,
+    pub records: u64,
+    pub turns: u64,
+    pub calls: u64,
+    pub shortened: u64,
+    pub thinking: u64,
+    pub mended: u64,
+    pub added: u64,
+    pub unreadable: u64,
 }
 
 /// The sources of the token figures before and after a clone.

@@ -37,10 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clone = library.clone_session(&source, &options)?;
     println!(
         "path {}: {} of {} bytes, {} turns",
-        abandoned.n, clone.bytes_after, clone.bytes_before, clone.turns
+        abandoned.n, clone.after.bytes, clone.before.bytes, clone.turns
     );
-    if let Some(command) = clone.resume {
-        println!("{command}");
+    if let Some(session) = clone.session {
+        println!("claude --resume {}", session.id);
     }
     Ok(())
 }

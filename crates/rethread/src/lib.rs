@@ -139,7 +139,9 @@ mod titles;
 pub use builder::LibraryBuilder;
 pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
-pub use clone::{CloneError, CloneOptions, Summariser};
+pub use clone::{
+    CloneError, CloneOptions, CloneWarning, Cloned, SessionSize, Summariser, SummariserFailure, WrittenClone,
+};
 pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
@@ -158,7 +160,7 @@ pub use rethread_model::{
     Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity, StepId, Time, Title, TitleSource,
     TranscriptItem, Usage, WireMessage,
 };
-pub use rethread_render::{CloneRow, Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
+pub use rethread_render::{Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};
 
 /// The crates that this library is made of, for tools that need more than it offers.

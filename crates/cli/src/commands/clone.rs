@@ -1,12 +1,13 @@
 //! `clone`: makes a new session from another.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rethread::{CloneOptions, Summariser};
-use rethread::{CompressOptions, Preset, Recipe, ToolRecipe};
-use rethread_render as render;
+use rethread::{
+    CloneOptions, CloneWarning, Cloned, CompressOptions, Holder, Preset, Recipe, Summariser, ToolRecipe,
+};
+use rethread_render::{self as render, BytesByKind, CloneRow, RemovedCounts, TokenSources};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -177,7 +178,7 @@ pub(crate) fn run(
             .hint("--dry-run shows what the clone would contain"));
     }
     let options = options(args, terminal);
-    let row = library.clone_session(&source, &options)?;
+    let row = clone_row(library.clone_session(&source, &options)?);
     let mut out = terminal.output();
     if global.json {
         json_line(&mut out, &row)?;
@@ -191,6 +192,113 @@ pub(crate) fn run(
         }
     }
     Ok(CommandOutcome::Success)
+}
+
+/// Describes a clone for the user.
+fn clone_row(cloned: Cloned) -> CloneRow {
+    let Cloned { before, after, .. } = cloned;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let session = cloned.session.as_ref();
+    CloneRow {
+        r#type: "clone",
+        id: session.map(|session| session.id.clone()),
+        path: session.map(|session| text(&session.path)),
+        bytes_before: before.bytes,
+        bytes_after: after.bytes,
+        tokens_before: before.context.tokens,
+        tokens_after: after.context.tokens,
+        tokens_by: TokenSources {
+            before: before.context.measure.name(),
+            after: after.context.measure.name(),
+        },
+        turns: cloned.turns as u64,
+        removed: RemovedCounts::from(&cloned.removed),
+        bytes_by: BytesByKind::compare(&before.content, &after.content),
+        subagents: session.map(|session| session.subagents),
+        tool_results: session.map(|session| session.tool_results),
+        removed_file: session.and_then(|session| session.removed_entries.as_deref()).map(text),
+        warnings: cloned.warnings.iter().map(warning_text).collect(),
+        cwd: cloned.resume_dir.as_deref().map(text),
+        resume: session.map(|session| format!("claude --resume {}", render::shell_word(&session.id))),
+        source: cloned.source,
+    }
+}
+
+/// Words a warning.
+fn warning_text(warning: &CloneWarning) -> String {
+    match warning {
+        CloneWarning::SummariserFailed { turns, of, first } => format!(
+            "the command failed for {turns} of {of} turns, which have built-in summaries instead: {first}"
+        ),
+        CloneWarning::Repaired => "the session had defects; the clone was repaired".into(),
+        CloneWarning::Problem(finding) => {
+            let hint = if finding.kind.is_repairable() { " (`rethread repair` repairs it)" } else { "" };
+            format!("`rethread check` reports a problem in the clone: {}{hint}", finding.detail)
+        }
+        CloneWarning::NothingRemoved => "nothing was removed, so there is nothing to keep".into(),
+        CloneWarning::TornLine => "the last line was only partly written and is not in the clone".into(),
+        CloneWarning::SourceOpen(holder) => {
+            let open = match holder {
+                Holder::Client { pid, .. } => format!("is open in a client (process {pid})"),
+                _ => "may be open in a client".to_owned(),
+            };
+            format!("the session {open}: the clone contains what was written so far")
+        }
+        CloneWarning::OutsideConfigDir => {
+            "the clone is outside the config directories, so clients do not find it (--to DIR writes it to a project)"
+                .into()
+        }
+        CloneWarning::IndexNotUpdated(error) => format!("sessions-index.json was not updated: {error}"),
+        warning => effect_text(warning),
+    }
+}
+
+/// Words a warning about an effect of the recipe.
+fn effect_text(warning: &CloneWarning) -> String {
+    match warning {
+        CloneWarning::UnreadableLines(n) => {
+            count(*n, "unreadable line is", "unreadable lines are") + " not in the clone"
+        }
+        CloneWarning::RepairedEntries(n) => {
+            count(*n, "entry was", "entries were") + " repaired so that every client accepts the clone"
+        }
+        CloneWarning::AddedEntries(n) => {
+            count(*n, "entry was", "entries were")
+                + " added so that every client accepts the clone: a missing result, an answer, or an end marker"
+        }
+        CloneWarning::UnknownTools { named, called } => {
+            let calls = if called.is_empty() { "no tools".to_owned() } else { called.join(", ") };
+            format!("the session does not call {}; it calls {calls}", named.join(", "))
+        }
+        CloneWarning::ThinkingInvalidated => {
+            "thinking after removed or shortened calls was removed too: it is no longer valid".into()
+        }
+        CloneWarning::OtherPaths(n) => {
+            count(*n as u64, "other path is", "other paths are") + " not in the clone"
+        }
+        CloneWarning::NoFileHistory => {
+            "file snapshots are not copied: the clone cannot undo file changes (--file-history copies them)"
+                .into()
+        }
+        CloneWarning::SourceUsage { corrected } => {
+            let but = if *corrected { ", except for the context size of the last answer" } else { "" };
+            format!("the usage recorded in the clone is that of the source{but}")
+        }
+        CloneWarning::TurnsWithoutSummary(n) => {
+            let turns = count(*n as u64, "turn has", "turns have");
+            format!("the oldest {turns} no summary, only the prompt (a larger --budget includes one)")
+        }
+        CloneWarning::SummariesCut(n) => {
+            count(*n as u64, "summary was", "summaries were") + " cut to fit --budget"
+        }
+        CloneWarning::NothingToCondense => "there are no older turns to condense".into(),
+        // A warning of a newer library.
+        other => format!("{other:?}"),
+    }
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
 fn options(args: &CloneArgs, terminal: &Terminal) -> CloneOptions {
@@ -220,6 +328,7 @@ fn options(args: &CloneArgs, terminal: &Terminal) -> CloneOptions {
         recipe,
         keep_ids: args.keep_ids,
         keep_removed: args.keep_removed,
+        show_removed_command: Some(|id| format!("rethread show {id} --removed --at N")),
         to: args.to.clone(),
         dry_run: args.dry_run,
         summariser: args.summarise_with.clone().map(|command| Summariser {

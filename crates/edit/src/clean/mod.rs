@@ -30,12 +30,12 @@ use reparent::message_id;
 pub use rules::{Level, Rule, RuleSet};
 use text_only::TextOnly;
 
+use crate::WritePiece;
 use crate::ids::{IdRole, find_id_spans};
 use crate::outcome::SecretPlace;
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
-use crate::stream::WritePiece;
 
 /// The result of cleaning a log.
 #[derive(Debug, Clone, Default)]

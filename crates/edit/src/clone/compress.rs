@@ -1,9 +1,12 @@
 //! Replaces older turns by a compaction: a boundary and a summary that every client honours.
 
-use rethread_model::{NodeId, Reader};
+use rethread_model::{MessageNo, NodeId};
+use rustc_hash::FxHashSet;
 
-use super::{CloneBuilder, context, turn_summary};
-use crate::plan::{AddedKind, PathItem};
+use super::context::context_size;
+use super::turn_summary::OlderTurns;
+use crate::plan::{AddedKind, PathItem, Plan};
+use crate::source::SourceSession;
 
 /// Options for condensing older turns.
 #[derive(Debug, Clone)]
@@ -17,7 +20,7 @@ pub struct CompressOptions {
     pub transcripts: bool,
     /// External summaries by turn; missing ones are generated.
     pub summaries: Vec<Option<String>>,
-    /// Command that shows removed entries, if they are kept.
+    /// Command that shows the removed message `N`, which the summary mentions; `None` if they are not kept.
     pub show_command: Option<String>,
 }
 
@@ -40,8 +43,8 @@ impl Default for CompressOptions {
 pub struct CondensedTurn {
     /// Its number in the clone's conversation, from 1.
     pub n: usize,
-    /// Numbers of its first and last message in the source.
-    pub messages: (usize, usize),
+    /// Numbers of its first and last message in the source; `None` if it has only attachments.
+    pub messages: Option<(MessageNo, MessageNo)>,
     /// The full content of the turn, for an external summariser; empty unless [`CompressOptions::transcripts`] is
     /// set.
     pub text: String,
@@ -58,36 +61,53 @@ pub struct OverBudget {
     pub cut: usize,
 }
 
-impl CloneBuilder<'_, '_> {
-    /// Condenses all turns except the last ones.
-    pub(super) fn compress(&mut self) {
-        let Some(compress) = &self.recipe.compress else { return };
-        let path: Vec<NodeId> =
-            self.plan.path_nodes().into_iter().filter(|&node| !self.plan.is_dropped(node)).collect();
-        let is_prompt = |at: &usize| self.plan.node(path[*at]).flags.is_human();
-        let prompts: Vec<usize> = (0..path.len()).filter(is_prompt).collect();
-        let Some(n_old) = prompts.len().checked_sub(compress.keep).filter(|&n| n > 0) else { return };
-        let cut = prompts.get(n_old).copied().unwrap_or(path.len());
-        let facts = self.plan.facts;
-        let reader: Reader<'_> = self.plan.reader;
-        let old = turn_summary::OlderTurns::new(facts, reader, &self.plan.edits, &path[..cut], compress);
-        let (turns, over_budget) = old.turns(compress);
-        let text = old.summary(&turns, compress);
-        let like = path.get(cut).copied().unwrap_or(path[cut - 1]);
-        let tokens = context::context_size(&self.source.session).tokens;
-        let later = cut == path.len();
-        let boundary =
-            self.plan.add_requested(AddedKind::Boundary { tokens }, like, if later { 1 } else { -2 });
-        let summary = self.plan.add_requested(AddedKind::Summary { text }, like, if later { 2 } else { -1 });
-        for &node in &path[..cut] {
-            self.condensed.insert(node);
-            self.plan.drop_requested(node);
-        }
-        let mut items = vec![PathItem::Added(boundary), PathItem::Added(summary)];
-        items.extend(path[cut..].iter().map(|&node| PathItem::Source(node)));
-        self.plan.path = items;
-        self.cloned.counts.turns = n_old as u64;
-        self.cloned.turns = turns;
-        self.cloned.over_budget = over_budget;
+/// The turns that a clone condenses.
+#[derive(Default)]
+pub(super) struct CondensedTurns {
+    /// Number of turns.
+    pub(super) n_turns: usize,
+    /// The turns, with the content before the first prompt if there is any.
+    pub(super) turns: Vec<CondensedTurn>,
+    pub(super) over_budget: OverBudget,
+    /// Their entries.
+    pub(super) nodes: FxHashSet<NodeId>,
+}
+
+/// Condenses all turns except the last ones.
+pub(super) fn condense_turns(
+    source: &SourceSession<'_>,
+    options: Option<&CompressOptions>,
+    plan: &mut Plan<'_>,
+) -> CondensedTurns {
+    let Some(options) = options else { return CondensedTurns::default() };
+    let path: Vec<NodeId> = plan.path_nodes().into_iter().filter(|&node| !plan.is_dropped(node)).collect();
+    let is_prompt = |at: &usize| plan.node(path[*at]).flags.is_human();
+    let prompts: Vec<usize> = (0..path.len()).filter(is_prompt).collect();
+    let Some(n_turns) = prompts.len().checked_sub(options.keep).filter(|&n| n > 0) else {
+        return CondensedTurns::default();
+    };
+    let cut = prompts.get(n_turns).copied().unwrap_or(path.len());
+    let (old, kept) = path.split_at(cut);
+    let old_turns = OlderTurns::new(plan.facts, plan.reader, &plan.edits, old, options);
+    let (turns, over_budget) = old_turns.turns(options);
+    let text = old_turns.summary(&turns, options);
+    replace_turns(plan, old, kept, context_size(&source.session).tokens, text);
+    CondensedTurns { n_turns, turns, over_budget, nodes: old.iter().copied().collect() }
+}
+
+/// Replaces entries at the beginning of the path by a compaction of a context of `tokens` tokens.
+fn replace_turns(plan: &mut Plan<'_>, old: &[NodeId], kept: &[NodeId], tokens: u64, summary: String) {
+    // The added entries are directly before the kept ones, or after all others.
+    let (like, [boundary_time, summary_time]) = match (kept.first(), old.last()) {
+        (Some(&first), _) => (first, [-2, -1]),
+        (None, Some(&last)) => (last, [1, 2]),
+        (None, None) => return,
+    };
+    let boundary = plan.add_requested(AddedKind::Boundary { tokens }, like, boundary_time);
+    let summary = plan.add_requested(AddedKind::Summary { text: summary }, like, summary_time);
+    for &node in old {
+        plan.drop_requested(node);
     }
+    let added = [boundary, summary].map(PathItem::Added);
+    plan.path = added.into_iter().chain(kept.iter().map(|&node| PathItem::Source(node))).collect();
 }

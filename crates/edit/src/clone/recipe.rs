@@ -2,7 +2,8 @@
 
 use rethread_model::Uid;
 
-use super::{CompressOptions, ToolRecipe, record};
+use super::order::title_line;
+use super::{CompressOptions, ToolRecipe};
 use crate::ids::IdMap;
 
 /// The edits of a clone.
@@ -39,9 +40,8 @@ impl Recipe {
     }
 
     /// Returns the line that sets the clone's title; empty if it has none.
-    pub fn title_line(&self, names: &IdMap<'_>) -> Vec<u8> {
-        let spell = |title: &String| record("custom-title", &[("customTitle", title)], names);
-        self.title.as_ref().map(spell).unwrap_or_default()
+    pub fn title_line(&self, ids: &IdMap<'_>) -> Vec<u8> {
+        title_line(self, ids).unwrap_or_default()
     }
 
     /// Returns the recipe for the logs of subagents: without the edits that apply to a session only.

@@ -53,7 +53,7 @@ impl PreparedClone<'_> {
             };
             plan.facts.nodes.keys().filter(is_message).filter(node_of).map(move |node| (plan, node))
         });
-        let names = self.id_map.without_replacements();
+        let names = self.ids.without_replacements();
         let mut window = Window::default();
         nodes.map(move |(plan, node)| {
             let fact = plan.node(node);

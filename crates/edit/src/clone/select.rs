@@ -1,18 +1,17 @@
-//! Selects the entries of a clone.
+//! The first stage: the conversation of a clone.
 
 use rethread_log::Json;
-use rethread_model::{
-    BrokenLink, CallId, Client, MessageNo, NodeId, Path, Role, StepId, StepKind, Uid, session_intended_path,
-};
+use rethread_model::{BrokenLink, CallId, Client, MessageNo, NodeId, Path, Role, StepId, StepKind, Uid};
 use rustc_hash::FxHashSet;
 
-use super::{ClonePlanError, Recipe, path_of};
+use super::{ClonePlanError, Recipe};
+use crate::fast_path::session_intended_path;
 use crate::plan::Plan;
 use crate::source::SourceSession;
 
 /// The conversation of a clone.
 pub(super) struct Selection {
-    /// Its entries from the first on: for a single path those before compactions, then those that
+    /// Its entries from the first on, as node indexes: for a single path those before compactions, then those that
     /// are sent.
     pub(super) clone_path: Vec<NodeId>,
     /// The same, always with the entries before compactions.
@@ -22,10 +21,14 @@ pub(super) struct Selection {
     broken_links: Vec<BrokenLink>,
     /// Drop everything else.
     pub(super) single_path: bool,
+    /// Number of paths of the source that are not selected.
     pub(super) other_paths: usize,
+    /// The first prompt of the conversation.
+    pub(super) first_prompt: Option<NodeId>,
 }
 
 impl Selection {
+    /// Selects the conversation that a recipe asks for.
     pub(super) fn new(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Self, ClonePlanError> {
         let session = &source.session;
         let facts = &session.facts;
@@ -41,15 +44,7 @@ impl Selection {
             if single || !facts.is_all_sidechain() {
                 return Err(ClonePlanError::Empty);
             }
-            let (clone_path, path, starts) = (Vec::new(), Vec::new(), FxHashSet::default());
-            return Ok(Self {
-                clone_path,
-                full_path: path,
-                path_starts: starts,
-                broken_links: Vec::new(),
-                single_path: single,
-                other_paths: 0,
-            });
+            return Ok(Self::none());
         }
         let mut path = nodes_before_compaction(source, &intended.chain);
         let mut starts = FxHashSet::default();
@@ -67,6 +62,7 @@ impl Selection {
         let on_path: FxHashSet<NodeId> = clone_path.iter().copied().collect();
         let n_out = paths.iter().filter(|path| !on_path.contains(&path.tip)).count();
         let other_paths = n_out.min(paths.len().saturating_sub(1));
+        let first_prompt = path.iter().copied().find(|&node| facts.nodes[node].flags.is_human());
         Ok(Self {
             clone_path,
             full_path: path,
@@ -74,7 +70,21 @@ impl Selection {
             broken_links: intended.broken_links,
             single_path: single,
             other_paths,
+            first_prompt,
         })
+    }
+
+    /// Returns the selection for a log without a conversation: nothing is on a path, and everything is kept.
+    fn none() -> Self {
+        Self {
+            clone_path: Vec::new(),
+            full_path: Vec::new(),
+            path_starts: FxHashSet::default(),
+            broken_links: Vec::new(),
+            single_path: false,
+            other_paths: 0,
+            first_prompt: None,
+        }
     }
 
     /// Creates the plan, in which unselected entries are dropped.
@@ -134,6 +144,11 @@ fn end_among(
         Some(path) if !session.descendants_of(step)[path.step] => Err(ClonePlanError::NotOnPath(n, path.n)),
         _ => Ok(Some(last_of_message(source, message, step))),
     }
+}
+
+/// Finds a path by its number.
+fn path_of(paths: &[Path], n: usize) -> Result<&Path, ClonePlanError> {
+    paths.iter().find(|path| path.n == n).ok_or(ClonePlanError::NoPath(n, paths.len()))
 }
 
 fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {

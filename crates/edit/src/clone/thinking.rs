@@ -4,59 +4,72 @@
 //! nothing before it in the conversation has changed. A compaction begins a new conversation: edits before it
 //! change nothing after it.
 
-use rethread_model::{Block, StepId, StepKind, Table};
+use rethread_model::{NodeId, Session, StepId, StepKind, Table};
 
-use super::CloneBuilder;
-use crate::plan::BlockEdit;
+use crate::plan::{BlockEdit, Plan};
+use crate::source::SourceSession;
 
-impl CloneBuilder<'_, '_> {
-    /// Removes thinking that the recipe strips or whose signature is no longer valid.
-    pub(super) fn edit_thinking(&mut self) {
-        let session = &self.source.session;
-        let facts = &session.facts;
-        if !self.recipe.strip_thinking && self.changed_nodes.is_empty() {
-            return;
-        }
-        let changed = self.changed_steps();
-        for node in facts.nodes.keys() {
-            let fact = &facts.nodes[node];
-            let requested = self.recipe.strip_thinking;
-            let follows = session.tree.step(node).is_some_and(|step| changed[step]);
-            if !fact.flags.has_thinking() || !(requested || follows) || self.plan.is_dropped(node) {
-                continue;
-            }
-            self.cloned.thinking_invalidated |= !requested;
-            let blocks = facts.blocks_of(node);
-            if blocks.iter().all(|block| block.class.is_thinking()) {
-                self.cloned.counts.thinking += blocks.len() as u64;
-                self.plan.drop_requested(node);
-                continue;
-            }
-            let edit = self.plan.requested_edit(node);
-            for (at, _) in blocks.iter().enumerate().filter(|(_, block)| block.class.is_thinking()) {
-                edit.blocks.insert(at, BlockEdit::Remove);
-                self.cloned.counts.thinking += 1;
-            }
-            let removed = |(at, _): &(usize, &Block)| matches!(edit.blocks.get(at), Some(BlockEdit::Remove));
-            if blocks.iter().enumerate().all(|block| removed(&block)) {
-                self.plan.drop_requested(node);
-            }
+/// Thinking that a clone leaves out.
+#[derive(Default)]
+pub(super) struct RemovedThinking {
+    /// Number of blocks.
+    pub(super) n_blocks: u64,
+    /// Some of it was removed because its signature was no longer valid.
+    pub(super) invalidated: bool,
+}
+
+/// Removes all thinking, or only that whose signature is no longer valid because entries before it changed.
+pub(super) fn remove_thinking(
+    source: &SourceSession<'_>,
+    all: bool,
+    changed: impl Iterator<Item = NodeId>,
+    plan: &mut Plan<'_>,
+) -> RemovedThinking {
+    let mut removed = RemovedThinking::default();
+    let mut changed = changed.peekable();
+    if !all && changed.peek().is_none() {
+        return removed;
+    }
+    let session = &source.session;
+    let follows_change = steps_after_change(session, changed);
+    for node in session.facts.nodes.keys() {
+        let invalid = session.tree.step(node).is_some_and(|step| follows_change[step]);
+        let has_thinking = session.facts.nodes[node].flags.has_thinking();
+        if has_thinking && (all || invalid) && !plan.is_dropped(node) {
+            removed.invalidated |= !all;
+            removed.n_blocks += remove_from_entry(plan, node);
         }
     }
+    removed
+}
 
-    /// Returns for each step whether it, or one before it in the same conversation, has a removed or changed call.
-    fn changed_steps(&self) -> Table<StepId, bool> {
-        let session = &self.source.session;
-        let mut changed = Table::filled(false, session.tree.steps.len());
-        for &node in self.changed_nodes.iter().filter(|node| !self.condensed.contains(node)) {
-            if let Some(step) = session.tree.step(node) {
-                changed[step] = true;
-            }
+/// Removes the thinking of an entry, or the entry if nothing else is left; returns the number of removed blocks.
+fn remove_from_entry(plan: &mut Plan<'_>, node: NodeId) -> u64 {
+    let blocks = plan.facts.blocks_of(node);
+    let thinking = blocks.iter().enumerate().filter(|(_, block)| block.class.is_thinking());
+    let thinking: Vec<usize> = thinking.map(|(at, _)| at).collect();
+    if thinking.len() < blocks.len() {
+        let edit = plan.requested_edit(node);
+        edit.blocks.extend(thinking.iter().map(|&at| (at, BlockEdit::Remove)));
+        let is_removed = |at: usize| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove));
+        if (0..blocks.len()).all(is_removed) {
+            plan.drop_requested(node);
         }
-        for step in session.tree.parents_first() {
-            let above = session.tree.parent_of(step).is_some_and(|parent| changed[parent]);
-            changed[step] |= above && session.tree.steps[step].kind != StepKind::Compaction;
-        }
-        changed
+    } else {
+        plan.drop_requested(node);
     }
+    thinking.len() as u64
+}
+
+/// Returns for each step whether it, or one before it in the same conversation, contains one of these entries.
+fn steps_after_change(session: &Session, changed: impl Iterator<Item = NodeId>) -> Table<StepId, bool> {
+    let mut after = Table::filled(false, session.tree.steps.len());
+    for step in changed.filter_map(|node| session.tree.step(node)) {
+        after[step] = true;
+    }
+    for step in session.tree.parents_first() {
+        let above = session.tree.parent_of(step).is_some_and(|parent| after[parent]);
+        after[step] |= above && session.tree.steps[step].kind != StepKind::Compaction;
+    }
+    after
 }

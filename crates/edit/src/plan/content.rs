@@ -1,7 +1,7 @@
 //! Repairs content into a form that every client accepts: a list of blocks, none of them blank.
 
 use rethread_log::Json;
-use rethread_model::{BlockClass, FindingKind, MAX_IMAGE_BYTES, MessageNo, NodeId, Role, Table};
+use rethread_model::{Block, BlockClass, FindingKind, MAX_IMAGE_BYTES, MessageNo, NodeId, Role, Table};
 
 use super::calls::{is_blank, text_block};
 use super::{BlockEdit, ContentEdit, Plan};
@@ -40,7 +40,7 @@ impl Plan<'_> {
 
     /// Repairs content that is not a list.
     fn repair_string_content(&mut self, node: NodeId, from: NodeId, role: Role) {
-        let is_text = |block: &rethread_model::Block| block.class == BlockClass::Text;
+        let is_text = |block: &Block| block.class == BlockClass::Text;
         if role == Role::User && self.facts.blocks_of(from).iter().any(is_text) {
             return;
         }
@@ -81,7 +81,6 @@ impl Plan<'_> {
         if whole && blocks.iter().all(|block| is_valid(block.class)) {
             return;
         }
-        let is_claude = self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
         let is_removed = |at: usize| {
             let edit = self.edits.get(node);
             edit.is_some_and(|edit| matches!(edit.blocks.get(&at), Some(BlockEdit::Remove)))
@@ -89,23 +88,7 @@ impl Plan<'_> {
         let removed: Vec<bool> = (0..blocks.len()).map(is_removed).collect();
         let mut n_left = removed.iter().filter(|&&removed| !removed).count();
         for (at, block) in blocks.iter().enumerate().filter(|&(at, _)| !removed[at]) {
-            let (edit, why) = match block.class {
-                BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
-                    (BlockEdit::Remove, FindingKind::BlankText)
-                }
-                BlockClass::Null => (BlockEdit::Remove, FindingKind::InvalidBlock),
-                BlockClass::Untyped | BlockClass::BareString => {
-                    (self.repair_untyped_block(from, at), FindingKind::InvalidBlock)
-                }
-                BlockClass::UnsignedThinking if is_claude => {
-                    (BlockEdit::Remove, FindingKind::UnsignedThinking)
-                }
-                BlockClass::Media if block.media_bytes > MAX_IMAGE_BYTES => {
-                    let note = format!("[A picture of {} MB stood here.]", block.media_bytes / 1_400_000);
-                    (BlockEdit::Replace(text_block(&note)), FindingKind::ImageTooLarge)
-                }
-                _ => continue,
-            };
+            let Some((edit, why)) = self.repair_of_block(from, at, block) else { continue };
             if matches!(edit, BlockEdit::Remove) {
                 n_left -= 1;
             }
@@ -122,6 +105,27 @@ impl Plan<'_> {
                 self.drop_entry(node, why);
             }
         }
+    }
+
+    /// Returns the edit of a block that some client rejects.
+    fn repair_of_block(&self, from: NodeId, at: usize, block: &Block) -> Option<(BlockEdit, FindingKind)> {
+        let is_claude = || self.facts.model_of(from).is_none_or(|model| model.starts_with("claude"));
+        let repair = match block.class {
+            BlockClass::Blank | BlockClass::Empty | BlockClass::NoText => {
+                (BlockEdit::Remove, FindingKind::BlankText)
+            }
+            BlockClass::Null => (BlockEdit::Remove, FindingKind::InvalidBlock),
+            BlockClass::Untyped | BlockClass::BareString => {
+                (self.repair_untyped_block(from, at), FindingKind::InvalidBlock)
+            }
+            BlockClass::UnsignedThinking if is_claude() => (BlockEdit::Remove, FindingKind::UnsignedThinking),
+            BlockClass::Media if block.media_bytes > MAX_IMAGE_BYTES => {
+                let note = format!("[A picture of {} MB stood here.]", block.media_bytes / 1_400_000);
+                (BlockEdit::Replace(text_block(&note)), FindingKind::ImageTooLarge)
+            }
+            _ => return None,
+        };
+        Some(repair)
     }
 
     /// Converts a bare string among the blocks to text; removes anything else without a type.

@@ -188,20 +188,19 @@ pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, 
     for (key, value) in &new.envelope.fields {
         member(key.name(), if *key == Key::SessionId { names.quoted_session(value) } else { value });
     }
-    let time = new.time.to_iso().unwrap_or_default();
+    write_content(new, &mut members);
+    members.add("uuid", &json_string(&names.new_entry_id(&new.uuid)));
+    members.add("timestamp", &json_string(&new.time.to_iso().unwrap_or_default()));
+    line.extend_from_slice(b"}\n");
+}
+
+/// Writes the type of an added entry and what it says.
+fn write_content(new: &AddedEntry, members: &mut ObjectWriter<'_>) {
+    let mut member = |key: &str, value: &[u8]| members.add(key, value);
     match &new.kind {
         AddedKind::Result { call } => {
-            let result = serde_json::json!({
-                "role": "user",
-                "content": [{
-                    "type": "tool_result",
-                    "tool_use_id": call,
-                    "content": "[The result of this call is not in the session.]",
-                    "is_error": true,
-                }],
-            });
             member("type", b"\"user\"");
-            member("message", result.to_string().as_bytes());
+            member("message", missing_result(call).to_string().as_bytes());
         }
         AddedKind::Beginning => {
             let message = serde_json::json!({
@@ -213,18 +212,8 @@ pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, 
             member("message", message.to_string().as_bytes());
         }
         AddedKind::NoReply => {
-            let message = serde_json::json!({
-                "id": message_id(&new.uuid),
-                "type": "message",
-                "role": "assistant",
-                "model": "<synthetic>",
-                "content": [{ "type": "text", "text": "No response requested." }],
-                "stop_reason": "stop_sequence",
-                "stop_sequence": "",
-                "usage": { "input_tokens": 0, "output_tokens": 0 },
-            });
             member("type", b"\"assistant\"");
-            member("message", message.to_string().as_bytes());
+            member("message", no_reply(&new.uuid).to_string().as_bytes());
         }
         AddedKind::End => {
             member("type", b"\"system\"");
@@ -254,9 +243,33 @@ pub(crate) fn write_added(plan: &Plan<'_>, new: &AddedEntry, names: &IdMap<'_>, 
             members.add("isCompactSummary", b"true");
         }
     }
-    members.add("uuid", &json_string(&names.new_entry_id(&new.uuid)));
-    members.add("timestamp", &json_string(&time));
-    line.extend_from_slice(b"}\n");
+}
+
+/// Returns the message with the result of a call that has none.
+fn missing_result(call: &str) -> serde_json::Value {
+    serde_json::json!({
+        "role": "user",
+        "content": [{
+            "type": "tool_result",
+            "tool_use_id": call,
+            "content": "[The result of this call is not in the session.]",
+            "is_error": true,
+        }],
+    })
+}
+
+/// Returns the answer that clients insert after a prompt without one.
+fn no_reply(uuid: &str) -> serde_json::Value {
+    serde_json::json!({
+        "id": message_id(uuid),
+        "type": "message",
+        "role": "assistant",
+        "model": "<synthetic>",
+        "content": [{ "type": "text", "text": "No response requested." }],
+        "stop_reason": "stop_sequence",
+        "stop_sequence": "",
+        "usage": { "input_tokens": 0, "output_tokens": 0 },
+    })
 }
 
 /// Writes the members of an object.

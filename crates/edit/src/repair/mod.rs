@@ -15,11 +15,12 @@ use std::collections::VecDeque;
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
     BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, NodeId, PartOrigin, Reader, Role,
-    SentPart, Session, Severity, Time, check, harmful_findings, intended_path, resume, session_intended_path,
+    SentPart, Session, Severity, Time, check, intended_path, resume,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use crate::fast_path::{harmful_findings, session_intended_path};
 use crate::plan::{LOST_CALL, Plan, deterministic_uuid, message_id};
 use crate::splice::{Splice, json_string, text_chunks};
 use assemble::Assembly;

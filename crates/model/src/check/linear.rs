@@ -3,6 +3,9 @@
 //! If the entries form one chain, every call is answered directly after it and nothing is irregular, the
 //! rules of all clients give the same result: the whole conversation since the last compaction is sent. Most
 //! clones are like this. All other sessions are left to [`super::check`].
+//!
+//! Gain over simulating the clients (60 MB, 2 cores, both ways in one run): `clone --path 1` takes 194 ms instead of
+//! 334 ms, `ls` 55 ms instead of 75 ms. `harmful_findings_of` in `testkit` compares both ways in every test of a law.
 
 use super::request::{MAX_IMAGE_BYTES, MAX_IMAGES, MAX_REQUEST_BYTES, too_long_detail};
 use super::{Finding, FindingKind, Severity, check};
@@ -72,11 +75,9 @@ fn linear_harmful_findings(session: &Session, clients: &[Client]) -> Option<Vec<
 
 /// A conversation without forks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LinearConversation {
+pub(crate) struct LinearConversation {
     /// The position of the first entry after the last compaction, or of the first entry.
-    pub start: usize,
-    /// The number of messages, including those before the compaction.
-    pub messages: usize,
+    start: usize,
     n_images: usize,
     /// The size of the sent content in bytes, without thinking.
     n_bytes: u64,
@@ -111,11 +112,7 @@ pub(crate) fn linear_conversation(facts: &Facts) -> Option<LinearConversation> {
     if facts.nodes_before_null.is_some() {
         return None;
     }
-    let is_child = |node: NodeId, parent: Option<NodeId>| {
-        facts.nodes[node].parent == parent.map(|parent| facts.nodes[parent].uid)
-    };
-    let blocks = |node: NodeId| facts.blocks_of(node).iter().copied();
-    let line = LinearConversation::detect(facts, facts.nodes.keys(), is_child, blocks)?;
+    let line = LinearConversation::detect(facts)?;
     let is_consistent = |at: &crate::facts::Checkpoint| {
         let leaf = at.leaf.uid().and_then(|leaf| facts.node_of(leaf));
         let on_line = at.leaf == IdField::Absent || leaf.is_some_and(|leaf| leaf.index() >= line.start);
@@ -126,18 +123,10 @@ pub(crate) fn linear_conversation(facts: &Facts) -> Option<LinearConversation> {
 }
 
 impl LinearConversation {
-    /// Examines entries of a session in file order, or in the order of a file to be written, with the blocks
-    /// that they will have. Returns `None` if any client might treat some part of them differently.
-    /// `is_child` returns whether an entry has the given parent, or none.
-    ///
-    /// Checkpoints are not examined.
-    pub fn detect<B: Iterator<Item = Block>>(
-        facts: &Facts,
-        rows: impl DoubleEndedIterator<Item = NodeId> + Clone,
-        is_child: impl Fn(NodeId, Option<NodeId>) -> bool,
-        blocks: impl Fn(NodeId) -> B,
-    ) -> Option<Self> {
-        let last = rows.clone().next_back()?;
+    /// Examines the entries of a session in file order. Returns `None` if any client might treat some part of them
+    /// differently. Checkpoints are not examined.
+    fn detect(facts: &Facts) -> Option<Self> {
+        let last = facts.nodes.keys().next_back()?;
         let newest = facts.nodes[last].time;
         let irregular = facts.has_duplicates() || !facts.preserved.is_empty() || !facts.retracted.is_empty();
         if irregular || newest.is_none() {
@@ -155,21 +144,21 @@ impl LinearConversation {
         };
         // Not every client finds a prompt queued after the last user or assistant entry.
         let mut queued_last = false;
-        for (place, at) in rows.enumerate() {
-            let node = &facts.nodes[at];
+        for (at, node) in facts.nodes.iter_enumerated() {
             queued_last = !node.is_conversation() && (queued_last || node.flags.is_queued_prompt());
-            let is_child = is_child(at, before.previous.filter(|_| !node.flags.is_boundary()));
+            let parent = before.previous.filter(|_| !node.flags.is_boundary());
+            let is_child = node.parent == parent.map(|parent| facts.nodes[parent].uid);
             let in_time = node.time.is_some() && (node.time < newest || at == last);
             if !is_child || !in_time || !is_usual(node) {
                 return None;
             }
             if node.flags.is_boundary() {
-                line = Self { start: place, messages: line.messages, ..Self::default() };
+                line = Self { start: at.index(), ..Self::default() };
                 before.has_user_entry = false;
             }
-            line.messages += usize::from(before.add_entry(facts, node, blocks(at))?);
+            before.add_entry(facts, node, facts.blocks_of(at))?;
             if node.is_conversation() {
-                line.add_blocks(blocks(at), node.role)?;
+                line.add_blocks(facts.blocks_of(at), node.role)?;
             }
             before.previous = Some(at);
         }
@@ -177,7 +166,7 @@ impl LinearConversation {
     }
 
     /// Returns the findings that clients would be refused for, or `None` if [`check`] has to decide.
-    pub fn harmful_findings(&self, clients: &[Client]) -> Option<Vec<Finding>> {
+    fn harmful_findings(&self, clients: &[Client]) -> Option<Vec<Finding>> {
         if self.n_images > MAX_IMAGES {
             return None;
         }
@@ -189,10 +178,8 @@ impl LinearConversation {
         Some(vec![Finding { line: None, kind, severity, detail, clients, lost_lines: Vec::new() }])
     }
 
-    fn add_blocks(&mut self, blocks: impl Iterator<Item = Block>, role: Role) -> Option<()> {
-        let mut any = false;
+    fn add_blocks(&mut self, blocks: &[Block], role: Role) -> Option<()> {
         for block in blocks {
-            any = true;
             match (block.class, role) {
                 (BlockClass::Text, _)
                 | (BlockClass::ToolCall, Role::Assistant)
@@ -203,13 +190,13 @@ impl LinearConversation {
             }
             self.n_bytes += u64::from(block.len.saturating_sub(block.media_bytes));
         }
-        any.then_some(())
+        (!blocks.is_empty()).then_some(())
     }
 }
 
 impl PrecedingEntries {
-    /// Adds an entry and returns whether it starts a message; `None` if a client might not expect it here.
-    fn add_entry(&mut self, facts: &Facts, node: &Node, blocks: impl Iterator<Item = Block>) -> Option<bool> {
+    /// Adds an entry; `None` if a client might not expect it here.
+    fn add_entry(&mut self, facts: &Facts, node: &Node, blocks: &[Block]) -> Option<()> {
         if node.role == Role::Assistant {
             let message = node.message()?;
             let continues = self.message == Some(message);
@@ -219,14 +206,14 @@ impl PrecedingEntries {
             }
             self.message = Some(message);
             self.in_time_order = true;
-            for call in blocks.filter(|block| block.class == BlockClass::ToolCall) {
+            for call in blocks.iter().filter(|block| block.class == BlockClass::ToolCall) {
                 let call = &mut self.calls[call.call()?];
                 if std::mem::replace(call, CallProgress::Open) != CallProgress::Unseen {
                     return None;
                 }
                 self.n_open += 1;
             }
-            return Some(begins);
+            return Some(());
         }
         self.message = None;
         self.has_user_entry |= node.role == Role::User;
@@ -235,7 +222,7 @@ impl PrecedingEntries {
         self.in_time_order =
             !notes || self.in_time_order && above.is_some_and(|above| above.time <= node.time);
         let mut answers = false;
-        for result in blocks.filter(|block| block.class == BlockClass::ToolResult) {
+        for result in blocks.iter().filter(|block| block.class == BlockClass::ToolResult) {
             let call = &mut self.calls[result.call()?];
             if std::mem::replace(call, CallProgress::Answered) != CallProgress::Open {
                 return None;
@@ -243,7 +230,7 @@ impl PrecedingEntries {
             self.n_open -= 1;
             answers = true;
         }
-        (self.n_open == 0 || node.role == Role::User && answers).then_some(node.role == Role::User)
+        (self.n_open == 0 || node.role == Role::User && answers).then_some(())
     }
 }
 

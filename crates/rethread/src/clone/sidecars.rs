@@ -47,8 +47,10 @@ pub(super) struct ClonedSidecars {
     results: Option<BTreeSet<String>>,
     pub(super) subagents: u64,
     pub(super) tool_results: u64,
+    /// The file with the removed entries.
     pub(super) removed: Option<PathBuf>,
-    pub(super) warnings: Vec<String>,
+    /// Removed entries were to be kept, but there are none.
+    pub(super) nothing_removed: bool,
 }
 
 impl ClonedSidecars {
@@ -111,7 +113,7 @@ impl Library {
                 part.finish()?;
                 beside.removed = Some(file.path());
             } else {
-                beside.warnings.push("nothing was removed, so there is nothing to keep".into());
+                beside.nothing_removed = true;
             }
         }
         if source.bytes.is_some() {

@@ -1,13 +1,41 @@
 //! Summaries by a user command: it reads a turn on standard input and writes the summary to standard output.
 
 use std::io::{self, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rethread_edit::CondensedTurn;
+
+use super::CloneWarning;
+
+/// A reason why a summariser did not summarise a turn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummariserFailure {
+    /// The command could not be started.
+    #[error("cannot start: {0}")]
+    Start(io::Error),
+    /// It exceeded the time limit.
+    #[error("took longer than {} seconds", .0.as_secs())]
+    Timeout(Duration),
+    /// It wrote far too much.
+    #[error("wrote more than 1 MB")]
+    TooLong,
+    /// It failed.
+    #[error("ended with {status}{}", .message.as_ref().map_or(String::new(), |line| format!(": {line}")))]
+    Exit {
+        /// Its exit status.
+        status: ExitStatus,
+        /// The first line that it wrote to standard error.
+        message: Option<String>,
+    },
+    /// It wrote nothing.
+    #[error("wrote nothing")]
+    Empty,
+}
 
 /// A command that summarises turns.
 #[derive(Debug, Clone)]
@@ -28,11 +56,11 @@ impl Summariser {
     /// Default number of concurrent processes.
     pub const DEFAULT_JOBS: usize = 4;
 
-    /// Summarises turns; `None` where the command failed. Also returns why it failed.
-    pub(super) fn summarise(&self, turns: &[CondensedTurn]) -> (Vec<Option<String>>, Option<String>) {
+    /// Summarises turns; `None` where the command failed. Also returns a warning if it failed.
+    pub(super) fn summarise(&self, turns: &[CondensedTurn]) -> (Vec<Option<String>>, Option<CloneWarning>) {
         let next = AtomicUsize::new(0);
         let summaries: Vec<Mutex<Option<String>>> = turns.iter().map(|_| Mutex::new(None)).collect();
-        let failures: Mutex<Vec<String>> = Mutex::default();
+        let failures: Mutex<Vec<SummariserFailure>> = Mutex::default();
         // Turns covered by an earlier summary need none.
         let wanted: Vec<usize> = (0..turns.len()).filter(|&at| turns[at].summary.is_some()).collect();
         let n_done = AtomicUsize::new(0);
@@ -51,22 +79,21 @@ impl Summariser {
             }
         });
         let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let told = failures.first().map(|why| {
-            let n = failures.len();
-            format!(
-                "the command failed for {n} of {} turns, which have built-in summaries instead: {why}",
-                wanted.len()
-            )
+        let n_failed = failures.len();
+        let warning = failures.into_iter().next().map(|first| CloneWarning::SummariserFailed {
+            turns: n_failed,
+            of: wanted.len(),
+            first,
         });
         let summaries =
             summaries.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        (summaries.collect(), told)
+        (summaries.collect(), warning)
     }
 
-    fn run(&self, turn: &str) -> Result<String, String> {
+    fn run(&self, turn: &str) -> Result<String, SummariserFailure> {
         let mut command = shell(&self.command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("cannot start: {error}"))?;
+        let mut child = command.spawn().map_err(SummariserFailure::Start)?;
         let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let turn = turn.to_owned();
         // The command may stop reading, or write before it has read everything.
@@ -81,7 +108,7 @@ impl Summariser {
             read_in_background(stderr, |mut rest| drop(io::copy(&mut rest, &mut io::sink()))),
         );
         let end = Instant::now().checked_add(self.timeout);
-        let late = || format!("took longer than {} seconds", self.timeout.as_secs());
+        let late = || SummariserFailure::Timeout(self.timeout);
         let status = wait(&mut child, end).ok_or_else(late)?;
         // Processes that it left running may keep its output open.
         let left = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(Instant::now()));
@@ -90,18 +117,15 @@ impl Summariser {
             late()
         })?;
         if text.len() as u64 >= MAX_SUMMARY {
-            return Err("wrote more than 1 MB".into());
+            return Err(SummariserFailure::TooLong);
         }
         if !status.success() {
             let said = printable_text(&said.recv_timeout(Duration::from_millis(100)).unwrap_or_default());
-            let why = said.trim().lines().next().map_or(String::new(), |line| {
-                let start: String = line.chars().take(200).collect();
-                format!(": {start}")
-            });
-            return Err(format!("ended with {status}{why}"));
+            let message = said.trim().lines().next().map(|line| line.chars().take(200).collect());
+            return Err(SummariserFailure::Exit { status, message });
         }
         let text = printable_text(&text).trim().to_owned();
-        if text.is_empty() { Err("wrote nothing".into()) } else { Ok(text) }
+        if text.is_empty() { Err(SummariserFailure::Empty) } else { Ok(text) }
     }
 }
 
@@ -147,7 +171,7 @@ fn shell(command: &str) -> Command {
 }
 
 /// Waits for a process to exit, and kills it at the deadline.
-fn wait(child: &mut Child, end: Option<Instant>) -> Option<std::process::ExitStatus> {
+fn wait(child: &mut Child, end: Option<Instant>) -> Option<ExitStatus> {
     let mut pause = Duration::from_millis(2);
     loop {
         match child.try_wait() {

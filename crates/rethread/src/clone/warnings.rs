@@ -1,75 +1,135 @@
-//! Warnings about a clone.
+//! Warnings about a clone, derived in one place. Front ends word them.
 
-use rethread_edit::{self as edit, Recipe};
+use std::io;
+
+use rethread_edit::CloneReport;
 use rethread_model::Finding;
+use rethread_store::Holder;
 
-/// Adds the warnings about a clone.
-pub(super) fn push_clone_warnings(
-    cloned: &edit::PreparedClone<'_>,
-    recipe: &Recipe,
-    warnings: &mut Vec<String>,
-) {
-    let counts = &cloned.counts;
-    let some =
-        |n: u64, one: &str, many: &str| if n == 1 { format!("1 {one}") } else { format!("{n} {many}") };
-    if counts.unreadable > 0 && !cloned.is_plain() {
-        warnings.push(
-            some(counts.unreadable, "unreadable line is", "unreadable lines are") + " not in the clone",
-        );
-    }
-    if counts.mended > 0 {
-        let entries = some(counts.mended, "entry was", "entries were");
-        warnings.push(format!("{entries} repaired so that every client accepts the clone"));
-    }
-    if counts.added > 0 {
-        let entries = some(counts.added, "entry was", "entries were");
-        warnings.push(format!(
-            "{entries} added so that every client accepts the clone: a missing result, an answer, or an end marker"
-        ));
-    }
-    if !cloned.unknown_tools.is_empty() {
-        let names = cloned.unknown_tools.join(", ");
-        let tools = cloned.tools().join(", ");
-        let has = if tools.is_empty() { "calls no tools".to_owned() } else { format!("calls {tools}") };
-        warnings.push(format!("the session does not call {names}; it {has}"));
-    }
-    if cloned.thinking_invalidated {
+use super::summarise::SummariserFailure;
+
+/// Something that a user should know about a clone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CloneWarning {
+    /// The summariser failed for some turns, which have generated summaries instead.
+    SummariserFailed {
+        /// Number of turns that it failed for.
+        turns: usize,
+        /// Number of turns that it was asked for.
+        of: usize,
+        /// The first failure.
+        first: SummariserFailure,
+    },
+    /// Clients would have lost something of the clone, so it was repaired.
+    Repaired,
+    /// Clients lose or reject something of the clone.
+    Problem(Finding),
+    /// Removed entries were to be kept, but there are none.
+    NothingRemoved,
+    /// This many lines of the source are not entries and are not in the clone.
+    UnreadableLines(u64),
+    /// This many entries were repaired so that every client accepts the clone.
+    RepairedEntries(u64),
+    /// This many entries were added so that every client accepts the clone.
+    AddedEntries(u64),
+    /// The recipe names tools that the session never calls.
+    UnknownTools {
+        /// The tools that the recipe names.
+        named: Vec<String>,
+        /// The tools that the session calls.
+        called: Vec<String>,
+    },
+    /// Thinking was removed because calls before it changed.
+    ThinkingInvalidated,
+    /// This many paths of the source are not in the clone.
+    OtherPaths(usize),
+    /// File snapshots are not copied, so the clone cannot undo file changes.
+    NoFileHistory,
+    /// The recorded usage is that of the source.
+    SourceUsage {
+        /// The context size of the last answer was corrected.
+        corrected: bool,
+    },
+    /// This many of the oldest turns have no summary, only the prompt, because of the budget.
+    TurnsWithoutSummary(usize),
+    /// This many summaries were cut because of the budget.
+    SummariesCut(usize),
+    /// Turns were to be condensed, but there are no older ones.
+    NothingToCondense,
+    /// The last line of the source was only partly written and is not in the clone.
+    TornLine,
+    /// A process has the source open: the clone contains what was written so far.
+    SourceOpen(Holder),
+    /// The clone is outside the config directories, so clients do not find it.
+    OutsideConfigDir,
+    /// The session index of the project could not be updated.
+    IndexNotUpdated(io::Error),
+}
+
+/// Everything about a clone that may deserve a warning.
+#[derive(Debug, Default)]
+pub(super) struct CloneObservations {
+    pub(super) report: CloneReport,
+    /// The recipe asked to condense turns.
+    pub(super) condenses: bool,
+    /// An edited clone was written.
+    pub(super) is_edited: bool,
+    /// The clone was repaired.
+    pub(super) is_repaired: bool,
+    /// Content of the clone that clients lose or reject.
+    pub(super) findings: Vec<Finding>,
+    pub(super) nothing_removed: bool,
+    pub(super) torn_line: bool,
+    /// Warnings from before the clone was planned, and from after it was written.
+    pub(super) summariser: Option<CloneWarning>,
+    pub(super) index: Option<CloneWarning>,
+    pub(super) holder: Option<Holder>,
+    pub(super) outside_config: bool,
+}
+
+impl CloneObservations {
+    /// Derives the warnings, in the order in which they are shown.
+    pub(super) fn into_warnings(mut self) -> Vec<CloneWarning> {
+        let problem = self.findings.drain(..).next().map(CloneWarning::Problem);
+        // Of an edited clone a problem is unexpected and comes first; otherwise the source has it too.
+        let (unexpected, inherited) = if self.is_edited { (problem, None) } else { (None, problem) };
+        let some = |is: bool, warning: CloneWarning| is.then_some(warning);
+        let mut warnings: Vec<CloneWarning> = self.summariser.take().into_iter().collect();
+        warnings.extend(some(self.is_repaired, CloneWarning::Repaired));
+        warnings.extend(unexpected);
+        warnings.extend(some(self.nothing_removed, CloneWarning::NothingRemoved));
+        let (condenses, turns) = (self.condenses, self.report.counts.turns);
+        warnings.extend(report_warnings(self.report));
+        warnings.extend(some(condenses && turns == 0, CloneWarning::NothingToCondense));
+        warnings.extend(inherited);
+        warnings.extend(some(self.torn_line, CloneWarning::TornLine));
+        warnings.extend(self.holder.map(CloneWarning::SourceOpen));
+        warnings.extend(some(self.outside_config, CloneWarning::OutsideConfigDir));
+        warnings.extend(self.index);
         warnings
-            .push("thinking after removed or shortened calls was removed too: it is no longer valid".into());
-    }
-    if cloned.other_paths > 0 {
-        let paths = some(cloned.other_paths as u64, "other path is", "other paths are");
-        warnings.push(format!("{paths} not in the clone"));
-    }
-    if cloned.without_history {
-        warnings.push(
-            "file snapshots are not copied: the clone cannot undo file changes (--file-history copies them)"
-                .into(),
-        );
-    }
-    if counts.calls + counts.shortened + counts.thinking + counts.turns > 0 {
-        let but =
-            if cloned.usage_corrected { ", except for the context size of the last answer" } else { "" };
-        warnings.push(format!("the usage recorded in the clone is that of the source{but}"));
-    }
-    let edit::OverBudget { without_summary, cut } = cloned.over_budget;
-    if without_summary > 0 {
-        let turns = some(without_summary as u64, "turn has", "turns have");
-        warnings
-            .push(format!("the oldest {turns} no summary, only the prompt (a larger --budget includes one)"));
-    }
-    if cut > 0 {
-        let summaries = some(cut as u64, "summary was", "summaries were");
-        warnings.push(format!("{summaries} cut to fit --budget"));
-    }
-    if recipe.compress.is_some() && counts.turns == 0 {
-        warnings.push("there are no older turns to condense".into());
     }
 }
 
-pub(super) fn push_finding_warning(harm: &[Finding], warnings: &mut Vec<String>) {
-    if let Some(first) = harm.first() {
-        let hint = if first.kind.is_repairable() { " (`rethread repair` repairs it)" } else { "" };
-        warnings.push(format!("`rethread check` reports a problem in the clone: {}{hint}", first.detail));
-    }
+/// Derives the warnings about the effects of a recipe.
+fn report_warnings(report: CloneReport) -> impl Iterator<Item = CloneWarning> {
+    let counts = report.counts;
+    let edits = counts.calls + counts.shortened + counts.thinking + counts.turns;
+    let over_budget = report.over_budget;
+    let (named, called) = (report.unknown_tools, report.called_tools);
+    [
+        (counts.unreadable > 0).then_some(CloneWarning::UnreadableLines(counts.unreadable)),
+        (counts.repaired > 0).then_some(CloneWarning::RepairedEntries(counts.repaired)),
+        (counts.added > 0).then_some(CloneWarning::AddedEntries(counts.added)),
+        (!named.is_empty()).then_some(CloneWarning::UnknownTools { named, called }),
+        report.thinking_invalidated.then_some(CloneWarning::ThinkingInvalidated),
+        (report.other_paths > 0).then_some(CloneWarning::OtherPaths(report.other_paths)),
+        report.without_history.then_some(CloneWarning::NoFileHistory),
+        (edits > 0).then_some(CloneWarning::SourceUsage { corrected: report.usage_corrected }),
+        (over_budget.without_summary > 0)
+            .then_some(CloneWarning::TurnsWithoutSummary(over_budget.without_summary)),
+        (over_budget.cut > 0).then_some(CloneWarning::SummariesCut(over_budget.cut)),
+    ]
+    .into_iter()
+    .flatten()
 }
