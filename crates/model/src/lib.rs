@@ -41,6 +41,7 @@ mod inventory;
 mod reminders;
 mod step_stream;
 mod title;
+mod transcript;
 mod view;
 mod wire;
 
@@ -69,6 +70,12 @@ pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNo
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
+pub use transcript::{
+    CallEvent, CallSidecars, ListedSubagent, MessageEvent, NoteEvent, OutlineEntry, PartEvent,
+    ReadWholeResult, ResultEvent, SiblingPath, SubagentEvent, SubagentNo, Transcript, TranscriptHeader,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, TranscriptWriter, VisibleContent,
+    VisibleThinking, Visit,
+};
 pub use tree::{IndexGroups, Link, Tree};
 pub use usage::Usage;
 pub use view::{

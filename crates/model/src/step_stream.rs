@@ -1,8 +1,9 @@
 //! A part of a conversation whose text is read while it is shown.
 //!
-//! A [`StepStream`] determines from the facts alone which steps are shown and which result belongs to
-//! which call. The bytes are read from the log in chunks of about a megabyte, converted to items, shown
-//! and dropped, so that showing a log of any size needs memory only for its facts and its largest step.
+//! A [`StepSequence`] determines from the facts alone which steps are shown and which result belongs to
+//! which call. A [`StepStream`] adds the text: it is read from the log in chunks of about a megabyte,
+//! converted to items, shown and dropped, so that showing a log of any size needs memory only for its facts
+//! and its largest step.
 
 use std::io;
 
@@ -17,7 +18,8 @@ use crate::session::Session;
 use crate::tree::IndexGroups;
 use crate::usage::Usage;
 use crate::view::{
-    EntrySource, MessageKind, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note, message_kind,
+    EntrySource, MessageKind, MessageView, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note,
+    message_kind,
 };
 
 /// Random access to the bytes of a log.
@@ -27,6 +29,11 @@ pub trait RandomAccessLog: Sync {
 
     /// Returns whether an entry still has the bytes that it had when the facts were read.
     fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool;
+
+    /// Returns the whole log if it is in memory; its entries are then not copied.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// The number of bytes that are read at a time, unless one step is larger.
@@ -191,11 +198,10 @@ pub struct ItemHeader<'a> {
     pub usage: Option<Usage>,
 }
 
-/// A part of a conversation.
-pub struct StepStream<'a> {
+/// The steps of a part of a conversation, and the call that each of its results belongs to.
+pub(crate) struct StepSequence<'a> {
     session: &'a Session,
     step_nodes: &'a StepNodes,
-    text: &'a dyn RandomAccessLog,
     /// The steps that are shown, in reading order.
     steps: Vec<u32>,
     /// The entries of steps that also show parts of their messages from other branches, by index in
@@ -207,6 +213,14 @@ pub struct StepStream<'a> {
     separate_results: FxHashMap<u32, Vec<u32>>,
     /// Messages with too many results of other steps' calls.
     results_in_place: Vec<u32>,
+}
+
+/// A part of a conversation, with its text.
+pub struct StepStream<'a> {
+    sequence: StepSequence<'a>,
+    text: &'a dyn RandomAccessLog,
+    /// The numbers that messages are shown with, if they are not those of this log.
+    numbers: Option<&'a [Option<usize>]>,
 }
 
 /// One step of a stream, with its text.
@@ -227,14 +241,8 @@ impl<'a> StepStream<'a> {
         (step, after): (usize, Option<usize>),
         joins: bool,
     ) -> Self {
-        let mut path = Vec::new();
-        let mut at = Some(step).filter(|&step| Some(step) != after);
-        while let Some(step) = at {
-            path.push(u32::try_from(step).unwrap_or(NONE));
-            at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
-        }
-        path.reverse();
-        Self::from_steps(session, layout, text, path, joins)
+        let sequence = StepSequence::to_step(session, layout, (step, after), joins);
+        Self { sequence, text, numbers: None }
     }
 
     /// Creates a stream of a subagent in log order: the one in this file whose first entry is `root`, or
@@ -246,25 +254,175 @@ impl<'a> StepStream<'a> {
         root: Option<usize>,
         steps_by_root: &IndexGroups,
     ) -> Self {
+        let sequence = StepSequence::of_subagent(session, layout, root, steps_by_root);
+        Self { sequence, text, numbers: None }
+    }
+
+    /// Shows messages with other numbers: the number of message `n` is at index `n - 1`.
+    pub fn with_numbers(self, numbers: &'a [Option<usize>]) -> Self {
+        Self { numbers: Some(numbers), ..self }
+    }
+
+    /// Returns whether the stream contains a call.
+    pub fn makes_call(&self, call: usize) -> bool {
+        self.sequence.makes_call(call)
+    }
+
+    /// Returns the id of a call.
+    pub fn call_id(&self, call: usize) -> &'a str {
+        let facts = &self.sequence.session.facts;
+        facts.call_id(&facts.calls[call])
+    }
+
+    /// Returns whether the stream contains a message.
+    pub fn contains_message(&self, n: usize) -> bool {
+        self.sequence.place_of_message(n).is_some()
+    }
+
+    /// Returns the message at which a reader should start to see message `n`: a result is shown under its
+    /// call, so this is the message with the call if it comes before.
+    pub fn reading_start(&self, n: usize) -> usize {
+        self.sequence.message_with_call(n).unwrap_or(n)
+    }
+
+    /// Counts the prompts.
+    pub fn prompt_count(&self) -> io::Result<usize> {
+        let mut count = 0;
+        self.for_each_prompt(|item| {
+            let is_prompt =
+                matches!(item, TranscriptItem::Message(message) if message.kind == MessageKind::Prompt);
+            count += usize::from(is_prompt);
+            true
+        })?;
+        Ok(count)
+    }
+
+    /// Returns the items without their text.
+    pub fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
+        self.sequence.item_headers()
+    }
+
+    /// Passes the items with their text, step by step.
+    pub fn for_each_step(&self, mut take: impl FnMut(&StepItems<'_>) -> io::Result<()>) -> io::Result<()> {
+        let all: Vec<u32> = self.sequence.places().collect();
+        self.for_each_step_at(&all, |nodes| nodes.to_vec(), |step| take(step).map(|()| true))
+    }
+
+    /// Passes the prompts and compactions one by one, until `take` returns false.
+    pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
+        let facts = &self.sequence.session.facts;
+        let wanted = |node: &u32| {
+            let fact = &facts.nodes[*node as usize];
+            let prompt = fact.message().is_some() && message_kind(fact) == MessageKind::Prompt;
+            prompt || fact.flags.is_boundary()
+        };
+        let is_wanted = |place: &u32| self.sequence.nodes_at(*place).iter().any(wanted);
+        let places: Vec<u32> = self.sequence.places().filter(is_wanted).collect();
+        self.for_each_step_at(
+            &places,
+            |nodes| nodes.iter().copied().filter(wanted).collect(),
+            |step| Ok(step.items.iter().all(&mut take)),
+        )
+    }
+
+    fn for_each_step_at(
+        &self,
+        places: &[u32],
+        nodes_of: impl Fn(&[u32]) -> Vec<u32>,
+        mut take: impl FnMut(&StepItems<'_>) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        let (sequence, session) = (&self.sequence, self.sequence.session);
+        let (mut line, mut shown) = (Line::default(), ShownBlocks::default());
+        let mut chunk = EntryChunk::default();
+        let mut rest = places;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(sequence.chunk_len(rest));
+            let reader = match self.text.in_memory() {
+                Some(bytes) => Reader::new(session, bytes),
+                None => {
+                    let nodes = now.iter().flat_map(|&place| {
+                        let separate = sequence.separate_results_of(place);
+                        let separate = separate.flat_map(|other| sequence.nodes_at(other).to_vec());
+                        nodes_of(sequence.nodes_at(place)).into_iter().chain(separate)
+                    });
+                    chunk.reload(session, self.text, nodes.map(|node| node as usize))?;
+                    Reader::with_entries(session, &chunk)
+                }
+            };
+            for &place in now {
+                let nodes = nodes_of(sequence.nodes_at(place));
+                let mut step = sequence.read_step(place, &nodes, &reader, &mut line, &mut shown);
+                self.renumber(&mut step);
+                if !take(&step)? {
+                    return Ok(());
+                }
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Replaces the numbers of messages.
+    fn renumber(&self, step: &mut StepItems<'_>) {
+        let Some(numbers) = self.numbers else { return };
+        let number = |n: usize| n.checked_sub(1).and_then(|at| numbers.get(at).copied().flatten());
+        for message in step.messages_mut() {
+            message.n = number(message.n).unwrap_or(message.n);
+            for block in &mut message.blocks {
+                block.partner_message = block.partner_message.and_then(number);
+                block.owner = block.owner.map(|n| number(n).unwrap_or(n));
+            }
+        }
+    }
+}
+
+impl<'r> StepItems<'r> {
+    /// Returns all messages: those that are shown, then those of other steps.
+    fn messages_mut(&mut self) -> impl Iterator<Item = &mut MessageView<'r>> {
+        self.items.iter_mut().chain(&mut self.separate_results).filter_map(|item| match item {
+            TranscriptItem::Message(message) => Some(message),
+            TranscriptItem::Note(_) => None,
+        })
+    }
+}
+
+impl<'a> StepSequence<'a> {
+    /// Collects the steps of the path to `step`, after the step `after`.
+    pub(crate) fn to_step(
+        session: &'a Session,
+        layout: &'a StepNodes,
+        (step, after): (usize, Option<usize>),
+        joins: bool,
+    ) -> Self {
+        let mut path = Vec::new();
+        let mut at = Some(step).filter(|&step| Some(step) != after);
+        while let Some(step) = at {
+            path.push(u32::try_from(step).unwrap_or(NONE));
+            at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
+        }
+        path.reverse();
+        Self::from_steps(session, layout, path, joins)
+    }
+
+    /// Collects the steps of a subagent in log order.
+    pub(crate) fn of_subagent(
+        session: &'a Session,
+        layout: &'a StepNodes,
+        root: Option<usize>,
+        steps_by_root: &IndexGroups,
+    ) -> Self {
         let root = root.and_then(|node| session.tree.step(node));
         let steps = match root {
             Some(root) => steps_by_root.members_of(root).to_vec(),
             None => (0..session.tree.steps.len()).filter_map(|step| u32::try_from(step).ok()).collect(),
         };
-        Self::from_steps(session, layout, text, steps, true)
+        Self::from_steps(session, layout, steps, true)
     }
 
-    fn from_steps(
-        session: &'a Session,
-        layout: &'a StepNodes,
-        text: &'a dyn RandomAccessLog,
-        steps: Vec<u32>,
-        joins: bool,
-    ) -> Self {
-        let mut stream = Self {
+    fn from_steps(session: &'a Session, layout: &'a StepNodes, steps: Vec<u32>, joins: bool) -> Self {
+        let mut sequence = Self {
             session,
             step_nodes: layout,
-            text,
             steps,
             merged_nodes: FxHashMap::default(),
             call_sites: Vec::new(),
@@ -272,10 +430,10 @@ impl<'a> StepStream<'a> {
             results_in_place: Vec::new(),
         };
         if joins {
-            stream.merge_copies();
+            sequence.merge_copies();
         }
-        stream.pair_results();
-        stream
+        sequence.pair_results();
+        sequence
     }
 
     /// Adds the parts that copied messages have only on other branches.
@@ -290,17 +448,26 @@ impl<'a> StepStream<'a> {
         }
     }
 
+    /// Returns the indexes of the steps.
+    fn places(&self) -> impl Iterator<Item = u32> + use<> {
+        0..u32::try_from(self.steps.len()).unwrap_or(NONE)
+    }
+
     fn nodes_at(&self, place: u32) -> &[u32] {
         let own = || self.step_nodes.nodes.members_of(self.steps[place as usize] as usize);
         self.merged_nodes.get(&place).map_or_else(own, Vec::as_slice)
     }
 
+    /// Returns the other steps with results of the calls of a step.
+    fn separate_results_of(&self, place: u32) -> impl Iterator<Item = u32> + '_ {
+        self.separate_results.get(&place).into_iter().flatten().copied()
+    }
+
     /// Finds the calls, and those whose results are in other steps.
     fn pair_results(&mut self) {
         let facts = &self.session.facts;
-        let places = 0..u32::try_from(self.steps.len()).unwrap_or(NONE);
         let mut uses = std::mem::take(&mut self.call_sites);
-        for place in places.clone() {
+        for place in self.places() {
             for &node in self.nodes_at(place) {
                 let Some(message) = facts.nodes[node as usize].message() else { continue };
                 let message = u32::try_from(message).unwrap_or(NONE);
@@ -312,7 +479,7 @@ impl<'a> StepStream<'a> {
         self.call_sites.dedup();
         let mut separate: Vec<(u32, u32)> = Vec::new();
         let mut in_place = Vec::new();
-        for place in places {
+        for place in self.places() {
             for &node in self.nodes_at(place) {
                 let start = separate.len();
                 for call in calls_of_node(&facts.result_sites, node) {
@@ -345,23 +512,42 @@ impl<'a> StepStream<'a> {
         last.or_else(|| self.call_sites.get(before).filter(of_call)).copied()
     }
 
-    /// Returns whether the stream contains a call.
-    pub fn makes_call(&self, call: usize) -> bool {
+    fn makes_call(&self, call: usize) -> bool {
         let at = self.call_sites.partition_point(|&(used, ..)| (used as usize) < call);
         self.call_sites.get(at).is_some_and(|&(used, ..)| used as usize == call)
     }
 
-    /// Returns the id of a call.
-    pub fn call_id(&self, call: usize) -> &'a str {
-        self.session.facts.call_id(&self.session.facts.calls[call])
+    /// Returns the entries of message `n` in a step.
+    fn nodes_of_message(&self, place: u32, n: usize) -> impl Iterator<Item = u32> + '_ {
+        let facts = &self.session.facts;
+        let is_part = move |node: &u32| {
+            facts.nodes[*node as usize].message() == n.checked_sub(1) && !facts.duplicates.contains_key(node)
+        };
+        self.nodes_at(place).iter().copied().filter(is_part)
     }
 
-    /// Returns the items without their text.
-    pub fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
+    /// Returns the index of the first step with message `n`.
+    fn place_of_message(&self, n: usize) -> Option<u32> {
+        let known = n.checked_sub(1).is_some_and(|at| at < self.session.facts.messages.len());
+        self.places().filter(|_| known).find(|&place| self.nodes_of_message(place, n).next().is_some())
+    }
+
+    /// Returns the message with the call of the first result in message `n`, if it comes before.
+    fn message_with_call(&self, n: usize) -> Option<usize> {
         let facts = &self.session.facts;
-        (0..self.steps.len()).flat_map(move |place| {
-            let contents =
-                StepContents::new(self.session, self.nodes_at(u32::try_from(place).unwrap_or(NONE)));
+        let place = self.place_of_message(n)?;
+        let call = self
+            .nodes_of_message(place, n)
+            .find_map(|node| calls_of_node(&facts.result_sites, node).next())?;
+        let (_, at, message) = self.call_site_for(call, place)?;
+        // The messages of a step begin with its answer.
+        (at <= place).then_some(message as usize + 1)
+    }
+
+    fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
+        let facts = &self.session.facts;
+        self.places().flat_map(move |place| {
+            let contents = StepContents::new(self.session, self.nodes_at(place));
             let messages = contents.messages.into_iter().map(move |(message, nodes)| {
                 let (fact, first) = (&facts.messages[message], &facts.nodes[nodes[0]]);
                 ItemHeader {
@@ -381,114 +567,88 @@ impl<'a> StepStream<'a> {
         })
     }
 
-    /// Passes the items with their text, step by step.
-    pub fn for_each_step(
-        &self,
-        mut take: impl FnMut(&StepItems<'_>, &Self) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let all = (0..self.steps.len()).filter_map(|place| u32::try_from(place).ok()).collect::<Vec<_>>();
-        self.for_each_step_at(&all, |nodes| nodes.to_vec(), |run| take(run, self).map(|()| true))
-    }
-
-    /// Passes the prompts and compactions one by one, until `take` returns false.
-    pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
-        let facts = &self.session.facts;
-        let wanted = |node: &u32| {
-            let fact = &facts.nodes[*node as usize];
-            let prompt = fact.message().is_some() && message_kind(fact) == MessageKind::Prompt;
-            prompt || fact.flags.is_boundary()
-        };
-        let is_wanted = |place: &u32| self.nodes_at(*place).iter().any(wanted);
-        let all = (0..self.steps.len()).filter_map(|place| u32::try_from(place).ok());
-        let places: Vec<u32> = all.filter(is_wanted).collect();
-        self.for_each_step_at(
-            &places,
-            |nodes| nodes.iter().copied().filter(wanted).collect(),
-            |run| Ok(run.items.iter().all(&mut take)),
-        )
-    }
-
-    fn for_each_step_at(
-        &self,
-        places: &[u32],
-        nodes_of: impl Fn(&[u32]) -> Vec<u32>,
-        mut take: impl FnMut(&StepItems<'_>) -> io::Result<bool>,
-    ) -> io::Result<()> {
+    /// Returns the number of steps at the beginning of `places` that are read together.
+    fn chunk_len(&self, places: &[u32]) -> usize {
         let bytes = |place: u32| {
             let len = |&node: &u32| self.session.facts.location(node as usize).len as usize;
             self.nodes_at(place).iter().map(len).sum::<usize>()
         };
-        let separate =
-            |place: u32| self.separate_results.get(&place).map_or(&[][..], Vec::as_slice).iter().copied();
-        let (mut line, mut shown) = (Line::default(), ShownBlocks::default());
-        let mut chunk = EntryChunk::default();
-        let mut rest = places;
-        while !rest.is_empty() {
-            let (mut n, mut size) = (0, 0);
-            while n < rest.len() && (n == 0 || size < CHUNK) {
-                size += bytes(rest[n]) + separate(rest[n]).map(bytes).sum::<usize>();
-                n += 1;
-            }
-            let (now, later) = rest.split_at(n);
-            let nodes = now.iter().flat_map(|&place| {
-                nodes_of(self.nodes_at(place))
-                    .into_iter()
-                    .chain(separate(place).flat_map(|p| self.nodes_at(p).to_vec()))
-            });
-            chunk.reload(self.session, self.text, nodes.map(|node| node as usize))?;
-            let reader = Reader::with_entries(self.session, &chunk);
-            for &place in now {
-                let mut run = StepItems { items: Vec::new(), separate_results: Vec::new() };
-                reader.push_step_items(
-                    &nodes_of(self.nodes_at(place)),
-                    &mut line,
-                    &mut shown,
-                    &mut run.items,
-                );
-                for other in separate(place) {
-                    let mut all = ShownBlocks::default();
-                    reader.push_step_items(
-                        self.nodes_at(other),
-                        &mut line,
-                        &mut all,
-                        &mut run.separate_results,
-                    );
-                }
-                self.assign_owners(place, &mut run);
-                if !take(&run)? {
-                    return Ok(());
-                }
-            }
-            rest = later;
+        let (mut n, mut size) = (0, 0);
+        while n < places.len() && (n == 0 || size < CHUNK) {
+            size += bytes(places[n]) + self.separate_results_of(places[n]).map(bytes).sum::<usize>();
+            n += 1;
         }
-        Ok(())
+        n
     }
 
-    /// Sets the owner of each result in a step: the message with its call.
-    fn assign_owners(&self, place: u32, run: &mut StepItems<'_>) {
-        let note = |items: &mut [TranscriptItem<'_>], at: &dyn Fn(usize) -> u32| {
-            for (n, item) in items.iter_mut().enumerate() {
-                let TranscriptItem::Message(message) = item else { continue };
-                let number = u32::try_from(message.n - 1).unwrap_or(NONE);
-                let in_place = self.results_in_place.binary_search(&number).is_ok();
-                let place_of_result = at(n);
-                for block in message.blocks.iter_mut().filter(|block| block.is_result()) {
-                    let call = block.call.and_then(|call| u32::try_from(call).ok());
-                    let used = call.and_then(|call| self.call_site_for(call, place_of_result));
-                    let shown_here = |used: &(u32, u32, u32)| !in_place || used.1 == place_of_result;
-                    block.owner = used.filter(shown_here).map(|(_, _, message)| message as usize + 1);
-                }
-            }
-        };
-        note(&mut run.items, &|_| place);
-        // The position of a result in another step determines its call.
-        let mut places = Vec::new();
-        for &other in self.separate_results.get(&place).into_iter().flatten() {
-            let n = StepContents::new(self.session, self.nodes_at(other)).messages.len();
-            places.extend(std::iter::repeat_n(other, n));
+    /// Reads all items.
+    pub(crate) fn read_items<'r>(&self, reader: &Reader<'r>) -> Vec<TranscriptItem<'r>> {
+        let (mut line, mut shown, mut items) = (Line::default(), ShownBlocks::default(), Vec::new());
+        for place in self.places() {
+            let step = self.read_step(place, self.nodes_at(place), reader, &mut line, &mut shown);
+            items.extend(step.items);
         }
-        run.separate_results.retain(|item| matches!(item, TranscriptItem::Message(_)));
-        note(&mut run.separate_results, &|n| places.get(n).copied().unwrap_or(NONE));
+        items
+    }
+
+    /// Reads the items of some entries of a step, and the results of its calls.
+    fn read_step<'r>(
+        &self,
+        place: u32,
+        nodes: &[u32],
+        reader: &Reader<'r>,
+        line: &mut Line,
+        shown: &mut ShownBlocks,
+    ) -> StepItems<'r> {
+        let mut step = StepItems { items: Vec::new(), separate_results: Vec::new() };
+        reader.push_step_items(nodes, line, shown, &mut step.items);
+        self.assign_owners(place, &mut step.items);
+        for other in self.separate_results_of(place) {
+            let start = step.separate_results.len();
+            let mut all = ShownBlocks::default();
+            reader.push_step_items(self.nodes_at(other), line, &mut all, &mut step.separate_results);
+            // The position of a result determines its call.
+            self.assign_owners(other, &mut step.separate_results[start..]);
+        }
+        step.separate_results.retain(|item| matches!(item, TranscriptItem::Message(_)));
+        assign_results(&mut step);
+        step
+    }
+
+    /// Sets the owner of each result at `place`: the message with its call.
+    fn assign_owners(&self, place: u32, items: &mut [TranscriptItem<'_>]) {
+        for item in items {
+            let TranscriptItem::Message(message) = item else { continue };
+            let number = u32::try_from(message.n - 1).unwrap_or(NONE);
+            let in_place = self.results_in_place.binary_search(&number).is_ok();
+            for block in message.blocks.iter_mut().filter(|block| block.is_result()) {
+                let call = block.call.and_then(|call| u32::try_from(call).ok());
+                let Some((_, at, caller)) = call.and_then(|call| self.call_site_for(call, place)) else {
+                    continue;
+                };
+                let caller = caller as usize + 1;
+                block.partner_message = Some(caller);
+                block.owner = Some(caller).filter(|_| !in_place || at == place);
+            }
+        }
+    }
+}
+
+/// Sets the partner of each call: the message with its first result.
+fn assign_results(step: &mut StepItems<'_>) {
+    let mut results: FxHashMap<(usize, usize), usize> = FxHashMap::default();
+    for message in step.messages_mut() {
+        for block in message.blocks.iter().filter(|block| block.is_result()) {
+            if let Some(call) = block.owner.zip(block.call) {
+                results.entry(call).or_insert(message.n);
+            }
+        }
+    }
+    for message in step.messages_mut().filter(|_| !results.is_empty()) {
+        for block in message.blocks.iter_mut().filter(|block| !block.is_result()) {
+            let result = block.call.and_then(|call| results.get(&(message.n, call)));
+            block.partner_message = result.copied().or(block.partner_message);
+        }
     }
 }
 

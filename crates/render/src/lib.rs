@@ -37,8 +37,7 @@ pub use check::{CheckReport, write_check};
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{
-    BranchLink, CallSidecars, Document, DocumentAgent, DocumentHead, DocumentPart, Format, IndexRow,
-    ShownSidecars, WriteImage, write as write_document, write_index,
+    Document, DocumentLinks, Format, IndexRow, WriteImage, write as write_document, write_index,
 };
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{write_info, write_info_table};
@@ -47,7 +46,7 @@ pub use preview::{Preview, PreviewHead, WireMessageRow, message_lines, preview_l
 pub use repair::{LineChange, write_repair};
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFrom, FindingRow, InventoryRow, MessageRow,
-    NoteRow, PathRow, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TokenSources,
+    NoteRow, PathRow, RepairRow, SecretRow, SessionKind, SessionRow, SubagentRow, TokenSources,
     TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use rethread_edit::{CloneCounts, RedactionCounts};
 use rethread_model::{
-    BlockView, Finding, Inventory, MessageView, NoteView, Path, Time, TitleSource, TranscriptItem, Uid, Usage,
+    BlockView, Finding, Inventory, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -278,34 +278,6 @@ pub struct NoteRow {
     pub text: String,
 }
 
-/// A line of `show --json`.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-#[expect(missing_docs, reason = "the variant names are self-explanatory")]
-pub enum ShowRow<'a> {
-    Message(MessageRow<'a>),
-    Note(NoteRow),
-}
-
-impl ShowRow<'_> {
-    /// Marks the row as coming from another session.
-    pub fn with_session(mut self, session: &str) -> Self {
-        if let Self::Message(message) = &mut self {
-            message.session = Some(session.to_owned());
-        }
-        self
-    }
-}
-
-impl<'a> From<&TranscriptItem<'a>> for ShowRow<'a> {
-    fn from(item: &TranscriptItem<'a>) -> Self {
-        match item {
-            TranscriptItem::Message(message) => Self::Message(message_row(message)),
-            TranscriptItem::Note(note) => Self::Note(note_row(note)),
-        }
-    }
-}
-
 /// Returns a block as written in the log. It may be very long, so it is borrowed where possible.
 fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
     let raw = block.json().raw();
@@ -331,34 +303,38 @@ fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
         .map(Cow::Owned)
 }
 
-fn message_row<'a>(message: &MessageView<'a>) -> MessageRow<'a> {
-    let pair = |block: &BlockView<'_>| {
-        Some(CallPair { id: block.id().into_owned(), message: block.partner_message? })
-    };
-    MessageRow {
-        r#type: "message",
-        session: None,
-        n: message.n,
-        role: if message.assistant { "assistant" } else { "user" },
-        kind: message.kind.name(),
-        entries: message.entries.clone(),
-        line: message.line,
-        time: message.time.to_iso(),
-        model: message.model.map(str::to_owned),
-        blocks: message.blocks.iter().filter_map(raw_block).collect(),
-        pairs: message.blocks.iter().filter_map(pair).collect(),
-        usage: message.usage,
+impl<'a> From<&MessageView<'a>> for MessageRow<'a> {
+    fn from(message: &MessageView<'a>) -> Self {
+        let pair = |block: &BlockView<'_>| {
+            Some(CallPair { id: block.id().into_owned(), message: block.partner_message? })
+        };
+        Self {
+            r#type: "message",
+            session: None,
+            n: message.n,
+            role: if message.assistant { "assistant" } else { "user" },
+            kind: message.kind.name(),
+            entries: message.entries.clone(),
+            line: message.line,
+            time: message.time.to_iso(),
+            model: message.model.map(str::to_owned),
+            blocks: message.blocks.iter().filter_map(raw_block).collect(),
+            pairs: message.blocks.iter().filter_map(pair).collect(),
+            usage: message.usage,
+        }
     }
 }
 
-fn note_row(note: &NoteView<'_>) -> NoteRow {
-    NoteRow {
-        r#type: "note",
-        kind: note.kind.clone().into_owned(),
-        entry: note.entry,
-        line: note.line,
-        time: Time::to_iso(note.time),
-        text: note.text.clone().into_owned(),
+impl From<&NoteView<'_>> for NoteRow {
+    fn from(note: &NoteView<'_>) -> Self {
+        Self {
+            r#type: "note",
+            kind: note.kind.clone().into_owned(),
+            entry: note.entry,
+            line: note.line,
+            time: note.time.to_iso(),
+            text: note.text.clone().into_owned(),
+        }
     }
 }
 

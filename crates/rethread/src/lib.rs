@@ -44,16 +44,23 @@ mod preview;
 mod repair;
 mod session;
 mod titles;
+mod transcript;
 
 pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{CloneError, CloneOptions, Summariser};
-pub use export::{ExportError, ExportOptions, Exported, PathChoice};
+pub use export::{
+    ExportError, ExportOptions, ExportStatus, Exported, ExportedDocument, ExportedFile, ExportedSubagent,
+    ExportedTranscript, PathChoice,
+};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
 pub use preview::LazyPreview;
 pub use repair::{RepairDestination, RepairError, Repaired};
 pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent, info_total};
+pub use transcript::{
+    LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
+};
 
 pub use rethread_edit as edit;
 pub use rethread_log as log;
@@ -62,6 +69,6 @@ pub use rethread_model::{Client, Inventory, Reader, Session, Time, TranscriptIte
 pub use rethread_render as render;
 pub use rethread_render::{
     CheckReport, CleanedRow, CloneRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow,
-    Preview, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
+    Preview, RepairRow, SecretRow, SessionKind, SessionRow, SubagentRow, TranscriptRow,
 };
 pub use rethread_store as store;

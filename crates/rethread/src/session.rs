@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, Inventory, Path, RandomAccessLog, Reader, Session, TranscriptItem, Uid, Usage,
-    collapse_whitespace,
+    Client, Inventory, Path, RandomAccessLog, Reader, Session, Uid, Usage, collapse_whitespace,
 };
-use rethread_render::{ContinuedFrom, InventoryRow, PathRow, ShowRow};
+use rethread_render::{ContinuedFrom, InventoryRow, PathRow};
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
 use rustc_hash::FxHashMap;
 
@@ -186,11 +185,6 @@ impl LoadedSession {
         paths.map(|path| path_row(&reader, &self.session, path)).collect()
     }
 
-    /// Returns the messages and notes on a path, as `show --json` prints them.
-    pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
-        self.reader().items(path.step).iter().map(ShowRow::from).collect()
-    }
-
     /// Returns its subagents, each with the call that started it if known.
     pub fn subagents(&self) -> Vec<Subagent> {
         let mut found: Vec<Subagent> = self
@@ -308,6 +302,10 @@ impl RandomAccessLog for LoadedSession {
     fn is_unchanged(&self, _: u32, _: &[u8]) -> bool {
         true
     }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(&self.bytes)
+    }
 }
 
 /// Describes a path.
@@ -349,24 +347,7 @@ pub struct RemovedLog {
     /// The removed entries, as a log.
     pub loaded: LoadedSession,
     /// The numbers of its messages in the source.
-    numbers: Vec<Option<usize>>,
-}
-
-impl RemovedLog {
-    /// Returns all of its items, in the order and with the numbers of the source.
-    pub fn items(&self) -> Vec<TranscriptItem<'_>> {
-        let number = |n: usize| n.checked_sub(1).and_then(|at| self.numbers.get(at).copied().flatten());
-        let mut items = self.loaded.reader().subagent_items(None);
-        for item in &mut items {
-            if let TranscriptItem::Message(message) = item {
-                message.n = number(message.n).unwrap_or(message.n);
-                for block in &mut message.blocks {
-                    block.partner_message = block.partner_message.and_then(number);
-                }
-            }
-        }
-        items
-    }
+    pub(crate) numbers: Vec<Option<usize>>,
 }
 
 impl LoadedSession {

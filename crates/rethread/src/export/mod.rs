@@ -14,12 +14,14 @@ mod survey;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_model::{Client, PathId};
-use rethread_render::{
-    Document, DocumentPart, Format, ShownSidecars, SubagentRow, TranscriptRow, write_document, write_index,
+use rethread_model::{
+    Client, PathId, SubagentNo, Transcript, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    VisibleContent, VisibleThinking,
 };
+use rethread_render::{Document, DocumentLinks, Format, write_document, write_index};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -28,8 +30,11 @@ use self::export_dir::{ExportDir, FileRecord};
 use self::images::ImageWriter;
 use self::log::ExportLog;
 use self::plan::{DocumentFiles, PlannedDocument, SessionPlan};
-use self::survey::Surveys;
+use self::survey::{Predecessor, Surveys};
 use crate::library::{Library, LogSource};
+use crate::transcript::{anchor_prefix, subagent_name};
+
+pub(crate) use self::export_dir::safe_name;
 
 /// Incremented when the output changes, so that documents by an older version are written again.
 const REVISION: u32 = 4;
@@ -88,9 +93,9 @@ pub struct Exported {
     /// The directory.
     pub dir: PathBuf,
     /// The paths: written, unchanged, or skipped because another contains them.
-    pub transcripts: Vec<TranscriptRow>,
+    pub transcripts: Vec<ExportedTranscript>,
     /// The documents of subagents.
-    pub subagents: Vec<SubagentRow>,
+    pub subagents: Vec<ExportedSubagent>,
     /// Number of documents written by this run.
     pub written: usize,
     /// Number of documents that were up to date.
@@ -103,6 +108,84 @@ pub struct Exported {
     pub empty_sessions: usize,
     /// Sessions that could not be read and documents that could not be written.
     pub errors: Vec<ExportError>,
+}
+
+/// A path of an exported session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedTranscript {
+    /// The session's id.
+    pub session: String,
+    /// The number of the path.
+    pub path_n: usize,
+    /// The number of paths of the session.
+    pub paths: usize,
+    /// Set if the client would resume it.
+    pub active: bool,
+    /// The title of the session.
+    pub title: String,
+    /// Number of messages on the path, including those of earlier files.
+    pub messages: u32,
+    /// Its document.
+    pub document: ExportedDocument,
+}
+
+impl ExportedTranscript {
+    /// Returns its own document.
+    pub fn file(&self) -> Option<&ExportedFile> {
+        match &self.document {
+            ExportedDocument::File(file) => Some(file),
+            ExportedDocument::ContainedIn(_) => None,
+        }
+    }
+
+    /// Returns the document of the path that contains it, if it was skipped as a copy.
+    pub fn contained_in(&self) -> Option<&Path> {
+        match &self.document {
+            ExportedDocument::File(_) => None,
+            ExportedDocument::ContainedIn(file) => file.as_deref(),
+        }
+    }
+}
+
+/// The document that shows a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExportedDocument {
+    /// Its own.
+    File(ExportedFile),
+    /// The path was skipped, because the path of this document contains it; `None` if that path was not
+    /// exported.
+    ContainedIn(Option<PathBuf>),
+}
+
+/// The document of a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedSubagent {
+    /// The session that it belongs to.
+    pub session: String,
+    /// Its name.
+    pub name: String,
+    /// Its document.
+    pub file: ExportedFile,
+}
+
+/// A document of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The result of this run.
+    pub status: ExportStatus,
+}
+
+/// The result of an export for one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportStatus {
+    /// It was written. If that failed, [`Exported::errors`] contains the reason.
+    Written,
+    /// It was up to date.
+    Unchanged,
+    /// It was not written, because another program wrote or changed the file.
+    Refused,
 }
 
 /// An error while exporting.
@@ -294,104 +377,168 @@ impl Exporter<'_> {
         done
     }
 
-    /// Reads a session again, as it was in the first pass.
-    fn load(&self, session: usize) -> Result<ExportLog, ExportError> {
+    /// Returns a session as it was in the first pass. It is read again if its facts were not kept.
+    fn load(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
         let survey = &self.surveys.sessions[session];
+        if let Some(log) = &survey.log {
+            return Ok(Arc::clone(log));
+        }
         let log = self.library.export_log(&survey.source, survey.bytes)?;
         if log.hash != survey.log_hash {
             return Err(ExportError::Moved { path: survey.source.file.path.clone() });
         }
-        Ok(log)
+        Ok(Arc::new(log))
+    }
+
+    /// Reads the sessions that the documents to be written continue from.
+    fn load_earlier(&self, plan: &SessionPlan) -> Result<FxHashMap<usize, Arc<ExportLog>>, ExportError> {
+        let mut earlier = FxHashMap::default();
+        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
+            for before in self.surveys.predecessors_of(plan.session, planned.index) {
+                if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
+                    place.insert(self.load(before.session)?);
+                }
+            }
+        }
+        Ok(earlier)
     }
 
     fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
-        let surveys = self.surveys;
-        let survey = &surveys.sessions[plan.session];
         let own = OwnSession::new(self.load(plan.session)?);
-        let due = || plan.documents.iter().filter(|planned| planned.needs_write());
-        let mut earlier: FxHashMap<usize, ExportLog> = FxHashMap::default();
-        for before in due().flat_map(|planned| surveys.predecessors_of(plan.session, planned.index)) {
-            if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
-                place.insert(self.load(before.session)?);
-            }
+        let earlier = self.load_earlier(plan)?;
+        let set =
+            SubagentSet::new(self.library, self.surveys, self.files, plan.session, earlier.keys().copied());
+        let started_before =
+            earlier.iter().map(|(&session, log)| (session, set.agents_by_call(log))).collect();
+        let logs = SessionLogs {
+            started: set.agents_by_call(&own.log),
+            subagents: Arc::new(set.subagents(&own)),
+            files: Arc::new(set.files()),
+            unlinked: set.unlinked(plan.session),
+            own: &own,
+            earlier: &earlier,
+            started_before,
+        };
+        let images = ImageWriter::new(self.output);
+        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
+            self.write_path(plan, planned, &logs, &images, done);
         }
-        let cast = SubagentSet::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
-        let agents = cast.agents(&own);
-        let started = cast.agents_by_call(&own.log);
-        let started_before: FxHashMap<usize, _> =
-            earlier.iter().map(|(&session, log)| (session, cast.agents_by_call(log))).collect();
-        let lost = cast.unlinked(plan.session);
-        let pictures = ImageWriter::new(self.output);
-        for planned in due() {
-            let row = &survey.paths[planned.index];
-            let cut = plan::document_start(surveys, self.options, plan, planned.index, self.files);
-            let before = surveys.predecessors_of(plan.session, planned.index);
-            let before = if cut.is_some() { Vec::new() } else { before };
-            let mut parts: Vec<DocumentPart<'_>> = Vec::new();
-            for (i, before) in before.iter().enumerate() {
-                let log = &earlier[&before.session];
-                parts.push(DocumentPart {
-                    session: &log.loaded.source.file.id,
-                    prefix: format!("e{}-", i + 1),
-                    items: log.passage(before.step, None, true),
-                    sidecars: call_sidecars(log, &started_before[&before.session]),
-                });
-            }
-            let after = cut.as_ref().map(|cut| cut.step);
-            // If full paths would be too large, these blocks are left to the documents of the other branches.
-            let joins = !plan.starts_at_forks || row.path.is_current();
-            parts.push(DocumentPart {
-                session: &survey.name,
-                prefix: String::new(),
-                items: own.log.passage(row.path.step, after, joins),
-                sidecars: call_sidecars(&own.log, &started),
-            });
-            let mut head = head::path_head(survey, row, &parts, &before, cut.is_some());
-            head.has_index = self.files.with_index;
-            head.branches = plan::branches(surveys, plan, planned.index, self.files);
-            head.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
-            // If there are very many documents, only complete ones list them.
-            let lists_lost = !(plan.starts_at_forks && cut.is_some());
-            head.unlinked_agents = if lists_lost { lost.clone() } else { Vec::new() };
-            head.begins_in = cut.map(|cut| cut.begins_in);
-            let record = FileRecord { row: Some(head::index_row(survey, &head)), ..plan.record() };
-            let document = self.document(&head, &parts, &agents);
-            self.write_document(planned, &document, &pictures, record, done);
-        }
-        let active = |planned: &&PlannedDocument| survey.paths[planned.index].path.active;
-        let parent = plan.documents.iter().find(active).or(plan.documents.last());
         for planned in plan.agents.iter().filter(|planned| planned.needs_write()) {
-            let Some((n, part)) = cast.standalone_part(&own, plan.session, planned.index) else { continue };
-            let head = head::agent_head(survey, &agents[n], parent, self.files.with_index);
-            let document = self.document(&head, std::slice::from_ref(&part), &agents);
-            self.write_document(planned, &document, &pictures, plan.record(), done);
+            if let Some((number, part)) = set.standalone_part(&own, plan.session, planned.index) {
+                self.write_subagent(plan, planned, (number, part), &logs, &images, done);
+            }
         }
-        done.records.extend(pictures.into_records());
+        done.records.extend(images.into_records());
         Ok(())
     }
 
-    fn document<'d>(
+    /// Writes the document of a path.
+    fn write_path(
         &self,
-        head: &'d rethread_render::DocumentHead,
-        parts: &'d [DocumentPart<'d>],
-        agents: &'d [rethread_render::DocumentAgent<'d>],
-    ) -> Document<'d> {
-        let (pictures, thinking) = (self.options.images, self.options.thinking);
-        Document { head, parts, agents, images: pictures, thinking, shown: ShownSidecars::default() }
+        plan: &SessionPlan,
+        planned: &PlannedDocument,
+        logs: &SessionLogs<'_>,
+        images: &ImageWriter<'_>,
+        done: &mut SessionExport,
+    ) {
+        let surveys = self.surveys;
+        let survey = &surveys.sessions[plan.session];
+        let row = &survey.paths[planned.index];
+        let cut = plan::document_start(surveys, self.options, plan, planned.index, self.files);
+        let before = surveys.predecessors_of(plan.session, planned.index);
+        let before = if cut.is_some() { Vec::new() } else { before };
+        let mut parts: Vec<TranscriptPart<'_>> =
+            before.iter().enumerate().map(|(i, before)| logs.earlier_part(i, before)).collect();
+        // If full paths would be too large, these blocks are left to the documents of the other branches.
+        let joins = !plan.starts_at_forks || row.path.is_current();
+        parts.push(TranscriptPart {
+            session: &survey.header.id,
+            anchor_prefix: String::new(),
+            steps: logs.own.log.passage(row.path.step, cut.as_ref().map(|cut| cut.step), joins),
+            sidecars: call_sidecars(&logs.own.log, &logs.started),
+        });
+        let mut header = head::path_header(survey, row, &parts, &before, cut.is_some());
+        header.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
+        let (siblings, sibling_files) = plan::siblings(surveys, plan, planned.index, self.files);
+        header.siblings = siblings;
+        let record = FileRecord { row: Some(head::index_row(survey, &header)), ..plan.record() };
+        // If there are very many documents, only complete ones list them.
+        let lists_unlinked = !(plan.starts_at_forks && cut.is_some());
+        let links = DocumentLinks {
+            begins_in: cut.map(|cut| cut.begins_in),
+            siblings: sibling_files,
+            subagents: Arc::clone(&logs.files),
+            has_index: self.files.with_index,
+            ..DocumentLinks::default()
+        };
+        let mut transcript = self.transcript(header, parts, logs);
+        transcript.unlinked = if lists_unlinked { logs.unlinked.clone() } else { Vec::new() };
+        self.write_document(
+            planned,
+            &Document { transcript: &transcript, links: &links },
+            images,
+            record,
+            done,
+        );
+    }
+
+    /// Writes the document of a subagent.
+    fn write_subagent<'d>(
+        &self,
+        plan: &SessionPlan,
+        planned: &PlannedDocument,
+        (number, part): (SubagentNo, TranscriptPart<'d>),
+        logs: &SessionLogs<'d>,
+        images: &ImageWriter<'_>,
+        done: &mut SessionExport,
+    ) {
+        let survey = &self.surveys.sessions[plan.session];
+        let is_active = |planned: &&PlannedDocument| survey.paths[planned.index].path.active;
+        let parent = plan.documents.iter().find(is_active).or(plan.documents.last());
+        let header = head::subagent_header(survey, &logs.subagents[number.0].name, &part);
+        let links = DocumentLinks {
+            parent: parent.map(|planned| planned.file.clone()),
+            subagents: Arc::clone(&logs.files),
+            root_prefix: "../",
+            has_index: self.files.with_index,
+            ..DocumentLinks::default()
+        };
+        let transcript = self.transcript(header, vec![part], logs);
+        let document = Document { transcript: &transcript, links: &links };
+        self.write_document(planned, &document, images, plan.record(), done);
+    }
+
+    fn transcript<'d>(
+        &self,
+        header: rethread_model::TranscriptHeader,
+        parts: Vec<TranscriptPart<'d>>,
+        logs: &SessionLogs<'d>,
+    ) -> Transcript<'d> {
+        let thinking =
+            if self.options.thinking { VisibleThinking::Readable } else { VisibleThinking::Hidden };
+        Transcript {
+            header,
+            parts,
+            subagents: Arc::clone(&logs.subagents),
+            unlinked: Vec::new(),
+            range: TranscriptRange::default(),
+            content: VisibleContent { thinking, tools: true, images: self.options.images },
+        }
     }
 
     fn write_document(
         &self,
         planned: &PlannedDocument,
         document: &Document<'_>,
-        pictures: &ImageWriter<'_>,
+        images: &ImageWriter<'_>,
         record: FileRecord,
         done: &mut SessionExport,
     ) {
-        let picture = |media: &str, bytes: &[u8]| pictures.write(media, bytes);
-        let write = |out: &mut dyn io::Write| write_document(out, document, self.options.format, &picture);
+        let write_image = |media: &str, bytes: &[u8]| images.write(media, bytes);
+        let write =
+            |out: &mut dyn io::Write| write_document(out, document, self.options.format, &write_image);
         let written = self.output.write(&planned.file, write);
-        let pictures = pictures.take_shown();
+        let pictures = images.take_shown();
         match written {
             Ok(hash) => {
                 done.written += 1;
@@ -402,42 +549,74 @@ impl Exporter<'_> {
         }
     }
 
-    /// Adds a row for each path.
+    /// Reports each path and subagent.
     fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
-        let show = |file: &str| self.output.path(file).to_string_lossy().into_owned();
         for plan in plans {
             let survey = &self.surveys.sessions[plan.session];
             for (i, row) in survey.paths.iter().enumerate() {
-                let planned = plan.documents.binary_search_by_key(&i, |planned| planned.index);
-                let planned = planned.ok().map(|at| &plan.documents[at]);
-                let holder = self.surveys.containing_path(PathId { session: plan.session, path: i });
-                if planned.is_none() && holder.is_none() {
-                    continue;
-                }
+                let Some(document) = self.exported_document(plan, i) else { continue };
                 let before = self.surveys.predecessors_of(plan.session, i);
-                exported.transcripts.push(TranscriptRow {
-                    r#type: "transcript",
-                    session: survey.name.clone(),
+                exported.transcripts.push(ExportedTranscript {
+                    session: survey.header.id.clone(),
                     path_n: row.n,
                     paths: survey.paths.len(),
-                    status: row.status,
+                    active: row.path.active,
                     title: survey.title_in_file.title.text.clone(),
-                    file: planned.map(|planned| show(&planned.file)),
                     messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
-                    unchanged: planned.is_some_and(|planned| planned.is_current),
-                    refused: planned.is_some_and(|planned| planned.refused),
-                    skipped_as: holder.and_then(|by| self.files.own_file(by)).map(|file| show(file)),
+                    document,
                 });
             }
-            for planned in &plan.agents {
-                exported.subagents.push(SubagentRow {
-                    r#type: "subagent",
-                    session: survey.name.clone(),
-                    agent: agents::name_of(&survey.agents[planned.index], planned.index),
-                    file: show(&planned.file),
-                    unchanged: planned.is_current,
-                });
-            }
+            exported.subagents.extend(plan.agents.iter().map(|planned| ExportedSubagent {
+                session: survey.header.id.clone(),
+                name: subagent_name(&survey.agents[planned.index], planned.index),
+                file: self.exported_file(planned),
+            }));
+        }
+    }
+
+    /// Returns the document that shows a path; `None` if the path was not requested.
+    fn exported_document(&self, plan: &SessionPlan, path: usize) -> Option<ExportedDocument> {
+        if let Ok(at) = plan.documents.binary_search_by_key(&path, |planned| planned.index) {
+            return Some(ExportedDocument::File(self.exported_file(&plan.documents[at])));
+        }
+        let holder = self.surveys.containing_path(PathId { session: plan.session, path })?;
+        let file = self.files.own_file(holder).map(|file| self.output.path(file));
+        Some(ExportedDocument::ContainedIn(file))
+    }
+
+    fn exported_file(&self, planned: &PlannedDocument) -> ExportedFile {
+        let status = match planned {
+            PlannedDocument { is_current: true, .. } => ExportStatus::Unchanged,
+            PlannedDocument { refused: true, .. } => ExportStatus::Refused,
+            _ => ExportStatus::Written,
+        };
+        ExportedFile { path: self.output.path(&planned.file), status }
+    }
+}
+
+/// The logs of a session, of those that it continues from, and of their subagents.
+struct SessionLogs<'d> {
+    own: &'d OwnSession,
+    earlier: &'d FxHashMap<usize, Arc<ExportLog>>,
+    subagents: Arc<Vec<TranscriptSubagent<'d>>>,
+    /// The documents of the subagents.
+    files: Arc<Vec<String>>,
+    /// The subagents that calls of the session started.
+    started: Arc<FxHashMap<usize, Vec<SubagentNo>>>,
+    /// The same for the earlier sessions.
+    started_before: FxHashMap<usize, Arc<FxHashMap<usize, Vec<SubagentNo>>>>,
+    unlinked: Vec<SubagentNo>,
+}
+
+impl<'d> SessionLogs<'d> {
+    /// Returns the part of an earlier session that a path continues.
+    fn earlier_part(&self, index: usize, before: &Predecessor) -> TranscriptPart<'d> {
+        let log = &self.earlier[&before.session];
+        TranscriptPart {
+            session: &log.loaded.source.file.id,
+            anchor_prefix: anchor_prefix(index, false),
+            steps: log.passage(before.step, None, true),
+            sidecars: call_sidecars(log, &self.started_before[&before.session]),
         }
     }
 }

@@ -2,11 +2,12 @@
 //! continue others.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    BranchPoint, Client, Facts, PathEnd, PathId, RestampedCopy, Session, SessionContinuation,
-    SessionFingerprint, Time, Uid, containing_paths,
+    BranchPoint, Client, PathEnd, PathId, RestampedCopy, SessionContinuation, SessionFingerprint, Time, Uid,
+    containing_paths,
 };
 use rethread_render::PathRow;
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
@@ -19,6 +20,7 @@ use crate::Error;
 use crate::library::{Library, LogSource};
 use crate::session::Subagent;
 use crate::titles::{self, TitleInFile};
+use crate::transcript::SessionHeader;
 
 /// Maximum number of files that a conversation is followed back.
 const MAX_ROUNDS: usize = 50;
@@ -26,8 +28,10 @@ const MAX_ROUNDS: usize = 50;
 /// The data kept of a session while others are read.
 pub(crate) struct Survey {
     pub(crate) source: LogSource,
-    /// Its id; for a piped log, the id in its entries.
-    pub(crate) name: String,
+    /// Its facts, if there is room for them until its documents are written.
+    pub(crate) log: Option<Arc<ExportLog>>,
+    /// The metadata that its documents show.
+    pub(crate) header: SessionHeader,
     /// The length of its log, and its hash.
     pub(crate) bytes: u64,
     pub(crate) log_hash: u128,
@@ -44,11 +48,7 @@ pub(crate) struct Survey {
     /// The root of each path.
     roots: Vec<usize>,
     pub(crate) title_in_file: TitleInFile,
-    pub(crate) project: String,
     pub(crate) first_prompt: String,
-    pub(crate) versions: Vec<String>,
-    pub(crate) git_branch: Option<String>,
-    pub(crate) defects: Vec<String>,
     pub(crate) span: Option<(Time, Time)>,
     pub(crate) agents: Vec<Subagent>,
     /// The ids of the calls that started them.
@@ -358,7 +358,7 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let weights = log.path_bytes_by_step(|node| started_at.get(&node).copied().unwrap_or(0));
     let agent_bytes: u64 = beside.agents.values().sum();
     Ok(Survey {
-        name: name_of(log),
+        header: SessionHeader::new(session, &loaded.source.file),
         bytes: log.bytes,
         log_hash: log.hash,
         hash: beside.hash,
@@ -372,59 +372,19 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         sketch: SessionFingerprint::new(session, log.content_keys()?, paths.iter().map(ending).collect()),
         restamped: log.restamped()?,
         title_in_file: titled,
-        project: project_of(&session.facts, &loaded.source.file),
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
-        versions: session
-            .facts
-            .versions
-            .iter()
-            .map(|(v, _)| v.to_owned())
-            .filter(|v| v != "None")
-            .take(MAX_VERSIONS)
-            .collect(),
-        git_branch: session.facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
-        defects: defects_of(session),
         span: session.facts.time_span,
         forked_from: session.facts.forked_from.clone(),
         agents,
         missing_parents: wanted,
         paths,
         source: loaded.source.clone(),
+        log: None,
     })
-}
-
-fn name_of(log: &ExportLog) -> String {
-    let file = &log.loaded.source.file;
-    let piped = file.path == Path::new("-");
-    let own = log.session().facts.session_ids.first().filter(|id| piped && !id.is_empty());
-    own.map_or_else(|| file.id.clone(), str::to_owned)
 }
 
 fn hash_of_id(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
-}
-
-fn project_of(facts: &Facts, file: &SessionFile) -> String {
-    facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned)
-}
-
-/// Maximum number of defects that a document lists.
-const MAX_DEFECTS: usize = 50;
-/// Maximum number of client versions that a document lists.
-const MAX_VERSIONS: usize = 50;
-
-fn defects_of(session: &Session) -> Vec<String> {
-    let all = session.defects();
-    let left_out = (all.len().saturating_sub(MAX_DEFECTS)) as u64 + session.facts.defects_omitted;
-    let mut told: Vec<String> = all
-        .iter()
-        .take(MAX_DEFECTS)
-        .map(|defect| format!("line {}: {}", defect.line, defect.detail))
-        .collect();
-    if left_out > 0 {
-        told.push(format!("and {left_out} more"));
-    }
-    told
 }
 
 /// The sidecars of a session that are shown in its documents.
