@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use rethread_model::{CallSidecars, IndexGroups, SubagentNo, TranscriptPart, TranscriptSubagent};
+use rethread_store::SkippedPaths;
 use rustc_hash::FxHashMap;
 
 use super::log::ExportLog;
 use super::plan::DocumentFiles;
 use super::survey::Surveys;
-use crate::library::Library;
 use crate::session::{SubagentCalls, SubagentMeta};
 use crate::transcript::subagent_name;
 
 /// The subagents of some sessions, loaded.
 pub(super) struct SubagentSet {
     /// Logs of sessions and subagents.
-    logs: Vec<ExportLog>,
+    logs: Vec<Arc<ExportLog>>,
     /// The steps of inline subagents, for each log.
     steps: Vec<IndexGroups>,
     members: Vec<SubagentMember>,
@@ -45,7 +45,7 @@ impl SubagentSet {
     /// Loads the subagents of the exported session, of those that it continues from, and of those whose calls
     /// also occur in one of these.
     pub(super) fn new(
-        library: &Library,
+        skips: &SkippedPaths,
         surveys: &Surveys,
         files: &DocumentFiles,
         own: usize,
@@ -67,34 +67,27 @@ impl SubagentSet {
         others.dedup();
         others.retain(|&other| other != own);
         for session in std::iter::once(own).chain(others) {
-            cast.add(library, surveys, files, session, session == own);
+            cast.add(surveys, files, session, session == own);
         }
-        cast.find_nested(library.skips());
+        cast.find_nested(skips);
         cast
     }
 
-    fn add(
-        &mut self,
-        library: &Library,
-        surveys: &Surveys,
-        files: &DocumentFiles,
-        session: usize,
-        own: bool,
-    ) {
+    fn add(&mut self, surveys: &Surveys, files: &DocumentFiles, session: usize, own: bool) {
         let survey = &surveys.sessions[session];
         // The log of another session is read only if it contains an inline subagent.
         let inline = survey.agents.iter().any(|agent| agent.root.is_some());
         let log = if own || !inline {
             None
         } else {
-            let Ok(log) = library.export_log(&survey.source, u64::MAX) else { return };
+            let Ok(log) = surveys.log(session) else { return };
             Some(self.add_log(log))
         };
         for (index, agent) in survey.agents.iter().enumerate() {
             let Some(file) = files.agents.get(&(session, index)) else { continue };
             let log = match &agent.file {
                 Some(file) => {
-                    let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+                    let Ok(log) = surveys.logs.read(&file.clone().into(), u64::MAX) else { continue };
                     Some(self.add_log(log))
                 }
                 None => log,
@@ -116,14 +109,14 @@ impl SubagentSet {
         }
     }
 
-    fn add_log(&mut self, log: ExportLog) -> usize {
+    fn add_log(&mut self, log: Arc<ExportLog>) -> usize {
         self.steps.push(log.session().steps_by_sidechain_root());
         self.logs.push(log);
         self.logs.len() - 1
     }
 
     /// Links nested subagents: one that no call of a session started was started by another subagent.
-    fn find_nested(&mut self, skips: &rethread_store::SkippedPaths) {
+    fn find_nested(&mut self, skips: &SkippedPaths) {
         self.nested.resize_with(self.members.len(), FxHashMap::default);
         if !self.members.iter().any(|member| member.is_unlinked && member.root.is_none()) {
             return;
@@ -182,7 +175,7 @@ impl SubagentSet {
     ) -> TranscriptPart<'p> {
         let member = &self.members[number.0];
         let (log, steps) = match member.log {
-            Some(log) => (&self.logs[log], &self.steps[log]),
+            Some(log) => (&*self.logs[log], &self.steps[log]),
             None => (&*own.log, &own.steps),
         };
         TranscriptPart {

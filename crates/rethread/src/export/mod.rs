@@ -1,8 +1,9 @@
 //! Exports transcripts of many sessions to a directory.
 //!
 //! Works in two passes. The first reads every session and keeps a fingerprint of it, to determine which paths
-//! are contained in others, which sessions continue others, and the name of each document. The second reads
-//! changed sessions again and writes their documents, one session at a time per core.
+//! are contained in others, which sessions continue others, and the name of each document; it also keeps the
+//! facts while they fit into memory. The second streams the text of changed sessions as transcripts to their
+//! documents, one session at a time per core.
 
 mod agents;
 mod export_dir;
@@ -277,6 +278,7 @@ impl Library {
                 .filter(|planned| planned.needs_write())
                 .map(|planned| (planned.file.clone(), plan.record()))
         }))?;
+        surveys.keep_logs(&plan::sessions_to_read(&plans, &surveys));
         let export = Exporter { library: self, options, surveys: &surveys, files: &files, output: &output };
         // Largest first, so that no core is idle at the end.
         let mut order: Vec<&SessionPlan> = plans.iter().collect();
@@ -377,17 +379,14 @@ impl Exporter<'_> {
         done
     }
 
-    /// Returns a session as it was in the first pass. It is read again if its facts were not kept.
+    /// Returns the log of a session, if it is still the one of the first pass.
     fn load(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
         let survey = &self.surveys.sessions[session];
-        if let Some(log) = &survey.log {
-            return Ok(Arc::clone(log));
-        }
-        let log = self.library.export_log(&survey.source, survey.bytes)?;
+        let log = self.surveys.log(session)?;
         if log.hash != survey.log_hash {
             return Err(ExportError::Moved { path: survey.source.file.path.clone() });
         }
-        Ok(Arc::new(log))
+        Ok(log)
     }
 
     /// Reads the sessions that the documents to be written continue from.
@@ -406,8 +405,13 @@ impl Exporter<'_> {
     fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
         let own = OwnSession::new(self.load(plan.session)?);
         let earlier = self.load_earlier(plan)?;
-        let set =
-            SubagentSet::new(self.library, self.surveys, self.files, plan.session, earlier.keys().copied());
+        let set = SubagentSet::new(
+            self.library.skips(),
+            self.surveys,
+            self.files,
+            plan.session,
+            earlier.keys().copied(),
+        );
         let started_before =
             earlier.iter().map(|(&session, log)| (session, set.agents_by_call(log))).collect();
         let logs = SessionLogs {

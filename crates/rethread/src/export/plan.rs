@@ -284,6 +284,19 @@ fn input_hashes(
     documents.chain(agents).collect()
 }
 
+/// Returns the sessions whose text is needed to write the documents.
+pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHashSet<usize> {
+    let mut needed = FxHashSet::default();
+    for plan in plans.iter().filter(|plan| plan.all().any(PlannedDocument::needs_write)) {
+        needed.insert(plan.session);
+        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
+            let before = surveys.predecessors_of(plan.session, planned.index);
+            needed.extend(before.iter().map(|before| before.session));
+        }
+    }
+    needed
+}
+
 /// Lists the paths of a session and their documents; if there are very many, those near `path`.
 pub(super) fn siblings(
     surveys: &Surveys,

@@ -14,7 +14,7 @@ use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::log::ExportLog;
+use super::log::{ExportLog, LogReader};
 use super::{ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, LogSource};
@@ -65,6 +65,8 @@ pub(crate) struct Survey {
 /// All sessions of an export.
 pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
+    /// Reads their logs.
+    pub(crate) logs: LogReader,
     /// For each skipped path, the one that contains it.
     contained_in: FxHashMap<PathId, PathId>,
     /// The sessions that have subagents, by hash of the id of the starting call.
@@ -92,16 +94,18 @@ impl Surveys {
     ) -> Self {
         let client = options.client;
         let sources = without_owned_agents(library, sources);
+        let logs = LogReader::new(library);
         let read: Vec<Result<Survey, Error>> = sources
             .par_iter()
             .map(|source| {
-                let survey = survey(library, source, client);
+                let survey = survey(library, &logs, source, client);
                 progress(source.file.bytes);
                 survey
             })
             .collect();
         let mut surveys = Self {
             sessions: Vec::new(),
+            logs,
             contained_in: FxHashMap::default(),
             sessions_by_call: FxHashMap::default(),
             predecessors: FxHashMap::default(),
@@ -117,7 +121,7 @@ impl Surveys {
         // Originals come before copies, so that of equal paths the original is kept.
         surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
         surveys.link_predecessors(library, client);
-        surveys.match_restamped_forks(library);
+        surveys.match_restamped_forks();
         surveys.find_contained_paths(options);
         for (session, survey) in surveys.sessions.iter().enumerate() {
             for id in survey.agent_calls.iter().flatten() {
@@ -125,6 +129,20 @@ impl Surveys {
             }
         }
         surveys
+    }
+
+    /// Returns the log of a session as it was in the survey. It is read again if its facts were not kept.
+    pub(crate) fn log(&self, session: usize) -> Result<Arc<ExportLog>, Error> {
+        let survey = &self.sessions[session];
+        let read = || self.logs.read(&survey.source, survey.bytes);
+        survey.log.as_ref().map_or_else(read, |log| Ok(Arc::clone(log)))
+    }
+
+    /// Releases the facts of all other sessions.
+    pub(crate) fn keep_logs(&mut self, needed: &FxHashSet<usize>) {
+        for (session, survey) in self.sessions.iter_mut().enumerate() {
+            survey.log = survey.log.take().filter(|_| needed.contains(&session));
+        }
     }
 
     /// Returns the path that contains a skipped path.
@@ -192,7 +210,9 @@ impl Surveys {
             self.sessions.iter().enumerate().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
-            let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+            let known_log = by_path.get(&file.path).map(|&at| self.log(at));
+            let log = known_log.unwrap_or_else(|| self.logs.read(&file.clone().into(), u64::MAX));
+            let Ok(log) = log else { continue };
             let session = log.session();
             let (roots, counts) = (session.roots_by_step(), session.counts_by_step());
             for uid in uids {
@@ -203,6 +223,7 @@ impl Surveys {
                     None => {
                         let Ok(mut survey) = survey_of(library, &log, client) else { continue };
                         survey.auxiliary = true;
+                        survey.log = self.logs.keep(Arc::clone(&log));
                         self.sessions.push(survey);
                         by_path.insert(file.path.clone(), self.sessions.len() - 1);
                         self.sessions.len() - 1
@@ -219,7 +240,7 @@ impl Surveys {
     }
 
     /// Matches the last message of a fork to its original, because the SDKs give it a new timestamp.
-    fn match_restamped_forks(&mut self, library: &Library) {
+    fn match_restamped_forks(&mut self) {
         let by_id: FxHashMap<String, usize> =
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         // The original key of each copied message; a fork of a fork is resolved repeatedly.
@@ -232,7 +253,7 @@ impl Surveys {
             }
         }
         for (of, forks) in by_origin {
-            let Ok(log) = library.export_log(&self.sessions[of].source, u64::MAX) else { continue };
+            let Ok(log) = self.log(of) else { continue };
             for restamped in forks {
                 let Some(node) = log.session().facts.node_of(restamped.origin) else { continue };
                 let Ok((key, words)) = log.entry_keys(node) else { continue };
@@ -325,9 +346,12 @@ fn without_owned_agents(library: &Library, mut sources: Vec<LogSource>) -> Vec<L
     sources
 }
 
-fn survey(library: &Library, source: &LogSource, client: Client) -> Result<Survey, Error> {
+fn survey(library: &Library, logs: &LogReader, source: &LogSource, client: Client) -> Result<Survey, Error> {
     let _turn = source.lock_if_large();
-    survey_of(library, &library.export_log(source, u64::MAX)?, client)
+    let log = logs.read(source, u64::MAX)?;
+    let mut survey = survey_of(library, &log, client)?;
+    survey.log = logs.keep(log);
+    Ok(survey)
 }
 
 fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
