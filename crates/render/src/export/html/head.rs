@@ -34,22 +34,7 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     );
     write_outline(out, document)?;
     out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
-    if links.has_index || links.parent.is_some() {
-        out.push_str("<p class=\"crumbs\">");
-        if links.has_index {
-            let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", links.root_prefix);
-        }
-        if let Some(parent) = &links.parent {
-            let dot = if links.has_index { " · " } else { "" };
-            let _ = write!(
-                out,
-                "{dot}<a href=\"{}{}\">Parent session</a>",
-                links.root_prefix,
-                html_escaped(parent)
-            );
-        }
-        out.push_str("</p>\n");
-    }
+    write_crumbs(out, links);
     let _ = writeln!(out, "<h1>{}</h1>", html_escaped(&title));
     match &head.subagent {
         Some(agent) => {
@@ -67,19 +52,7 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     if head.siblings.len() > 1 {
         write_branches(out, head, links);
     }
-    if !head.defects.is_empty() {
-        let n = head.defects.len();
-        let what =
-            if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
-        let _ = write!(
-            out,
-            "<details class=\"defects\"><summary>{what}; the readable part is shown</summary><ul>"
-        );
-        for defect in &head.defects {
-            let _ = write!(out, "<li>{}</li>", html_text(defect));
-        }
-        out.push_str("</ul></details>\n");
-    }
+    write_defects(out, &head.defects);
     if let Some((file, n)) = &links.begins_in {
         let file = html_escaped(file);
         let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
@@ -95,6 +68,37 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
          <main id=\"main\" tabindex=\"-1\">\n<section class=\"page\" data-page=\"1\">\n",
     );
     Ok(())
+}
+
+/// Writes the links to the index and to the parent session.
+fn write_crumbs(out: &mut String, links: &DocumentLinks) {
+    if !links.has_index && links.parent.is_none() {
+        return;
+    }
+    out.push_str("<p class=\"crumbs\">");
+    if links.has_index {
+        let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", links.root_prefix);
+    }
+    if let Some(parent) = &links.parent {
+        let dot = if links.has_index { " · " } else { "" };
+        let _ =
+            write!(out, "{dot}<a href=\"{}{}\">Parent session</a>", links.root_prefix, html_escaped(parent));
+    }
+    out.push_str("</p>\n");
+}
+
+fn write_defects(out: &mut String, defects: &[String]) {
+    if defects.is_empty() {
+        return;
+    }
+    let n = defects.len();
+    let what = if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
+    let _ =
+        write!(out, "<details class=\"defects\"><summary>{what}; the readable part is shown</summary><ul>");
+    for defect in defects {
+        let _ = write!(out, "<li>{}</li>", html_text(defect));
+    }
+    out.push_str("</ul></details>\n");
 }
 
 /// Writes the prompts, with the compactions between them.
