@@ -415,7 +415,7 @@ impl<'a> IdMap<'a> {
         raw: &[u8],
         offset: u64,
         spans: &[IdSpan],
-        near: [Uid; 2],
+        near: [Option<Uid>; 2],
         parent: Option<&[u8]>,
         cuts: &[PartCut],
         out: &mut Vec<u8>,
@@ -426,7 +426,7 @@ impl<'a> IdMap<'a> {
         }
         let cut_out = cuts.iter().map(|cut| cut.cut);
         changes.extend(cut_out.map(|cut| (cut.range().start, cut.range().end, cut.mark().into_bytes())));
-        let knows = |uid| near.contains(&uid) || self.is_copied(uid);
+        let knows = |uid| near.contains(&Some(uid)) || self.is_copied(uid);
         Some(self.write_changed(raw, offset, spans, parent, changes, out, &knows, &mut |_, _| {}))
     }
 

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use rethread_log::{BlockKind, Defect, Entry, EntryKind, Key, Line, ParsedChunk, Scanner, Sink, parse_entry};
 use rethread_model::{
-    ByteCounts, EntryLocation, EntrySource, Facts, FactsBuilder, NameCounts, Reader, Session,
+    ByteCounts, EntryLocation, EntryNo, EntrySource, Facts, FactsBuilder, NameCounts, NameId, Reader,
+    Session, Table,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -26,8 +27,8 @@ pub struct SourceSession<'a> {
     pub session: Session,
     /// Ids outside of messages, in file order.
     pub(crate) id_spans: Vec<IdSpan>,
-    /// Digests of the entries; entry number `n` is at `n - 1`.
-    pub(crate) digests: Vec<EntryDigest>,
+    /// Digests of the entries.
+    pub(crate) digests: Table<EntryNo, EntryDigest>,
     /// Byte counts by kind, entry after entry.
     byte_counts: Vec<(u8, u32)>,
     /// Cuts computed while the log was read.
@@ -71,9 +72,9 @@ pub(crate) struct EntryDigest {
     pub(crate) names_call: bool,
     /// The entry contains the inputs of its calls a second time.
     pub(crate) has_wire_inputs: bool,
-    /// Indexes of the working directory and the branch among the session's, or `u16::MAX`.
-    pub(crate) cwd: u16,
-    pub(crate) branch: u16,
+    /// The working directory and the branch, among the session's.
+    pub(crate) cwd: Option<NameId>,
+    pub(crate) branch: Option<NameId>,
     /// Index of the first id span.
     first_id_span: u32,
     /// Index of the first byte count.
@@ -84,14 +85,14 @@ pub(crate) struct EntryDigest {
 #[derive(Debug, Default)]
 struct PrecomputedCuts {
     limit: usize,
-    cuts: Vec<(u32, PartCut)>,
+    cuts: Vec<(EntryNo, PartCut)>,
 }
 
 /// Records the ids of a log and other facts that edits need, while the log is read.
 #[derive(Default)]
 pub struct SourceIndexer {
     id_spans: Vec<IdSpan>,
-    digests: Vec<EntryDigest>,
+    digests: Table<EntryNo, EntryDigest>,
     byte_counts: Vec<(u8, u32)>,
     entry_hashes: Option<Vec<u64>>,
     precomputed_cuts: Option<PrecomputedCuts>,
@@ -109,7 +110,7 @@ impl SourceIndexer {
         let cuts = recipe.tools.shorten.map_or(0, |_| n);
         Self {
             id_spans: Vec::with_capacity(6 * n),
-            digests: Vec::with_capacity(n),
+            digests: Table::with_capacity(n),
             byte_counts: Vec::with_capacity(4 * n),
             entry_hashes: Some(Vec::with_capacity(n)),
             precomputed_cuts: recipe
@@ -133,12 +134,12 @@ impl Sink for SourceIndexer {
             || has(Key::SourceToolUseId)
             || has(Key::ParentToolUseId)
             || has(Key::Attachment) && memchr::memmem::find(raw, b"\"toolUseID\"").is_some();
-        self.digests.push(EntryDigest {
+        let number = self.digests.push(EntryDigest {
             kind: line.kind,
             names_call,
             has_wire_inputs: has(Key::WireToolInputs),
-            cwd: line.string(Key::Cwd, raw).map_or(u16::MAX, |name| self.cwds.count(name)),
-            branch: line.string(Key::GitBranch, raw).map_or(u16::MAX, |name| self.branches.count(name)),
+            cwd: line.string(Key::Cwd, raw).map(|name| self.cwds.count(name)),
+            branch: line.string(Key::GitBranch, raw).map(|name| self.branches.count(name)),
             first_id_span: place(self.id_spans.len()),
             first_byte_count: place(self.byte_counts.len()),
         });
@@ -150,7 +151,7 @@ impl Sink for SourceIndexer {
             hashes.push(xxh3_64(raw));
         }
         if let Some(PrecomputedCuts { limit, cuts }) = &mut self.precomputed_cuts {
-            cuts_of_entry(raw, line, *limit, |cut| cuts.push((entry.number, cut)));
+            cuts_of_entry(raw, line, *limit, |cut| cuts.push((number, cut)));
         }
     }
 
@@ -251,7 +252,7 @@ impl<'a> SourceSession<'a> {
     pub(crate) fn complete_lines(&self) -> &[u8] {
         let bytes = self.bytes();
         let end = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
-        let last = self.session.facts.locations.last().is_some_and(|place| {
+        let last = self.session.facts.locations.iter().next_back().is_some_and(|place| {
             // An object that only lacks its line end is complete.
             usize::try_from(place.offset).is_ok_and(|offset| offset >= end)
         });
@@ -267,25 +268,26 @@ impl<'a> SourceSession<'a> {
         }
     }
 
-    pub(crate) fn place(&self, number: u32) -> EntryLocation {
-        self.session.facts.locations[number as usize - 1]
+    pub(crate) fn place(&self, number: EntryNo) -> EntryLocation {
+        self.session.facts.locations[number]
     }
 
     /// Returns the ids in an entry.
-    pub(crate) fn id_spans_of(&self, number: u32) -> &[IdSpan] {
+    pub(crate) fn id_spans_of(&self, number: EntryNo) -> &[IdSpan] {
         let place = self.place(number);
         let end = place.offset + u64::from(place.len);
-        let first = self.digests[number as usize - 1].first_id_span as usize;
+        let first = self.digests[number].first_id_span as usize;
         let n = self.id_spans[first..].iter().take_while(|span| span.at < end).count();
         &self.id_spans[first..first + n]
     }
 
     /// Adds the byte counts of an entry to `bytes`.
-    pub(crate) fn add_byte_counts(&self, number: u32, bytes: &mut ByteCounts) {
-        let start = self.digests[number as usize - 1].first_byte_count as usize;
+    pub(crate) fn add_byte_counts(&self, number: EntryNo, bytes: &mut ByteCounts) {
+        let start = self.digests[number].first_byte_count as usize;
         let end = self
             .digests
-            .get(number as usize)
+            .after(number)
+            .first()
             .map_or(self.byte_counts.len(), |next| next.first_byte_count as usize);
         for &(kind, n) in &self.byte_counts[start..end] {
             bytes.add_to(kind, u64::from(n));
@@ -293,7 +295,7 @@ impl<'a> SourceSession<'a> {
     }
 
     /// Returns the cuts in the calls and results of an entry.
-    pub(crate) fn cuts(&self, number: u32, limit: usize) -> Cow<'_, [(u32, PartCut)]> {
+    pub(crate) fn cuts(&self, number: EntryNo, limit: usize) -> Cow<'_, [(EntryNo, PartCut)]> {
         if let Some(precomputed) = self.precomputed_cuts.as_ref().filter(|cuts| cuts.limit == limit) {
             let first = precomputed.cuts.partition_point(|&(of, _)| of < number);
             let n = precomputed.cuts[first..].iter().take_while(|&&(of, _)| of == number).count();
@@ -332,8 +334,8 @@ impl LazyLog<'_> {
     }
 
     /// Returns an entry that was read again, or an empty slice if it has changed.
-    fn verify_entry<'e>(&self, number: u32, raw: &'e [u8]) -> &'e [u8] {
-        if self.entry_hashes.get(number as usize - 1) == Some(&xxh3_64(raw)) {
+    fn verify_entry<'e>(&self, number: EntryNo, raw: &'e [u8]) -> &'e [u8] {
+        if self.entry_hashes.get(number.index()) == Some(&xxh3_64(raw)) {
             return raw;
         }
         let _ = self.failed.set(changed_error());
@@ -342,24 +344,24 @@ impl LazyLog<'_> {
 
     /// Returns an entry that was read before: it may be very long, so it is not read twice. `None` once a read has
     /// failed, because the entry may then be a placeholder.
-    fn known(&self, number: u32, place: EntryLocation) -> Option<&[u8]> {
+    fn known(&self, number: EntryNo, place: EntryLocation) -> Option<&[u8]> {
         let whole = self.all_bytes.get().and_then(|whole| {
             let start = usize::try_from(place.offset).ok()?;
             whole.get(start..start + place.len as usize)
         });
-        let entry = || self.entries.get(number as usize - 1)?.get().map(|entry| &**entry);
+        let entry = || self.entries.get(number.index())?.get().map(|entry| &**entry);
         // A placeholder is stored after the failure is recorded.
         whole.or_else(entry).filter(|_| self.failed.get().is_none())
     }
 
-    fn read_all(&self, places: &[EntryLocation]) -> &[u8] {
+    fn read_all(&self, places: &Table<EntryNo, EntryLocation>) -> &[u8] {
         self.all_bytes.get_or_init(|| {
             let mut bytes = Vec::new();
             let size = usize::try_from(self.size).unwrap_or(0);
             self.load(0, &mut bytes, size);
             // Entry locations index into this buffer.
             bytes.resize(size, b'\n');
-            for (number, place) in (1..).zip(places) {
+            for (number, place) in places.iter_enumerated() {
                 let start = usize::try_from(place.offset).unwrap_or(usize::MAX);
                 let raw = &mut bytes[start..start + place.len as usize];
                 if self.verify_entry(number, raw).is_empty() {
@@ -374,11 +376,11 @@ impl LazyLog<'_> {
 }
 
 impl EntrySource for LazyLog<'_> {
-    fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8] {
+    fn entry_bytes(&self, number: EntryNo, place: EntryLocation) -> &[u8] {
         if let Some(known) = self.known(number, place) {
             return known;
         }
-        let Some(slot) = self.entries.get(number as usize - 1) else { return &[] };
+        let Some(slot) = self.entries.get(number.index()) else { return &[] };
         let read = || {
             let mut bytes = Vec::new();
             self.load(place.offset, &mut bytes, place.len as usize);
@@ -412,7 +414,7 @@ impl Window {
     }
 
     /// Returns the bytes of an entry; empty if it could not be read.
-    pub(crate) fn entry<'w>(&'w mut self, source: &'w SourceSession<'_>, number: u32) -> &'w [u8] {
+    pub(crate) fn entry<'w>(&'w mut self, source: &'w SourceSession<'_>, number: EntryNo) -> &'w [u8] {
         let place = source.place(number);
         let len = place.len as usize;
         let log = match &source.log {

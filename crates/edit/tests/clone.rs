@@ -5,7 +5,7 @@ use rethread_edit::{
     ClonePlanError, CloneReading, CompressOptions, IdMap, IdRenamer, Preset, Recipe, RenamedLog,
     SourceSession, ToolRecipe,
 };
-use rethread_model::{Client, Reader, Session, resume};
+use rethread_model::{Client, MessageNo, Reader, Session, resume};
 use rethread_testkit::clone_laws::{
     self, CLONE_ID, CLONE_LAWS, CloneCase, CloneLaw, SOURCE_ID, check_prediction, clone_by_reading_again,
     clone_of, recipes,
@@ -705,7 +705,7 @@ fn removed_entries_round_trip_through_sidecar_lines() {
     let cloned = rethread_edit::plan_clone(&source, &strip(&[]), IdMap::new(&log.session(), CLONE_ID, false))
         .expect("a clone");
     let removed: Vec<_> = cloned.removed_entries().collect();
-    assert_eq!(removed.iter().map(|entry| entry.message).collect::<Vec<_>>(), [Some(2), Some(3)]);
+    assert_eq!(removed.iter().map(|entry| entry.message).collect::<Vec<_>>(), [2, 3].map(MessageNo::new));
     for entry in &removed {
         let again = rethread_edit::RemovedEntry::from_line(&entry.to_line()).expect("a line");
         assert_eq!(again.entry, entry.entry.trim_ascii());

@@ -19,11 +19,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::attachment::{self, AttachmentFacts};
 use crate::byte_counts::ByteCounts;
 use crate::facts::{
-    Block, BlockClass, Checkpoint, EntryLocation, Facts, Message, NONE, Node, PreservedList,
+    Block, BlockClass, Checkpoint, EntryLocation, Facts, IdField, Message, Node, PreservedList,
     PreservedMessages, Role, ToolCall, ToolReferences,
 };
 use crate::flags::EntryFlags;
 use crate::id::{Time, Uid, fingerprint};
+use crate::index::{CallId, EntryNo, MessageNo, NodeId};
 use crate::prompt::{
     Author, author_of_entry, is_blank, is_typed_command, queued_prompt_text, readable_text,
     trim_escaped_start,
@@ -42,19 +43,19 @@ pub struct FactsBuilder {
     facts: Facts,
     entry_kind_counts: Vec<u32>,
     block_kind_counts: [[u32; BlockKind::ALL.len()]; 2],
-    /// Messages with an id: their indices, by the hash of the id.
-    messages_by_id: HashTable<u32>,
-    messages_by_content: FxHashMap<(Time, u64), u32>,
-    /// Tool calls: their indices, by the hash of the id.
-    calls_by_id: HashTable<u32>,
+    /// Messages with an id, by the hash of the id.
+    messages_by_id: HashTable<MessageNo>,
+    messages_by_content: FxHashMap<(Time, u64), MessageNo>,
+    /// Tool calls, by the hash of the id.
+    calls_by_id: HashTable<CallId>,
     /// Results whose call has not been read yet: the node, the block, and the id of the call.
-    pending_results: Vec<(u32, u32, Box<str>)>,
+    pending_results: Vec<(NodeId, usize, Box<str>)>,
     /// The blocks of messages seen so far, used to count each once.
     seen_blocks: FxHashSet<u64>,
     /// The last text block of a message, used to detect a longer copy of it.
     last_text: Option<LastText>,
     /// The last uuid: its encoded bytes and its value.
-    last_uuid: (Vec<u8>, Uid),
+    last_uuid: (Vec<u8>, Option<Uid>),
     /// The last usage: its encoded bytes and its value.
     last_usage: (Vec<u8>, Option<Usage>),
 }
@@ -62,8 +63,8 @@ pub struct FactsBuilder {
 /// A text block that the next one may extend.
 #[derive(Debug)]
 struct LastText {
-    message: u32,
-    node: u32,
+    message: MessageNo,
+    node: NodeId,
     len: usize,
     fingerprint: u64,
 }
@@ -79,7 +80,7 @@ impl Sink for FactsBuilder {
             EntryContent::Value => {
                 self.facts.bytes.junk += entry.raw.len() as u64;
                 if entry.raw.trim_ascii() == b"null" && self.facts.nodes_before_null.is_none() {
-                    self.facts.nodes_before_null = Some(self.next_node());
+                    self.facts.nodes_before_null = Some(self.n_nodes());
                     self.facts.null_line_no = Some(entry.line);
                 }
             }
@@ -120,13 +121,13 @@ impl FactsBuilder {
         builder
     }
 
-    fn next_node(&self) -> u32 {
-        u32::try_from(self.facts.nodes.len()).unwrap_or(NONE)
+    fn n_nodes(&self) -> u32 {
+        u32::try_from(self.facts.nodes.len()).unwrap_or(u32::MAX)
     }
 
     fn add_object(&mut self, entry: &Entry<'_>, line: &Line) {
         let raw = entry.raw;
-        self.facts.locations.push(EntryLocation {
+        let number = self.facts.locations.push(EntryLocation {
             offset: entry.offset,
             len: u32::try_from(raw.len()).unwrap_or(u32::MAX),
             line: entry.line,
@@ -149,12 +150,13 @@ impl FactsBuilder {
             self.add_metadata(line, raw);
         } else if let Some(uuid) = line.string(Key::Uuid, raw).filter(|uuid| !uuid.is_empty()) {
             let usual = Uid::from_canonical_uuid(uuid);
-            self.add_tree_entry(entry, line, usual.unwrap_or_else(|| Uid::new(uuid)), usual.is_some());
+            let uid = usual.unwrap_or_else(|| Uid::new(uuid));
+            self.add_tree_entry(entry, number, line, uid, usual.is_some());
         } else if line.kind.is_some_and(EntryKind::is_in_tree) {
             // It cannot have children, but it is content: it gets an id that no entry can name.
             let detail = format!("{} entry without a uuid", line.kind.map_or("", EntryKind::name));
             let uid = Uid::new(format!("entry {}\0", entry.number).as_bytes());
-            self.add_tree_entry(entry, line, uid, false);
+            self.add_tree_entry(entry, number, line, uid, false);
             self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
         }
     }
@@ -198,7 +200,7 @@ impl FactsBuilder {
     /// Adds an entry without a uuid: a title, a checkpoint or other metadata.
     fn add_metadata(&mut self, line: &Line, raw: &[u8]) {
         let text = |key| line.string(key, raw).map(clip_text);
-        let after = self.next_node();
+        let nodes_before = self.n_nodes();
         let facts = &mut self.facts;
         match line.kind {
             Some(EntryKind::CustomTitle) => facts.custom_title = text(Key::CustomTitle),
@@ -209,48 +211,41 @@ impl FactsBuilder {
                 }
             }
             Some(EntryKind::LastPrompt) => facts.checkpoints.push(Checkpoint {
-                leaf: match line.field(Key::LeafUuid).bytes_in(raw) {
-                    b"" => None,
-                    _ => Some(line.string(Key::LeafUuid, raw).map_or(Uid::NONE, uid_or_none)),
-                },
-                leaf_is_null: line.field(Key::LeafUuid).bytes_in(raw) == b"null",
+                leaf: id_field(line, Key::LeafUuid, raw),
                 explicit: line.flag(Key::Explicit, raw),
                 rewound: line.flag(Key::Rewound, raw),
-                cut: match line.field(Key::CutUuid).bytes_in(raw) {
-                    b"" => None,
-                    _ => Some(line.string(Key::CutUuid, raw).map_or(Uid::NONE, uid_or_none)),
-                },
-                nodes_before: after,
+                cut: id_field(line, Key::CutUuid, raw),
+                nodes_before,
             }),
             Some(EntryKind::ContinuedIn) => facts.continued_in = text(Key::ContinuedInSessionId),
             _ => {}
         }
     }
 
-    fn add_tree_entry(&mut self, entry: &Entry<'_>, line: &Line, uid: Uid, usual: bool) {
+    fn add_tree_entry(&mut self, entry: &Entry<'_>, number: EntryNo, line: &Line, uid: Uid, usual: bool) {
         let raw = entry.raw;
-        let time = line.string(Key::Timestamp, raw).map_or(Time::NONE, Time::parse);
-        if !time.is_none() {
+        let time = line.string(Key::Timestamp, raw).and_then(Time::parse);
+        if let Some(time) = time {
             let (first, last) = self.facts.time_span.unwrap_or((time, time));
             self.facts.time_span = Some((first.min(time), last.max(time)));
         }
-        let index = self.next_node();
-        let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(NONE);
+        let index = self.facts.nodes.next_key();
+        let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(u32::MAX);
         self.facts.block_starts.push(first_block);
-        let parent = line.string(Key::ParentUuid, raw).map_or(Uid::NONE, |parent| self.parent_id(parent));
+        let parent = line.string(Key::ParentUuid, raw).and_then(|parent| self.parent_id(parent));
         if let Some(uuid) = line.string(Key::Uuid, raw) {
             self.last_uuid.0.clear();
             self.last_uuid.0.extend_from_slice(uuid);
-            self.last_uuid.1 = uid;
+            self.last_uuid.1 = Some(uid);
         }
         let mut node = Node {
             uid,
             parent,
             time,
-            entry: entry.number,
-            message: NONE,
+            entry: number,
+            message: None,
             flags: EntryFlags::default(),
-            model: u16::MAX,
+            model: None,
             role: match line.kind {
                 Some(EntryKind::User) => Role::User,
                 Some(EntryKind::Assistant) => Role::Assistant,
@@ -313,13 +308,13 @@ impl FactsBuilder {
         }
         if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
             let source = Uid::new(source);
-            if source != node.parent {
+            if Some(source) != node.parent {
                 self.facts.source_assistants.insert(index, source);
             }
         }
         self.facts.nodes.push(node);
         let Facts { nodes, by_uid, .. } = &mut self.facts;
-        let id_of = |&node: &u32| nodes[node as usize].uid;
+        let id_of = |&node: &NodeId| nodes[node].uid;
         match by_uid.entry(uid.table_hash(), |node| id_of(node) == uid, |node| id_of(node).table_hash()) {
             Slot::Vacant(slot) => {
                 slot.insert(index);
@@ -335,8 +330,8 @@ impl FactsBuilder {
     }
 
     /// Returns the id of a parent. It is usually the previous entry, whose id is already parsed.
-    fn parent_id(&self, parent: &[u8]) -> Uid {
-        if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { uid_or_none(parent) }
+    fn parent_id(&self, parent: &[u8]) -> Option<Uid> {
+        if *parent == *self.last_uuid.0 { self.last_uuid.1 } else { non_empty_uid(parent) }
     }
 
     fn report_no_message(&mut self, entry: &Entry<'_>, what: &str) {
@@ -344,7 +339,7 @@ impl FactsBuilder {
         self.defect(Defect { line: entry.line, kind: DefectKind::Incomplete, detail });
     }
 
-    fn add_user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+    fn add_user_entry(&mut self, entry: &Entry<'_>, line: &Line, index: NodeId, node: &mut Node) {
         let raw = entry.raw;
         let Some(message) = line.message else {
             node.flags.set(EntryFlags::NO_MESSAGE);
@@ -427,10 +422,8 @@ impl FactsBuilder {
     }
 
     /// Assigns a message to a user entry; returns whether it is a copy of an earlier one.
-    fn assign_user_message(&mut self, content: &[u8], index: u32, node: &mut Node) -> bool {
-        let copied = if node.time.is_none() {
-            None
-        } else {
+    fn assign_user_message(&mut self, content: &[u8], index: NodeId, node: &mut Node) -> bool {
+        let copied = node.time.and_then(|time| {
             // The ends of long content identify it as well as the whole and are cheap to read.
             let ends = content.len().min(256);
             let side = [u8::from(node.flags.is_sidechain())];
@@ -440,36 +433,38 @@ impl FactsBuilder {
                 &content[content.len() - ends..],
                 &content.len().to_le_bytes(),
             ]);
-            let next = u32::try_from(self.facts.messages.len()).unwrap_or(NONE);
-            let mut seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+            let next = self.facts.messages.next_key();
+            let mut seen = *self.messages_by_content.entry((time, print)).or_insert(next);
             if seen != next && self.is_descendant(node.parent, seen) {
                 // A separate message, which may have copies too.
-                let print = fingerprint(&[&print.to_le_bytes(), &node.parent.to_bytes()]);
-                seen = *self.messages_by_content.entry((node.time, print)).or_insert(next);
+                let parent = node.parent.map_or([0; 16], Uid::to_bytes);
+                let print = fingerprint(&[&print.to_le_bytes(), &parent]);
+                seen = *self.messages_by_content.entry((time, print)).or_insert(next);
             }
             (seen != next).then_some(seen)
-        };
+        });
         node.flags.set_if(copied.is_some(), EntryFlags::REPLAY);
-        node.message = copied.unwrap_or_else(|| {
-            self.push_message(Message {
-                id: Uid::NONE,
+        let message = copied.unwrap_or_else(|| {
+            self.facts.messages.push(Message {
+                id: None,
                 first_node: index,
                 assistant: false,
                 sidechain: false,
                 model: None,
-                usage: NONE,
+                usage: None,
             })
         });
+        node.message = Some(message);
         copied.is_some()
     }
 
     /// Returns whether an entry with this parent is a near descendant of the first entry of a message:
     /// the same text typed twice at the same moment is not a copy.
-    fn is_descendant(&self, mut parent: Uid, message: u32) -> bool {
+    fn is_descendant(&self, mut parent: Option<Uid>, message: MessageNo) -> bool {
         const MAX_STEPS: usize = 64;
-        let first = self.facts.messages[message as usize].first_node as usize;
+        let first = self.facts.messages[message].first_node;
         for _ in 0..MAX_STEPS {
-            match self.facts.node_of(parent).filter(|_| !parent.is_none()) {
+            match parent.and_then(|parent| self.facts.node_of(parent)) {
                 Some(node) if node == first => return true,
                 Some(node) if node > first => parent = self.facts.nodes[node].parent,
                 _ => return false,
@@ -479,7 +474,7 @@ impl FactsBuilder {
     }
 
     /// Adds a command that was queued while the model was busy. Only text typed by a person is a message.
-    fn add_queued_prompt(&mut self, attachment: Json<'_>, index: u32, node: &mut Node) {
+    fn add_queued_prompt(&mut self, attachment: Json<'_>, index: NodeId, node: &mut Node) {
         let Some(words) = queued_prompt_text(attachment) else { return };
         let Some(prompt) = attachment.get("prompt") else { return };
         self.assign_user_message(prompt.raw(), index, node);
@@ -489,7 +484,7 @@ impl FactsBuilder {
         }
     }
 
-    fn add_assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: u32, node: &mut Node) {
+    fn add_assistant_entry(&mut self, entry: &Entry<'_>, line: &Line, index: NodeId, node: &mut Node) {
         let raw = entry.raw;
         let Some(message) = line.message else {
             node.flags.set(EntryFlags::NO_MESSAGE);
@@ -503,7 +498,7 @@ impl FactsBuilder {
         }
         let model = message.model.string_in(raw).map(|model| self.facts.models.count(model));
         node.flags.set_if(model.is_none(), EntryFlags::NO_MODEL);
-        node.model = model.unwrap_or(u16::MAX);
+        node.model = model;
         let refused = message.stop_reason.bytes_in(raw) == br#""refusal""#;
         node.flags.set_if(refused, EntryFlags::REFUSAL);
         let last_word: Option<&[u8]> = line.string(Key::ApiError, raw);
@@ -519,29 +514,17 @@ impl FactsBuilder {
         node.flags.set_if(message.model.bytes_in(raw) == br#""<synthetic>""#, EntryFlags::SYNTHETIC);
         self.facts.stop_reasons.count(message.stop_reason.string_in(raw).unwrap_or(b"None"));
 
-        let id = message.id.string_in(raw).map_or(Uid::NONE, Uid::new);
-        let side = node.flags.is_sidechain();
-        node.message = if id.is_none() {
-            node.flags.set(EntryFlags::NO_MESSAGE_ID);
-            self.push_message(Message {
-                id,
-                first_node: index,
-                assistant: true,
-                sidechain: side,
-                model,
-                usage: NONE,
-            })
-        } else if let Some(known) = self.find_message(id, side) {
-            known
-        } else {
-            let message =
-                Message { id, first_node: index, assistant: true, sidechain: side, model, usage: NONE };
-            let new = self.push_message(message);
-            let messages = &self.facts.messages;
-            let hash = |&message: &u32| messages[message as usize].id.table_hash();
-            self.messages_by_id.insert_unique(id.table_hash(), new, hash);
-            new
-        };
+        let id = message.id.string_in(raw).map(Uid::new);
+        node.flags.set_if(id.is_none(), EntryFlags::NO_MESSAGE_ID);
+        let number = self.find_or_add_answer(Message {
+            id,
+            first_node: index,
+            assistant: true,
+            sidechain: node.flags.is_sidechain(),
+            model,
+            usage: None,
+        });
+        node.message = Some(number);
         // Entries of one message usually repeat its usage byte for byte.
         let encoded = message.usage.bytes_in(raw);
         if *encoded != *self.last_usage.0 {
@@ -550,18 +533,16 @@ impl FactsBuilder {
             self.last_usage.1 = Usage::parse(Json::new(encoded));
         }
         if let Some(usage) = self.last_usage.1 {
-            let known = &mut self.facts.messages[node.message as usize].usage;
-            if *known == NONE {
-                *known = u32::try_from(self.facts.usages.len()).unwrap_or(NONE);
-                self.facts.usages.push(usage);
-            } else {
-                self.facts.usages[*known as usize] = usage;
+            let Facts { messages, usages, .. } = &mut self.facts;
+            match &mut messages[number].usage {
+                Some(known) => usages[*known] = usage,
+                none => *none = Some(usages.push(usage)),
             }
         }
 
         let mut new_blocks = 0;
         for block in &line.blocks {
-            if self.is_new_block(index, node.message, block, raw) {
+            if self.is_new_block(index, number, block, raw) {
                 new_blocks += 1;
                 self.count_block(true, block, raw);
             }
@@ -579,7 +560,7 @@ impl FactsBuilder {
         node.flags.set_if(repeats, EntryFlags::REPLAY);
     }
 
-    fn add_system_entry(&mut self, line: &Line, raw: &[u8], index: u32, node: &mut Node) {
+    fn add_system_entry(&mut self, line: &Line, raw: &[u8], index: NodeId, node: &mut Node) {
         match line.string(Key::Subtype, raw) {
             Some(b"compact_boundary") => node.flags.set(EntryFlags::BOUNDARY),
             Some(b"file_snapshot") => return node.flags.set(EntryFlags::SNAPSHOT),
@@ -598,7 +579,7 @@ impl FactsBuilder {
             self.facts.logical_parents.insert(index, Uid::new(parent));
         }
         let metadata = Json::new(line.field(Key::CompactMetadata).bytes_in(raw));
-        let uid = |json: Option<Json<'_>>| json.and_then(Json::raw_string).map_or(Uid::NONE, Uid::new);
+        let uid = |json: Option<Json<'_>>| json.and_then(Json::raw_string).map(Uid::new);
         let object = |name| metadata.get(name).filter(|p| p.is_object());
         let listed = object("preservedMessages").map(|list| PreservedList {
             anchor: uid(list.get("anchorUuid")),
@@ -613,18 +594,20 @@ impl FactsBuilder {
         }
     }
 
-    fn find_message(&self, id: Uid, side: bool) -> Option<u32> {
-        let same = |&message: &u32| {
-            let message = &self.facts.messages[message as usize];
-            message.id == id && message.sidechain == side
+    /// Returns the message of an assistant entry: the one with the same id, or a new one.
+    fn find_or_add_answer(&mut self, message: Message) -> MessageNo {
+        let messages = &mut self.facts.messages;
+        let Some(id) = message.id else { return messages.push(message) };
+        let same = |&known: &MessageNo| {
+            messages[known].id == message.id && messages[known].sidechain == message.sidechain
         };
-        self.messages_by_id.find(id.table_hash(), same).copied()
-    }
-
-    fn push_message(&mut self, message: Message) -> u32 {
-        let index = u32::try_from(self.facts.messages.len()).unwrap_or(NONE - 1);
-        self.facts.messages.push(message);
-        index
+        if let Some(&known) = self.messages_by_id.find(id.table_hash(), same) {
+            return known;
+        }
+        let new = messages.push(message);
+        let hash = |&known: &MessageNo| messages[known].id.map_or(0, Uid::table_hash);
+        self.messages_by_id.insert_unique(id.table_hash(), new, hash);
+        new
     }
 
     fn count_block(&mut self, assistant: bool, block: &BlockSpans, raw: &[u8]) {
@@ -640,10 +623,10 @@ impl FactsBuilder {
 
     /// Returns whether a block is new in its message. A copy of a block, or a text that grew while it was
     /// streamed, is not.
-    fn is_new_block(&mut self, index: u32, message: u32, block: &BlockSpans, raw: &[u8]) -> bool {
+    fn is_new_block(&mut self, index: NodeId, message: MessageNo, block: &BlockSpans, raw: &[u8]) -> bool {
         let kind = block.kind_name.bytes_in(raw);
         let words = block.text.bytes_in(raw);
-        let message_key = message.to_le_bytes();
+        let message_key = message.get().to_le_bytes();
         let print = match block.kind {
             Some(BlockKind::ToolUse) if !block.id.is_empty() => {
                 fingerprint(&[&message_key, kind, block.id.bytes_in(raw)])
@@ -673,7 +656,7 @@ impl FactsBuilder {
         if let Some(text) = content.string_in(raw) {
             let len = u32::try_from(content.len()).unwrap_or(u32::MAX);
             self.facts.blocks.push(Block {
-                call: NONE,
+                call: None,
                 len,
                 media_bytes: 0,
                 fingerprint: content_hash(&[text]),
@@ -685,14 +668,13 @@ impl FactsBuilder {
         }
     }
 
-    /// Adds a tool call; returns its index.
-    fn add_call(&mut self, index: u32, block: &BlockSpans, raw: &[u8]) -> u32 {
-        let Some(id) = block.id.string_in(raw) else { return NONE };
-        let id = clip_call_id(id);
-        let next = u32::try_from(self.facts.calls.len()).unwrap_or(NONE);
+    /// Adds a tool call, if it has an id.
+    fn add_call(&mut self, index: NodeId, block: &BlockSpans, raw: &[u8]) -> Option<CallId> {
+        let id = clip_call_id(block.id.string_in(raw)?);
+        let next = self.facts.calls.next_key();
         let known = self.find_call(&id);
         self.facts.call_sites.push((index, known.unwrap_or(next)));
-        if let Some(known) = known {
+        if known.is_some() {
             return known;
         }
         let name = block.name.string_in(raw).unwrap_or_default();
@@ -708,37 +690,37 @@ impl FactsBuilder {
             tool: self.facts.tools.count(name),
             node: index,
             n_results: 0,
-            first_result: NONE,
+            first_result: None,
             prompt_hash: prompt,
             agent: None,
         });
         let facts = &self.facts;
-        let hash = |&call: &u32| hash_call_id(facts.call_id(&facts.calls[call as usize]));
+        let hash = |&call: &CallId| hash_call_id(facts.call_id(&facts.calls[call]));
         self.calls_by_id.insert_unique(hash_call_id(&id), next, hash);
-        next
+        Some(next)
     }
 
-    fn find_call(&self, id: &str) -> Option<u32> {
-        let same = |&call: &u32| self.facts.call_id(&self.facts.calls[call as usize]) == id;
+    fn find_call(&self, id: &str) -> Option<CallId> {
+        let same = |&call: &CallId| self.facts.call_id(&self.facts.calls[call]) == id;
         self.calls_by_id.find(hash_call_id(id), same).copied()
     }
 
     /// Adds a tool result to its call, or to the pending results if the call is not known yet.
-    fn add_result(&mut self, index: u32, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
+    fn add_result(&mut self, index: NodeId, block: usize, id: &[u8], line: &Line, raw: &[u8]) {
         let id = clip_call_id(id);
         match self.find_call(&id) {
             Some(call) => {
-                self.facts.blocks[block].call = call;
+                self.facts.blocks[block].call = Some(call);
                 let agent = self.started_agent(call, line, raw);
                 self.facts.record_result(call, index, agent);
             }
-            None => self.pending_results.push((index, u32::try_from(block).unwrap_or(NONE), id.into())),
+            None => self.pending_results.push((index, block, id.into())),
         }
     }
 
     /// Finds the subagent named in the result of a call.
-    fn started_agent(&self, call: u32, line: &Line, raw: &[u8]) -> Option<Box<str>> {
-        self.facts.calls[call as usize].prompt_hash?;
+    fn started_agent(&self, call: CallId, line: &Line, raw: &[u8]) -> Option<Box<str>> {
+        self.facts.calls[call].prompt_hash?;
         let agent = Json::new(line.field(Key::ToolUseResult).bytes_in(raw)).get("agentId")?;
         Some(agent.as_str()?.into())
     }
@@ -748,7 +730,7 @@ impl FactsBuilder {
         for (node, block, id) in std::mem::take(&mut self.pending_results) {
             match self.find_call(&id) {
                 Some(call) => {
-                    self.facts.blocks[block as usize].call = call;
+                    self.facts.blocks[block].call = Some(call);
                     self.facts.record_result(call, node, None);
                 }
                 None => self.facts.orphan_results.push((id, node)),
@@ -785,8 +767,16 @@ fn hash_call_id(id: &str) -> u64 {
 }
 
 /// Converts an id; an empty one means none, like `null`.
-fn uid_or_none(text: &[u8]) -> Uid {
-    if text.is_empty() { Uid::NONE } else { Uid::new(text) }
+fn non_empty_uid(text: &[u8]) -> Option<Uid> {
+    (!text.is_empty()).then(|| Uid::new(text))
+}
+
+fn id_field(line: &Line, key: Key, raw: &[u8]) -> IdField {
+    match line.field(key).bytes_in(raw) {
+        b"" => IdField::Absent,
+        b"null" => IdField::Null,
+        _ => line.string(key, raw).and_then(non_empty_uid).map_or(IdField::Invalid, IdField::Id),
+    }
 }
 
 /// The first bytes of `data` in the progress of a running command.
@@ -952,14 +942,9 @@ fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
         _ if block.id.string_in(raw).is_some() => BlockClass::ServerResult,
         _ => BlockClass::Other,
     };
-    let call = match sort {
-        #[expect(clippy::cast_possible_truncation, reason = "a hash")]
-        BlockClass::ServerCall | BlockClass::ServerResult => fingerprint(&[block.id.bytes_in(raw)]) as u32,
-        _ => NONE,
-    };
     let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media_bytes);
     Block {
-        call,
+        call: None,
         len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
         media_bytes: media,
         fingerprint: block_fingerprint(sort, block, raw),
@@ -980,6 +965,8 @@ fn block_fingerprint(sort: BlockClass, block: &BlockSpans, raw: &[u8]) -> u32 {
         BlockClass::ToolCall => content_hash(&[block.name.bytes_in(raw), block.input.bytes_in(raw)]),
         // A result without a call is identified by the id that it names.
         BlockClass::ToolResult => content_hash(&[block.id.bytes_in(raw), block.content.bytes_in(raw)]),
+        // The result names the id of its call.
+        BlockClass::ServerCall | BlockClass::ServerResult => content_hash(&[block.id.bytes_in(raw)]),
         sort if sort.is_text() => content_hash(&[block.text.string_in(raw).unwrap_or_default()]),
         _ => content_hash(&[block.whole.bytes_in(raw)]),
     }

@@ -14,8 +14,9 @@ use rethread_log::DefectKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::client::Client;
-use crate::facts::{BlockClass, Facts, NONE, Role};
+use crate::facts::{BlockClass, Facts, Role};
 use crate::id::Uid;
+use crate::index::NodeId;
 use crate::resume::{IntendedPath, LinkDefect, Refusal, Resume, intended_path_to, resume};
 use crate::session::Session;
 
@@ -208,7 +209,7 @@ impl Findings {
     /// Adds the findings about the entries of the conversation.
     fn add_entry_findings(&mut self, facts: &Facts, intended: &IntendedPath) {
         let mut full: FxHashSet<Uid> = FxHashSet::default();
-        let mut thinking: Vec<(Uid, usize)> = Vec::new();
+        let mut thinking: Vec<(Uid, NodeId)> = Vec::new();
         for &node in &intended.chain {
             let fact = &facts.nodes[node];
             let flags = fact.flags;
@@ -248,8 +249,7 @@ impl Findings {
                 }
             }
             if let Some(message) = fact.message().filter(|_| is_answer) {
-                let id = facts.messages[message].id;
-                let id = if id.is_none() { fact.uid } else { id };
+                let id = facts.messages[message].id.unwrap_or(fact.uid);
                 if blocks.iter().all(|block| block.class.is_thinking()) {
                     thinking.push((id, node));
                 } else {
@@ -294,7 +294,7 @@ impl Findings {
     }
 
     fn add_refusal(&mut self, facts: &Facts, client: Client, refusal: Refusal) {
-        let line = |node: usize| Some(facts.location(node).line);
+        let line = |node: NodeId| Some(facts.location(node).line);
         let (at, kind, detail) = match refusal {
             // A file without any conversation is not a broken session.
             Refusal::NoConversation if facts.nodes.is_empty() => {
@@ -338,8 +338,4 @@ impl Findings {
         };
         self.add_for(client, at, kind, Severity::Refusal, &|| detail.to_owned());
     }
-}
-
-fn index_u32(node: usize) -> u32 {
-    u32::try_from(node).unwrap_or(NONE)
 }

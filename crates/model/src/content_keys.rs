@@ -10,14 +10,15 @@ use std::ops::Range;
 use rethread_log::{BlockKind, Json, Key, Line, unescape};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed, xxh3_128};
 
-use crate::id::Uid;
+use crate::id::{Time, Uid};
+use crate::index::{NodeId, StepId};
 use crate::view::Reader;
 
 /// A content key on a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepContentKey {
     /// The step.
-    pub step: u32,
+    pub step: StepId,
     /// The hash of the content.
     pub key: u64,
 }
@@ -39,24 +40,23 @@ impl Reader<'_> {
         let facts = &self.session.facts;
         let mut line = Line::default();
         let mut encoded = Vec::new();
-        for (i, node) in facts.nodes.iter().enumerate().take(nodes.end).skip(nodes.start) {
+        for (i, node) in facts.nodes.iter_enumerated().take(nodes.end).skip(nodes.start) {
             let step = self.session.tree.step(i);
             let (Some(step), Some(message)) = (step, node.message()) else { continue };
             let placeholder = node.flags.is_synthetic() && !node.flags.is_api_error();
             if node.flags.is_meta() || placeholder {
                 continue;
             }
-            let step = u32::try_from(step).unwrap_or(u32::MAX);
             let raw = self.parse_node(i, &mut line);
             let fact = &facts.messages[message];
-            if !fact.assistant || fact.id.is_none() {
+            let Some(id) = fact.id.filter(|_| fact.assistant) else {
                 keys.push(StepContentKey { step, key: self.timed_words_key(i, &line, raw, &mut encoded) });
                 continue;
-            }
+            };
             let content = line.message.map(|m| m.content).unwrap_or_default();
             let mut add = |block: &[u8]| {
                 encoded.clear();
-                encoded.extend_from_slice(&fact.id.to_bytes());
+                encoded.extend_from_slice(&id.to_bytes());
                 write_canonical(block, &mut encoded);
                 keys.push(StepContentKey { step, key: xxh3_64(&encoded) });
             };
@@ -80,11 +80,11 @@ impl Reader<'_> {
         let facts = &self.session.facts;
         facts.forked_from.as_ref()?;
         let mut line = Line::default();
-        let copied = |&node: &usize| {
+        let copied = |&node: &NodeId| {
             self.parse_node(node, &mut line);
             facts.nodes[node].message().is_some() && !line.field(Key::ForkedFrom).is_empty()
         };
-        let last = nodes.rev().find(copied)?;
+        let last = nodes.rev().map(NodeId::from_index).find(copied)?;
         let raw = self.parse_node(last, &mut line);
         let origin = Json::new(line.field(Key::ForkedFrom).bytes_in(raw)).get("messageUuid")?.raw_string()?;
         let mut encoded = Vec::new();
@@ -93,7 +93,7 @@ impl Reader<'_> {
     }
 
     /// Returns the key of an entry's text and time, and the key of its text alone.
-    pub fn entry_keys(&self, node: usize) -> (u64, u64) {
+    pub fn entry_keys(&self, node: NodeId) -> (u64, u64) {
         let mut line = Line::default();
         let raw = self.parse_node(node, &mut line);
         let mut encoded = Vec::new();
@@ -101,8 +101,8 @@ impl Reader<'_> {
         (key, words_key(&line, raw, &mut encoded))
     }
 
-    fn timed_words_key(&self, node: usize, line: &Line, raw: &[u8], encoded: &mut Vec<u8>) -> u64 {
-        let time = self.session.facts.nodes[node].time.millis().unwrap_or(i64::MIN);
+    fn timed_words_key(&self, node: NodeId, line: &Line, raw: &[u8], encoded: &mut Vec<u8>) -> u64 {
+        let time = self.session.facts.nodes[node].time.map_or(i64::MIN, Time::millis);
         xxh3_64_with_seed(&time.to_le_bytes(), words_key(line, raw, encoded))
     }
 }

@@ -6,20 +6,19 @@
 //! of a path gives the candidates for its copies; only those trees are compared, each once for the whole
 //! tree, so that the work is nearly linear in the amount of content and never pairwise.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use rustc_hash::FxHashMap;
 
 use crate::content_keys::StepContentKey;
-use crate::facts::NONE;
+use crate::index::{IndexGroups, StepId, Table, index_type};
 use crate::session::Session;
-use crate::tree::IndexGroups;
 
 /// The part of a session that is kept in memory while others are read.
 #[derive(Debug, Clone, Default)]
 pub struct SessionFingerprint {
     /// The parent of each step.
-    parents: Vec<u32>,
+    parents: Table<StepId, Option<StepId>>,
     /// The content keys, by step.
     content_keys: Vec<StepContentKey>,
     /// The ends of its paths.
@@ -30,7 +29,7 @@ pub struct SessionFingerprint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathEnd {
     /// The last step of the path.
-    pub step: usize,
+    pub step: StepId,
     /// Set if the client would resume the path.
     pub active: bool,
 }
@@ -50,9 +49,9 @@ pub struct SessionContinuation {
     /// The index of the session.
     pub session: usize,
     /// Its root.
-    pub root: usize,
+    pub root: StepId,
     /// The index of the other session, and the step there.
-    pub continues_from: (usize, usize),
+    pub continues_from: (usize, StepId),
 }
 
 /// The maximum number of trees that are searched for copies of one tree.
@@ -125,143 +124,160 @@ fn id_of(ranked: RankedPath) -> PathId {
     ranked.1.0.1
 }
 
+index_type!(
+    /// A step of any session, as an index of [`Forest::parent`].
+    ForestStep
+);
+index_type!(
+    /// A content key on a step, as an index of [`Forest::key_values`].
+    KeyId
+);
+
 /// All steps of all sessions in one numbering, joined across files.
 struct Forest {
-    parent: Vec<u32>,
+    parent: Table<ForestStep, Option<ForestStep>>,
     /// The steps in preorder, one tree after the other.
-    order: Vec<u32>,
-    /// The index of each step in `order`.
-    order_index: Vec<u32>,
+    order: Vec<ForestStep>,
+    /// The position of each step in `order`.
+    order_index: Table<ForestStep, u32>,
     /// The number of descendants of each step, including itself.
-    subtree_size: Vec<u32>,
+    subtree_size: Table<ForestStep, u32>,
     /// The root of each step's tree.
-    root: Vec<u32>,
+    root: Table<ForestStep, ForestStep>,
     /// The root of each step's tree within its own file.
-    file_root: Vec<u32>,
-    /// The keys of each step, as indices of `key_values`.
-    keys_by_step: IndexGroups,
+    file_root: Table<ForestStep, ForestStep>,
+    /// The keys of each step.
+    keys_by_step: IndexGroups<ForestStep, KeyId>,
     /// The keys.
-    key_values: Vec<u64>,
+    key_values: Table<KeyId, u64>,
     /// The number of keys on the path to each step.
-    keys_on_path: Vec<u32>,
+    keys_on_path: Table<ForestStep, u32>,
     /// The path ends at each step.
-    ends: Vec<(u32, RankedPath)>,
+    ends: Vec<(ForestStep, RankedPath)>,
     /// All occurrences of keys: the key, the tree, the step; sorted.
-    key_index: Vec<(u64, u32, u32)>,
+    key_index: Vec<(u64, ForestStep, ForestStep)>,
+}
+
+/// Returns a step of the session whose steps begin at `start`.
+fn step_in_forest(start: usize, step: StepId) -> ForestStep {
+    ForestStep::from_index(start + step.index())
 }
 
 impl Forest {
     fn new(sessions: &[SessionFingerprint], continuations: &[SessionContinuation]) -> Self {
-        let number = |n: usize| u32::try_from(n).unwrap_or(NONE);
         let mut first = Vec::with_capacity(sessions.len());
-        let mut parent = Vec::new();
+        let mut alone: Table<ForestStep, Option<ForestStep>> = Table::default();
         for fingerprint in sessions {
-            let start = number(parent.len());
+            let start = alone.len();
             first.push(start);
-            parent.extend(fingerprint.parents.iter().map(|&p| if p == NONE { NONE } else { start + p }));
-        }
-        let alone = parent.clone();
-        for continuation in continuations {
-            let (session, step) = continuation.continues_from;
-            let (root, before) =
-                (first[continuation.session] as usize + continuation.root, first[session] + number(step));
-            if parent[root] == NONE && root != before as usize {
-                parent[root] = before;
+            for parent in &fingerprint.parents {
+                alone.push(parent.map(|parent| step_in_forest(start, parent)));
             }
         }
+        let mut parent = alone.clone();
+        for continuation in continuations {
+            let (session, step) = continuation.continues_from;
+            let root = step_in_forest(first[continuation.session], continuation.root);
+            let before = step_in_forest(first[session], step);
+            if parent[root].is_none() && root != before {
+                parent[root] = Some(before);
+            }
+        }
+        let n = parent.len();
         let mut forest = Self {
-            order: Vec::with_capacity(parent.len()),
-            order_index: vec![NONE; parent.len()],
-            subtree_size: vec![1; parent.len()],
-            root: vec![NONE; parent.len()],
-            file_root: vec![NONE; parent.len()],
+            order: Vec::with_capacity(n),
+            order_index: Table::filled(0, n),
+            subtree_size: Table::filled(1, n),
+            root: parent.keys().collect(),
+            file_root: parent.keys().collect(),
             keys_by_step: IndexGroups::default(),
-            key_values: Vec::new(),
-            keys_on_path: vec![0; parent.len()],
+            key_values: Table::default(),
+            keys_on_path: Table::filled(0, n),
             ends: Vec::new(),
             key_index: Vec::new(),
             parent,
         };
         forest.order_steps();
         for &step in &forest.order {
-            let above = alone[step as usize];
-            forest.file_root[step as usize] =
-                if above == NONE { step } else { forest.file_root[above as usize] };
+            if let Some(above) = alone[step] {
+                forest.file_root[step] = forest.file_root[above];
+            }
         }
-        let mut step_of = Vec::new();
-        for (fingerprint, &start) in sessions.iter().zip(&first) {
-            step_of.extend(fingerprint.content_keys.iter().map(|content_key| start + content_key.step));
-            forest.key_values.extend(fingerprint.content_keys.iter().map(|content_key| content_key.key));
-        }
-        forest.keys_by_step = IndexGroups::new(forest.parent.len(), &step_of);
-        forest.key_index = step_of
-            .iter()
-            .zip(&forest.key_values)
-            .map(|(&s, &key)| (key, forest.root[s as usize], s))
-            .collect();
-        forest.key_index.sort_unstable();
-        for &step in &forest.order {
-            let own = number(forest.keys_by_step.members_of(step as usize).len());
-            let before = forest.keys_on_path.get(forest.parent[step as usize] as usize).copied().unwrap_or(0);
-            forest.keys_on_path[step as usize] = before + own;
-        }
+        forest.add_keys(sessions, &first);
         for (session, (fingerprint, &start)) in sessions.iter().zip(&first).enumerate() {
             for (path, end) in fingerprint.path_ends.iter().enumerate() {
-                let step = start + number(end.step);
+                let step = step_in_forest(start, end.step);
                 let id = PathId { session, path };
-                forest.ends.push((step, (forest.keys_on_path[step as usize], Reverse((!end.active, id)))));
+                forest.ends.push((step, (forest.keys_on_path[step], Reverse((!end.active, id)))));
             }
         }
         forest
     }
 
+    /// Adds the content keys of the sessions, whose steps begin at `first`.
+    fn add_keys(&mut self, sessions: &[SessionFingerprint], first: &[usize]) {
+        let mut step_of: Table<KeyId, Option<ForestStep>> = Table::default();
+        for (fingerprint, &start) in sessions.iter().zip(first) {
+            for content_key in &fingerprint.content_keys {
+                let step = step_in_forest(start, content_key.step);
+                step_of.push(Some(step));
+                self.key_values.push(content_key.key);
+                self.key_index.push((content_key.key, self.root[step], step));
+            }
+        }
+        self.keys_by_step = IndexGroups::new(self.parent.len(), &step_of);
+        self.key_index.sort_unstable();
+        for &step in &self.order {
+            let own = u32::try_from(self.keys_by_step.members_of(step).len()).unwrap_or(u32::MAX);
+            let before = self.parent[step].map_or(0, |parent| self.keys_on_path[parent]);
+            self.keys_on_path[step] = before + own;
+        }
+    }
+
     /// Orders the steps so that each tree is contiguous, and removes continuations that form a cycle.
     fn order_steps(&mut self) {
         let children = IndexGroups::new(self.parent.len(), &self.parent);
+        let mut visited = Table::filled(false, self.parent.len());
         let mut stack = Vec::new();
-        let roots = (0..self.parent.len()).filter(|&i| self.parent[i] == NONE).collect::<Vec<_>>();
-        for start in roots.into_iter().chain(0..self.parent.len()) {
-            if self.order_index[start] != NONE {
+        let roots: Vec<ForestStep> = self.parent.keys().filter(|&step| self.parent[step].is_none()).collect();
+        for start in roots.into_iter().chain(self.parent.keys()) {
+            if visited[start] {
                 continue;
             }
-            let root = u32::try_from(start).unwrap_or(NONE);
-            self.parent[start] = NONE;
-            stack.push(root);
+            self.parent[start] = None;
+            stack.push(start);
             while let Some(step) = stack.pop() {
-                let i = step as usize;
-                if self.order_index[i] != NONE {
+                if std::mem::replace(&mut visited[step], true) {
                     continue;
                 }
-                self.order_index[i] = u32::try_from(self.order.len()).unwrap_or(NONE);
-                self.root[i] = root;
+                self.order_index[step] = u32::try_from(self.order.len()).unwrap_or(u32::MAX);
+                self.root[step] = start;
                 self.order.push(step);
-                stack.extend(children.members_of(i).iter().rev());
+                stack.extend(children.members_of(step).iter().rev());
             }
         }
         for &step in self.order.iter().rev() {
-            let parent = self.parent[step as usize];
-            if parent != NONE {
-                self.subtree_size[parent as usize] += self.subtree_size[step as usize];
+            if let Some(parent) = self.parent[step] {
+                self.subtree_size[parent] += self.subtree_size[step];
             }
         }
     }
 
     /// Returns whether `above` is on the path to `below`.
-    fn is_ancestor(&self, above: u32, below: u32) -> bool {
-        let (start, at) = (self.order_index[above as usize], self.order_index[below as usize]);
-        start <= at && at - start < self.subtree_size[above as usize]
+    fn is_ancestor(&self, above: ForestStep, below: ForestStep) -> bool {
+        let (start, at) = (self.order_index[above], self.order_index[below]);
+        start <= at && at - start < self.subtree_size[above]
     }
 
     /// Finds for each step the largest path that passes through it.
-    fn largest_path_through(&self) -> Vec<Option<RankedPath>> {
-        let mut largest: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
+    fn largest_path_through(&self) -> Table<ForestStep, Option<RankedPath>> {
+        let mut largest: Table<ForestStep, Option<RankedPath>> = Table::filled(None, self.parent.len());
         for &(step, ranked) in &self.ends {
-            largest[step as usize] = largest[step as usize].max(Some(ranked));
+            largest[step] = largest[step].max(Some(ranked));
         }
         for &step in self.order.iter().rev() {
-            let parent = self.parent[step as usize];
-            if parent != NONE {
-                largest[parent as usize] = largest[parent as usize].max(largest[step as usize]);
+            if let Some(parent) = self.parent[step] {
+                largest[parent] = largest[parent].max(largest[step]);
             }
         }
         largest
@@ -271,18 +287,19 @@ impl Forest {
     /// earlier if there is no content in between.
     fn find_within_trees(&self, containers: &mut FxHashMap<PathId, PathId>) {
         let largest = self.largest_path_through();
-        let mut same: Vec<Option<RankedPath>> = vec![None; self.parent.len()];
+        let mut same: Table<ForestStep, Option<RankedPath>> = Table::filled(None, self.parent.len());
         for &(step, ranked) in &self.ends {
-            same[step as usize] = same[step as usize].max(Some(ranked));
+            same[step] = same[step].max(Some(ranked));
         }
         for &step in &self.order {
-            let parent = self.parent[step as usize];
-            if parent != NONE && self.keys_by_step.members_of(step as usize).is_empty() {
-                same[step as usize] = same[step as usize].max(same[parent as usize]);
+            if let Some(parent) = self.parent[step]
+                && self.keys_by_step.members_of(step).is_empty()
+            {
+                same[step] = same[step].max(same[parent]);
             }
         }
         for &(step, ranked) in &self.ends {
-            let by = largest[step as usize].max(same[step as usize]);
+            let by = largest[step].max(same[step]);
             if let Some(by) = by.filter(|&by| by > ranked) {
                 containers.insert(id_of(ranked), id_of(by));
             }
@@ -292,47 +309,50 @@ impl Forest {
     fn find_across_trees(&self, containers: &mut FxHashMap<PathId, PathId>) {
         let largest = self.largest_path_through();
         // The nearest step with content at or above each step.
-        let mut last_with_keys: Vec<u32> = vec![NONE; self.parent.len()];
+        let mut last_with_keys: Table<ForestStep, Option<ForestStep>> =
+            Table::filled(None, self.parent.len());
         for &step in &self.order {
-            let above = last_with_keys.get(self.parent[step as usize] as usize).copied().unwrap_or(NONE);
-            last_with_keys[step as usize] =
-                if self.keys_by_step.members_of(step as usize).is_empty() { above } else { step };
+            let above = self.parent[step].and_then(|parent| last_with_keys[parent]);
+            last_with_keys[step] =
+                if self.keys_by_step.members_of(step).is_empty() { above } else { Some(step) };
         }
-        let mut by_tree: FxHashMap<(u32, u32), Vec<(u32, RankedPath)>> = FxHashMap::default();
+        let mut by_tree: FxHashMap<(ForestStep, ForestStep), Vec<(ForestStep, RankedPath)>> =
+            FxHashMap::default();
         for &(step, ranked) in
             self.ends.iter().filter(|(_, ranked)| !containers.contains_key(&id_of(*ranked)))
         {
-            let (root, file_root) = (self.root[step as usize], self.file_root[step as usize]);
+            let (root, file_root) = (self.root[step], self.file_root[step]);
             by_tree.entry((root, file_root)).or_default().push((step, ranked));
         }
         for (&(tree, file_tree), ends) in &by_tree {
             // Candidates for copies: other trees, or other files joined to this tree.
-            let mut candidates: FxHashMap<(u32, u32), usize> = FxHashMap::default();
+            let mut candidates: FxHashMap<(ForestStep, ForestStep), usize> = FxHashMap::default();
             for &(step, _) in ends {
-                let Some(last) = self.keys_of(last_with_keys[step as usize]).next() else { continue };
+                let last = last_with_keys[step].and_then(|step| self.keys_of(step).next());
+                let Some(last) = last else { continue };
                 for &(_, other, occurrence) in self.occurrences(last, None).iter().take(MAX_OCCURRENCES) {
-                    let other_root = self.file_root[occurrence as usize];
+                    let other_root = self.file_root[occurrence];
                     let pair = if other != tree { (tree, other) } else { (file_tree, other_root) };
                     let known = other == tree
                         && (other_root == file_tree || !self.shares_continuation(file_tree, other_root));
-                    if !known && largest[pair.1 as usize].is_some() {
+                    if !known && largest[pair.1].is_some() {
                         *candidates.entry(pair).or_default() += 1;
                     }
                 }
             }
-            let mut candidates: Vec<(usize, (u32, u32))> =
+            let mut candidates: Vec<(usize, (ForestStep, ForestStep))> =
                 candidates.into_iter().map(|(pair, n)| (n, pair)).collect();
             candidates.sort_unstable_by_key(|&(n, pair)| (Reverse(n), pair));
-            let mut left: Vec<(u32, RankedPath)> = ends.clone();
+            let mut left: Vec<(ForestStep, RankedPath)> = ends.clone();
             for &(_, (from, to)) in candidates.iter().take(MAX_TREES) {
                 if left.is_empty() {
                     break;
                 }
                 let found = self.find_copies_in(from, to);
-                let start = self.order_index[from as usize];
+                let start = self.order_index[from];
                 left.retain(|&(step, ranked)| {
-                    let at = found[(self.order_index[step as usize] - start) as usize];
-                    let by = at.and_then(|at| largest[at as usize]).filter(|&by| by > ranked);
+                    let at = found[(self.order_index[step] - start) as usize];
+                    let by = at.and_then(|at| largest[at]).filter(|&by| by > ranked);
                     if let Some(by) = by {
                         containers.insert(id_of(ranked), id_of(by));
                     }
@@ -343,44 +363,40 @@ impl Forest {
     }
 
     /// Returns whether the point from which a file's tree continues is on the path to another's too.
-    fn shares_continuation(&self, file_tree: u32, other: u32) -> bool {
-        let before = self.parent[file_tree as usize];
-        before == NONE || self.is_ancestor(before, other)
+    fn shares_continuation(&self, file_tree: ForestStep, other: ForestStep) -> bool {
+        self.parent[file_tree].is_none_or(|before| self.is_ancestor(before, other))
     }
 
-    fn keys_of(&self, step: u32) -> impl Iterator<Item = u64> {
-        let keys = if step == NONE { &[][..] } else { self.keys_by_step.members_of(step as usize) };
-        keys.iter().map(|&content_key| self.key_values[content_key as usize])
+    fn keys_of(&self, step: ForestStep) -> impl Iterator<Item = u64> {
+        self.keys_by_step.members_of(step).iter().map(|&key| self.key_values[key])
     }
 
     /// Returns the occurrences of a key, in all trees or in one.
-    fn occurrences(&self, key: u64, tree: Option<u32>) -> &[(u64, u32, u32)] {
-        let from = (key, tree.unwrap_or(0));
-        let to = (key, tree.unwrap_or(u32::MAX));
-        let start = self.key_index.partition_point(|&(k, t, _)| (k, t) < from);
-        let len = self.key_index[start..].partition_point(|&(k, t, _)| (k, t) <= to);
+    fn occurrences(&self, key: u64, tree: Option<ForestStep>) -> &[(u64, ForestStep, ForestStep)] {
+        let rank = |&(k, t, _): &(u64, ForestStep, ForestStep)| {
+            k.cmp(&key).then_with(|| tree.map_or(Ordering::Equal, |tree| t.cmp(&tree)))
+        };
+        let start = self.key_index.partition_point(|at| rank(at).is_lt());
+        let len = self.key_index[start..].partition_point(|at| rank(at).is_eq());
         &self.key_index[start..start + len]
     }
 
     /// Finds for each step in the subtree of `tree`, in order, a step in that of `other` whose path has
     /// all the keys on the path from `tree` to the step.
-    fn find_copies_in(&self, tree: u32, other: u32) -> Vec<Option<u32>> {
-        let in_tree = self.root[other as usize];
-        let start = self.order_index[tree as usize] as usize;
-        let steps = &self.order[start..start + self.subtree_size[tree as usize] as usize];
+    fn find_copies_in(&self, tree: ForestStep, other: ForestStep) -> Vec<Option<ForestStep>> {
+        let in_tree = self.root[other];
+        let start = self.order_index[tree] as usize;
+        let steps = &self.order[start..start + self.subtree_size[tree] as usize];
         // A step without content before it maps to the root.
-        let mut found: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+        let mut found: Vec<Option<ForestStep>> = Vec::with_capacity(steps.len());
         for &step in steps {
-            let parent = self.parent[step as usize];
-            let before = if step == tree {
-                Some(other)
-            } else {
-                found[self.order_index[parent as usize] as usize - start]
+            let mut at = match self.parent[step] {
+                Some(parent) if step != tree => found[self.order_index[parent] as usize - start],
+                _ => Some(other),
             };
-            let mut at = before;
             for key in self.keys_of(step) {
                 at = at.and_then(|at| {
-                    let deeper = |occurrence: u32| {
+                    let deeper = |occurrence: ForestStep| {
                         if self.is_ancestor(occurrence, at) {
                             Some(at)
                         } else {
@@ -408,14 +424,17 @@ mod tests {
 
     /// Builds a session from its steps: the parent and the keys of each.
     fn session_fingerprint(steps: &[(Option<u32>, &[u64])], active: usize) -> SessionFingerprint {
-        let parents: Vec<u32> = steps.iter().map(|(parent, _)| parent.unwrap_or(NONE)).collect();
+        let step_of = |parent: u32| StepId::from_index(parent as usize);
+        let parents: Table<StepId, Option<StepId>> =
+            steps.iter().map(|(parent, _)| parent.map(step_of)).collect();
         let keys = steps.iter().enumerate().flat_map(|(i, (_, keys))| {
-            keys.iter().map(move |&key| StepContentKey { step: u32::try_from(i).expect("few"), key })
+            keys.iter().map(move |&key| StepContentKey { step: StepId::from_index(i), key })
         });
-        let is_end = |i: usize| !parents.iter().any(|&p| p as usize == i);
-        let ends = (0..steps.len())
-            .filter(|&i| is_end(i) || i == active)
-            .map(|step| PathEnd { step, active: step == active })
+        let is_end = |step: StepId| !parents.iter().any(|&parent| parent == Some(step));
+        let ends = parents
+            .keys()
+            .filter(|&step| is_end(step) || step.index() == active)
+            .map(|step| PathEnd { step, active: step.index() == active })
             .collect();
         let mut keys: Vec<StepContentKey> = keys.collect();
         keys.sort_unstable();
@@ -484,24 +503,25 @@ mod tests {
     fn continuation_in_another_file_is_one_path() {
         let first = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         let second = session_fingerprint(&[(None, C)], 0);
-        let continuation = SessionContinuation { session: 1, root: 0, continues_from: (0, 1) };
+        let [root, tip] = [0, 1].map(StepId::from_index);
+        let continuation = SessionContinuation { session: 1, root, continues_from: (0, tip) };
         insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[continuation]), @"0.0 in 1.0, 1.0");
         // Copies of a continuation in another file are copies.
-        let copy = SessionContinuation { session: 2, root: 0, continues_from: (0, 1) };
+        let copy = SessionContinuation { session: 2, root, continues_from: (0, tip) };
         let longer = session_fingerprint(&[(None, C), (Some(0), D)], 1);
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[continuation, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[continuation, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
         // A cycle of files is broken somewhere.
-        let back = SessionContinuation { session: 0, root: 0, continues_from: (1, 0) };
+        let back = SessionContinuation { session: 0, root, continues_from: (1, root) };
         insta::assert_snapshot!(check(&[first, second], &[continuation, back]), @"0.0 in 1.0, 1.0");
     }
 
     /// Returns the keys on each path.
     fn keys_by_path(sessions: &[SessionFingerprint]) -> Vec<Vec<BTreeSet<u64>>> {
-        let set = |fingerprint: &SessionFingerprint, step: usize| {
+        let set = |fingerprint: &SessionFingerprint, step: StepId| {
             let mut set = BTreeSet::new();
-            let mut at = u32::try_from(step).expect("few");
-            while at != NONE {
+            let mut next = Some(step);
+            while let Some(at) = next {
                 set.extend(
                     fingerprint
                         .content_keys
@@ -509,7 +529,7 @@ mod tests {
                         .filter(|content_key| content_key.step == at)
                         .map(|content_key| content_key.key),
                 );
-                at = fingerprint.parents[at as usize];
+                next = fingerprint.parents[at];
             }
             set
         };

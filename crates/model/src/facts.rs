@@ -4,6 +4,7 @@
 //! session of a gigabyte fit in tens of megabytes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hashbrown::HashTable;
 use rethread_log::Defect;
@@ -13,11 +14,9 @@ use crate::attachment::AttachmentFacts;
 use crate::byte_counts::ByteCounts;
 use crate::flags::EntryFlags;
 use crate::id::{Time, Uid};
-use crate::name_counts::NameCounts;
+use crate::index::{CallId, EntryNo, MessageNo, NodeId, Table, UsageId};
+use crate::name_counts::{NameCounts, NameId};
 use crate::usage::Usage;
-
-/// The index that means none.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// The role of an entry in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,25 +41,28 @@ pub struct Node {
     /// Its own id.
     pub uid: Uid,
     /// The id of its parent.
-    pub parent: Uid,
+    pub parent: Option<Uid>,
     /// The time at which it was written.
-    pub time: Time,
+    pub time: Option<Time>,
     /// Its entry number.
-    pub entry: u32,
-    /// The index of its message, or `NONE`.
-    pub(crate) message: u32,
+    pub entry: EntryNo,
+    /// The message that it belongs to.
+    pub(crate) message: Option<MessageNo>,
     /// Properties of the entry.
     pub flags: EntryFlags,
-    /// The model, as an index of [`Facts::models`], or `u16::MAX`.
-    pub(crate) model: u16,
+    /// The model, one of [`Facts::models`].
+    pub(crate) model: Option<NameId>,
     /// The role of the entry.
     pub role: Role,
 }
 
+// There is one node per entry, and hundreds of thousands of entries in a large log.
+const _: () = assert!(size_of::<Node>() == 64);
+
 impl Node {
-    /// Returns the index of the message that the entry belongs to.
-    pub fn message(&self) -> Option<usize> {
-        (self.message != NONE).then_some(self.message as usize)
+    /// Returns the message that the entry belongs to.
+    pub fn message(&self) -> Option<MessageNo> {
+        self.message
     }
 
     /// Returns whether this is a user or assistant entry.
@@ -83,18 +85,18 @@ pub struct EntryLocation {
 /// A message: a user entry, or all entries of one `message.id`.
 #[derive(Debug, Clone, Copy)]
 pub struct Message {
-    /// `message.id`, or none.
-    pub id: Uid,
-    /// Its first entry in the file, as the index of a node.
-    pub first_node: u32,
+    /// `message.id`.
+    pub id: Option<Uid>,
+    /// Its first entry in the file.
+    pub first_node: NodeId,
     /// Set for a message of the model.
     pub assistant: bool,
     /// Set for a message of a subagent's model.
     pub(crate) sidechain: bool,
-    /// The model's name, as an index of [`Facts::models`].
-    pub model: Option<u16>,
-    /// Its usage, as an index of [`Facts::usages`].
-    pub(crate) usage: u32,
+    /// The model, one of [`Facts::models`].
+    pub model: Option<NameId>,
+    /// Its usage.
+    pub(crate) usage: Option<UsageId>,
 }
 
 /// The class of a content block, as far as the rules of clients distinguish them.
@@ -174,14 +176,14 @@ pub(crate) struct ToolReferences {
 /// A content block of an entry. String content counts as one text block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
-    /// The call that it makes or answers, as an index of [`Facts::calls`], or `NONE`; for calls executed
-    /// by the API, a hash of the id.
-    pub(crate) call: u32,
+    /// The call that it makes or answers.
+    pub(crate) call: Option<CallId>,
     /// Its length in the file.
     pub len: u32,
     /// The part of that length taken by images and documents.
     pub media_bytes: u32,
-    /// A hash of its content: of a text, of the name and input of a call, of the content of a result.
+    /// A hash of its content: of a text, of the name and input of a call, of the content of a result. For a
+    /// call executed by the API and its result, a hash of the id, which pairs them.
     pub(crate) fingerprint: u32,
     /// Set for a result whose content is a string.
     pub(crate) has_string_content: bool,
@@ -195,8 +197,14 @@ pub struct Block {
 
 impl Block {
     /// Returns the call that it makes or answers.
-    pub fn call(&self) -> Option<usize> {
-        (self.call != NONE).then_some(self.call as usize)
+    pub fn call(&self) -> Option<CallId> {
+        self.call
+    }
+
+    /// Returns the hash of the id that a call executed by the API and its result share.
+    pub fn server_call_hash(&self) -> Option<u32> {
+        let of_server = matches!(self.class, BlockClass::ServerCall | BlockClass::ServerResult);
+        of_server.then_some(self.fingerprint)
     }
 }
 
@@ -205,14 +213,14 @@ impl Block {
 pub struct ToolCall {
     /// The position of its id in [`Facts::call_ids`].
     pub(crate) id: (u32, u16),
-    /// The tool, as an index of [`Facts::tools`].
-    pub tool: u16,
-    /// The entry that contains the call, as the index of a node.
-    pub node: u32,
+    /// The tool, one of [`Facts::tools`].
+    pub tool: NameId,
+    /// The entry that contains the call.
+    pub node: NodeId,
     /// The number of its results.
     pub n_results: u32,
     /// The entry that contains its first result.
-    pub(crate) first_result: u32,
+    pub(crate) first_result: Option<NodeId>,
     /// The hash of the subagent's prompt, if the call starts one.
     pub(crate) prompt_hash: Option<u64>,
     /// The subagent that it started, if its result names one.
@@ -220,25 +228,46 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// Returns the entry that contains its first result, as the index of a node.
-    pub fn first_result(&self) -> Option<usize> {
-        (self.first_result != NONE).then_some(self.first_result as usize)
+    /// Returns the entry that contains its first result.
+    pub fn first_result(&self) -> Option<NodeId> {
+        self.first_result
+    }
+}
+
+/// The value of a field for an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IdField {
+    /// There is no such field.
+    Absent,
+    /// The value is `null`.
+    Null,
+    /// The value is empty or not a string.
+    Invalid,
+    /// The value is an id.
+    Id(Uid),
+}
+
+impl IdField {
+    /// Returns the id.
+    pub fn uid(self) -> Option<Uid> {
+        match self {
+            Self::Id(uid) => Some(uid),
+            Self::Absent | Self::Null | Self::Invalid => None,
+        }
     }
 }
 
 /// A `last-prompt` entry, in which the client records the current end of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub struct Checkpoint {
-    /// `leafUuid`: `None` if absent, otherwise an id, which may be none.
-    pub leaf: Option<Uid>,
-    /// `leafUuid` is `null`.
-    pub leaf_is_null: bool,
+    /// `leafUuid`
+    pub leaf: IdField,
     /// `explicit`
     pub explicit: bool,
     /// `rewound`
     pub(crate) rewound: bool,
-    /// `cutUuid`, if the key is present.
-    pub(crate) cut: Option<Uid>,
+    /// `cutUuid`
+    pub(crate) cut: IdField,
     /// The number of nodes before it in the file.
     pub nodes_before: u32,
 }
@@ -246,7 +275,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Returns whether it only records the end of the conversation, without a choice by the user.
     pub fn is_implicit(&self) -> bool {
-        !self.explicit && !self.leaf_is_null && !self.rewound && self.cut.is_none()
+        !self.explicit && self.leaf != IdField::Null && !self.rewound && self.cut == IdField::Absent
     }
 }
 
@@ -254,23 +283,23 @@ impl Checkpoint {
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// Entries with a uuid, in file order.
-    pub nodes: Vec<Node>,
-    /// The locations of all entries; entry number `n` is at index `n - 1`.
-    pub locations: Vec<EntryLocation>,
-    /// The messages, in the order of their first entries; message number `n` is at index `n - 1`.
-    pub messages: Vec<Message>,
+    pub nodes: Table<NodeId, Node>,
+    /// The locations of all entries.
+    pub locations: Table<EntryNo, EntryLocation>,
+    /// The messages, in the order of their first entries.
+    pub messages: Table<MessageNo, Message>,
     /// The usage of messages, each from the last entry that has it.
-    pub(crate) usages: Vec<Usage>,
+    pub(crate) usages: Table<UsageId, Usage>,
     /// The tool calls, each id once.
-    pub calls: Vec<ToolCall>,
+    pub calls: Table<CallId, ToolCall>,
     /// The ids of the calls, concatenated.
     pub(crate) call_ids: String,
     /// Results whose call is not in the file: the id and the entry.
-    pub orphan_results: Vec<(Box<str>, u32)>,
-    /// Every occurrence of a call, copies included: the node and the index of the call.
-    pub(crate) call_sites: Vec<(u32, u32)>,
-    /// Every occurrence of a result whose call is in the file: the node and the index of the call.
-    pub(crate) result_sites: Vec<(u32, u32)>,
+    pub orphan_results: Vec<(Box<str>, NodeId)>,
+    /// Every occurrence of a call, copies included: the node and the call.
+    pub(crate) call_sites: Vec<(NodeId, CallId)>,
+    /// Every occurrence of a result whose call is in the file: the node and the call.
+    pub(crate) result_sites: Vec<(NodeId, CallId)>,
     /// The checkpoints, in file order.
     pub checkpoints: Vec<Checkpoint>,
     /// The number of nodes before the first line that is `null`; some clients stop reading there.
@@ -282,19 +311,19 @@ pub struct Facts {
     /// Set if the file begins with a byte order mark.
     pub byte_order_mark: bool,
     /// `logicalParentUuid` of boundaries, by node.
-    pub(crate) logical_parents: FxHashMap<u32, Uid>,
+    pub(crate) logical_parents: FxHashMap<NodeId, Uid>,
     /// `preservedMessages` and `preservedSegment` of boundaries, by node.
-    pub(crate) preserved: FxHashMap<u32, PreservedMessages>,
+    pub(crate) preserved: FxHashMap<NodeId, PreservedMessages>,
     /// `retractedMessageUuids`, by node.
-    pub(crate) retracted: FxHashMap<u32, Vec<Uid>>,
+    pub(crate) retracted: FxHashMap<NodeId, Vec<Uid>>,
     /// The treatment of attachments by clients, by node.
-    pub(crate) attachments: FxHashMap<u32, AttachmentFacts>,
-    /// Attachments that belong to a call in the file: the node and the index of the call.
-    pub(crate) attachment_calls: FxHashMap<u32, u32>,
+    pub(crate) attachments: FxHashMap<NodeId, AttachmentFacts>,
+    /// Attachments that belong to a call in the file: the node and the call.
+    pub(crate) attachment_calls: FxHashMap<NodeId, CallId>,
     /// `sourceToolAssistantUUID`, where it differs from the parent.
-    pub(crate) source_assistants: FxHashMap<u32, Uid>,
+    pub(crate) source_assistants: FxHashMap<NodeId, Uid>,
     /// The first entries of subagents inside this file, with the hashes of their prompts.
-    pub(crate) sidechain_roots: Vec<(u32, u64)>,
+    pub(crate) sidechain_roots: Vec<(NodeId, u64)>,
     /// `agentId` of sidechain entries in this file.
     pub agent_ids: NameCounts,
     /// Models, by assistant entry.
@@ -324,7 +353,7 @@ pub struct Facts {
     /// The content blocks of user and assistant entries, in file order.
     pub(crate) blocks: Vec<Block>,
     /// The index of the first block of each node.
-    pub(crate) block_starts: Vec<u32>,
+    pub(crate) block_starts: Table<NodeId, u32>,
     /// Bytes by kind of content.
     pub bytes: ByteCounts,
     /// The first prompt that a person typed.
@@ -356,9 +385,9 @@ pub struct Facts {
     /// The number of lines that are not blank and contain no object.
     pub bad_lines: u32,
     /// Nodes by uuid: their indices, by the hash of the id.
-    pub(crate) by_uid: HashTable<u32>,
+    pub(crate) by_uid: HashTable<NodeId>,
     /// Uuids that occur more than once: the first node and the last.
-    pub(crate) duplicates: FxHashMap<u32, u32>,
+    pub(crate) duplicates: FxHashMap<NodeId, NodeId>,
 }
 
 /// The entries that a compaction kept: as a list in newer clients, or by the ends of a chain.
@@ -372,47 +401,46 @@ pub(crate) struct PreservedMessages {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PreservedList {
     /// The entry that they follow.
-    pub(crate) anchor: Uid,
-    /// All of them, or the first and the last.
-    pub(crate) uuids: Vec<Uid>,
+    pub(crate) anchor: Option<Uid>,
+    /// All of them, or the first and the last; `None` for a value that is not a string.
+    pub(crate) uuids: Vec<Option<Uid>>,
 }
 
 impl Facts {
     /// Returns the node with this uuid; of several, the first in the file.
-    pub fn node_of(&self, uid: Uid) -> Option<usize> {
-        let same = |&node: &u32| self.nodes[node as usize].uid == uid;
-        self.by_uid.find(uid.table_hash(), same).map(|&node| node as usize)
+    pub fn node_of(&self, uid: Uid) -> Option<NodeId> {
+        self.by_uid.find(uid.table_hash(), |&node| self.nodes[node].uid == uid).copied()
     }
 
     /// Returns the parent of a node, if it is in the file.
-    pub fn parent_of(&self, node: usize) -> Option<usize> {
-        let parent = self.nodes[node].parent;
-        if parent.is_none() { None } else { self.node_of(parent) }
+    pub fn parent_of(&self, node: NodeId) -> Option<NodeId> {
+        self.node_of(self.nodes[node].parent?)
     }
 
     /// Returns the logical parent of a boundary, if it is in the file.
-    pub fn logical_parent_of(&self, node: usize) -> Option<usize> {
-        let node = u32::try_from(node).ok()?;
+    pub fn logical_parent_of(&self, node: NodeId) -> Option<NodeId> {
         self.node_of(*self.logical_parents.get(&node)?)
     }
 
     /// Returns the model named in an answer.
-    pub fn model_of(&self, node: usize) -> Option<&str> {
-        let model = self.nodes[node].model;
-        (model != u16::MAX).then(|| self.models.name(model))
+    pub fn model_of(&self, node: NodeId) -> Option<&str> {
+        self.nodes[node].model.map(|model| self.models.name(model))
     }
 
     /// Returns the content blocks of a node.
-    pub fn blocks_of(&self, node: usize) -> &[Block] {
-        let start = self.block_starts.get(node).map_or(0, |&start| start as usize);
-        let end = self.block_starts.get(node + 1).map_or(self.blocks.len(), |&end| end as usize);
-        self.blocks.get(start..end).unwrap_or_default()
+    pub fn blocks_of(&self, node: NodeId) -> &[Block] {
+        self.blocks.get(self.block_range(node)).unwrap_or_default()
+    }
+
+    /// Returns the positions of a node's blocks in [`Facts::blocks`].
+    pub(crate) fn block_range(&self, node: NodeId) -> Range<usize> {
+        let end = self.block_starts.after(node).first().map_or(self.blocks.len(), |&end| end as usize);
+        self.block_starts[node] as usize..end
     }
 
     /// Returns the call in the file that an attachment belongs to.
-    pub fn attached_to(&self, node: usize) -> Option<usize> {
-        let node = u32::try_from(node).ok()?;
-        self.attachment_calls.get(&node).map(|&call| call as usize)
+    pub fn attached_to(&self, node: NodeId) -> Option<CallId> {
+        self.attachment_calls.get(&node).copied()
     }
 
     /// Returns whether any uuid occurs more than once.
@@ -421,7 +449,7 @@ impl Facts {
     }
 
     /// Returns the first node with the same uuid as `node`.
-    pub(crate) fn first_with_same_uuid(&self, node: usize) -> usize {
+    pub(crate) fn first_with_same_uuid(&self, node: NodeId) -> NodeId {
         if self.duplicates.is_empty() {
             return node;
         }
@@ -429,17 +457,17 @@ impl Facts {
     }
 
     /// Records that a node contains a result of a call.
-    pub(crate) fn record_result(&mut self, call: u32, node: u32, agent: Option<Box<str>>) {
+    pub(crate) fn record_result(&mut self, call: CallId, node: NodeId, agent: Option<Box<str>>) {
         self.result_sites.push((node, call));
-        let call = &mut self.calls[call as usize];
+        let call = &mut self.calls[call];
         call.n_results += 1;
-        call.first_result = call.first_result.min(node);
+        call.first_result = Some(call.first_result.map_or(node, |first| first.min(node)));
         call.agent = call.agent.take().or(agent);
     }
 
     /// Returns the usage of a message.
     pub fn usage(&self, message: &Message) -> Option<Usage> {
-        self.usages.get(message.usage as usize).copied()
+        message.usage.map(|usage| self.usages[usage])
     }
 
     /// Returns the id of a call.
@@ -449,8 +477,8 @@ impl Facts {
     }
 
     /// Returns the location of a node's entry.
-    pub fn location(&self, node: usize) -> EntryLocation {
-        self.locations[self.nodes[node].entry as usize - 1]
+    pub fn location(&self, node: NodeId) -> EntryLocation {
+        self.locations[self.nodes[node].entry]
     }
 
     /// Returns whether every entry in the tree belongs to a subagent.

@@ -1,27 +1,20 @@
 //! Ids and times in a compact form that is fast to compare.
 
 use std::hash::Hasher;
+use std::num::{NonZeroU64, NonZeroU128};
 
 use jiff::Timestamp;
 use rustc_hash::FxHasher;
 
 /// The identity of an entry, a message or a tool call: a UUID as its number, any other text as a 128-bit
 /// hash. The text itself is read from the log when it is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Uid(u128);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Uid(NonZeroU128);
 
 impl Uid {
-    /// No id: the field is absent or `null`.
-    pub const NONE: Self = Self(0);
-
     /// Creates the identity of an id as written in the log.
     pub fn new(text: &[u8]) -> Self {
-        parse_uuid(text).unwrap_or_else(|| Self(hash_text(text)))
-    }
-
-    /// Returns whether there is no id.
-    pub fn is_none(self) -> bool {
-        self == Self::NONE
+        parse_uuid(text).unwrap_or_else(|| hash_text(text))
     }
 
     /// Parses a UUID in canonical form, from which it can be written back; `None` for any other text.
@@ -31,30 +24,30 @@ impl Uid {
 
     /// Returns the first 24 characters of a UUID, as a number.
     pub(crate) fn prefix(self) -> u128 {
-        self.0 >> 48
+        self.0.get() >> 48
     }
 
     /// Formats it as a UUID. The result is not the original text if that was not a UUID.
     pub fn to_uuid_string(self) -> String {
-        let hex = format!("{:032x}", self.0);
+        let hex = format!("{:032x}", self.0.get());
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
     /// Returns the number as bytes.
     pub fn to_bytes(self) -> [u8; 16] {
-        self.0.to_le_bytes()
+        self.0.get().to_le_bytes()
     }
 
     /// Returns a hash for tables, which also separates UUIDs that differ in a few digits only.
     pub(crate) fn table_hash(self) -> u64 {
         let mut hasher = FxHasher::default();
-        hasher.write_u128(self.0);
+        hasher.write_u128(self.0.get());
         hasher.finish()
     }
 }
 
-/// Parses a UUID in canonical form with lower-case digits. The nil UUID is treated as other text, so that
-/// it differs from no id at all.
+/// Parses a UUID in canonical form with lower-case digits. The nil UUID is treated as other text,
+/// because an id is not 0.
 fn parse_uuid(text: &[u8]) -> Option<Uid> {
     let text: &[u8; 36] = text.try_into().ok()?;
     if [8, 13, 18, 23].iter().any(|&at| text[at] != b'-') {
@@ -69,8 +62,7 @@ fn parse_uuid(text: &[u8]) -> Option<Uid> {
     let b = eight(digits(9), digits(14))?;
     let c = eight(digits(19), digits(24))?;
     let d = eight(digits(28), digits(32))?;
-    let value = a << 96 | b << 64 | c << 32 | d;
-    (value != 0).then_some(Uid(value))
+    NonZeroU128::new(a << 96 | b << 64 | c << 32 | d).map(Uid)
 }
 
 /// Parses eight lower-case hexadecimal digits at once, one per byte.
@@ -93,7 +85,7 @@ fn parse_eight_hex_digits(text: u64) -> Option<u32> {
     u32::try_from((fours | fours >> 16) & 0xffff_ffff).ok()
 }
 
-fn hash_text(text: &[u8]) -> u128 {
+fn hash_text(text: &[u8]) -> Uid {
     let half = |seed: u64| {
         let mut hasher = FxHasher::default();
         hasher.write_u64(seed);
@@ -101,7 +93,8 @@ fn hash_text(text: &[u8]) -> u128 {
         hasher.write_usize(text.len());
         u128::from(hasher.finish())
     };
-    ((half(0x9e37_79b9) << 64) | half(0x85eb_ca6b)).max(1)
+    let hash = (half(0x9e37_79b9) << 64) | half(0x85eb_ca6b);
+    Uid(NonZeroU128::new(hash).unwrap_or(NonZeroU128::MIN))
 }
 
 /// Hashes bytes, to compare content.
@@ -114,48 +107,43 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> u64 {
     hasher.finish()
 }
 
-/// A point in time, in milliseconds since 1970. Entries may have none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Time(i64);
+/// A point in time, in milliseconds since 1970. They are stored with the sign bit inverted, which keeps their order
+/// and leaves 0 for an `Option`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Time(NonZeroU64);
 
-impl Default for Time {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
+const SIGN: u64 = 1 << 63;
 
 impl Time {
-    /// No time. Sorts before every other value.
-    pub const NONE: Self = Self(i64::MIN);
-
     /// Creates a time from milliseconds since 1970.
     pub fn from_millis(millis: i64) -> Self {
-        Self(millis)
+        Self(NonZeroU64::new(millis.cast_unsigned() ^ SIGN).unwrap_or(NonZeroU64::MIN))
     }
 
     /// Parses an ISO 8601 time. Clients write `2025-01-31T12:34:56.789Z`; other forms are accepted too.
-    pub fn parse(text: &[u8]) -> Self {
-        parse_client_format(text).or_else(|| parse_any_format(text)).unwrap_or(Self::NONE)
-    }
-
-    /// Returns whether there is no time.
-    pub fn is_none(self) -> bool {
-        self == Self::NONE
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        parse_client_format(text).or_else(|| parse_any_format(text))
     }
 
     /// Returns the milliseconds since 1970.
-    pub fn millis(self) -> Option<i64> {
-        (!self.is_none()).then_some(self.0)
+    pub fn millis(self) -> i64 {
+        (self.0.get() ^ SIGN).cast_signed()
     }
 
-    /// Returns the time as a timestamp, if there is one and the calendar can represent it.
+    /// Returns the time as a timestamp, if the calendar can represent it.
     pub fn timestamp(self) -> Option<Timestamp> {
-        Timestamp::from_millisecond(self.millis()?).ok()
+        Timestamp::from_millisecond(self.millis()).ok()
     }
 
     /// Returns the time as clients write it.
     pub fn to_iso(self) -> Option<String> {
         self.timestamp().map(|t| format!("{t:.3}"))
+    }
+}
+
+impl std::fmt::Debug for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Time({})", self.millis())
     }
 }
 
@@ -166,7 +154,7 @@ fn parse_any_format(text: &[u8]) -> Option<Time> {
         let date: jiff::civil::Date = text.parse()?;
         Ok::<_, jiff::Error>(date.to_zoned(jiff::tz::TimeZone::UTC)?.timestamp())
     });
-    Some(Time(timestamp.ok()?.as_millisecond()))
+    Some(Time::from_millis(timestamp.ok()?.as_millisecond()))
 }
 
 fn parse_client_format(text: &[u8]) -> Option<Time> {
@@ -192,7 +180,8 @@ fn parse_client_format(text: &[u8]) -> Option<Time> {
     let of_era = shifted.rem_euclid(400);
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    Some(Time((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + number(20, 3)?))
+    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+    Some(Time::from_millis(seconds * 1000 + number(20, 3)?))
 }
 
 #[cfg(test)]
@@ -204,25 +193,31 @@ mod tests {
     #[test]
     fn uid_is_the_uuid_or_a_hash_of_other_text() {
         let uuid = Uid::new(b"00000000-0000-4000-8000-00000000000a");
-        assert_eq!(uuid, Uid(0x0000_0000_0000_4000_8000_0000_0000_000a));
+        assert_eq!(uuid.0.get(), 0x0000_0000_0000_4000_8000_0000_0000_000a);
         assert_ne!(Uid::new(b"a"), Uid::new(b"b"));
         assert_ne!(Uid::new(b"a"), Uid::new(b"a\0"));
-        assert_ne!(Uid::new(b"00000000-0000-0000-0000-000000000000"), Uid::NONE);
-        assert_ne!(Uid::new(b""), Uid::NONE);
+        assert_ne!(Uid::new(b"00000000-0000-0000-0000-000000000000"), Uid::new(b""));
     }
 
     #[test]
     fn unusual_times_are_parsed_or_none() {
-        assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Time(1));
-        assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Time(0));
+        assert_eq!(Time::parse(b"1970-01-01T00:00:00.001Z"), Some(Time::from_millis(1)));
+        assert_eq!(Time::parse(b"1970-01-01T01:00:00+01:00"), Some(Time::from_millis(0)));
         assert_eq!(
-            Time::parse(b"2024-02-29T00:00:00.000Z").to_iso().as_deref(),
+            Time::parse(b"2024-02-29T00:00:00.000Z").and_then(Time::to_iso).as_deref(),
             Some("2024-02-29T00:00:00.000Z")
         );
-        assert_eq!(Time::parse(b"1970-01-02"), Time(86_400_000));
+        assert_eq!(Time::parse(b"1970-01-02"), Some(Time::from_millis(86_400_000)));
         for bad in ["", "yesterday", "2025-13-01T00:00:00.000Z", "2023-02-29T00:00:00.000Z"] {
-            assert_eq!(Time::parse(bad.as_bytes()), Time::NONE, "{bad}");
+            assert_eq!(Time::parse(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn times_are_ordered_and_none_comes_first() {
+        let times = [i64::MIN, -1, 0, 1, i64::MAX].map(|millis| Some(Time::from_millis(millis)));
+        assert!(times.is_sorted() && None < times[0]);
+        assert_eq!((size_of::<Option<Time>>(), size_of::<Option<Uid>>()), (8, 16));
     }
 
     #[test]
@@ -242,10 +237,12 @@ mod tests {
     proptest! {
         #[test]
         fn fast_time_parser_agrees_with_jiff(millis in -2_000_000_000_000i64..4_000_000_000_000) {
-            let text = Time(millis).to_iso().expect("in range");
-            prop_assert_eq!(parse_any_format(text.as_bytes()), Some(Time(millis)));
+            let time = Time::from_millis(millis);
+            prop_assert_eq!(time.millis(), millis);
+            let text = time.to_iso().expect("in range");
+            prop_assert_eq!(parse_any_format(text.as_bytes()), Some(time));
             if let Some(quick) = parse_client_format(text.as_bytes()) {
-                prop_assert_eq!(quick, Time(millis));
+                prop_assert_eq!(quick, time);
             }
         }
     }

@@ -276,22 +276,22 @@ fn count_tool_calls(facts: &Facts) -> ToolCallCounts {
 
 fn count_links(session: &Session) -> LinkCounts {
     let mut chain = LinkCounts::default();
-    for (i, (node, link)) in session.facts.nodes.iter().zip(&session.tree.links).enumerate() {
+    let mut previous = None;
+    for (node, link) in session.facts.nodes.iter().zip(&session.tree.links) {
         match link {
             Link::Logical(_) => chain.logical += 1,
             Link::Inferred(_) => chain.inferred += 1,
             Link::Root | Link::Parent(_) | Link::Bridged(_) | Link::Dangling => {}
         }
-        if node.parent.is_none() {
-            let slot = if node.flags.has_parent_key() { &mut chain.null } else { &mut chain.missing };
-            *slot += 1;
-        } else if i > 0 && session.facts.nodes[i - 1].uid == node.parent {
-            chain.previous += 1;
-        } else if session.facts.node_of(node.parent).is_some() {
-            chain.other += 1;
-        } else {
-            chain.dangling += 1;
-        }
+        let count = match node.parent {
+            None if node.flags.has_parent_key() => &mut chain.null,
+            None => &mut chain.missing,
+            Some(_) if node.parent == previous => &mut chain.previous,
+            Some(parent) if session.facts.node_of(parent).is_some() => &mut chain.other,
+            Some(_) => &mut chain.dangling,
+        };
+        *count += 1;
+        previous = Some(node.uid);
     }
     chain
 }

@@ -16,6 +16,7 @@
 //! a gigabyte needs tens of megabytes.
 
 mod id;
+mod index;
 mod prompt;
 mod usage;
 
@@ -54,11 +55,14 @@ pub use check::{
 pub use client::Client;
 pub use content_keys::{RestampedCopy, StepContentKey};
 pub use copies::{PathEnd, PathId, SessionContinuation, SessionFingerprint, containing_paths};
-pub use facts::{Block, BlockClass, Checkpoint, EntryLocation, Facts, Message, Node, Role, ToolCall};
+pub use facts::{
+    Block, BlockClass, Checkpoint, EntryLocation, Facts, IdField, Message, Node, Role, ToolCall,
+};
 pub use flags::EntryFlags;
 pub use id::{Time, Uid};
+pub use index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, TableKey};
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
-pub use name_counts::NameCounts;
+pub use name_counts::{NameCounts, NameId};
 pub use prompt::readable_text;
 pub use resume::{
     BrokenLink, IntendedPath, LinkDefect, PartOrigin, Refusal, Resume, SentMessage, SentPart, intended_path,
@@ -76,7 +80,7 @@ pub use transcript::{
     TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, TranscriptWriter, VisibleContent,
     VisibleThinking, Visit,
 };
-pub use tree::{IndexGroups, Link, Tree};
+pub use tree::{Link, Tree};
 pub use usage::Usage;
 pub use view::{
     BlockView, EntrySource, MessageKind, MessageView, NoteView, Reader, ResultPart, TranscriptItem,

@@ -1,29 +1,55 @@
 //! Counts names that recur in a log and stores each once.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 
 use rethread_log::unescape;
 use rustc_hash::FxHashMap;
 
+/// The index of a name in its [`NameCounts`], stored as its successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NameId(NonZeroU16);
+
+impl NameId {
+    const FIRST: Self = Self(NonZeroU16::MIN);
+    /// The name shared by all that no longer fit.
+    const LAST: Self = Self(NonZeroU16::MAX);
+
+    fn from_index(index: usize) -> Self {
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        Self(NonZeroU16::MIN.saturating_add(index))
+    }
+
+    fn index(self) -> usize {
+        usize::from(self.0.get()) - 1
+    }
+}
+
 /// Recurring names, with the number of occurrences of each.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct NameCounts {
     names: Vec<(Box<str>, u32)>,
-    index: FxHashMap<Box<str>, u16>,
-    last: u16,
+    index: FxHashMap<Box<str>, NameId>,
+    last: NameId,
+}
+
+impl Default for NameCounts {
+    fn default() -> Self {
+        Self { names: Vec::new(), index: FxHashMap::default(), last: NameId::FIRST }
+    }
 }
 
 impl NameCounts {
     /// Counts a name, given as the inner bytes of a string, and returns its index.
-    pub fn count(&mut self, inner: &[u8]) -> u16 {
+    pub fn count(&mut self, inner: &[u8]) -> NameId {
         let index = self.find_or_add(inner);
-        self.names[index as usize].1 += 1;
+        self.names[index.index()].1 += 1;
         index
     }
 
-    fn find_or_add(&mut self, inner: &[u8]) -> u16 {
+    fn find_or_add(&mut self, inner: &[u8]) -> NameId {
         // The same name usually repeats, so the last one is checked first.
-        if self.names.get(self.last as usize).is_some_and(|(name, _)| name.as_bytes() == inner) {
+        if self.names.get(self.last.index()).is_some_and(|(name, _)| name.as_bytes() == inner) {
             return self.last;
         }
         // A name is a word or a path; anything longer is truncated.
@@ -33,11 +59,11 @@ impl NameCounts {
             return index;
         }
         // With more than 65,000 distinct names the file is malformed; the rest share one name.
-        let full = self.names.len() >= usize::from(u16::MAX);
+        let full = self.names.len() >= NameId::LAST.index();
         let name: Box<str> = if full { "(other)".into() } else { name.into() };
-        let next = u16::try_from(self.names.len()).unwrap_or(u16::MAX);
+        let next = NameId::from_index(self.names.len());
         let index = *self.index.entry(name.clone()).or_insert(next);
-        if usize::from(index) == self.names.len() {
+        if index.index() == self.names.len() {
             self.names.push((name, 0));
         }
         self.last = index;
@@ -45,8 +71,8 @@ impl NameCounts {
     }
 
     /// Returns the name at an index.
-    pub fn name(&self, index: u16) -> &str {
-        self.names.get(index as usize).map_or("", |(name, _)| name)
+    pub fn name(&self, index: NameId) -> &str {
+        self.names.get(index.index()).map_or("", |(name, _)| name)
     }
 
     /// Returns all names with their counts, in the order of their first occurrence.
@@ -71,6 +97,6 @@ impl NameCounts {
 
     /// Returns the name counted last.
     pub fn last(&self) -> Option<&str> {
-        self.names.get(self.last as usize).map(|(name, _)| &**name)
+        self.names.get(self.last.index()).map(|(name, _)| &**name)
     }
 }

@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::check::{LinearConversation, linear_conversation, newest_client_tip};
 use crate::client::Client;
-use crate::facts::{BlockClass, Facts, NONE, Role};
+use crate::facts::{BlockClass, Facts, Role};
 use crate::id::{Time, Uid};
+use crate::index::{MessageNo, NodeId, StepId, Table};
 use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
 use crate::tree::Tree;
@@ -37,25 +38,25 @@ pub struct Path {
     /// would resume a branch of local commands.
     pub main: bool,
     /// Its last step.
-    pub step: usize,
-    /// The last user or assistant entry, or a queued prompt after it, as the index of a node.
-    pub tip: usize,
+    pub step: StepId,
+    /// The last user or assistant entry, or a queued prompt after it.
+    pub tip: NodeId,
     /// On the active path, the last entry that the client would send.
-    pub resumes_at: Option<usize>,
+    pub resumes_at: Option<NodeId>,
     /// The last entry that it shares with another path.
-    pub fork_point: Option<usize>,
+    pub fork_point: Option<NodeId>,
     /// The step of the fork point.
-    pub fork_step: Option<usize>,
+    pub fork_step: Option<StepId>,
     /// The number of messages on it.
     pub messages: u32,
     /// The number of prompts on it.
     pub turns: u32,
     /// The number of compactions on it.
     pub compactions: u32,
-    /// Its last prompt, as the index of a node.
-    pub last_prompt: Option<usize>,
+    /// Its last prompt.
+    pub last_prompt: Option<NodeId>,
     /// The time of its tip.
-    pub time: Time,
+    pub time: Option<Time>,
 }
 
 impl Path {
@@ -68,9 +69,9 @@ impl Path {
 /// A conversation that a client does not resume.
 pub(crate) struct AbandonedConversation {
     /// The last entry of the conversation.
-    pub(crate) tip: usize,
+    pub(crate) tip: NodeId,
     /// The entry from which the client resumes instead.
-    pub(crate) leaf: usize,
+    pub(crate) leaf: NodeId,
 }
 
 /// The point at which a path leaves another.
@@ -79,9 +80,9 @@ pub struct BranchPoint {
     /// The index of the other path.
     pub other_path: usize,
     /// The last step that they share.
-    pub step: usize,
-    /// The number of the last message that they share.
-    pub message: Option<usize>,
+    pub step: StepId,
+    /// The last message that they share.
+    pub message: Option<MessageNo>,
     /// The number of messages up to that point.
     pub messages_before: u32,
 }
@@ -92,8 +93,9 @@ struct StepTotals {
     messages: u32,
     turns: u32,
     compactions: u32,
-    last_prompt: Option<usize>,
-    fork: Option<(usize, u32)>,
+    last_prompt: Option<NodeId>,
+    /// The last step with another branch, and the entry at which it forks.
+    fork: Option<(StepId, NodeId)>,
 }
 
 impl Session {
@@ -131,21 +133,23 @@ impl Session {
 
     /// Returns the last entry that a client sends: one on the chain of its leaf, if possible, because it
     /// also sends parts and results from other branches.
-    fn last_sent(&self, resumed: &Resume) -> Option<usize> {
+    fn last_sent(&self, resumed: &Resume) -> Option<NodeId> {
         let end = resumed.leaf.and_then(|leaf| self.tree.step_on_chain(leaf));
-        let on_path = end.map(|end| self.tree.ancestors_of(&[end])).unwrap_or_default();
+        let on_path = end.map(|end| self.tree.ancestors_of(&[end]));
         let sent = resumed.messages.iter().rev().flat_map(|sent| sent.parts.iter().rev());
         let mut nodes = sent.filter_map(|part| part.origin.node());
         nodes
-            .find(|&node| self.tree.step(node).is_some_and(|step| on_path.get(step) == Some(&true)))
+            .find(|&node| {
+                self.tree.step(node).zip(on_path.as_ref()).is_some_and(|(step, on_path)| on_path[step])
+            })
             .or_else(|| resumed.tip())
     }
 
     /// Returns the paths. The active one ends at `leaf`, the leaf chosen by a client, and `resumes_at` is
     /// the last entry that it sends.
-    fn paths_with(&self, leaf: Option<usize>, resumes_at: Option<usize>) -> Vec<Path> {
+    fn paths_with(&self, leaf: Option<NodeId>, resumes_at: Option<NodeId>) -> Vec<Path> {
         let sums = self.step_totals();
-        let mut ends: Vec<usize> = self.tree.path_ends();
+        let mut ends = self.tree.path_ends();
         let on_paths = self.tree.ancestors_of(&ends);
         let last = self.last_entries();
         ends.sort_by_key(|&step| last[step]);
@@ -172,7 +176,7 @@ impl Session {
             .map(|(i, &step)| {
                 let sums = &sums[step];
                 let resumes_at = resumes_at.filter(|_| active == Some(step));
-                let tip = last[step].unwrap_or(self.tree.steps[step].first_node) as usize;
+                let tip = last[step].unwrap_or(self.tree.first_node(step));
                 Path {
                     n: i + 1,
                     active: active == Some(step),
@@ -210,7 +214,7 @@ impl Session {
         // An entry without text, or a placeholder in the place of the model, does not abandon anything.
         let has_user_text = |step: &crate::steps::Step| {
             let has_words = |block: &crate::facts::Block| block.class == BlockClass::Text;
-            let head = step.first_node as usize;
+            let head = step.first_node;
             self.facts.nodes[head].role == Role::User
                 && !self.facts.nodes[head].flags.is_summary()
                 && !self.facts.nodes[head].flags.is_meta()
@@ -225,7 +229,7 @@ impl Session {
     }
 
     /// Returns the last entry of the conversation, if the newest client does not resume there.
-    pub fn conversation_end(&self) -> Option<usize> {
+    pub fn conversation_end(&self) -> Option<NodeId> {
         if self.linear().is_some() {
             return None;
         }
@@ -233,7 +237,7 @@ impl Session {
     }
 
     /// Returns the last path that contains a step; `ends` must be sorted.
-    fn last_path_through(&self, step: usize, ends: &[usize]) -> Option<usize> {
+    fn last_path_through(&self, step: StepId, ends: &[StepId]) -> Option<StepId> {
         let is_descendant = self.descendants_of(step);
         ends.iter().copied().rfind(|&end| is_descendant[end])
     }
@@ -242,22 +246,27 @@ impl Session {
     /// one that contains it. If the step is on a branch of nothing but notes, this is the last of the
     /// conversations that the branch leaves; if that branch has its own root, the last conversation
     /// written before it.
-    fn conversation_at(&self, step: usize, ends: &[usize], last: &[Option<u32>]) -> Option<usize> {
+    fn conversation_at(
+        &self,
+        step: StepId,
+        ends: &[StepId],
+        last: &Table<StepId, Option<NodeId>>,
+    ) -> Option<StepId> {
         // The tip of a path is above the notes after it.
-        let is_conversation = |end: &usize| {
-            let mut up = std::iter::successors(Some(*end), |&at| self.tree.parent_of(at));
+        let is_conversation = |end: &StepId| {
+            let mut up = self.tree.ancestors(*end);
             up.find(|&at| self.tree.steps[at].subtree_has_content)
                 .is_some_and(|tip| self.tree.steps[tip].subtree_makes_path)
         };
-        let conversations: Vec<usize> = ends.iter().copied().filter(is_conversation).collect();
+        let conversations: Vec<StepId> = ends.iter().copied().filter(is_conversation).collect();
         if conversations.is_empty() {
             return self.last_path_through(step, ends).or(ends.last().copied());
         }
-        let mut branch = std::iter::successors(Some(step), |&at| self.tree.parent_of(at));
+        let mut branch = self.tree.ancestors(step);
         if let Some(above) = branch.find(|&at| self.tree.steps[at].subtree_makes_path) {
             return self.last_path_through(above, &conversations);
         }
-        let before = |&end: &usize| last[end] < Some(self.tree.steps[step].first_node);
+        let before = |&end: &StepId| last[end] < Some(self.tree.steps[step].first_node);
         conversations.iter().copied().rfind(before).or(conversations.last().copied())
     }
 
@@ -266,97 +275,90 @@ impl Session {
     pub fn branch_points(&self, paths: &[Path]) -> Vec<Option<BranchPoint>> {
         let sums = self.step_totals();
         let mut nearest_conversation_node = self.nearest_conversation_node();
-        let mut drawn = vec![NONE; self.tree.steps.len()];
+        // The path that each step was drawn with.
+        let mut drawn: Table<StepId, Option<usize>> = Table::filled(None, self.tree.steps.len());
         let mut found = vec![None; paths.len()];
         let mut order: Vec<usize> = (0..paths.len()).collect();
         order.sort_by_key(|&i| !paths[i].main);
         for i in order {
             let mut at = paths[i].step;
             let mut below = None;
-            while drawn[at] == NONE {
-                drawn[at] = u32::try_from(i).unwrap_or(NONE);
+            while drawn[at].is_none() {
+                drawn[at] = Some(i);
                 below = Some(at);
                 match self.tree.parent_of(at) {
                     Some(parent) => at = parent,
                     None => break,
                 }
             }
-            let of = drawn[at] as usize;
-            if of != i {
-                let from = below.map(|below| self.tree.steps[below].parent_node).filter(|&from| from != NONE);
+            if let Some(other_path) = drawn[at].filter(|&other| other != i) {
+                let from = below.and_then(|below| self.tree.steps[below].parent_node);
                 let message =
                     from.and_then(|from| self.facts.nodes[nearest_conversation_node(from)].message());
-                found[i] = Some(BranchPoint {
-                    other_path: of,
-                    step: at,
-                    message: message.map(|m| m + 1),
-                    messages_before: sums[at].messages,
-                });
+                found[i] =
+                    Some(BranchPoint { other_path, step: at, message, messages_before: sums[at].messages });
             }
         }
         found
     }
 
     /// Counts the messages, prompts and compactions on the path to each step.
-    pub fn counts_by_step(&self) -> Vec<(u32, u32, u32)> {
+    pub fn counts_by_step(&self) -> Table<StepId, (u32, u32, u32)> {
         self.step_totals().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
     /// Returns the steps of the path that ends with `step`, or only those after the step `after`.
-    pub fn path_steps_after(&self, step: usize, after: Option<usize>) -> Vec<usize> {
+    pub fn path_steps_after(&self, step: StepId, after: Option<StepId>) -> Vec<StepId> {
         let mut path = self.tree.path_to(step);
         let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
         path.split_off(skip)
     }
 
     /// Returns for each step whether it is on one of these paths.
-    pub fn steps_on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<bool> {
+    pub fn steps_on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Table<StepId, bool> {
         self.tree.ancestors_of(&paths.map(|path| path.step).collect::<Vec<_>>())
     }
 
     /// Returns the user and assistant entries that are on no path: branches of nothing but commands and
     /// notes.
-    pub fn off_path_nodes(&self) -> Vec<usize> {
+    pub fn off_path_nodes(&self) -> Vec<NodeId> {
         let on_paths = self.tree.ancestors_of(&self.tree.path_ends());
-        let off_path = |&node: &usize| {
+        let off_path = |&node: &NodeId| {
             let step = self.tree.step(node);
             let main = step.is_some_and(|step| !self.tree.steps[step].sidechain);
             main && self.facts.nodes[node].is_conversation() && step.is_some_and(|step| !on_paths[step])
         };
-        (0..self.facts.nodes.len()).filter(off_path).collect()
+        self.facts.nodes.keys().filter(off_path).collect()
     }
 
     /// Returns the id that a root names as its predecessor.
-    pub fn parent_of_root(&self, step: usize) -> Option<Uid> {
+    pub fn parent_of_root(&self, step: StepId) -> Option<Uid> {
         // Notes may precede the first message; the link is at the first of them.
         let mut node = self.tree.first_node(step);
         while let Some(above) = self.tree.links[node].target() {
-            node = above as usize;
+            node = above;
         }
-        let logical = u32::try_from(node).ok().and_then(|node| self.facts.logical_parents.get(&node));
-        let uid = logical.copied().unwrap_or(self.facts.nodes[node].parent);
-        (!uid.is_none()).then_some(uid)
+        self.facts.logical_parents.get(&node).copied().or(self.facts.nodes[node].parent)
     }
 
-    /// Returns the step of message number `n`.
-    pub fn step_of_message(&self, n: usize) -> Option<usize> {
-        let message = self.facts.messages.get(n.checked_sub(1)?)?;
-        self.tree.step(message.first_node as usize)
+    /// Returns the step of a message, if there is one with this number.
+    pub fn step_of_message(&self, message: MessageNo) -> Option<StepId> {
+        self.tree.step(self.facts.messages.get(message)?.first_node)
     }
 
     /// Returns for each step whether it is `step` or a descendant of it.
-    pub fn descendants_of(&self, step: usize) -> Vec<bool> {
-        let mut is_descendant = vec![false; self.tree.steps.len()];
+    pub fn descendants_of(&self, step: StepId) -> Table<StepId, bool> {
+        let mut is_descendant = Table::filled(false, self.tree.steps.len());
         for &at in &self.tree.order {
-            let above = self.tree.parent_of(at as usize).is_some_and(|parent| is_descendant[parent]);
-            is_descendant[at as usize] = at as usize == step || above;
+            let above = self.tree.parent_of(at).is_some_and(|parent| is_descendant[parent]);
+            is_descendant[at] = at == step || above;
         }
         is_descendant
     }
 
     /// Returns for each step the prompt of its turn, as a step; turns of subagents have none.
-    pub fn prompts_of_steps(&self) -> Vec<Option<usize>> {
-        let mut prompts = vec![None; self.tree.steps.len()];
+    pub fn prompts_of_steps(&self) -> Table<StepId, Option<StepId>> {
+        let mut prompts = Table::filled(None, self.tree.steps.len());
         for step in self.tree.parents_first() {
             // A queued prompt belongs to the turn that was running.
             let human = self.facts.nodes[self.tree.first_node(step)].flags.is_human();
@@ -369,16 +371,12 @@ impl Session {
 
     /// Counts distinct prompts; copies count once.
     pub fn turns(&self) -> usize {
-        self.facts
-            .messages
-            .iter()
-            .filter(|m| self.facts.nodes[m.first_node as usize].flags.is_prompt())
-            .count()
+        self.facts.messages.iter().filter(|m| self.facts.nodes[m.first_node].flags.is_prompt()).count()
     }
 
     /// Counts compactions: boundaries, and summaries without a boundary.
     pub fn compactions(&self) -> usize {
-        (0..self.tree.steps.len()).filter(|&i| self.is_compaction(i)).count()
+        self.tree.steps.keys().filter(|&step| self.is_compaction(step)).count()
     }
 
     /// Returns all defects of the file, in line order.
@@ -391,44 +389,38 @@ impl Session {
 
     /// Returns whether a step is a compaction of the main conversation; the summary after a boundary
     /// belongs to the same compaction.
-    pub fn is_compaction(&self, step: usize) -> bool {
+    pub fn is_compaction(&self, step: StepId) -> bool {
         let at = &self.tree.steps[step];
-        let boundary = self.facts.nodes[at.first_node as usize].flags.is_boundary();
-        let behind_one = self
-            .tree
-            .steps
-            .get(at.parent as usize)
-            .is_some_and(|before| self.facts.nodes[before.first_node as usize].flags.is_boundary());
-        at.kind == StepKind::Compaction && !at.sidechain && (boundary || !behind_one)
+        let begins = |step: StepId| self.facts.nodes[self.tree.first_node(step)].flags.is_boundary();
+        at.kind == StepKind::Compaction && !at.sidechain && (begins(step) || !at.parent.is_some_and(begins))
     }
 
-    fn step_totals(&self) -> Vec<StepTotals> {
+    fn step_totals(&self) -> Table<StepId, StepTotals> {
         let own = self.count_messages_by_step();
-        let mut queued = vec![0u32; self.tree.steps.len()];
+        let mut queued: Table<StepId, u32> = Table::filled(0, self.tree.steps.len());
         for &node in &self.tree.moved {
-            let fact = &self.facts.nodes[node as usize];
-            if let Some(step) = self.tree.step(node as usize).filter(|_| fact.flags.is_typed_while_busy()) {
+            let fact = &self.facts.nodes[node];
+            if let Some(step) = self.tree.step(node).filter(|_| fact.flags.is_typed_while_busy()) {
                 queued[step] += 1;
             }
         }
-        let mut sums = vec![StepTotals::default(); self.tree.steps.len()];
+        let mut sums: Table<StepId, StepTotals> = Table::filled(StepTotals::default(), self.tree.steps.len());
         for &i in &self.tree.order {
-            let i = i as usize;
             let step = &self.tree.steps[i];
-            let mut sum = sums.get(step.parent as usize).copied().unwrap_or_default();
-            if let Some(parent) = self.tree.steps.get(step.parent as usize)
-                && parent.branches > 1
+            let mut sum = step.parent.map_or_else(StepTotals::default, |parent| sums[parent]);
+            if let (Some(parent), Some(from)) = (step.parent, step.parent_node)
+                && self.tree.steps[parent].branches > 1
             {
-                sum.fork = Some((step.parent as usize, step.parent_node));
+                sum.fork = Some((parent, from));
             }
             sum.messages += own[i];
             sum.turns += queued[i];
             sum.compactions += u32::from(self.is_compaction(i));
-            let head = &self.facts.nodes[step.first_node as usize];
-            if step.kind.is_prompt() && !self.tree.is_continuation(i, head.message) {
+            let head = &self.facts.nodes[step.first_node];
+            if step.kind.is_prompt() && !head.message.is_some_and(|m| self.tree.is_continuation(i, m)) {
                 // The prompt of a subagent does not begin a turn.
                 sum.turns += u32::from(head.flags.is_prompt());
-                sum.last_prompt = Some(step.first_node as usize);
+                sum.last_prompt = Some(step.first_node);
             }
             sums[i] = sum;
         }
@@ -436,34 +428,31 @@ impl Session {
     }
 
     /// Counts the messages that begin in each step.
-    fn count_messages_by_step(&self) -> Vec<u32> {
-        let mut own = vec![0u32; self.tree.steps.len()];
-        let mut count = |step: u32, add: bool| match own.get_mut(step as usize) {
-            Some(n) if add => *n += 1,
-            Some(n) => *n -= 1,
-            None => {}
-        };
+    fn count_messages_by_step(&self) -> Table<StepId, u32> {
+        let mut own: Table<StepId, u32> = Table::filled(0, self.tree.steps.len());
         for message in &self.facts.messages {
-            count(self.tree.step_of[message.first_node as usize], true);
+            if let Some(step) = self.tree.step(message.first_node) {
+                own[step] += 1;
+            }
         }
         for part in &self.tree.split_messages {
-            let first = self.facts.messages[part.message as usize].first_node;
-            let counted = self.tree.step_of[first as usize] == part.step;
-            if counted == part.continued {
-                count(part.step, !counted);
+            let first = self.facts.messages[part.message].first_node;
+            match (self.tree.step(first) == Some(part.step), part.continued) {
+                (true, true) => own[part.step] -= 1,
+                (false, false) => own[part.step] += 1,
+                _ => {}
             }
         }
         own
     }
 
     /// Returns the last message entry of each step; for a step without one, that of its parent.
-    fn last_entries(&self) -> Vec<Option<u32>> {
-        let mut last = vec![None; self.tree.steps.len()];
-        for (i, node) in self.facts.nodes.iter().enumerate() {
-            let index = u32::try_from(i).unwrap_or(NONE);
+    fn last_entries(&self) -> Table<StepId, Option<NodeId>> {
+        let mut last = Table::filled(None, self.tree.steps.len());
+        for (index, node) in self.facts.nodes.iter_enumerated() {
             // An entry that was moved here is not on the chain of parents.
-            let own = node.message != NONE && self.tree.moved.binary_search(&index).is_err();
-            if let Some(step) = self.tree.step(i).filter(|_| own) {
+            let own = node.message.is_some() && self.tree.moved.binary_search(&index).is_err();
+            if let Some(step) = self.tree.step(index).filter(|_| own) {
                 last[step] = Some(index);
             }
         }
@@ -475,33 +464,33 @@ impl Session {
     }
 
     /// Finds the nearest user or assistant entry at or above given nodes, in one pass over the log.
-    fn nearest_conversation_node(&self) -> impl FnMut(u32) -> usize + '_ {
-        let mut known: FxHashMap<u32, u32> = FxHashMap::default();
+    fn nearest_conversation_node(&self) -> impl FnMut(NodeId) -> NodeId + '_ {
+        let mut known: FxHashMap<NodeId, NodeId> = FxHashMap::default();
         move |node| {
             let mut trail = Vec::new();
             let mut at = node;
-            while !self.facts.nodes[at as usize].is_conversation() {
+            while !self.facts.nodes[at].is_conversation() {
                 if let Some(&found) = known.get(&at) {
                     at = found;
                     break;
                 }
                 trail.push(at);
-                match self.tree.links[at as usize].target() {
+                match self.tree.links[at].target() {
                     Some(above) => at = above,
                     None => break,
                 }
             }
             known.extend(trail.into_iter().map(|passed| (passed, at)));
-            at as usize
+            at
         }
     }
 
     /// Returns the root of each step.
-    pub fn roots_by_step(&self) -> Vec<usize> {
-        let mut roots: Vec<usize> = (0..self.tree.steps.len()).collect();
+    pub fn roots_by_step(&self) -> Table<StepId, StepId> {
+        let mut roots: Table<StepId, StepId> = self.tree.steps.keys().collect();
         for &step in &self.tree.order {
-            if let Some(parent) = self.tree.parent_of(step as usize) {
-                roots[step as usize] = roots[parent];
+            if let Some(parent) = self.tree.parent_of(step) {
+                roots[step] = roots[parent];
             }
         }
         roots

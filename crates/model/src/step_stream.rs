@@ -10,12 +10,12 @@ use std::io;
 use rethread_log::Line;
 use rustc_hash::FxHashMap;
 
-use crate::facts::{EntryLocation, NONE};
+use crate::facts::EntryLocation;
 use crate::flags::EntryFlags;
 use crate::id::Time;
+use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, index_type};
 use crate::resume::calls_of_node;
 use crate::session::Session;
-use crate::tree::IndexGroups;
 use crate::usage::Usage;
 use crate::view::{
     EntrySource, MessageKind, MessageView, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note,
@@ -28,7 +28,7 @@ pub trait RandomAccessLog: Sync {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Returns whether an entry still has the bytes that it had when the facts were read.
-    fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool;
+    fn is_unchanged(&self, number: EntryNo, entry: &[u8]) -> bool;
 
     /// Returns the whole log if it is in memory; its entries are then not copied.
     fn in_memory(&self) -> Option<&[u8]> {
@@ -49,11 +49,11 @@ const MAX_SEPARATE_RESULTS: u32 = 64;
 pub struct EntryChunk {
     bytes: Vec<u8>,
     /// The number of each entry and its range in `bytes`, in log order.
-    entries: Vec<(u32, usize, usize)>,
+    entries: Vec<(EntryNo, usize, usize)>,
 }
 
 impl EntrySource for EntryChunk {
-    fn entry_bytes(&self, number: u32, _: EntryLocation) -> &[u8] {
+    fn entry_bytes(&self, number: EntryNo, _: EntryLocation) -> &[u8] {
         let found = self.entries.binary_search_by_key(&number, |&(number, ..)| number);
         found.map_or(&[], |at| &self.bytes[self.entries[at].1..self.entries[at].2])
     }
@@ -64,7 +64,7 @@ impl EntryChunk {
     pub fn load(
         session: &Session,
         text: &dyn RandomAccessLog,
-        nodes: impl IntoIterator<Item = usize>,
+        nodes: impl IntoIterator<Item = NodeId>,
     ) -> io::Result<Self> {
         let mut chunk = Self::default();
         chunk.reload(session, text, nodes)?;
@@ -75,10 +75,10 @@ impl EntryChunk {
         &mut self,
         session: &Session,
         text: &dyn RandomAccessLog,
-        nodes: impl IntoIterator<Item = usize>,
+        nodes: impl IntoIterator<Item = NodeId>,
     ) -> io::Result<()> {
         let facts = &session.facts;
-        let mut numbers: Vec<u32> = nodes.into_iter().map(|node| facts.nodes[node].entry).collect();
+        let mut numbers: Vec<EntryNo> = nodes.into_iter().map(|node| facts.nodes[node].entry).collect();
         numbers.sort_unstable();
         numbers.dedup();
         self.entries.clear();
@@ -86,9 +86,10 @@ impl EntryChunk {
         if self.bytes.capacity() > 8 * CHUNK {
             self.bytes = Vec::new();
         }
-        let location = |number: u32| facts.locations[number as usize - 1];
+        let location = |number: EntryNo| facts.locations[number];
         let end = |entry: EntryLocation| entry.offset + u64::from(entry.len);
-        let near = |a: &u32, b: &u32| location(*b).offset.saturating_sub(end(location(*a))) <= MAX_GAP;
+        let near =
+            |a: &EntryNo, b: &EntryNo| location(*b).offset.saturating_sub(end(location(*a))) <= MAX_GAP;
         let total =
             numbers.chunk_by(near).map(|run| end(location(run[run.len() - 1])) - location(run[0]).offset);
         let total = usize::try_from(total.sum::<u64>()).map_err(io::Error::other)?;
@@ -123,7 +124,7 @@ impl EntryChunk {
         mut take: impl FnMut(Reader<'_>, std::ops::Range<usize>) -> bool,
     ) -> io::Result<()> {
         let n = session.facts.nodes.len();
-        let len = |node: usize| session.facts.location(node).len as usize;
+        let len = |at: usize| session.facts.location(NodeId::from_index(at)).len as usize;
         let mut chunk = Self::default();
         let mut done = 0;
         while done < n {
@@ -134,7 +135,7 @@ impl EntryChunk {
                 end += 1;
             }
             let range = if backwards { n - end..n - done } else { done..end };
-            chunk.reload(session, text, range.clone())?;
+            chunk.reload(session, text, range.clone().map(NodeId::from_index))?;
             if !take(Reader::with_entries(session, &chunk), range) {
                 break;
             }
@@ -148,7 +149,7 @@ impl EntryChunk {
 #[derive(Debug)]
 pub struct StepNodes {
     /// The entries of each step.
-    nodes: IndexGroups,
+    nodes: IndexGroups<StepId, NodeId>,
 }
 
 impl StepNodes {
@@ -159,19 +160,18 @@ impl StepNodes {
 
     /// Sums the bytes of the entries shown on the path to each step, including parts of its messages on
     /// other branches.
-    pub fn path_bytes_by_step(&self, session: &Session, own: impl Fn(usize) -> u64) -> Vec<u64> {
+    pub fn path_bytes_by_step(&self, session: &Session, own: impl Fn(NodeId) -> u64) -> Table<StepId, u64> {
         let tree = &session.tree;
-        let sum = |step| {
-            self.nodes.members_of(step).iter().map(|&node| own(node as usize)).fold(0, u64::saturating_add)
-        };
-        let steps: Vec<u64> = (0..tree.steps.len()).map(sum).collect();
+        let sum =
+            |step| self.nodes.members_of(step).iter().map(|&node| own(node)).fold(0, u64::saturating_add);
+        let steps: Table<StepId, u64> = tree.steps.keys().map(sum).collect();
         let all = steps.iter().copied().fold(0, u64::saturating_add);
         let mut weights = steps.clone();
         for parts in tree.split_messages.chunk_by(|a, b| a.message == b.message) {
-            let whole = parts.iter().map(|part| steps[part.step as usize]).fold(0, u64::saturating_add);
+            let whole = parts.iter().map(|part| steps[part.step]).fold(0, u64::saturating_add);
             for part in parts.iter().filter(|part| !part.continued) {
-                let weight = &mut weights[part.step as usize];
-                *weight = weight.saturating_add(whole - steps[part.step as usize]);
+                let weight = &mut weights[part.step];
+                *weight = weight.saturating_add(whole - steps[part.step]);
             }
         }
         for step in tree.parents_first() {
@@ -191,28 +191,33 @@ pub struct ItemHeader<'a> {
     /// Set for a compaction.
     pub compaction: bool,
     /// The time of the entry.
-    pub time: Time,
+    pub time: Option<Time>,
     /// The model.
     pub model: Option<&'a str>,
     /// The usage.
     pub usage: Option<Usage>,
 }
 
+index_type!(
+    /// The position of a step in a stream.
+    StreamPlace
+);
+
 /// The steps of a part of a conversation, and the call that each of its results belongs to.
 pub(crate) struct StepSequence<'a> {
     session: &'a Session,
     step_nodes: &'a StepNodes,
     /// The steps that are shown, in reading order.
-    steps: Vec<u32>,
+    steps: Table<StreamPlace, StepId>,
     /// The entries of steps that also show parts of their messages from other branches, by index in
     /// `steps`.
-    merged_nodes: FxHashMap<u32, Vec<u32>>,
+    merged_nodes: FxHashMap<StreamPlace, Vec<NodeId>>,
     /// The calls, each with the index of its step in `steps` and its message; sorted.
-    call_sites: Vec<(u32, u32, u32)>,
+    call_sites: Vec<(CallId, StreamPlace, MessageNo)>,
     /// Steps with results of calls of other steps, by the index of the calling step.
-    separate_results: FxHashMap<u32, Vec<u32>>,
+    separate_results: FxHashMap<StreamPlace, Vec<StreamPlace>>,
     /// Messages with too many results of other steps' calls.
-    results_in_place: Vec<u32>,
+    results_in_place: Vec<MessageNo>,
 }
 
 /// A part of a conversation, with its text.
@@ -220,7 +225,7 @@ pub struct StepStream<'a> {
     sequence: StepSequence<'a>,
     text: &'a dyn RandomAccessLog,
     /// The numbers that messages are shown with, if they are not those of this log.
-    numbers: Option<&'a [Option<usize>]>,
+    numbers: Option<&'a Table<MessageNo, Option<MessageNo>>>,
 }
 
 /// One step of a stream, with its text.
@@ -238,7 +243,7 @@ impl<'a> StepStream<'a> {
         session: &'a Session,
         layout: &'a StepNodes,
         text: &'a dyn RandomAccessLog,
-        (step, after): (usize, Option<usize>),
+        (step, after): (StepId, Option<StepId>),
         joins: bool,
     ) -> Self {
         let sequence = StepSequence::to_step(session, layout, (step, after), joins);
@@ -251,37 +256,37 @@ impl<'a> StepStream<'a> {
         session: &'a Session,
         layout: &'a StepNodes,
         text: &'a dyn RandomAccessLog,
-        root: Option<usize>,
-        steps_by_root: &IndexGroups,
+        root: Option<NodeId>,
+        steps_by_root: &IndexGroups<StepId, StepId>,
     ) -> Self {
         let sequence = StepSequence::of_subagent(session, layout, root, steps_by_root);
         Self { sequence, text, numbers: None }
     }
 
-    /// Shows messages with other numbers: the number of message `n` is at index `n - 1`.
-    pub fn with_numbers(self, numbers: &'a [Option<usize>]) -> Self {
+    /// Shows messages with other numbers, where they have one.
+    pub fn with_numbers(self, numbers: &'a Table<MessageNo, Option<MessageNo>>) -> Self {
         Self { numbers: Some(numbers), ..self }
     }
 
     /// Returns whether the stream contains a call.
-    pub fn makes_call(&self, call: usize) -> bool {
+    pub fn makes_call(&self, call: CallId) -> bool {
         self.sequence.makes_call(call)
     }
 
     /// Returns the id of a call.
-    pub fn call_id(&self, call: usize) -> &'a str {
+    pub fn call_id(&self, call: CallId) -> &'a str {
         let facts = &self.sequence.session.facts;
         facts.call_id(&facts.calls[call])
     }
 
     /// Returns whether the stream contains a message.
-    pub fn contains_message(&self, n: usize) -> bool {
+    pub fn contains_message(&self, n: MessageNo) -> bool {
         self.sequence.place_of_message(n).is_some()
     }
 
     /// Returns the message at which a reader should start to see message `n`: a result is shown under its
     /// call, so this is the message with the call if it comes before.
-    pub fn reading_start(&self, n: usize) -> usize {
+    pub fn reading_start(&self, n: MessageNo) -> MessageNo {
         self.sequence.message_with_call(n).unwrap_or(n)
     }
 
@@ -304,20 +309,20 @@ impl<'a> StepStream<'a> {
 
     /// Passes the items with their text, step by step.
     pub fn for_each_step(&self, mut take: impl FnMut(&StepItems<'_>) -> io::Result<()>) -> io::Result<()> {
-        let all: Vec<u32> = self.sequence.places().collect();
+        let all: Vec<StreamPlace> = self.sequence.places().collect();
         self.for_each_step_at(&all, |nodes| nodes.to_vec(), |step| take(step).map(|()| true))
     }
 
     /// Passes the prompts and compactions one by one, until `take` returns false.
     pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
         let facts = &self.sequence.session.facts;
-        let wanted = |node: &u32| {
-            let fact = &facts.nodes[*node as usize];
+        let wanted = |node: &NodeId| {
+            let fact = &facts.nodes[*node];
             let prompt = fact.message().is_some() && message_kind(fact) == MessageKind::Prompt;
             prompt || fact.flags.is_boundary()
         };
-        let is_wanted = |place: &u32| self.sequence.nodes_at(*place).iter().any(wanted);
-        let places: Vec<u32> = self.sequence.places().filter(is_wanted).collect();
+        let is_wanted = |place: &StreamPlace| self.sequence.nodes_at(*place).iter().any(wanted);
+        let places: Vec<StreamPlace> = self.sequence.places().filter(is_wanted).collect();
         self.for_each_step_at(
             &places,
             |nodes| nodes.iter().copied().filter(wanted).collect(),
@@ -327,8 +332,8 @@ impl<'a> StepStream<'a> {
 
     fn for_each_step_at(
         &self,
-        places: &[u32],
-        nodes_of: impl Fn(&[u32]) -> Vec<u32>,
+        places: &[StreamPlace],
+        nodes_of: impl Fn(&[NodeId]) -> Vec<NodeId>,
         mut take: impl FnMut(&StepItems<'_>) -> io::Result<bool>,
     ) -> io::Result<()> {
         let (sequence, session) = (&self.sequence, self.sequence.session);
@@ -345,7 +350,7 @@ impl<'a> StepStream<'a> {
                         let separate = separate.flat_map(|other| sequence.nodes_at(other).to_vec());
                         nodes_of(sequence.nodes_at(place)).into_iter().chain(separate)
                     });
-                    chunk.reload(session, self.text, nodes.map(|node| node as usize))?;
+                    chunk.reload(session, self.text, nodes)?;
                     Reader::with_entries(session, &chunk)
                 }
             };
@@ -365,7 +370,7 @@ impl<'a> StepStream<'a> {
     /// Replaces the numbers of messages.
     fn renumber(&self, step: &mut StepItems<'_>) {
         let Some(numbers) = self.numbers else { return };
-        let number = |n: usize| n.checked_sub(1).and_then(|at| numbers.get(at).copied().flatten());
+        let number = |n: MessageNo| numbers.get(n).copied().flatten();
         for message in step.messages_mut() {
             message.n = number(message.n).unwrap_or(message.n);
             for block in &mut message.blocks {
@@ -391,13 +396,13 @@ impl<'a> StepSequence<'a> {
     pub(crate) fn to_step(
         session: &'a Session,
         layout: &'a StepNodes,
-        (step, after): (usize, Option<usize>),
+        (step, after): (StepId, Option<StepId>),
         joins: bool,
     ) -> Self {
         let mut path = Vec::new();
         let mut at = Some(step).filter(|&step| Some(step) != after);
         while let Some(step) = at {
-            path.push(u32::try_from(step).unwrap_or(NONE));
+            path.push(step);
             at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
         }
         path.reverse();
@@ -408,22 +413,22 @@ impl<'a> StepSequence<'a> {
     pub(crate) fn of_subagent(
         session: &'a Session,
         layout: &'a StepNodes,
-        root: Option<usize>,
-        steps_by_root: &IndexGroups,
+        root: Option<NodeId>,
+        steps_by_root: &IndexGroups<StepId, StepId>,
     ) -> Self {
         let root = root.and_then(|node| session.tree.step(node));
         let steps = match root {
             Some(root) => steps_by_root.members_of(root).to_vec(),
-            None => (0..session.tree.steps.len()).filter_map(|step| u32::try_from(step).ok()).collect(),
+            None => session.tree.steps.keys().collect(),
         };
         Self::from_steps(session, layout, steps, true)
     }
 
-    fn from_steps(session: &'a Session, layout: &'a StepNodes, steps: Vec<u32>, joins: bool) -> Self {
+    fn from_steps(session: &'a Session, layout: &'a StepNodes, steps: Vec<StepId>, joins: bool) -> Self {
         let mut sequence = Self {
             session,
             step_nodes: layout,
-            steps,
+            steps: steps.into(),
             merged_nodes: FxHashMap::default(),
             call_sites: Vec::new(),
             separate_results: FxHashMap::default(),
@@ -438,28 +443,27 @@ impl<'a> StepSequence<'a> {
 
     /// Adds the parts that copied messages have only on other branches.
     fn merge_copies(&mut self) {
-        let steps: Vec<usize> = self.steps.iter().map(|&step| step as usize).collect();
-        let mut elsewhere = OffPathParts::new(self.session, &self.step_nodes.nodes, &steps);
-        for (place, step) in steps.into_iter().enumerate() {
+        let mut elsewhere = OffPathParts::new(self.session, &self.step_nodes.nodes, self.steps.as_slice());
+        for (place, &step) in self.steps.iter_enumerated() {
             if let Some(more) = elsewhere.take(step) {
                 let nodes = [self.step_nodes.nodes.members_of(step), &more].concat();
-                self.merged_nodes.insert(u32::try_from(place).unwrap_or(NONE), nodes);
+                self.merged_nodes.insert(place, nodes);
             }
         }
     }
 
     /// Returns the indexes of the steps.
-    fn places(&self) -> impl Iterator<Item = u32> + use<> {
-        0..u32::try_from(self.steps.len()).unwrap_or(NONE)
+    fn places(&self) -> impl Iterator<Item = StreamPlace> + use<> {
+        self.steps.keys()
     }
 
-    fn nodes_at(&self, place: u32) -> &[u32] {
-        let own = || self.step_nodes.nodes.members_of(self.steps[place as usize] as usize);
+    fn nodes_at(&self, place: StreamPlace) -> &[NodeId] {
+        let own = || self.step_nodes.nodes.members_of(self.steps[place]);
         self.merged_nodes.get(&place).map_or_else(own, Vec::as_slice)
     }
 
     /// Returns the other steps with results of the calls of a step.
-    fn separate_results_of(&self, place: u32) -> impl Iterator<Item = u32> + '_ {
+    fn separate_results_of(&self, place: StreamPlace) -> impl Iterator<Item = StreamPlace> + '_ {
         self.separate_results.get(&place).into_iter().flatten().copied()
     }
 
@@ -469,15 +473,14 @@ impl<'a> StepSequence<'a> {
         let mut uses = std::mem::take(&mut self.call_sites);
         for place in self.places() {
             for &node in self.nodes_at(place) {
-                let Some(message) = facts.nodes[node as usize].message() else { continue };
-                let message = u32::try_from(message).unwrap_or(NONE);
+                let Some(message) = facts.nodes[node].message() else { continue };
                 uses.extend(calls_of_node(&facts.call_sites, node).map(|call| (call, place, message)));
             }
         }
         self.call_sites = uses;
         self.call_sites.sort_unstable();
         self.call_sites.dedup();
-        let mut separate: Vec<(u32, u32)> = Vec::new();
+        let mut separate: Vec<(StreamPlace, StreamPlace)> = Vec::new();
         let mut in_place = Vec::new();
         for place in self.places() {
             for &node in self.nodes_at(place) {
@@ -488,8 +491,7 @@ impl<'a> StepSequence<'a> {
                 }
                 if separate.len() - start > MAX_SEPARATE_RESULTS as usize {
                     separate.truncate(start);
-                    let message = facts.nodes[node as usize].message();
-                    in_place.extend(message.and_then(|message| u32::try_from(message).ok()));
+                    in_place.extend(facts.nodes[node].message());
                 }
             }
         }
@@ -505,35 +507,34 @@ impl<'a> StepSequence<'a> {
 
     /// Finds the use of a call that a result at `place` belongs to: the last one before it, otherwise the
     /// first.
-    fn call_site_for(&self, call: u32, place: u32) -> Option<(u32, u32, u32)> {
+    fn call_site_for(&self, call: CallId, place: StreamPlace) -> Option<(CallId, StreamPlace, MessageNo)> {
         let before = self.call_sites.partition_point(|&(used, at, _)| (used, at) <= (call, place));
-        let of_call = |used: &&(u32, u32, u32)| used.0 == call;
+        let of_call = |used: &&(CallId, StreamPlace, MessageNo)| used.0 == call;
         let last = before.checked_sub(1).and_then(|at| self.call_sites.get(at)).filter(of_call);
         last.or_else(|| self.call_sites.get(before).filter(of_call)).copied()
     }
 
-    fn makes_call(&self, call: usize) -> bool {
-        let at = self.call_sites.partition_point(|&(used, ..)| (used as usize) < call);
-        self.call_sites.get(at).is_some_and(|&(used, ..)| used as usize == call)
+    fn makes_call(&self, call: CallId) -> bool {
+        let at = self.call_sites.partition_point(|&(used, ..)| used < call);
+        self.call_sites.get(at).is_some_and(|&(used, ..)| used == call)
     }
 
     /// Returns the entries of message `n` in a step.
-    fn nodes_of_message(&self, place: u32, n: usize) -> impl Iterator<Item = u32> + '_ {
+    fn nodes_of_message(&self, place: StreamPlace, n: MessageNo) -> impl Iterator<Item = NodeId> + '_ {
         let facts = &self.session.facts;
-        let is_part = move |node: &u32| {
-            facts.nodes[*node as usize].message() == n.checked_sub(1) && !facts.duplicates.contains_key(node)
+        let is_part = move |node: &NodeId| {
+            facts.nodes[*node].message() == Some(n) && !facts.duplicates.contains_key(node)
         };
         self.nodes_at(place).iter().copied().filter(is_part)
     }
 
     /// Returns the index of the first step with message `n`.
-    fn place_of_message(&self, n: usize) -> Option<u32> {
-        let known = n.checked_sub(1).is_some_and(|at| at < self.session.facts.messages.len());
-        self.places().filter(|_| known).find(|&place| self.nodes_of_message(place, n).next().is_some())
+    fn place_of_message(&self, n: MessageNo) -> Option<StreamPlace> {
+        self.places().find(|&place| self.nodes_of_message(place, n).next().is_some())
     }
 
     /// Returns the message with the call of the first result in message `n`, if it comes before.
-    fn message_with_call(&self, n: usize) -> Option<usize> {
+    fn message_with_call(&self, n: MessageNo) -> Option<MessageNo> {
         let facts = &self.session.facts;
         let place = self.place_of_message(n)?;
         let call = self
@@ -541,7 +542,7 @@ impl<'a> StepSequence<'a> {
             .find_map(|node| calls_of_node(&facts.result_sites, node).next())?;
         let (_, at, message) = self.call_site_for(call, place)?;
         // The messages of a step begin with its answer.
-        (at <= place).then_some(message as usize + 1)
+        (at <= place).then_some(message)
     }
 
     fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
@@ -568,9 +569,9 @@ impl<'a> StepSequence<'a> {
     }
 
     /// Returns the number of steps at the beginning of `places` that are read together.
-    fn chunk_len(&self, places: &[u32]) -> usize {
-        let bytes = |place: u32| {
-            let len = |&node: &u32| self.session.facts.location(node as usize).len as usize;
+    fn chunk_len(&self, places: &[StreamPlace]) -> usize {
+        let bytes = |place: StreamPlace| {
+            let len = |&node: &NodeId| self.session.facts.location(node).len as usize;
             self.nodes_at(place).iter().map(len).sum::<usize>()
         };
         let (mut n, mut size) = (0, 0);
@@ -594,8 +595,8 @@ impl<'a> StepSequence<'a> {
     /// Reads the items of some entries of a step, and the results of its calls.
     fn read_step<'r>(
         &self,
-        place: u32,
-        nodes: &[u32],
+        place: StreamPlace,
+        nodes: &[NodeId],
         reader: &Reader<'r>,
         line: &mut Line,
         shown: &mut ShownBlocks,
@@ -616,17 +617,13 @@ impl<'a> StepSequence<'a> {
     }
 
     /// Sets the owner of each result at `place`: the message with its call.
-    fn assign_owners(&self, place: u32, items: &mut [TranscriptItem<'_>]) {
+    fn assign_owners(&self, place: StreamPlace, items: &mut [TranscriptItem<'_>]) {
         for item in items {
             let TranscriptItem::Message(message) = item else { continue };
-            let number = u32::try_from(message.n - 1).unwrap_or(NONE);
-            let in_place = self.results_in_place.binary_search(&number).is_ok();
+            let in_place = self.results_in_place.binary_search(&message.n).is_ok();
             for block in message.blocks.iter_mut().filter(|block| block.is_result()) {
-                let call = block.call.and_then(|call| u32::try_from(call).ok());
-                let Some((_, at, caller)) = call.and_then(|call| self.call_site_for(call, place)) else {
-                    continue;
-                };
-                let caller = caller as usize + 1;
+                let site = block.call.and_then(|call| self.call_site_for(call, place));
+                let Some((_, at, caller)) = site else { continue };
                 block.partner_message = Some(caller);
                 block.owner = Some(caller).filter(|_| !in_place || at == place);
             }
@@ -636,7 +633,7 @@ impl<'a> StepSequence<'a> {
 
 /// Sets the partner of each call: the message with its first result.
 fn assign_results(step: &mut StepItems<'_>) {
-    let mut results: FxHashMap<(usize, usize), usize> = FxHashMap::default();
+    let mut results: FxHashMap<(MessageNo, CallId), MessageNo> = FxHashMap::default();
     for message in step.messages_mut() {
         for block in message.blocks.iter().filter(|block| block.is_result()) {
             if let Some(call) = block.owner.zip(block.call) {
@@ -654,23 +651,22 @@ fn assign_results(step: &mut StepItems<'_>) {
 
 /// The entries of a step: by message, results in the order of their calls, and notes.
 pub(crate) struct StepContents {
-    pub(crate) messages: Vec<(usize, Vec<usize>)>,
-    pub(crate) notes: Vec<usize>,
+    pub(crate) messages: Vec<(MessageNo, Vec<NodeId>)>,
+    pub(crate) notes: Vec<NodeId>,
 }
 
 impl StepContents {
-    pub(crate) fn new(session: &Session, nodes: &[u32]) -> Self {
+    pub(crate) fn new(session: &Session, nodes: &[NodeId]) -> Self {
         let facts = &session.facts;
         // Entries by message, in the order of their first occurrence.
-        let mut messages: Vec<(usize, Vec<usize>)> = Vec::new();
-        let mut place_of: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut messages: Vec<(MessageNo, Vec<NodeId>)> = Vec::new();
+        let mut place_of: FxHashMap<MessageNo, usize> = FxHashMap::default();
         let mut notes = Vec::new();
         for &node in nodes {
             // Of two entries with the same uuid the later one is shown.
             if facts.duplicates.contains_key(&node) {
                 continue;
             }
-            let node = node as usize;
             match facts.nodes[node].message() {
                 Some(message) => {
                     let at = *place_of.entry(message).or_insert_with(|| {
@@ -682,17 +678,20 @@ impl StepContents {
                 None => notes.push(node),
             }
         }
-        let call_order = |(message, _): &(usize, Vec<usize>)| {
+        // Answers come first, then results in the order of their calls, then the rest.
+        let call_order = |(message, _): &(MessageNo, Vec<NodeId>)| {
             let first = facts.messages[*message].first_node;
-            let place = calls_of_node(&facts.result_sites, first).next();
-            if facts.messages[*message].assistant { None } else { place.or(Some(u32::MAX)) }
+            let call = calls_of_node(&facts.result_sites, first).next();
+            if facts.messages[*message].assistant {
+                (false, false, None)
+            } else {
+                (true, call.is_none(), call)
+            }
         };
         // Consecutive results keep their order.
-        let is_result = |node: usize| facts.nodes[node].flags.has_result();
-        let follows = |&node: &u32| {
-            let parent = session.tree.links[node as usize].target();
-            is_result(node as usize) && parent.is_some_and(|parent| is_result(parent as usize))
-        };
+        let is_result = |node: NodeId| facts.nodes[node].flags.has_result();
+        let follows =
+            |&node: &NodeId| is_result(node) && session.tree.links[node].target().is_some_and(is_result);
         if nodes.iter().any(follows) {
             messages.sort_by_key(|(message, _)| !facts.messages[*message].assistant);
         } else {

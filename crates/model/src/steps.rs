@@ -11,8 +11,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::facts::{Facts, NONE, Node, Role};
+use crate::facts::{Facts, Node, Role};
 use crate::flags::EntryFlags;
+use crate::index::{CallId, MessageNo, NodeId, StepId, Table};
 use crate::tree::Link;
 
 /// The kind of a step.
@@ -63,13 +64,13 @@ pub struct Step {
     /// The kind of the step.
     pub kind: StepKind,
     /// The parent step.
-    pub(crate) parent: u32,
+    pub(crate) parent: Option<StepId>,
     /// The entry in the parent step that is its parent.
-    pub(crate) parent_node: u32,
+    pub(crate) parent_node: Option<NodeId>,
     /// Its first entry.
-    pub(crate) first_node: u32,
-    /// Its message, or the message that its results answer; `NONE` for a boundary.
-    message: u32,
+    pub(crate) first_node: NodeId,
+    /// Its message, or the message that its results answer; `None` for a boundary.
+    message: Option<MessageNo>,
     /// Set if its first entry is a user or assistant entry.
     pub(crate) is_conversation: bool,
     /// Set if it belongs to a subagent.
@@ -87,26 +88,23 @@ pub struct Step {
 /// The steps of a session, and the step of each node.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) step_of: Vec<u32>,
+    pub(crate) steps: Table<StepId, Step>,
+    pub(crate) step_of: Table<NodeId, Option<StepId>>,
 }
 
 impl Steps {
     /// Groups the entries of a log. `links` must have no cycles.
-    pub(crate) fn new(facts: &Facts, links: &[Link]) -> Self {
+    pub(crate) fn new(facts: &Facts, links: &Table<NodeId, Link>) -> Self {
         let mut grouping = StepBuilder::new(facts);
-        let mut visited = vec![false; facts.nodes.len()];
-        let mut pending: Vec<usize> = Vec::new();
-        for start in 0..facts.nodes.len() {
+        let mut visited = Table::filled(false, facts.nodes.len());
+        let mut pending: Vec<NodeId> = Vec::new();
+        for start in facts.nodes.keys() {
             // Go up to the first ancestor that has a step, then come down again.
-            let mut at = start;
-            while !visited[at] {
-                visited[at] = true;
-                pending.push(at);
-                match links[at].target() {
-                    Some(parent) => at = parent as usize,
-                    None => break,
-                }
+            let mut at = Some(start);
+            while let Some(node) = at.filter(|&node| !visited[node]) {
+                visited[node] = true;
+                pending.push(node);
+                at = links[node].target();
             }
             while let Some(node) = pending.pop() {
                 grouping.assign_step(node, links[node].target());
@@ -123,60 +121,62 @@ struct StepBuilder<'f> {
     found: Steps,
     all_sidechain: bool,
     /// The first step of each message.
-    first_step: Vec<u32>,
+    first_step: Table<MessageNo, Option<StepId>>,
     /// The other steps of messages, by message and parent step.
-    other_steps: FxHashMap<(u32, u32), u32>,
+    other_steps: FxHashMap<(MessageNo, Option<StepId>), StepId>,
     /// Calls whose id several messages use, with each message except the first.
-    reused_calls: FxHashSet<(u32, u32)>,
+    reused_calls: FxHashSet<(CallId, Option<MessageNo>)>,
 }
 
 impl<'f> StepBuilder<'f> {
     fn new(facts: &'f Facts) -> Self {
-        let message_of = |node: u32| facts.nodes[node as usize].message;
-        let first_use = |call: u32| message_of(facts.calls[call as usize].node);
+        let message_of = |node: NodeId| facts.nodes[node].message;
+        let first_use = |call: CallId| message_of(facts.calls[call].node);
         let reused = facts.call_sites.iter().map(|&(node, call)| (call, message_of(node)));
         Self {
             facts,
-            found: Steps { steps: Vec::new(), step_of: vec![NONE; facts.nodes.len()] },
+            found: Steps { steps: Table::default(), step_of: Table::filled(None, facts.nodes.len()) },
             all_sidechain: facts.is_all_sidechain(),
-            first_step: vec![NONE; facts.messages.len()],
+            first_step: Table::filled(None, facts.messages.len()),
             other_steps: FxHashMap::default(),
             reused_calls: reused.filter(|&(call, message)| first_use(call) != message).collect(),
         }
     }
 
     /// Finds the step of an entry whose parent has one.
-    fn assign_step(&mut self, index: usize, parent: Option<u32>) {
+    fn assign_step(&mut self, index: NodeId, parent: Option<NodeId>) {
         if self.facts.first_with_same_uuid(index) != index {
             return;
         }
         let node = &self.facts.nodes[index];
-        let above = parent.map_or(NONE, |parent| self.found.step_of[parent as usize]);
+        let above = parent.and_then(|parent| self.found.step_of[parent]);
         let side = node.flags.is_sidechain() && !self.all_sidechain;
         let step = if node.flags.is_boundary() {
-            self.add_step(index, parent, above, side, StepKind::Compaction)
-        } else if node.message == NONE || self.joins_parent_step(index, above, side) {
-            above
-        } else if let Some(sibling) = self.find_sibling(node.message, above, side) {
-            sibling
+            Some(self.add_step(index, parent, above, side, StepKind::Compaction))
+        } else if let Some(message) = node.message
+            && !self.joins_parent_step(index, above, side)
+        {
+            let sibling = self.find_sibling(message, above, side);
+            let kind = StepKind::classify(node.flags, node.role);
+            sibling.or_else(|| Some(self.add_step(index, parent, above, side, kind)))
         } else {
-            self.add_step(index, parent, above, side, StepKind::classify(node.flags, node.role))
+            above
         };
         self.found.step_of[index] = step;
         // An error becomes an answer if the model did respond in the same message after all.
-        if step != NONE && is_answer(node) {
-            self.found.steps[step as usize].kind = StepKind::Answer;
+        if let Some(step) = step.filter(|_| is_answer(node)) {
+            self.found.steps[step].kind = StepKind::Answer;
         }
     }
 
     /// Returns whether an entry joins its parent's step: as part of the same message, or as a result of
     /// it.
-    fn joins_parent_step(&self, index: usize, above: u32, side: bool) -> bool {
-        let Some(step) = self.found.steps.get(above as usize).filter(|step| step.sidechain == side) else {
+    fn joins_parent_step(&self, index: NodeId, above: Option<StepId>, side: bool) -> bool {
+        let above = above.map(|above| &self.found.steps[above]);
+        let Some(step) = above.filter(|step| step.sidechain == side) else {
             return false;
         };
         let node = &self.facts.nodes[index];
-        let index = u32::try_from(index).unwrap_or(NONE);
         step.message == node.message
             || node.flags.has_result()
                 && node.role == Role::User
@@ -184,34 +184,35 @@ impl<'f> StepBuilder<'f> {
                     .any(|call| self.makes_call(step.message, call))
     }
 
-    fn makes_call(&self, message: u32, call: u32) -> bool {
-        let first = self.facts.calls[call as usize].node;
-        self.facts.nodes[first as usize].message == message || self.reused_calls.contains(&(call, message))
+    fn makes_call(&self, message: Option<MessageNo>, call: CallId) -> bool {
+        let first = self.facts.calls[call].node;
+        self.facts.nodes[first].message == message || self.reused_calls.contains(&(call, message))
     }
 
     /// Finds a sibling step that is another part, or a copy, of the same message.
-    fn find_sibling(&self, message: u32, above: u32, side: bool) -> Option<u32> {
-        let first = self.first_step[message as usize];
-        let known = |&step: &u32| {
-            let step = &self.found.steps[step as usize];
+    fn find_sibling(&self, message: MessageNo, above: Option<StepId>, side: bool) -> Option<StepId> {
+        let first = self.first_step[message]?;
+        let known = |&step: &StepId| {
+            let step = &self.found.steps[step];
             step.parent == above && step.sidechain == side
         };
-        if first == NONE {
-            return None;
-        }
         Some(first).filter(known).or_else(|| self.other_steps.get(&(message, above)).copied().filter(known))
     }
 
-    fn add_step(&mut self, index: usize, parent: Option<u32>, above: u32, side: bool, kind: StepKind) -> u32 {
-        let step = u32::try_from(self.found.steps.len()).unwrap_or(NONE);
-        let head = u32::try_from(index).unwrap_or(NONE);
+    fn add_step(
+        &mut self,
+        index: NodeId,
+        parent: Option<NodeId>,
+        above: Option<StepId>,
+        side: bool,
+        kind: StepKind,
+    ) -> StepId {
         let message = self.facts.nodes[index].message;
-        let from = if above == NONE { NONE } else { parent.unwrap_or(NONE) };
-        self.found.steps.push(Step {
+        let step = self.found.steps.push(Step {
             kind,
             parent: above,
-            parent_node: from,
-            first_node: head,
+            parent_node: above.and(parent),
+            first_node: index,
             message,
             is_conversation: self.facts.nodes[index].is_conversation(),
             sidechain: side,
@@ -220,24 +221,23 @@ impl<'f> StepBuilder<'f> {
             emptied: false,
             branches: 0,
         });
-        if let Some(first) = self.first_step.get_mut(message as usize) {
-            if *first == NONE {
-                *first = step;
-            } else {
-                self.other_steps.insert((message, above), step);
+        if let Some(message) = message {
+            match &mut self.first_step[message] {
+                Some(_) => drop(self.other_steps.insert((message, above), step)),
+                first => *first = Some(step),
             }
         }
         step
     }
 
     /// Assigns entries above the first message of a chain to the step that follows them.
-    fn assign_leading(&mut self, links: &[Link]) {
-        for index in 0..links.len() {
+    fn assign_leading(&mut self, links: &Table<NodeId, Link>) {
+        for (index, link) in links.iter_enumerated() {
             let step = self.found.step_of[index];
-            let mut at = links[index].target();
-            while let Some(parent) = at.filter(|&p| step != NONE && self.found.step_of[p as usize] == NONE) {
-                self.found.step_of[parent as usize] = step;
-                at = links[parent as usize].target();
+            let mut at = link.target().filter(|_| step.is_some());
+            while let Some(parent) = at.filter(|&parent| self.found.step_of[parent].is_none()) {
+                self.found.step_of[parent] = step;
+                at = links[parent].target();
             }
         }
     }
@@ -247,7 +247,7 @@ impl<'f> StepBuilder<'f> {
         if !self.facts.has_duplicates() {
             return;
         }
-        for index in 0..self.facts.nodes.len() {
+        for index in self.facts.nodes.keys() {
             let first = self.facts.first_with_same_uuid(index);
             self.found.step_of[index] = self.found.step_of[first];
         }
@@ -256,6 +256,6 @@ impl<'f> StepBuilder<'f> {
 
 fn is_answer(node: &Node) -> bool {
     node.role == Role::Assistant
-        && node.message != NONE
+        && node.message.is_some()
         && StepKind::classify(node.flags, node.role) == StepKind::Answer
 }

@@ -6,17 +6,16 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::facts::NONE;
+use crate::index::{CallId, IndexGroups, NodeId, StepId, Table};
 use crate::session::Session;
-use crate::tree::IndexGroups;
 
 /// A subagent whose entries are in the session's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InlineSubagent {
-    /// Its first entry, as a node index.
-    pub root: usize,
-    /// The call that started it, as an index into the session's calls.
-    pub call: Option<usize>,
+    /// Its first entry.
+    pub root: NodeId,
+    /// The call that started it.
+    pub call: Option<CallId>,
     /// The number of its messages.
     pub messages: usize,
 }
@@ -33,47 +32,44 @@ impl Session {
             return Vec::new();
         }
         // Calls with the same prompt are assigned in order.
-        let mut by_prompt: FxHashMap<u64, std::collections::VecDeque<usize>> = FxHashMap::default();
-        for (i, call) in self.facts.calls.iter().enumerate() {
+        let mut by_prompt: FxHashMap<u64, std::collections::VecDeque<CallId>> = FxHashMap::default();
+        for (i, call) in self.facts.calls.iter_enumerated() {
             if let Some(prompt) = call.prompt_hash {
                 by_prompt.entry(prompt).or_default().push_back(i);
             }
         }
         let roots = self.sidechain_roots();
-        let mut sizes: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut sizes: FxHashMap<StepId, usize> = FxHashMap::default();
         for message in &self.facts.messages {
-            let step = self.tree.step_of[message.first_node as usize];
-            if let Some(Some(root)) = roots.get(step as usize) {
-                *sizes.entry(*root).or_default() += 1;
+            if let Some(root) = self.tree.step(message.first_node).and_then(|step| roots[step]) {
+                *sizes.entry(root).or_default() += 1;
             }
         }
-        let prompts: FxHashMap<u32, u64> = self.facts.sidechain_roots.iter().copied().collect();
-        let is_root = |step: &usize| roots[*step].is_some_and(|root| root as usize == *step);
-        (0..self.tree.steps.len())
+        let prompts: FxHashMap<NodeId, u64> = self.facts.sidechain_roots.iter().copied().collect();
+        let is_root = |step: &StepId| roots[*step] == Some(*step);
+        let steps = self.tree.steps.keys();
+        steps
             .filter(is_root)
             .map(|step| {
                 let root = self.tree.first_node(step);
-                let prompt = u32::try_from(root).ok().and_then(|root| prompts.get(&root));
-                let call = prompt.and_then(|prompt| by_prompt.get_mut(prompt)?.pop_front());
-                let messages = u32::try_from(step).ok().and_then(|step| sizes.get(&step)).copied();
-                InlineSubagent { root, call, messages: messages.unwrap_or(0) }
+                let call = prompts.get(&root).and_then(|prompt| by_prompt.get_mut(prompt)?.pop_front());
+                InlineSubagent { root, call, messages: sizes.get(&step).copied().unwrap_or(0) }
             })
             .collect()
     }
 
     /// Groups the steps of each subagent in this file by its first step.
-    pub fn steps_by_sidechain_root(&self) -> IndexGroups {
-        let roots: Vec<u32> = self.sidechain_roots().into_iter().map(|root| root.unwrap_or(NONE)).collect();
-        IndexGroups::new(roots.len(), &roots)
+    pub fn steps_by_sidechain_root(&self) -> IndexGroups<StepId, StepId> {
+        IndexGroups::new(self.tree.steps.len(), &self.sidechain_roots())
     }
 
     /// Returns the first step of the subagent for each of its steps, and `None` for all other steps.
-    pub fn sidechain_roots(&self) -> Vec<Option<u32>> {
-        let mut roots = vec![None; self.tree.steps.len()];
+    pub fn sidechain_roots(&self) -> Table<StepId, Option<StepId>> {
+        let mut roots = Table::filled(None, self.tree.steps.len());
         for &step in &self.tree.order {
-            if self.tree.steps[step as usize].sidechain {
-                let above = self.tree.parent_of(step as usize).and_then(|parent| roots[parent]);
-                roots[step as usize] = above.or(Some(step));
+            if self.tree.steps[step].sidechain {
+                let above = self.tree.parent_of(step).and_then(|parent| roots[parent]);
+                roots[step] = above.or(Some(step));
             }
         }
         roots

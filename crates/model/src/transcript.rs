@@ -16,6 +16,7 @@ use rethread_log::BlockKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::id::Time;
+use crate::index::{CallId, MessageNo};
 use crate::step_stream::StepStream;
 use crate::usage::Usage;
 use crate::view::{BlockView, MessageKind, MessageView, TranscriptItem};
@@ -65,9 +66,9 @@ pub struct TranscriptHeader {
     /// The uuid of the last entry that it shares with another path.
     pub fork_point: Option<String>,
     /// The message of that entry.
-    pub fork_message: Option<usize>,
+    pub fork_message: Option<MessageNo>,
     /// The message inside this path after which a client would continue.
-    pub resumes_at: Option<usize>,
+    pub resumes_at: Option<MessageNo>,
     /// Number of compactions on it.
     pub compactions: u32,
     /// Number of messages on it.
@@ -75,7 +76,7 @@ pub struct TranscriptHeader {
     /// Number of prompts on it.
     pub turns: u32,
     /// Its start and end time.
-    pub span: (Time, Time),
+    pub span: Option<(Time, Time)>,
     /// The models that answered.
     pub models: Vec<String>,
     /// The client versions that wrote it.
@@ -98,7 +99,7 @@ pub struct SiblingPath {
     /// Set if a client would resume it.
     pub active: bool,
     /// The message at which it leaves its parent path.
-    pub fork_message: Option<usize>,
+    pub fork_message: Option<MessageNo>,
     /// The path that it forks from.
     pub parent_path: Option<usize>,
     /// Number of messages on it.
@@ -128,7 +129,7 @@ pub type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Optio
 #[derive(Default)]
 pub struct CallSidecars<'a> {
     /// The subagents, by call.
-    pub subagents: Arc<FxHashMap<usize, Vec<SubagentNo>>>,
+    pub subagents: Arc<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// Reads the full text of a result that was shortened.
     pub whole_result: Option<ReadWholeResult<'a>>,
 }
@@ -151,9 +152,9 @@ pub struct TranscriptRange {
     /// The turns, counted from 1. Everything before the first prompt belongs to turn 1.
     pub turns: Option<RangeInclusive<usize>>,
     /// The first message.
-    pub from: Option<usize>,
+    pub from: Option<MessageNo>,
     /// The messages.
-    pub only: Option<FxHashSet<usize>>,
+    pub only: Option<FxHashSet<MessageNo>>,
 }
 
 /// The content of messages that is shown.
@@ -273,7 +274,7 @@ pub struct TranscriptTotals {
     /// Number of compactions.
     pub compactions: u32,
     /// The first and the last time.
-    pub span: (Time, Time),
+    pub span: Option<(Time, Time)>,
     /// The models that answered, in order.
     pub models: Vec<String>,
     /// The token usage.
@@ -296,10 +297,9 @@ impl TranscriptTotals {
             if let Some(model) = model.filter(|model| known.insert(*model)) {
                 totals.models.push(model.to_owned());
             }
-            if !item.time.is_none() {
-                let first = totals.span.0;
-                totals.span.0 = if first.is_none() { item.time } else { first.min(item.time) };
-                totals.span.1 = totals.span.1.max(item.time);
+            if let Some(time) = item.time {
+                let (first, last) = totals.span.unwrap_or((time, time));
+                totals.span = Some((first.min(time), last.max(time)));
             }
         }
         totals

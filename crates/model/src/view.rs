@@ -8,9 +8,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::facts::{EntryLocation, Node, Role};
 use crate::flags::EntryFlags;
 use crate::id::Time;
+use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId};
 use crate::session::Session;
 use crate::step_stream::{StepContents, StepNodes, StepSequence};
-use crate::tree::IndexGroups;
 use crate::usage::Usage;
 
 /// The kind of a message for a reader.
@@ -48,7 +48,7 @@ impl MessageKind {
 #[derive(Debug, Clone)]
 pub struct MessageView<'a> {
     /// Its number in the session, which never changes.
-    pub n: usize,
+    pub n: MessageNo,
     /// Set for a message of the model.
     pub assistant: bool,
     /// The kind of the message.
@@ -56,11 +56,11 @@ pub struct MessageView<'a> {
     /// Set if the client hides it from the user.
     pub meta: bool,
     /// The numbers of its entries.
-    pub entries: Vec<u32>,
+    pub entries: Vec<EntryNo>,
     /// The line of its first entry.
     pub line: u32,
     /// The time of the message.
-    pub time: Time,
+    pub time: Option<Time>,
     /// The model.
     pub model: Option<&'a str>,
     /// Its blocks, each once, in order.
@@ -83,12 +83,12 @@ pub struct BlockView<'a> {
     /// Set if the content is a plain string instead of a block.
     bare_string: bool,
     /// For a call, the message with its result; for a result, the message with its call.
-    pub partner_message: Option<usize>,
-    /// For a call, its index in the session's facts.
-    pub call: Option<usize>,
-    /// For a result, the number of the message with the call that it is shown under. An id used in several
-    /// messages is a separate call in each of them: a result belongs to the last one before it.
-    pub owner: Option<usize>,
+    pub partner_message: Option<MessageNo>,
+    /// The call that it makes or answers, if that is in the session.
+    pub call: Option<CallId>,
+    /// For a result, the message with the call that it is shown under. An id used in several messages is a
+    /// separate call in each of them: a result belongs to the last one before it.
+    pub owner: Option<MessageNo>,
 }
 
 impl<'a> BlockView<'a> {
@@ -263,11 +263,11 @@ pub fn describe_media(item: Json<'_>) -> String {
 #[derive(Debug, Clone)]
 pub struct NoteView<'a> {
     /// The number of its entry.
-    pub entry: u32,
+    pub entry: EntryNo,
     /// The line of its entry.
     pub line: u32,
     /// The time of the entry.
-    pub time: Time,
+    pub time: Option<Time>,
     /// The kind of note: `compaction`, `queued`, or the subtype of a system entry.
     pub kind: Cow<'a, str>,
     /// Its text.
@@ -295,7 +295,7 @@ pub enum TranscriptItem<'a> {
 /// The entries of a log that is not in memory as a whole.
 pub trait EntrySource: std::fmt::Debug + Sync {
     /// Returns the bytes of an entry, by its number and location.
-    fn entry_bytes(&self, number: u32, place: EntryLocation) -> &[u8];
+    fn entry_bytes(&self, number: EntryNo, place: EntryLocation) -> &[u8];
 }
 
 /// The source of a session's bytes.
@@ -330,11 +330,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the raw bytes of an entry, by its number.
-    pub fn entry_bytes(&self, number: u32) -> &'a [u8] {
-        let Some(place) = (number as usize).checked_sub(1).and_then(|i| self.session.facts.locations.get(i))
-        else {
-            return &[];
-        };
+    pub fn entry_bytes(&self, number: EntryNo) -> &'a [u8] {
+        let Some(place) = self.session.facts.locations.get(number) else { return &[] };
         let (bytes, base) = match self.text {
             EntryBytes::InMemory(bytes, base) => (bytes, base),
             EntryBytes::Loaded(entries) => return entries.entry_bytes(number, *place),
@@ -345,21 +342,21 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a node's entry.
-    pub(crate) fn parse_node(&self, node: usize, line: &mut Line) -> &'a [u8] {
+    pub(crate) fn parse_node(&self, node: NodeId, line: &mut Line) -> &'a [u8] {
         let raw = self.entry_bytes(self.session.facts.nodes[node].entry);
         rethread_log::parse_entry(raw, line);
         raw
     }
 
     /// Returns the beginning of the text that a person typed in an entry, without the client's markup.
-    pub fn prompt_words(&self, node: usize) -> String {
+    pub fn prompt_words(&self, node: NodeId) -> String {
         let mut line = Line::default();
         let raw = self.parse_node(node, &mut line);
         crate::prompt::typed_text(&line, raw)
     }
 
     /// Returns the uuid of a node as written in the log.
-    pub fn uuid(&self, node: usize) -> String {
+    pub fn uuid(&self, node: NodeId) -> String {
         // Nearly all ids are UUIDs, which can be formatted without reading the log.
         let fact = &self.session.facts.nodes[node];
         if fact.flags.has_canonical_uuid() {
@@ -371,22 +368,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the items on the path to `step`, in reading order.
-    pub fn items(&self, step: usize) -> Vec<TranscriptItem<'a>> {
+    pub fn items(&self, step: StepId) -> Vec<TranscriptItem<'a>> {
         let layout = StepNodes::new(self.session);
         StepSequence::to_step(self.session, &layout, (step, None), true).read_items(self)
-    }
-
-    /// Returns all items of a subagent in log order: of the one in this file whose first entry is `root`,
-    /// or without `root` of a whole log of a subagent.
-    pub fn subagent_items(&self, root: Option<usize>) -> Vec<TranscriptItem<'a>> {
-        let (layout, steps) = (StepNodes::new(self.session), self.session.steps_by_sidechain_root());
-        StepSequence::of_subagent(self.session, &layout, root, &steps).read_items(self)
     }
 
     /// Adds the items of one step: its message, the results in the order of the calls, notes.
     pub(crate) fn push_step_items(
         &self,
-        nodes: &[u32],
+        nodes: &[NodeId],
         line: &mut Line,
         shown: &mut ShownBlocks,
         items: &mut Vec<TranscriptItem<'a>>,
@@ -405,12 +395,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn message_view(&self, message: usize, nodes: &[usize], line: &mut Line) -> MessageView<'a> {
+    fn message_view(&self, message: MessageNo, nodes: &[NodeId], line: &mut Line) -> MessageView<'a> {
         let facts = &self.session.facts;
         let fact = &facts.messages[message];
         let first = &facts.nodes[nodes[0]];
         let mut view = MessageView {
-            n: message + 1,
+            n: message,
             assistant: fact.assistant,
             kind: message_kind(first),
             meta: first.flags.is_meta(),
@@ -436,7 +426,7 @@ impl<'a> Reader<'a> {
         view
     }
 
-    fn push_blocks(&self, node: usize, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
+    fn push_blocks(&self, node: NodeId, raw: &'a [u8], line: &Line, blocks: &mut Vec<BlockView<'a>>) {
         let facts = &self.session.facts;
         if facts.nodes[node].role == Role::Attachment {
             let prompt = Json::new(line.field(Key::Attachment).bytes_in(raw)).get("prompt");
@@ -448,32 +438,29 @@ impl<'a> Reader<'a> {
             blocks.push(BlockView { bare_string: true, ..BlockView::new(Some(BlockKind::Text), raw, spans) });
             return;
         }
-        let index = u32::try_from(node).unwrap_or(u32::MAX);
-        let mut uses = crate::resume::calls_of_node(&facts.call_sites, index);
-        let mut answers = crate::resume::calls_of_node(&facts.result_sites, index);
-        let message_of = |node: usize| facts.nodes[node].message().map(|m| m + 1);
+        let mut uses = crate::resume::calls_of_node(&facts.call_sites, node);
+        let mut answers = crate::resume::calls_of_node(&facts.result_sites, node);
+        let message_of = |node: NodeId| facts.nodes[node].message();
         for &spans in &line.blocks {
             let mut block = BlockView::new(spans.kind, raw, spans);
             let has_id = spans.id.string_in(raw).is_some();
             match spans.kind {
                 Some(BlockKind::ToolUse) if has_id => {
                     if let Some(call) = uses.next() {
-                        block.call = Some(call as usize);
-                        block.partner_message =
-                            facts.calls[call as usize].first_result().and_then(message_of);
+                        block.call = Some(call);
+                        block.partner_message = facts.calls[call].first_result().and_then(message_of);
                     }
                 }
                 Some(BlockKind::ToolResult) if has_id => {
                     // `answers` skips results without a call.
                     let id = block.id();
-                    let mut ahead = answers.clone();
-                    if ahead
-                        .next()
-                        .is_some_and(|call| matches_id(facts.call_id(&facts.calls[call as usize]), &id))
+                    let next = answers.clone().next();
+                    if let Some(call) =
+                        next.filter(|&call| matches_id(facts.call_id(&facts.calls[call]), &id))
                     {
-                        let call = answers.next().unwrap_or(0) as usize;
+                        answers.next();
                         block.call = Some(call);
-                        block.partner_message = message_of(facts.calls[call].node as usize);
+                        block.partner_message = message_of(facts.calls[call].node);
                     }
                 }
                 _ => {}
@@ -487,7 +474,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn note_view(&self, node: usize, line: &mut Line) -> Option<NoteView<'a>> {
+    fn note_view(&self, node: NodeId, line: &mut Line) -> Option<NoteView<'a>> {
         let fact = &self.session.facts.nodes[node];
         if !is_note(fact) {
             return None;
@@ -524,44 +511,44 @@ impl<'a> Reader<'a> {
 /// results from the original.
 #[derive(Default)]
 pub(crate) struct OffPathParts {
-    by_step: FxHashMap<usize, Vec<u32>>,
+    by_step: FxHashMap<StepId, Vec<NodeId>>,
 }
 
 impl OffPathParts {
-    pub(crate) fn new(session: &Session, by_step: &IndexGroups, steps: &[usize]) -> Self {
+    pub(crate) fn new(session: &Session, by_step: &IndexGroups<StepId, NodeId>, steps: &[StepId]) -> Self {
         let mut found = Self { by_step: FxHashMap::default() };
         found.add_off_path_results(session, by_step, steps);
         let (tree, facts) = (&session.tree, &session.facts);
         if tree.split_messages.is_empty() {
             return found;
         }
-        let on_path: FxHashSet<usize> = steps.iter().copied().collect();
-        let calls_in = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
-        let mut answered: FxHashSet<(u32, u32)> = FxHashSet::default();
+        let on_path: FxHashSet<StepId> = steps.iter().copied().collect();
+        let calls_in = |node: NodeId| crate::resume::calls_of_node(&facts.result_sites, node);
+        let mut answered: FxHashSet<(MessageNo, CallId)> = FxHashSet::default();
         // The last step of each message, after which clients put the others.
-        let mut last: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut last: FxHashMap<MessageNo, StepId> = FxHashMap::default();
         for &step in steps {
-            let message = facts.nodes[tree.steps[step].first_node as usize].message;
-            if facts.messages.get(message as usize).is_some_and(|m| m.assistant) && tree.is_split(message) {
+            let Some(message) = facts.nodes[tree.first_node(step)].message else { continue };
+            if facts.messages[message].assistant && tree.is_split(message) {
                 let calls = by_step.members_of(step).iter().flat_map(|&node| calls_in(node));
                 answered.extend(calls.map(|call| (message, call)));
                 last.insert(message, step);
             }
         }
-        let parts_of = |&message: &u32| tree.parts_of_split(message).iter();
-        for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&(part.step as usize))) {
+        let parts_of = |&message: &MessageNo| tree.parts_of_split(message).iter();
+        for part in last.keys().flat_map(parts_of).filter(|part| !on_path.contains(&part.step)) {
             let Some(&step) = last.get(&part.message) else { continue };
             let separate = tree.separate_results_of(part.step).iter();
-            let separate = separate.filter(|(_, other, _)| !on_path.contains(&(*other as usize)));
-            let separate: Vec<u32> = separate.map(|&(_, _, node)| node).collect();
-            for &node in by_step.members_of(part.step as usize).iter().chain(&separate) {
+            let separate = separate.filter(|(_, other, _)| !on_path.contains(other));
+            let separate: Vec<NodeId> = separate.map(|&(_, _, node)| node).collect();
+            for &node in by_step.members_of(part.step).iter().chain(&separate) {
                 // Of two entries with the same uuid the later one is shown.
                 if facts.duplicates.contains_key(&node) {
                     continue;
                 }
-                let fact = &facts.nodes[node as usize];
+                let fact = &facts.nodes[node];
                 let new = |call| !answered.contains(&(part.message, call));
-                if fact.message == part.message || fact.flags.has_result() && calls_in(node).any(new) {
+                if fact.message == Some(part.message) || fact.flags.has_result() && calls_in(node).any(new) {
                     answered.extend(calls_in(node).map(|call| (part.message, call)));
                     found.by_step.entry(step).or_default().push(node);
                 }
@@ -572,20 +559,25 @@ impl OffPathParts {
 
     /// Adds results after a fork between a call and its result: a prompt can be queued there, and the
     /// conversation rewound to it.
-    fn add_off_path_results(&mut self, session: &Session, by_step: &IndexGroups, steps: &[usize]) {
+    fn add_off_path_results(
+        &mut self,
+        session: &Session,
+        by_step: &IndexGroups<StepId, NodeId>,
+        steps: &[StepId],
+    ) {
         let (tree, facts) = (&session.tree, &session.facts);
         if tree.separate_results.is_empty() {
             return;
         }
-        let on_path: FxHashSet<u32> = steps.iter().filter_map(|&step| u32::try_from(step).ok()).collect();
+        let on_path: FxHashSet<StepId> = steps.iter().copied().collect();
         for &step in steps {
-            let separate = u32::try_from(step).map_or(&[][..], |step| tree.separate_results_of(step));
+            let separate = tree.separate_results_of(step);
             if separate.is_empty() || separate.iter().any(|&(_, other, _)| on_path.contains(&other)) {
                 // The result is further down the path.
                 continue;
             }
-            let calls = |node: u32| crate::resume::calls_of_node(&facts.result_sites, node);
-            let mut answered: FxHashSet<u32> =
+            let calls = |node: NodeId| crate::resume::calls_of_node(&facts.result_sites, node);
+            let mut answered: FxHashSet<CallId> =
                 by_step.members_of(step).iter().flat_map(|&node| calls(node)).collect();
             for &(_, _, node) in separate {
                 let superseded = facts.duplicates.contains_key(&node);
@@ -597,20 +589,20 @@ impl OffPathParts {
         }
     }
 
-    pub(crate) fn take(&mut self, step: usize) -> Option<Vec<u32>> {
+    pub(crate) fn take(&mut self, step: StepId) -> Option<Vec<NodeId>> {
         self.by_step.remove(&step)
     }
 }
 
 /// The blocks shown so far of messages that are in several steps, by a hash of their bytes.
 #[derive(Default)]
-pub(crate) struct ShownBlocks(FxHashMap<usize, FxHashSet<u64>>);
+pub(crate) struct ShownBlocks(FxHashMap<MessageNo, FxHashSet<u64>>);
 
 impl ShownBlocks {
     /// Keeps the blocks of a message that were not shown before; returns whether there are any, or the
     /// message is new.
     fn retain_new_blocks(&mut self, session: &Session, view: &mut MessageView<'_>) -> bool {
-        if !u32::try_from(view.n - 1).is_ok_and(|message| session.tree.is_split(message)) {
+        if !session.tree.is_split(view.n) {
             return true;
         }
         let first = !self.0.contains_key(&view.n);

@@ -9,7 +9,8 @@ use rethread_log::{Json, Key, Line};
 
 use crate::attachment;
 use crate::client::Client;
-use crate::facts::{BlockClass, NONE};
+use crate::facts::BlockClass;
+use crate::index::NodeId;
 use crate::prompt::is_js_whitespace;
 use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
 use crate::rules::ClientRule;
@@ -28,8 +29,8 @@ pub struct WireMessage<'a> {
 #[derive(Debug, Clone)]
 pub struct WireBlock<'a> {
     json: Cow<'a, [u8]>,
-    /// The entry that it comes from, as a node index.
-    pub node: Option<usize>,
+    /// The entry that it comes from.
+    pub node: Option<NodeId>,
 }
 
 impl WireBlock<'_> {
@@ -82,14 +83,14 @@ struct WireEncoder<'a, 'p> {
     prompt: &'p str,
     line: Line,
     /// The node of the entry in `line` and `raw`.
-    parsed: Option<u32>,
+    parsed: Option<NodeId>,
     raw: &'a [u8],
 }
 
 impl<'a> WireEncoder<'a, '_> {
-    fn load(&mut self, node: u32) {
+    fn load(&mut self, node: NodeId) {
         if self.parsed != Some(node) {
-            self.raw = self.reader.parse_node(node as usize, &mut self.line);
+            self.raw = self.reader.parse_node(node, &mut self.line);
             self.parsed = Some(node);
         }
     }
@@ -110,7 +111,7 @@ impl<'a> WireEncoder<'a, '_> {
             PartOrigin::ClientText(words) => one(text_block(words.into(), part.adds_line_break)),
             PartOrigin::MissingResult(call, words) => {
                 let facts = &self.reader.session.facts;
-                let id = facts.calls.get(call as usize).map_or("", |call| facts.call_id(call));
+                let id = call.map_or("", |call| facts.call_id(&facts.calls[call]));
                 let mut object = JsonObjectWriter::new();
                 object.text("type", "tool_result");
                 object.text("content", words);
@@ -132,7 +133,7 @@ impl<'a> WireEncoder<'a, '_> {
                 }
                 let prompt = attachment.get("prompt").map(Json::items).into_iter().flatten();
                 let pictures = prompt.filter(|item| type_of(*item) == b"image");
-                let node = Some(node as usize);
+                let node = Some(node);
                 pictures.map(|picture| WireBlock { json: picture.raw().into(), node }).collect()
             }
             PartOrigin::Block(node, at) => {
@@ -229,9 +230,9 @@ impl<'a> WireEncoder<'a, '_> {
         let content = block.get("content");
         let mut changed = content.and_then(|content| self.result_content(block, content));
         let notes: Vec<String> =
-            part.attachments.iter().flat_map(|&node| self.reminder_texts(node)).collect();
+            part.attachments.iter().flatten().flat_map(|&node| self.reminder_texts(node)).collect();
         // The reminders of the new prompt are left out, but they still change the text before them.
-        let more = part.attachments.contains(&NONE);
+        let more = part.attachments.contains(&None);
         if !notes.is_empty() || more {
             changed = Some(match content.filter(|content| content.is_array()) {
                 Some(content) => with_text_blocks(changed.as_deref().unwrap_or(content.raw()), &notes, more),
@@ -252,12 +253,9 @@ impl<'a> WireEncoder<'a, '_> {
     }
 
     /// Returns the texts that the client writes for an attachment.
-    fn reminder_texts(&self, node: u32) -> Vec<String> {
-        if self.reader.session.facts.nodes.get(node as usize).is_none() {
-            return Vec::new();
-        }
+    fn reminder_texts(&self, node: NodeId) -> Vec<String> {
         let mut line = Line::default();
-        let raw = self.reader.parse_node(node as usize, &mut line);
+        let raw = self.reader.parse_node(node, &mut line);
         crate::reminders::reminder_texts(&line, raw, self.client)
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use rethread_log::Json;
 use rethread_model::{
-    BlockView, CallEvent, CallSidecars, Client, ListedSubagent, MessageEvent, NoteEvent, PartEvent,
-    RandomAccessLog, ResultEvent, Session, StepNodes, StepStream, SubagentEvent, SubagentNo, Transcript,
-    TranscriptHeader, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, VisibleContent,
-    VisibleThinking, Visit,
+    BlockView, CallEvent, CallId, CallSidecars, Client, EntryNo, ListedSubagent, MessageEvent, MessageNo,
+    NoteEvent, PartEvent, RandomAccessLog, ResultEvent, Session, StepNodes, StepStream, SubagentEvent,
+    SubagentNo, Transcript, TranscriptHeader, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    TranscriptWriter, VisibleContent, VisibleThinking, Visit,
 };
 use rethread_testkit::LogBuilder;
 use serde_json::json;
@@ -57,7 +57,7 @@ impl RandomAccessLog for TestLog {
         Ok(())
     }
 
-    fn is_unchanged(&self, _: u32, _: &[u8]) -> bool {
+    fn is_unchanged(&self, _: EntryNo, _: &[u8]) -> bool {
         true
     }
 }
@@ -261,8 +261,8 @@ fn range_selects_turns_and_messages() {
     let turns = |turns| TranscriptRange { turns: Some(turns), ..TranscriptRange::default() };
     assert_snapshot!(shown(turns(1..=1)), @"m2 m3 m6 m7 m8");
     assert_snapshot!(shown(turns(2..=2)), @"m9 m10");
-    assert_snapshot!(shown(TranscriptRange { from: Some(6), ..TranscriptRange::default() }), @"m6 m7 m8 m9 m10");
-    let only = Some([2, 6].into_iter().collect());
+    assert_snapshot!(shown(TranscriptRange { from: MessageNo::new(6), ..TranscriptRange::default() }), @"m6 m7 m8 m9 m10");
+    let only = Some([2, 6].into_iter().filter_map(MessageNo::new).collect());
     assert_snapshot!(shown(TranscriptRange { only, ..TranscriptRange::default() }), @"m2 m6");
 }
 
@@ -270,8 +270,9 @@ fn range_selects_turns_and_messages() {
 fn reading_starts_at_the_call_of_a_result() {
     let log = TestLog::new(&small_session());
     let part = log.part(CallSidecars::default());
-    let with_result = (1..=20).find(|&n| part.steps.reading_start(n) != n);
-    assert_eq!(with_result.map(|n| part.steps.reading_start(n)), Some(3));
+    let mut numbers = (1..=20).filter_map(MessageNo::new);
+    let with_result = numbers.find(|&n| part.steps.reading_start(n) != n);
+    assert_eq!(with_result.map(|n| part.steps.reading_start(n)), MessageNo::new(3));
 }
 
 /// The log of a subagent that starts another one.
@@ -288,7 +289,9 @@ fn nesting_log(number: u32) -> TestLog {
 fn subagents_are_shown_once_and_linked_beyond_the_maximum_depth() {
     let logs: Vec<TestLog> = (0..8).map(nesting_log).collect();
     let starts = |numbers: Vec<usize>| CallSidecars {
-        subagents: Arc::new([(0, numbers.into_iter().map(SubagentNo).collect())].into_iter().collect()),
+        subagents: Arc::new(
+            [(CallId::from_index(0), numbers.into_iter().map(SubagentNo).collect())].into_iter().collect(),
+        ),
         whole_result: None,
     };
     // Each subagent starts the next one; the conversation starts the first one twice.

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use rethread_log::Scanner;
-use rethread_model::{Client, FactsBuilder, MessageKind, Reader, Session, TranscriptItem};
+use rethread_model::{Client, FactsBuilder, MessageKind, Reader, Session, Table, TranscriptItem};
 use rethread_testkit::LogBuilder;
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn two_redos_give_three_paths() {
         .iter()
         .map(|path| {
             let node = path.fork_point.expect("every path forks");
-            let message = session.facts.nodes[node].message().expect("a message") + 1;
+            let message = session.facts.nodes[node].message().expect("a message");
             format!("path {} leaves the others at message {message}, {} turns", path.n, path.turns)
         })
         .collect();
@@ -282,7 +282,7 @@ fn checkpoint_inside_the_conversation_is_not_a_path() {
     let session = session(&log.bytes());
     let path = session.paths(Client::NEWEST).remove(0);
     assert!(path.resumes_before_end && path.main);
-    assert_eq!((path.resumes_at, path.tip), (Some(1), 3));
+    assert_eq!((path.resumes_at.map(|node| node.index()), path.tip.index()), (Some(1), 3));
     log.raw(&json!({ "type": "last-prompt", "leafUuid": null, "explicit": true }).to_string());
     assert_snapshot!(describe_paths(&log.bytes()), @"- 1. one | ONE | two | TWO");
 }
@@ -303,8 +303,8 @@ fn inline_subagents_are_matched_to_their_calls() {
     log.result(&calls[1], "2");
     log.answer("done");
     let session = session(&log.bytes());
-    let started_by: Vec<Option<usize>> = session.subagents().iter().map(|agent| agent.call).collect();
-    assert_eq!(started_by, [Some(1), Some(0)]);
+    let started_by = session.subagents().into_iter().map(|agent| agent.call.map(|call| call.index()));
+    assert_eq!(started_by.collect::<Vec<_>>(), [Some(1), Some(0)]);
     assert_eq!(session.inline_subagent_count(), 2);
     assert_eq!(session.turns(), 1, "a subagent's prompt is not a turn");
     assert_snapshot!(describe_paths(&log.bytes()), @"* 1. go | Task!+Task! | =1 | =2 | done");
@@ -464,24 +464,24 @@ proptest! {
         let bytes = random_log(&steps);
         let session = session(&bytes);
         let reader = Reader::new(&session, &bytes);
-        let mut shown = vec![false; session.facts.messages.len()];
+        let mut shown = Table::filled(false, session.facts.messages.len());
         let all = session.paths(Client::NEWEST);
         for path in &all {
             let mut on_path = Vec::new();
             for item in reader.items(path.step) {
                 if let TranscriptItem::Message(message) = item {
-                    shown[message.n - 1] = true;
+                    shown[message.n] = true;
                     on_path.push(message.n);
                 }
             }
             let distinct: std::collections::BTreeSet<_> = on_path.iter().collect();
             prop_assert_eq!(distinct.len(), on_path.len(), "a message is on a path only once");
         }
-        for (n, message) in session.facts.messages.iter().enumerate() {
-            let side = session.facts.nodes[message.first_node as usize].flags.is_sidechain();
+        for (n, message) in session.facts.messages.iter_enumerated() {
+            let side = session.facts.nodes[message.first_node].flags.is_sidechain();
             let side = side && !session.facts.is_all_sidechain();
-            let off_path = session.off_path_nodes().contains(&(message.first_node as usize));
-            prop_assert!(off_path || shown[n] != side, "message {} is lost or shown by mistake", n + 1);
+            let off_path = session.off_path_nodes().contains(&message.first_node);
+            prop_assert!(off_path || shown[n] != side, "message {n} is lost or shown by mistake");
         }
         prop_assert!(all.iter().filter(|path| path.active).count() <= 1);
         for client in Client::ALL {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use rethread_edit::{CloneCounts, RedactionCounts};
 use rethread_model::{
-    BlockView, Finding, Inventory, MessageView, NoteView, Path, Time, TitleSource, Uid, Usage,
+    BlockView, EntryNo, Finding, Inventory, MessageNo, MessageView, NoteView, Path, Time, TitleSource, Uid,
+    Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -59,7 +60,7 @@ pub struct SessionRow {
     pub live: bool,
     pub defects: u64,
     #[serde(skip)]
-    pub last_time: Time,
+    pub last_time: Option<Time>,
 }
 
 /// The inventory of one session, as `info --json` prints it.
@@ -76,7 +77,7 @@ pub struct InventoryRow {
     #[serde(flatten)]
     pub inventory: Inventory,
     #[serde(skip)]
-    pub charges: Vec<(Uid, Usage)>,
+    pub charges: Vec<(Option<Uid>, Usage)>,
 }
 
 /// A path, as `tree --json` prints it.
@@ -87,14 +88,14 @@ pub struct PathRow {
     pub n: usize,
     pub status: &'static str,
     pub tip: String,
-    pub tip_message: Option<usize>,
+    pub tip_message: Option<MessageNo>,
     pub tip_line: u32,
     pub inner: bool,
     pub main: bool,
     pub resumes_at: Option<String>,
     pub resumes_line: Option<u32>,
     pub fork_point: Option<String>,
-    pub fork_message: Option<usize>,
+    pub fork_message: Option<MessageNo>,
     pub messages: u32,
     pub turns: u32,
     pub compactions: u32,
@@ -235,7 +236,7 @@ pub struct SubagentRow {
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct ContinuedFrom {
     pub session: String,
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
 }
 
 /// A message, as `show --json` prints it.
@@ -245,10 +246,10 @@ pub struct MessageRow<'a> {
     pub r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    pub n: usize,
+    pub n: MessageNo,
     pub role: &'static str,
     pub kind: &'static str,
-    pub entries: Vec<u32>,
+    pub entries: Vec<EntryNo>,
     pub line: u32,
     pub time: Option<String>,
     pub model: Option<String>,
@@ -263,7 +264,7 @@ pub struct MessageRow<'a> {
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct CallPair {
     pub id: String,
-    pub message: usize,
+    pub message: MessageNo,
 }
 
 /// A note between messages, as `show --json` prints it.
@@ -272,7 +273,7 @@ pub struct CallPair {
 pub struct NoteRow {
     pub r#type: &'static str,
     pub kind: String,
-    pub entry: u32,
+    pub entry: EntryNo,
     pub line: u32,
     pub time: Option<String>,
     pub text: String,
@@ -316,7 +317,7 @@ impl<'a> From<&MessageView<'a>> for MessageRow<'a> {
             kind: message.kind.name(),
             entries: message.entries.clone(),
             line: message.line,
-            time: message.time.to_iso(),
+            time: message.time.and_then(Time::to_iso),
             model: message.model.map(str::to_owned),
             blocks: message.blocks.iter().filter_map(raw_block).collect(),
             pairs: message.blocks.iter().filter_map(pair).collect(),
@@ -332,7 +333,7 @@ impl From<&NoteView<'_>> for NoteRow {
             kind: note.kind.clone().into_owned(),
             entry: note.entry,
             line: note.line,
-            time: note.time.to_iso(),
+            time: note.time.and_then(Time::to_iso),
             text: note.text.clone().into_owned(),
         }
     }

@@ -112,14 +112,16 @@ impl DisplayOptions {
     }
 
     /// Formats the age of a moment.
-    pub fn format_ago(&self, time: Time) -> String {
-        time.timestamp().map_or_else(|| "-".to_owned(), |time| format_ago(time, self.now, &self.zone))
+    pub fn format_ago(&self, time: Option<Time>) -> String {
+        time.and_then(Time::timestamp)
+            .map_or_else(|| "-".to_owned(), |time| format_ago(time, self.now, &self.zone))
     }
 
     /// Formats a moment, to the minute.
-    pub fn format_time(&self, time: Time) -> String {
+    pub fn format_time(&self, time: Option<Time>) -> String {
         let zoned = |time: Timestamp| time.to_zoned(self.zone.clone());
-        time.timestamp().map_or_else(|| "-".to_owned(), |t| zoned(t).strftime("%-d %b %Y %H:%M").to_string())
+        time.and_then(Time::timestamp)
+            .map_or_else(|| "-".to_owned(), |t| zoned(t).strftime("%-d %b %Y %H:%M").to_string())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Reader, Session, StepKind, Time, heading};
+use rethread_model::{Reader, Session, StepId, StepKind, Table, Time, heading};
 use rustc_hash::FxHashMap;
 
 use crate::rows::PathRow;
@@ -23,7 +23,7 @@ pub fn write_tree(
     look: &DisplayOptions,
 ) -> io::Result<()> {
     let picture = TreeDrawing::new(session, reader, paths, look);
-    let mut roots: Vec<usize> = (0..session.tree.steps.len()).filter(|&s| picture.is_root(s)).collect();
+    let mut roots: Vec<StepId> = session.tree.steps.keys().filter(|&s| picture.is_root(s)).collect();
     roots.sort_by_key(|&step| session.tree.first_node(step));
     for (i, &root) in roots.iter().enumerate() {
         if i > 0 {
@@ -38,13 +38,13 @@ struct TreeDrawing<'a> {
     session: &'a Session,
     reader: &'a Reader<'a>,
     look: &'a DisplayOptions,
-    children: FxHashMap<usize, Vec<usize>>,
+    children: FxHashMap<StepId, Vec<StepId>>,
     /// The paths that end at a step.
-    ends: FxHashMap<usize, Vec<&'a PathRow>>,
+    ends: FxHashMap<StepId, Vec<&'a PathRow>>,
     /// The steps that are on a path.
-    on_paths: Vec<bool>,
+    on_paths: Table<StepId, bool>,
     /// The steps that are on the active path.
-    active: Vec<bool>,
+    active: Table<StepId, bool>,
 }
 
 impl<'a> TreeDrawing<'a> {
@@ -54,10 +54,10 @@ impl<'a> TreeDrawing<'a> {
         paths: &'a [PathRow],
         look: &'a DisplayOptions,
     ) -> Self {
-        let mut children: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut ends: FxHashMap<usize, Vec<&PathRow>> = FxHashMap::default();
+        let mut children: FxHashMap<StepId, Vec<StepId>> = FxHashMap::default();
+        let mut ends: FxHashMap<StepId, Vec<&PathRow>> = FxHashMap::default();
         // The straight line follows the active path, or else the newest leaf.
-        let mut rank = vec![(false, 0); session.tree.steps.len()];
+        let mut rank = Table::filled((false, 0), session.tree.steps.len());
         for path in paths {
             ends.entry(path.path.step).or_default().push(path);
             rank[path.path.step] = rank[path.path.step].max((path.path.main, path.tip_line));
@@ -76,17 +76,17 @@ impl<'a> TreeDrawing<'a> {
         Self { session, reader, look, children, ends, on_paths, active }
     }
 
-    fn is_root(&self, step: usize) -> bool {
+    fn is_root(&self, step: StepId) -> bool {
         self.on_paths[step] && self.session.tree.parent_of(step).is_none()
     }
 
-    fn draw(&self, out: &mut dyn Write, root: usize) -> io::Result<()> {
+    fn draw(&self, out: &mut dyn Write, root: StepId) -> io::Result<()> {
         // Pending segments, each with its depth and whether it branches off.
         let mut waiting = vec![(root, 0usize, false)];
         while let Some((start, depth, branches_off)) = waiting.pop() {
             let (end, segment) = self.follow_segment(start);
             self.write_segment(out, start, end, &segment, depth, branches_off)?;
-            let mut next: Vec<usize> = self.children.get(&end).cloned().unwrap_or_default();
+            let mut next: Vec<StepId> = self.children.get(&end).cloned().unwrap_or_default();
             if let Some(straight) = next.pop() {
                 waiting.push((straight, depth, false));
             }
@@ -98,7 +98,7 @@ impl<'a> TreeDrawing<'a> {
     }
 
     /// Follows the steps from `start` to the next fork or ending.
-    fn follow_segment(&self, start: usize) -> (usize, TreeSegment) {
+    fn follow_segment(&self, start: StepId) -> (StepId, TreeSegment) {
         let mut at = start;
         let mut segment = TreeSegment::default();
         loop {
@@ -122,8 +122,8 @@ impl<'a> TreeDrawing<'a> {
     fn write_segment(
         &self,
         out: &mut dyn Write,
-        start: usize,
-        end: usize,
+        start: StepId,
+        end: StepId,
         segment: &TreeSegment,
         depth: usize,
         branches_off: bool,
@@ -173,8 +173,8 @@ impl<'a> TreeDrawing<'a> {
         )
     }
 
-    fn segment_label(&self, start: usize, segment: &TreeSegment) -> String {
-        let node = |step: usize| self.session.tree.first_node(step);
+    fn segment_label(&self, start: StepId, segment: &TreeSegment) -> String {
+        let node = |step: StepId| self.session.tree.first_node(step);
         match segment.prompt {
             Some(step) => {
                 let words = self.look.sanitize_line(&heading(&self.reader.prompt_words(node(step))));
@@ -188,7 +188,7 @@ impl<'a> TreeDrawing<'a> {
         }
     }
 
-    fn time(&self, step: usize) -> Time {
+    fn time(&self, step: StepId) -> Option<Time> {
         self.session.facts.nodes[self.session.tree.first_node(step)].time
     }
 }
@@ -196,7 +196,7 @@ impl<'a> TreeDrawing<'a> {
 /// The steps between two forks.
 #[derive(Default)]
 struct TreeSegment {
-    prompt: Option<usize>,
+    prompt: Option<StepId>,
     turns: u64,
     compactions: u64,
     steps: u64,

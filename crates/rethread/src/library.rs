@@ -236,18 +236,18 @@ impl Library {
         sources.sort_by(|a, b| {
             b.file.modified.cmp(&a.file.modified).then_with(|| a.file.path.cmp(&b.file.path))
         });
-        let mut newest: Option<(Time, LogSource)> = None;
+        let mut newest: Option<(Option<Time>, LogSource)> = None;
         for source in sources {
             let modified =
                 source.file.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
             let modified = modified.and_then(|time| i64::try_from(time.as_millis()).ok());
-            let known = newest.as_ref().and_then(|(time, _)| time.millis());
+            let known = newest.as_ref().and_then(|(time, _)| *time).map(Time::millis);
             if known.zip(modified).is_some_and(|(known, modified)| known > modified + CLOCK_ERROR_MILLIS) {
                 break;
             }
             let Some(time) = self.last_time_in(&source, cwd) else { continue };
             // Of sessions with the same time, `ls` lists the one with the smaller path first.
-            let is_newer = |(other, found): &(Time, LogSource)| {
+            let is_newer = |(other, found): &(Option<Time>, LogSource)| {
                 time > *other || time == *other && source.file.path < found.file.path
             };
             if newest.as_ref().is_none_or(is_newer) {

@@ -103,7 +103,7 @@ impl Library {
             if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&row, cwd)) {
                 continue;
             }
-            if options.since.is_some_and(|since| row.last_time < since) {
+            if options.since.is_some_and(|since| row.last_time < Some(since)) {
                 continue;
             }
             match listing.folded.iter_mut().find(|(kind, _)| *kind == row.kind) {
@@ -127,8 +127,8 @@ impl Library {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
 
-    /// Returns the time of the last entry of a log, if it is a session that is listed for `cwd`.
-    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Time> {
+    /// Returns the time of the last entry of a log; `None` if it is not a session that is listed for `cwd`.
+    pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Option<Time>> {
         let row = scan(self, source, &BTreeMap::new()).ok()?.row;
         let is_listed = !HIDDEN_KINDS.contains(&row.kind) && !is_of_other_project(&row, cwd);
         is_listed.then_some(row.last_time)
@@ -301,7 +301,7 @@ fn scan(
         git_branch: facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
         live: live.contains_key(&file.id),
         defects: session.defects().len() as u64 + facts.defects_omitted,
-        last_time: written.unwrap_or(Time::NONE),
+        last_time: written,
     };
     Ok(ScannedSession { row, title_in_file: titled })
 }

@@ -82,7 +82,7 @@ impl LazyPreview {
     fn range_of(&self, messages: &[SentMessage]) -> Range<u64> {
         let facts = &self.session.facts;
         let parts = || messages.iter().flat_map(|message| &message.parts);
-        let nodes = parts().flat_map(|part| part.nodes()).filter(|&node| node < facts.nodes.len());
+        let nodes = parts().flat_map(|part| part.nodes());
         let (mut start, mut end, mut needed) = (u64::MAX, 0, 0);
         for node in nodes {
             let place = facts.location(node);

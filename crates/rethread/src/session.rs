@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, Inventory, Path, RandomAccessLog, Reader, Session, Uid, Usage, collapse_whitespace,
+    CallId, Client, EntryNo, Inventory, MessageNo, NodeId, Path, RandomAccessLog, Reader, Session, StepId,
+    Table, Uid, Usage, collapse_whitespace,
 };
 use rethread_render::{ContinuedFrom, InventoryRow, PathRow};
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
@@ -30,13 +31,13 @@ pub struct LoadedSession {
 #[derive(Debug, Clone)]
 pub struct Subagent {
     /// The call that started it, as an index into the session's calls.
-    pub call: Option<usize>,
+    pub call: Option<CallId>,
     /// Its log, if it has a separate one.
     pub path: Option<PathBuf>,
     /// The same log, for opening.
     pub file: Option<SessionFile>,
     /// Its first entry in the session's own log.
-    pub root: Option<usize>,
+    pub root: Option<NodeId>,
 }
 
 /// The earlier part of a session, in another file.
@@ -45,9 +46,9 @@ pub struct EarlierSession {
     /// The session that contains it.
     pub loaded: LoadedSession,
     /// The step that the later session continues from.
-    pub step: usize,
+    pub step: StepId,
     /// The number of the message that the later session continues from.
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
 }
 
 /// Maximum number of files that a conversation is followed back.
@@ -60,7 +61,7 @@ impl Library {
         let mut rows = loaded.tree(client);
         // All paths of one root continue from the same entry.
         let roots = loaded.session.roots_by_step();
-        let mut known: FxHashMap<usize, Option<ContinuedFrom>> = FxHashMap::default();
+        let mut known: FxHashMap<StepId, Option<ContinuedFrom>> = FxHashMap::default();
         for row in &mut rows {
             let root = roots[row.path.step];
             // A log with many unresolved roots is malformed; searching all files for each of them would take
@@ -113,7 +114,7 @@ impl Library {
         let loaded = self.load(&file.clone().into()).ok()?;
         let node = loaded.session.facts.node_of(uid)?;
         let step = loaded.session.tree.step(node)?;
-        let message = loaded.session.facts.nodes[node].message().map(|m| m + 1);
+        let message = loaded.session.facts.nodes[node].message();
         Some(EarlierSession { loaded, step, message })
     }
 
@@ -144,14 +145,14 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
     for row in rows {
         total.add(&row.inventory);
         for &(id, usage) in &row.charges {
-            if id.is_none() {
+            let Some(id) = id else {
                 total.usage += usage;
-            } else {
-                // Of two copies, the complete one counts.
-                let known = charges.entry(id).or_default();
-                if usage.output >= known.output {
-                    *known = usage;
-                }
+                continue;
+            };
+            // Of two copies, the complete one counts.
+            let known = charges.entry(id).or_default();
+            if usage.output >= known.output {
+                *known = usage;
             }
         }
     }
@@ -163,12 +164,12 @@ pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inven
 
 impl LoadedSession {
     /// Returns the id that the path to a step continues from, if it is not in this file.
-    fn external_parent(&self, step: usize) -> Option<Uid> {
+    fn external_parent(&self, step: StepId) -> Option<Uid> {
         self.external_root_parent(*self.session.tree.path_to(step).first()?)
     }
 
     /// Returns the id that a root continues from, if it is not in this file.
-    pub(crate) fn external_root_parent(&self, root: usize) -> Option<Uid> {
+    pub(crate) fn external_root_parent(&self, root: StepId) -> Option<Uid> {
         let uid = self.session.parent_of_root(root)?;
         (!self.source.file.is_subagent && self.session.facts.node_of(uid).is_none()).then_some(uid)
     }
@@ -299,7 +300,7 @@ impl RandomAccessLog for LoadedSession {
         Ok(())
     }
 
-    fn is_unchanged(&self, _: u32, _: &[u8]) -> bool {
+    fn is_unchanged(&self, _: EntryNo, _: &[u8]) -> bool {
         true
     }
 
@@ -311,7 +312,7 @@ impl RandomAccessLog for LoadedSession {
 /// Describes a path.
 pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> PathRow {
     let facts = &session.facts;
-    let number = |node: usize| facts.nodes[node].message().map(|m| m + 1);
+    let number = |node: NodeId| facts.nodes[node].message();
     PathRow {
         r#type: "path",
         n: path.n,
@@ -329,7 +330,7 @@ pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> Pa
         turns: path.turns,
         compactions: path.compactions,
         last_prompt: path.last_prompt.map(|node| collapse_whitespace(&reader.prompt_words(node))),
-        time: path.time.to_iso(),
+        time: path.time.and_then(rethread_model::Time::to_iso),
         continues: None,
         path,
     }
@@ -347,7 +348,7 @@ pub struct RemovedLog {
     /// The removed entries, as a log.
     pub loaded: LoadedSession,
     /// The numbers of its messages in the source.
-    pub(crate) numbers: Vec<Option<usize>>,
+    pub(crate) numbers: Table<MessageNo, Option<MessageNo>>,
 }
 
 impl LoadedSession {
@@ -370,8 +371,8 @@ impl LoadedSession {
         let bytes = source.bytes.clone().unwrap_or_default();
         let session = Session::read(&bytes);
         let number = |message: &rethread_model::Message| {
-            let entry = session.facts.nodes[message.first_node as usize].entry as usize;
-            lines.get(entry - 1).and_then(|line| line.message)
+            let entry = session.facts.nodes[message.first_node].entry;
+            lines.get(entry.index()).and_then(|line| line.message)
         };
         let numbers = session.facts.messages.iter().map(number).collect();
         let loaded = Self { source, session, bytes, agents: Arc::clone(&self.agents) };
@@ -397,14 +398,14 @@ fn safe_file_name(path: &str) -> Option<&str> {
 /// The calls of a log, indexed by the keys that link subagents to the calls that started them.
 #[derive(Default)]
 pub(crate) struct SubagentCalls<'s> {
-    pub(crate) by_agent: FxHashMap<&'s str, usize>,
-    pub(crate) by_id: FxHashMap<&'s str, usize>,
+    pub(crate) by_agent: FxHashMap<&'s str, CallId>,
+    pub(crate) by_id: FxHashMap<&'s str, CallId>,
 }
 
 impl<'s> SubagentCalls<'s> {
     pub(crate) fn new(session: &'s Session) -> Self {
         let facts = &session.facts;
-        let calls = || facts.calls.iter().enumerate().rev();
+        let calls = || facts.calls.iter_enumerated().rev();
         Self {
             by_agent: calls().filter_map(|(i, call)| Some((call.agent.as_deref()?, i))).collect(),
             by_id: calls().map(|(i, call)| (facts.call_id(call), i)).collect(),
@@ -413,7 +414,7 @@ impl<'s> SubagentCalls<'s> {
 
     /// Finds the call that started a subagent: either its result names the agent, or the agent names the
     /// call.
-    pub(crate) fn starting_call(&self, agent: &SubagentMeta) -> Option<usize> {
+    pub(crate) fn starting_call(&self, agent: &SubagentMeta) -> Option<CallId> {
         let named = self.by_agent.get(agent.id.as_str());
         named.or_else(|| self.by_id.get(agent.call_id.as_deref()?)).copied()
     }

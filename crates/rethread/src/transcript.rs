@@ -1,9 +1,9 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
 use rethread_model::{
-    BranchPoint, CallSidecars, Client, Session, SiblingPath, StepNodes, StepStream, SubagentNo, Transcript,
-    TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals,
-    VisibleContent,
+    BranchPoint, CallId, CallSidecars, Client, MessageNo, Session, SiblingPath, StepId, StepNodes,
+    StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
 };
 use rethread_render::{PathRow, truncate};
 use rethread_store::SessionFile;
@@ -22,7 +22,7 @@ pub struct TranscriptOptions {
     /// The turns to show; all if it is `None`.
     pub turns: Option<TurnRange>,
     /// The message to start at. Without a choice of path, a path that contains it is shown.
-    pub from: Option<usize>,
+    pub from: Option<MessageNo>,
     /// The content of messages that is shown.
     pub content: VisibleContent,
     /// The client whose rules determine the active path; the newest if it is `None`.
@@ -89,7 +89,7 @@ pub enum TranscriptError {
     #[error("no message {n}")]
     NoMessage {
         /// The number.
-        n: usize,
+        n: MessageNo,
         /// The number of messages in the session.
         messages: usize,
     },
@@ -97,7 +97,7 @@ pub enum TranscriptError {
     #[error("message {n} is not on path {path_n}")]
     NotOnPath {
         /// The message.
-        n: usize,
+        n: MessageNo,
         /// The path.
         path_n: usize,
     },
@@ -105,7 +105,7 @@ pub enum TranscriptError {
     #[error("message {n} is not on any path")]
     NotOnAnyPath {
         /// The message.
-        n: usize,
+        n: MessageNo,
     },
     /// The range of turns is empty.
     #[error("no turns in the range")]
@@ -120,7 +120,7 @@ pub enum TranscriptError {
     #[error("message {n} was not removed")]
     NotRemoved {
         /// The message.
-        n: usize,
+        n: MessageNo,
     },
 }
 
@@ -148,9 +148,9 @@ struct LoadedPart {
 #[derive(Debug)]
 enum ShownSteps {
     /// The path to a step.
-    Path(usize),
+    Path(StepId),
     /// All steps, in log order, with the numbers of their messages.
-    All(Vec<Option<usize>>),
+    All(Table<MessageNo, Option<MessageNo>>),
 }
 
 impl LoadedPart {
@@ -171,7 +171,7 @@ impl LoadedPart {
 
     /// Returns the part of a transcript whose subagents are numbered from `first_subagent`.
     fn transcript_part(&self, anchor_prefix: String, first_subagent: usize) -> TranscriptPart<'_> {
-        let mut subagents: FxHashMap<usize, Vec<SubagentNo>> = FxHashMap::default();
+        let mut subagents: FxHashMap<CallId, Vec<SubagentNo>> = FxHashMap::default();
         for (index, subagent) in self.subagents.iter().enumerate() {
             if let Some(call) = subagent.call {
                 subagents.entry(call).or_default().push(SubagentNo(first_subagent + index));
@@ -235,7 +235,7 @@ impl Library {
     pub fn removed_transcript(
         &self,
         source: &LogSource,
-        n: Option<usize>,
+        n: Option<MessageNo>,
         content: VisibleContent,
     ) -> Result<LoadedTranscript, TranscriptError> {
         let loaded = self.load(source)?;
@@ -359,8 +359,8 @@ fn choose_messages(
 
 /// Finds the messages of a removed log that belong together: a message with its calls and results, and all
 /// results of those calls.
-fn related_messages(part: &LoadedPart, n: usize) -> Result<FxHashSet<usize>, TranscriptError> {
-    let mut messages: Vec<(usize, Vec<usize>)> = Vec::new();
+fn related_messages(part: &LoadedPart, n: MessageNo) -> Result<FxHashSet<MessageNo>, TranscriptError> {
+    let mut messages: Vec<(MessageNo, Vec<MessageNo>)> = Vec::new();
     let read = part.steps().for_each_step(|step| {
         for item in &step.items {
             let TranscriptItem::Message(message) = item else { continue };

@@ -300,12 +300,12 @@ fn real_messages_are_on_a_path_with_results_at_their_calls() {
             let facts = &loaded.session.facts;
             let known: std::collections::HashSet<&str> =
                 facts.calls.iter().map(|call| facts.call_id(call)).collect();
-            let mut shown = vec![false; facts.messages.len()];
+            let mut shown = rethread::model::Table::filled(false, facts.messages.len());
             let paths = loaded.session.paths(Client::NEWEST);
             for path in &paths {
                 for item in loaded.reader().items(path.step) {
                     let rethread::TranscriptItem::Message(message) = item else { continue };
-                    shown[message.n - 1] = true;
+                    shown[message.n] = true;
                     for block in &message.blocks {
                         let result = block.kind == Some(rethread::log::BlockKind::ToolResult);
                         if result && known.contains(&*block.id()) {
@@ -320,16 +320,10 @@ fn real_messages_are_on_a_path_with_results_at_their_calls() {
                 }
             }
             let off_path = loaded.session.off_path_nodes();
-            for (n, message) in facts.messages.iter().enumerate() {
-                let side = facts.nodes[message.first_node as usize].flags.is_sidechain()
-                    && !facts.is_all_sidechain();
-                let is_off_path = off_path.contains(&(message.first_node as usize));
-                assert!(
-                    shown[n] || side || is_off_path,
-                    "{}: message {} is on no path",
-                    path.display(),
-                    n + 1
-                );
+            for (n, message) in facts.messages.iter_enumerated() {
+                let side = facts.nodes[message.first_node].flags.is_sidechain() && !facts.is_all_sidechain();
+                let is_off_path = off_path.contains(&message.first_node);
+                assert!(shown[n] || side || is_off_path, "{}: message {n} is on no path", path.display(),);
             }
             n_messages += facts.messages.len();
             n_paths += paths.len();

@@ -196,10 +196,8 @@ pub fn find_uuids(file: &SessionFile, wanted: &dyn Fn(Uid) -> bool) -> io::Resul
     struct EntryUuidFinder<'w>(&'w dyn Fn(Uid) -> bool, Vec<Uid>);
     impl Sink for EntryUuidFinder<'_> {
         fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
-            let uid = line.string(Key::Uuid, entry.raw).map_or(Uid::NONE, Uid::new);
-            if (self.0)(uid) {
-                self.1.push(uid);
-            }
+            let uid = line.string(Key::Uuid, entry.raw).map(Uid::new);
+            self.1.extend(uid.filter(|&uid| (self.0)(uid)));
         }
 
         fn defect(&mut self, _: Defect) {}

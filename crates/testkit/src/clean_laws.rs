@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rethread_edit::{CleanReport, Cleaner, Level, RedactOptions, Redaction, RuleSet};
 use rethread_log::Scanner;
-use rethread_model::{Block, Client, Path, Session, StepKind};
+use rethread_model::{Block, Client, NodeId, Path, Session, StepKind};
 use serde_json::Value;
 
 /// Cleans a log, with as many passes as needed.
@@ -64,7 +64,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         return Err(format!("{} turns became {}", before.turns(), after.turns()));
     }
     // A branch of nothing but thinking is removed with it.
-    let says = |session: &Session, node: usize| {
+    let says = |session: &Session, node: NodeId| {
         let says = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
         session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
     };
@@ -75,9 +75,7 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         let last =
             up.find(|&step| matches!(before.tree.steps[step].kind, StepKind::Prompt | StepKind::Answer));
         let nodes = by_step.members_of(last.unwrap_or(path.step));
-        nodes
-            .iter()
-            .any(|&node| before.facts.nodes[node as usize].is_conversation() && says(&before, node as usize))
+        nodes.iter().any(|&node| before.facts.nodes[node].is_conversation() && says(&before, node))
     };
     let paths = before.paths(Client::NEWEST);
     let least = paths.iter().filter(ends_in_words).count();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rethread_edit::{CloneReading, CloneSummary, IdMap, PreparedClone, Recipe, SourceIndexer, SourceSession};
 use rethread_log::{BlockKind, Scanner};
 use rethread_model::{
-    BlockClass, Client, FactsBuilder, Finding, MessageKind, MessageView, PartOrigin, Path, Session,
-    TranscriptItem, check, resume,
+    BlockClass, Client, EntryNo, FactsBuilder, Finding, MessageKind, MessageView, NodeId, PartOrigin, Path,
+    Session, TranscriptItem, check, resume,
 };
 use serde_json::Value;
 
@@ -647,7 +647,7 @@ fn prompts(log: &[u8], client: Client) -> BTreeSet<String> {
     let typed = resumed.messages.iter().flat_map(|message| &message.parts).filter_map(|p| p.origin.node());
     let typed = typed.filter(|&node| session.facts.nodes[node].flags.is_human());
     let mut found: BTreeSet<String> = typed.map(|node| reader.prompt_words(node).trim().to_owned()).collect();
-    let boundary = |node: &usize| session.facts.nodes[*node].flags.is_boundary();
+    let boundary = |node: &NodeId| session.facts.nodes[*node].flags.is_boundary();
     let start = resumed.chain.iter().rposition(boundary).unwrap_or(0);
     let chain = if resumed.refusal.is_none() { &resumed.chain[start..] } else { &[] };
     for &node in chain.iter().filter(|&&node| session.facts.nodes[node].flags.is_queued_prompt()) {
@@ -682,7 +682,7 @@ fn message_texts(
                 // No client accepts an empty text.
                 path_texts.extend(texts.filter(|text| !["", "(no content)"].contains(&text.as_str())));
             }
-            if until == Some(message.n) {
+            if until == Some(message.n.get() as usize) {
                 break;
             }
         }
@@ -692,18 +692,18 @@ fn message_texts(
 }
 
 /// Returns the numbers of the entries on the parent chain of a tip.
-fn chain_of(session: &Session, tip: usize) -> BTreeSet<u32> {
+fn chain_of(session: &Session, tip: NodeId) -> BTreeSet<EntryNo> {
     let mut chain = BTreeSet::new();
     let mut at = Some(tip);
     while let Some(node) = at {
         chain.insert(session.facts.nodes[node].entry);
-        at = session.tree.links[node].target().map(|parent| parent as usize);
+        at = session.tree.links[node].target();
     }
     chain
 }
 
 fn is_queued(session: &Session, message: &MessageView<'_>) -> bool {
-    let first = session.facts.messages[message.n - 1].first_node as usize;
+    let first = session.facts.messages[message.n].first_node;
     session.facts.nodes[first].flags.is_queued_prompt()
 }
 
@@ -779,9 +779,13 @@ pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
         let numbers: Vec<usize> = reader
             .items(path.step)
             .iter()
-            .filter_map(
-                |item| if let TranscriptItem::Message(message) = item { Some(message.n) } else { None },
-            )
+            .filter_map(|item| {
+                if let TranscriptItem::Message(message) = item {
+                    Some(message.n.get() as usize)
+                } else {
+                    None
+                }
+            })
             .collect();
         for part in [1, 2, 3] {
             if let Some(&n) = numbers.get(numbers.len() * part / 4) {

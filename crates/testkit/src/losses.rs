@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rethread_model::{Client, Reader, Role, Session, Severity, check, intended_path_to, resume};
+use rethread_model::{Client, NodeId, Reader, Role, Session, Severity, check, intended_path_to, resume};
 use serde_json::{Value, json};
 
 /// Checks both laws for every client.
@@ -21,13 +21,13 @@ struct ResumeRequest<'a> {
     reader: Reader<'a>,
     accepted: bool,
     /// The path that the client resumes.
-    chain: BTreeSet<usize>,
+    chain: BTreeSet<NodeId>,
     /// The content that is sent.
     contents: BTreeSet<String>,
     /// The texts of results by their call: clients fold reminders into them.
     results: BTreeMap<String, Vec<String>>,
     /// The kinds of blocks that are sent for each entry, because clients change some contents.
-    of_entry: BTreeSet<(usize, String)>,
+    of_entry: BTreeSet<(NodeId, String)>,
 }
 
 impl<'a> ResumeRequest<'a> {
@@ -56,13 +56,13 @@ impl<'a> ResumeRequest<'a> {
         request
     }
 
-    fn entry(&self, node: usize) -> Value {
+    fn entry(&self, node: NodeId) -> Value {
         serde_json::from_slice(self.reader.entry_bytes(self.session.facts.nodes[node].entry))
             .unwrap_or_default()
     }
 
     /// Returns a key for the message of an entry: its id, or the time and content of a user message.
-    fn scope_of(&self, node: usize) -> String {
+    fn scope_of(&self, node: NodeId) -> String {
         let entry = self.entry(node);
         match entry["message"]["id"].as_str() {
             Some(id) if entry["type"] == "assistant" => id.to_owned(),
@@ -71,7 +71,7 @@ impl<'a> ResumeRequest<'a> {
     }
 
     /// Returns the blocks of an entry that have content.
-    fn blocks_of(&self, node: usize) -> Vec<Value> {
+    fn blocks_of(&self, node: NodeId) -> Vec<Value> {
         let blocks = match &self.entry(node)["message"]["content"] {
             Value::String(text) => vec![json!({ "type": "text", "text": text })],
             Value::Array(blocks) => blocks.clone(),
@@ -89,7 +89,7 @@ impl<'a> ResumeRequest<'a> {
         blocks.into_iter().filter(says).collect()
     }
 
-    fn is_sent(&self, node: usize, block: &Value) -> bool {
+    fn is_sent(&self, node: NodeId, block: &Value) -> bool {
         let folded = |text: &str| {
             let sent = self.results.get(&id_of(block));
             sent.is_some_and(|sent| sent.iter().any(|sent| sent.starts_with(text.trim())))
@@ -101,8 +101,8 @@ impl<'a> ResumeRequest<'a> {
     fn compare(&self, client: Client) -> Result<(), String> {
         let facts = &self.session.facts;
         let findings = check(self.session, &[client]);
-        let mut at_line: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for node in 0..facts.nodes.len() {
+        let mut at_line: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
+        for node in facts.nodes.keys() {
             at_line.entry(facts.location(node).line).or_default().push(node);
         }
         for finding in findings.iter().filter(|finding| finding.severity == Severity::Loss) {
@@ -110,8 +110,8 @@ impl<'a> ResumeRequest<'a> {
                 return Err(format!("{:?} says of no entry that it is lost", finding.kind));
             }
             let queued =
-                |node: usize| facts.nodes[node].flags.is_queued_prompt() && !self.chain.contains(&node);
-            let misses = |node: &usize| {
+                |node: NodeId| facts.nodes[node].flags.is_queued_prompt() && !self.chain.contains(&node);
+            let misses = |node: &NodeId| {
                 let blocks = self.blocks_of(*node);
                 // Images and blocks of unknown kinds are not compared.
                 queued(*node) || blocks.is_empty() || !blocks.iter().all(|b| self.is_sent(*node, b))

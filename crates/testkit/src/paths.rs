@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use rethread_model::{BlockView, Client, Link, MessageKind, Reader, Session, TranscriptItem, resume};
+use rethread_model::{
+    BlockView, CallId, Client, EntryNo, Link, MessageKind, MessageNo, NodeId, Reader, Session, StepId,
+    TranscriptItem, resume,
+};
 use serde_json::Value;
 
 /// An entry of the tree with the facts that the laws need.
 struct GraphEntry {
-    /// The index of its node in the model.
-    node: usize,
+    /// Its node in the model.
+    node: NodeId,
     conversation: bool,
     side: bool,
     message_id: Option<String>,
@@ -49,16 +52,16 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
                 .map(|what| format!("path {}: {what}", path.n)),
         );
         // Content borrowed from another branch for a copied message is not counted.
-        let steps: HashSet<usize> = session.tree.path_to(path.step).into_iter().collect();
-        let own: HashSet<usize> = session
+        let steps: HashSet<StepId> = session.tree.path_to(path.step).into_iter().collect();
+        let own: HashSet<MessageNo> = session
             .facts
             .nodes
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .filter(|&(node, _)| session.tree.step(node).is_some_and(|step| steps.contains(&step)))
-            .filter_map(|(_, node)| Some(node.message()? + 1))
+            .filter_map(|(_, node)| node.message())
             .collect();
-        let distinct: BTreeSet<usize> = items.iter().filter_map(number).filter(|n| own.contains(n)).collect();
+        let distinct: BTreeSet<MessageNo> =
+            items.iter().filter_map(number).filter(|n| own.contains(n)).collect();
         if distinct.len() != path.messages as usize {
             broken.push(format!(
                 "path {}: {} messages shown, {} counted",
@@ -73,7 +76,7 @@ pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     broken
 }
 
-fn number(item: &TranscriptItem<'_>) -> Option<usize> {
+fn number(item: &TranscriptItem<'_>) -> Option<MessageNo> {
     match item {
         TranscriptItem::Message(message) => Some(message.n),
         TranscriptItem::Note(_) => None,
@@ -92,15 +95,15 @@ fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
     let paths = session.paths(Client::NEWEST);
     let path = paths.iter().find(|path| path.active)?;
     let items = reader.items(path.step);
-    let shown: HashSet<usize> = items.iter().filter_map(number).collect();
+    let shown: HashSet<MessageNo> = items.iter().filter_map(number).collect();
     // Of two results of one call, either may be shown.
-    let mut results: HashSet<(usize, String)> = HashSet::new();
+    let mut results: HashSet<(CallId, String)> = HashSet::new();
     for item in &items {
         let TranscriptItem::Message(message) = item else { continue };
         let of_call = |block: &BlockView<'_>| Some((block.call?, block.result_text().into_owned()));
         results.extend(message.blocks.iter().filter_map(of_call));
     }
-    let is_shown_result = |node: usize| {
+    let is_shown_result = |node: NodeId| {
         let entry = reader.entry_bytes(session.facts.nodes[node].entry);
         let Ok(entry) = serde_json::from_slice::<Value>(entry) else { return false };
         let blocks = entry["message"]["content"].as_array().cloned().unwrap_or_default();
@@ -114,8 +117,7 @@ fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
     let missing = { sent }.find(|&node| {
         let fact = &session.facts.nodes[node];
         let main = !fact.flags.is_sidechain() || session.facts.is_all_sidechain();
-        main && fact.message().is_some_and(|message| !shown.contains(&(message + 1)))
-            && !is_shown_result(node)
+        main && fact.message().is_some_and(|message| !shown.contains(&message)) && !is_shown_result(node)
     })?;
     let line = session.facts.location(missing).line;
     Some(format!("line {line} is sent, and is not on the active path {}", path.n))
@@ -123,7 +125,7 @@ fn sent_off_path(session: &Session, reader: &Reader<'_>) -> Option<String> {
 
 struct EntryGraph {
     entries: Vec<GraphEntry>,
-    by_node: HashMap<usize, usize>,
+    by_node: HashMap<NodeId, usize>,
     n_children: Vec<usize>,
 }
 
@@ -135,8 +137,8 @@ impl EntryGraph {
         let mut by_uuid: HashMap<String, usize> = HashMap::new();
         let mut entries: Vec<GraphEntry> = Vec::new();
         let mut parents: Vec<Option<String>> = Vec::new();
-        let mut duplicates: Vec<(usize, usize)> = Vec::new();
-        for (node, fact) in facts.nodes.iter().enumerate() {
+        let mut duplicates: Vec<(NodeId, usize)> = Vec::new();
+        for (node, fact) in facts.nodes.iter_enumerated() {
             let raw = String::from_utf8_lossy(reader.entry_bytes(fact.entry)).into_owned();
             let start = raw.find('{').unwrap_or(0);
             let value = serde_json::Deserializer::from_str(&raw[start..]).into_iter::<Value>().next();
@@ -179,12 +181,11 @@ impl EntryGraph {
                 }
             }
         }
-        let mut by_node: HashMap<usize, usize> =
+        let mut by_node: HashMap<NodeId, usize> =
             entries.iter().enumerate().map(|(i, e)| (e.node, i)).collect();
         by_node.extend(duplicates);
         for i in 0..entries.len() {
-            let link =
-                session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&(node as usize)));
+            let link = session.tree.links[entries[i].node].target().and_then(|node| by_node.get(&node));
             let named = parents[i].as_ref().and_then(|parent| by_uuid.get(parent));
             // The model cuts cycles and bridges the cut.
             let by_parent = matches!(session.tree.links[entries[i].node], Link::Parent(_) | Link::Logical(_));
@@ -229,7 +230,7 @@ impl EntryGraph {
         &'g self,
         session: &'g Session,
         items: &[TranscriptItem<'_>],
-        tip: usize,
+        tip: NodeId,
     ) -> impl Iterator<Item = String> + use<'g> {
         let mut broken = Vec::new();
         let line = |entry: usize| session.facts.location(self.entries[entry].node).line;
@@ -240,9 +241,8 @@ impl EntryGraph {
             at = self.entries[entry].parent;
         }
         chain.reverse();
-        let message_of =
-            |entry: usize| session.facts.nodes[self.entries[entry].node].message().map(|m| m + 1);
-        let place: HashMap<usize, usize> =
+        let message_of = |entry: usize| session.facts.nodes[self.entries[entry].node].message();
+        let place: HashMap<MessageNo, usize> =
             items.iter().enumerate().rev().filter_map(|(at, item)| Some((number(item)?, at))).collect();
         let on_chain: HashSet<usize> = chain.iter().copied().collect();
         // Everything on the chain is shown, in order.
@@ -266,7 +266,7 @@ impl EntryGraph {
         // Everything shown is on the chain, or is a part or a result of an entry on it.
         let ids: HashSet<&str> =
             chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
-        let messages: HashSet<usize> = chain.iter().filter_map(|&e| message_of(e)).collect();
+        let messages: HashSet<MessageNo> = chain.iter().filter_map(|&e| message_of(e)).collect();
         let calls: HashSet<&str> = self
             .entries
             .iter()
@@ -276,7 +276,7 @@ impl EntryGraph {
             })
             .flat_map(|entry| entry.calls.iter().map(String::as_str))
             .collect();
-        let by_number: HashMap<u32, usize> =
+        let by_number: HashMap<EntryNo, usize> =
             self.by_node.iter().map(|(&node, &i)| (session.facts.nodes[node].entry, i)).collect();
         for item in items {
             let TranscriptItem::Message(message) = item else { continue };
@@ -299,7 +299,7 @@ impl EntryGraph {
 
     /// Finds messages that are on no path although their branch has content.
     fn lost_messages(&self, session: &Session, reader: &Reader<'_>) -> Vec<String> {
-        let mut kinds: BTreeMap<usize, MessageKind> = BTreeMap::new();
+        let mut kinds: BTreeMap<MessageNo, MessageKind> = BTreeMap::new();
         for path in session.paths(Client::NEWEST) {
             for item in reader.items(path.step) {
                 if let TranscriptItem::Message(message) = item {
@@ -307,7 +307,7 @@ impl EntryGraph {
                 }
             }
         }
-        let beside: HashSet<usize> = session.off_path_nodes().into_iter().collect();
+        let beside: HashSet<NodeId> = session.off_path_nodes().into_iter().collect();
         let mut broken = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
             let Some(message) = session.facts.nodes[entry.node].message() else { continue };
@@ -315,7 +315,7 @@ impl EntryGraph {
                 && !session.facts.nodes[entry.node].flags.is_synthetic()
                 || session.facts.nodes[entry.node].flags.is_prompt();
             let line = session.facts.location(entry.node).line;
-            if !kinds.contains_key(&(message + 1)) && (has_content || !beside.contains(&entry.node)) {
+            if !kinds.contains_key(&message) && (has_content || !beside.contains(&entry.node)) {
                 broken.push(format!("line {line} is on no path"));
             }
         }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 use rethread::model::{
-    MessageEvent, NoteEvent, Transcript, TranscriptSubagent, TranscriptWriter, VisibleContent,
+    MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptSubagent, TranscriptWriter, VisibleContent,
     VisibleThinking, Visit,
 };
 use rethread::render::{self, MessageRow, NoteRow, ShowOptions};
@@ -76,18 +76,19 @@ pub(crate) fn run(
 ) -> Result<CommandOutcome, Failure> {
     let library = library(global);
     let source = find_one(&library, &args.session)?;
+    let from = args.at.map(existing_number).transpose()?;
     let content = VisibleContent {
         thinking: if args.thinking { VisibleThinking::All } else { VisibleThinking::Hidden },
         tools: !matches!(args.tools, ToolsArg::None),
         images: true,
     };
     let loaded = if args.removed {
-        library.removed_transcript(&source, args.at, content)
+        library.removed_transcript(&source, from, content)
     } else {
         let options = TranscriptOptions {
             path: args.path.map_or(TranscriptPath::Main, TranscriptPath::Number),
             turns: args.turns.as_deref().map(parse_turns).transpose()?,
-            from: args.at,
+            from,
             content,
             client: None,
         };
@@ -123,6 +124,12 @@ impl From<ToolsArg> for render::ToolDetail {
             ToolsArg::None => Self::None,
         }
     }
+}
+
+/// Converts the number of a message. No session has message 0, or one of more than 32 bits.
+fn existing_number(n: usize) -> Result<MessageNo, Failure> {
+    let number = u32::try_from(n).ok().and_then(MessageNo::new);
+    number.ok_or_else(|| Failure::new(format!("no message {n}")).hint("messages are numbered from 1"))
 }
 
 /// Writes a transcript as one JSON object per message and note.

@@ -42,7 +42,7 @@ struct RemovedNode {
     /// The id of its parent, unescaped.
     parent: Option<Box<str>>,
     /// The message that it was part of.
-    message: Uid,
+    message: Option<Uid>,
     /// A kept entry of the same message that was its descendant.
     sibling: Option<Box<str>>,
 }
@@ -51,7 +51,7 @@ impl ReparentMap {
     /// Returns the entry that replaces a removed one as the parent of an entry of `message`: another entry of the
     /// removed one's message, or else its nearest kept ancestor; `Some(None)` if there is neither. Returns `None` if
     /// `id` was not removed.
-    fn new_parent(&self, id: &[u8], message: Uid) -> Option<Option<&str>> {
+    fn new_parent(&self, id: &[u8], message: Option<Uid>) -> Option<Option<&str>> {
         let mut bridge = self.0.get(&Uid::new(id))?;
         // The parents may form a cycle.
         for _ in 0..=self.0.len() {
@@ -71,24 +71,25 @@ impl ReparentMap {
     /// sibling before.
     fn record_kept_sibling(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
         let mut noted = Vec::new();
-        let mut above = Uid::new(parent);
-        while let Some(bridge) = self.0.get_mut(&above)
-            && bridge.message == message
+        let mut next = Some(Uid::new(parent));
+        while let Some(above) = next
+            && let Some(bridge) = self.0.get_mut(&above)
+            && bridge.message == Some(message)
             && bridge.sibling.is_none()
         {
             bridge.sibling = Some(rethread_log::unescape(id).into());
             noted.push(above);
-            above = bridge.parent.as_ref().map_or(Uid::NONE, |parent| Uid::new(parent.as_bytes()));
+            next = bridge.parent.as_ref().map(|parent| Uid::new(parent.as_bytes()));
         }
         noted
     }
 }
 
 /// Returns the id of the assistant message that an entry is part of.
-fn message_id(raw: &[u8], line: &Line) -> Uid {
+fn message_id(raw: &[u8], line: &Line) -> Option<Uid> {
     let id =
         line.message.filter(|_| line.kind == Some(EntryKind::Assistant)).and_then(|m| m.id.string_in(raw));
-    id.map_or(Uid::NONE, Uid::new)
+    id.map(Uid::new)
 }
 
 /// The result of cleaning a log.
@@ -363,9 +364,9 @@ impl<'c> Cleaner<'c> {
 
     /// Redirects references to removed entries.
     fn reparent(&mut self, raw: &[u8], line: &Line) {
-        let message = if self.reparents.0.is_empty() { Uid::NONE } else { message_id(raw, line) };
+        let message = if self.reparents.0.is_empty() { None } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
-            && !message.is_none()
+            && let Some(message) = message
         {
             let known = self.reparents.record_kept_sibling(id, parent, message);
             self.needs_rerun |= known.iter().any(|above| self.named.contains(above));

@@ -3,7 +3,7 @@
 //! A client places the listed entries after the summary, and ignores the list if one of them is missing.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::Uid;
+use rethread_model::{NodeId, Uid};
 use rustc_hash::FxHashSet;
 
 use super::CloneBuilder;
@@ -13,7 +13,9 @@ impl CloneBuilder<'_, '_> {
     /// Removes dropped entries from the lists of compactions.
     pub(super) fn prune_preserved_lists(&mut self) {
         let facts = self.plan.facts;
-        let boundaries: Vec<usize> = (0..facts.nodes.len())
+        let boundaries: Vec<NodeId> = facts
+            .nodes
+            .keys()
             .filter(|&node| facts.nodes[node].flags.is_boundary() && !self.plan.is_dropped(node))
             .collect();
         let path: Vec<PathItem> = self.plan.kept_path();

@@ -1,6 +1,6 @@
 //! Replaces older turns by a compaction: a boundary and a summary that every client honours.
 
-use rethread_model::Reader;
+use rethread_model::{NodeId, Reader};
 
 use super::{CloneBuilder, context, turn_summary};
 use crate::plan::{AddedKind, PathItem};
@@ -62,7 +62,7 @@ impl CloneBuilder<'_, '_> {
     /// Condenses all turns except the last ones.
     pub(super) fn compress(&mut self) {
         let Some(compress) = &self.recipe.compress else { return };
-        let path: Vec<usize> =
+        let path: Vec<NodeId> =
             self.plan.path_nodes().into_iter().filter(|&node| !self.plan.is_dropped(node)).collect();
         let is_prompt = |at: &usize| self.plan.node(path[*at]).flags.is_human();
         let prompts: Vec<usize> = (0..path.len()).filter(is_prompt).collect();

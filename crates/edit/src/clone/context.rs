@@ -1,7 +1,7 @@
 //! The context size of a session: taken from recorded usage where possible.
 
 use rethread_log::Json;
-use rethread_model::{Block, Facts, Node, Role, Session, Usage, newest_client_chain};
+use rethread_model::{Block, Facts, Node, NodeId, Role, Session, Usage, newest_client_chain};
 
 use super::CloneBuilder;
 use super::select::Selection;
@@ -82,20 +82,20 @@ fn scaled(recorded: u64, before: u64, after: u64) -> u64 {
 /// Measures what the newest client sends from a session.
 pub fn context_size(session: &Session) -> ContextSize {
     let facts = &session.facts;
-    let blocks = |node: usize| facts.blocks_of(node).iter().copied();
+    let blocks = |node: NodeId| facts.blocks_of(node).iter().copied();
     measure_context(facts, &newest_client_chain(session), blocks, |node| recorded(facts, node))
 }
 
 /// Measures what is sent from these entries, given their blocks and recorded sizes.
 pub(super) fn measure_context<B: Iterator<Item = Block>>(
     facts: &Facts,
-    chain: &[usize],
-    blocks: impl Fn(usize) -> B,
-    recorded: impl Fn(usize) -> Option<u64>,
+    chain: &[NodeId],
+    blocks: impl Fn(NodeId) -> B,
+    recorded: impl Fn(NodeId) -> Option<u64>,
 ) -> ContextSize {
     let boundary = chain.iter().rposition(|&node| facts.nodes[node].flags.is_boundary()).unwrap_or(0);
     let sent = &chain[boundary..];
-    let tokens_in = |nodes: &[usize]| -> u64 {
+    let tokens_in = |nodes: &[NodeId]| -> u64 {
         nodes.iter().flat_map(|&node| blocks(node)).map(|block| tokens_of_block(&block)).sum()
     };
     let estimate = tokens_in(sent);
@@ -110,7 +110,7 @@ pub(super) fn measure_context<B: Iterator<Item = Block>>(
 }
 
 /// Returns the context size of an answer as counted by the API.
-pub(super) fn recorded(facts: &Facts, node: usize) -> Option<u64> {
+pub(super) fn recorded(facts: &Facts, node: NodeId) -> Option<u64> {
     let fact = Some(&facts.nodes[node]).filter(|fact| is_api_answer(fact))?;
     total_tokens(facts.usage(&facts.messages[fact.message()?])?)
 }
@@ -153,7 +153,7 @@ impl CloneBuilder<'_, '_> {
         }
         let now = scaled(tokens, before, after);
         let message = facts.nodes[answer].message();
-        let entries: Vec<usize> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
+        let entries: Vec<NodeId> = nodes().filter(|&node| facts.nodes[node].message() == message).collect();
         for node in entries {
             let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             let mut line = rethread_log::Line::default();

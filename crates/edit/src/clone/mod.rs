@@ -18,7 +18,7 @@ mod turn_summary;
 mod write;
 
 use rethread_log::EntryKind;
-use rethread_model::{Node, Path, Role, Session, Uid};
+use rethread_model::{CallId, EntryNo, Node, NodeId, Path, Role, Session, Table, Uid};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub use compress::{CompressOptions, CondensedTurn, OverBudget};
@@ -105,17 +105,17 @@ pub struct PreparedClone<'a> {
     /// Counts of what is left out or changed.
     pub counts: CloneCounts,
     /// The action for each call.
-    call_actions: Vec<tools::CallAction>,
+    call_actions: Table<CallId, tools::CallAction>,
     /// Calls in turns that are kept unchanged, by call.
-    unchanged_calls: Vec<bool>,
+    unchanged_calls: Table<CallId, bool>,
     /// Thinking was removed because content before it changed.
     pub thinking_invalidated: bool,
     /// The turns that were condensed.
     pub turns: Vec<CondensedTurn>,
     /// Turns whose summaries exceed the budget.
     pub over_budget: OverBudget,
-    /// The first prompt of the conversation, as a node index.
-    first_prompt: Option<usize>,
+    /// The first prompt of the conversation.
+    first_prompt: Option<NodeId>,
     /// Tools that the recipe names and the session never calls.
     pub unknown_tools: Vec<String>,
     /// The context size that the last answer records was corrected.
@@ -130,7 +130,7 @@ pub struct PreparedClone<'a> {
 #[derive(Debug, Clone, Copy)]
 enum CloneLine {
     /// An entry of the source by its number, with its node if it has one.
-    Entry(u32, Option<u32>),
+    Entry(EntryNo, Option<NodeId>),
     /// An added entry.
     Added(usize),
 }
@@ -164,8 +164,8 @@ pub fn plan_clone<'a>(
         order: Vec::new(),
         tail: Vec::new(),
         counts: CloneCounts::default(),
-        call_actions: Vec::new(),
-        unchanged_calls: Vec::new(),
+        call_actions: Table::default(),
+        unchanged_calls: Table::default(),
         thinking_invalidated: false,
         turns: Vec::new(),
         over_budget: OverBudget::default(),
@@ -181,7 +181,7 @@ pub fn plan_clone<'a>(
     }
     let selection = Selection::new(source, recipe)?;
     cloned.other_paths = selection.other_paths;
-    let human = |node: &&usize| source.session.facts.nodes[**node].flags.is_human();
+    let human = |node: &&NodeId| source.session.facts.nodes[**node].flags.is_human();
     cloned.first_prompt = selection.full_path.iter().find(human).copied();
     let mut plan = selection.plan(source);
     let (changed_nodes, condensed) = (Vec::new(), FxHashSet::default());
@@ -195,8 +195,8 @@ pub fn plan_clone<'a>(
     builder.drop_orphaned_notes();
     builder.drop_trailing_attachments();
     builder.drop_duplicates(&selection);
-    let requested: Vec<EditExtent> =
-        (0..builder.plan.facts.nodes.len()).map(|n| builder.plan.edit_extent(n)).collect();
+    let requested: Table<NodeId, EditExtent> =
+        builder.plan.facts.nodes.keys().map(|n| builder.plan.edit_extent(n)).collect();
     builder.plan.repair();
     builder.plan.place_queued_prompts();
     builder.plan.linearise();
@@ -212,16 +212,18 @@ pub fn plan_clone<'a>(
     let replacements = plan.replacements(&plan.nearest_kept());
     let facts = &source.session.facts;
     // Of several entries with one id, one may be kept.
-    let kept: FxHashSet<Uid> = (0..facts.nodes.len())
+    let kept: FxHashSet<Uid> = facts
+        .nodes
+        .keys()
         .filter(|&node| facts.has_duplicates() && !plan.is_dropped(node))
         .map(|node| facts.nodes[node].uid)
         .collect();
-    let removed = |node: usize| {
+    let removed = |node: NodeId| {
         let is_kept = !plan.is_dropped(node) || kept.contains(&facts.nodes[node].uid);
         replacements[node].filter(|_| !is_kept)
     };
     let keeps_ids = cloned.id_map.keeps_ids();
-    let replacement = |node: usize| match plan.edits.get(node).and_then(|edit| edit.uuid.as_deref()) {
+    let replacement = |node: NodeId| match plan.edits.get(node).and_then(|edit| edit.uuid.as_deref()) {
         // It had no id and was given one.
         Some(uuid) => {
             Replacement { uid: Uid::new(uuid.as_bytes()), text: keeps_ids.then(|| uuid.to_owned()) }
@@ -231,7 +233,9 @@ pub fn plan_clone<'a>(
             text: keeps_ids.then(|| escaped_id(&plan.reader.uuid(node))),
         },
     };
-    let by_removed: FxHashMap<Uid, Replacement> = (0..facts.nodes.len())
+    let by_removed: FxHashMap<Uid, Replacement> = facts
+        .nodes
+        .keys()
         .filter_map(|node| Some((facts.nodes[node].uid, replacement(removed(node)?))))
         .collect();
     cloned.id_map = cloned.id_map.with_replacements(by_removed);
@@ -248,9 +252,9 @@ struct CloneBuilder<'m, 'a> {
     plan: &'m mut Plan<'a>,
     cloned: &'m mut PreparedClone<'a>,
     /// Entries whose calls were removed or shortened.
-    changed_nodes: Vec<usize>,
+    changed_nodes: Vec<NodeId>,
     /// Entries whose turns were condensed.
-    condensed: FxHashSet<usize>,
+    condensed: FxHashSet<NodeId>,
 }
 
 impl CloneBuilder<'_, '_> {
@@ -258,7 +262,7 @@ impl CloneBuilder<'_, '_> {
     /// the oldest clients send.
     fn drop_progress_and_errors(&mut self) {
         let on_path = self.plan.on_path();
-        for (node, on_path) in on_path.into_iter().enumerate() {
+        for (node, &on_path) in on_path.iter_enumerated() {
             let fact = self.plan.node(node);
             let failure = fact.role == Role::Assistant && fact.flags.is_failure_report();
             if fact.role == Role::Progress || failure && on_path {
@@ -273,15 +277,15 @@ impl CloneBuilder<'_, '_> {
         let facts = self.plan.facts;
         let on_path = self.plan.on_path();
         let is_note = |node: &Node| matches!(node.role, Role::System | Role::Attachment);
-        let is_candidate = |(node, fact): (usize, &Node)| {
+        let is_candidate = |(node, fact): (NodeId, &Node)| {
             let flags = fact.flags;
             let is_message = flags.is_queued_prompt() || flags.is_local_command();
             !on_path[node] && is_note(fact) && !is_message && !flags.is_boundary() && !flags.is_sidechain()
         };
-        if !facts.nodes.iter().enumerate().any(is_candidate) {
+        if !facts.nodes.iter_enumerated().any(is_candidate) {
             return;
         }
-        let none = vec![false; facts.nodes.len()];
+        let none: Table<NodeId, bool> = Table::filled(false, facts.nodes.len());
         let order = self.plan.top_down();
         // Whether the nearest message above is removed.
         let mut removed_above = none.clone();
@@ -333,7 +337,7 @@ impl CloneBuilder<'_, '_> {
         }
         let removed = selection.clone_path.iter().filter(|&&node| self.plan.is_dropped(node));
         let removed: FxHashSet<Uid> = removed.map(|&node| facts.nodes[node].uid).collect();
-        for (node, _) in facts.nodes.iter().enumerate().filter(|(_, fact)| removed.contains(&fact.uid)) {
+        for (node, _) in facts.nodes.iter_enumerated().filter(|(_, fact)| removed.contains(&fact.uid)) {
             self.plan.drop_requested(node);
         }
     }
@@ -349,9 +353,9 @@ impl CloneBuilder<'_, '_> {
             return;
         };
         let time = plan.final_time(leaf);
-        let mut agreed = !time.is_none();
+        let mut agreed = time.is_some();
         let on_path = plan.on_path();
-        for (node, &on_path) in on_path.iter().enumerate() {
+        for (node, &on_path) in on_path.iter_enumerated() {
             if node == leaf || plan.is_dropped(node) {
                 continue;
             }
@@ -359,7 +363,7 @@ impl CloneBuilder<'_, '_> {
             // Some clients even resume a subagent's entry.
             agreed &= plan.final_time(node) < time && !late;
         }
-        agreed &= plan.added.iter().all(|new| new.time < time);
+        agreed &= plan.added.iter().all(|new| Some(new.time) < time);
         // Clients also differ in what they add after an unanswered prompt or result.
         agreed &= plan.ends_with_answer();
         if !agreed {
@@ -368,10 +372,10 @@ impl CloneBuilder<'_, '_> {
     }
 
     /// Orders the kept lines for writing: the conversation in path order, everything else in its place.
-    fn order_lines(&mut self, records: &[u32]) {
+    fn order_lines(&mut self, records: &[EntryNo]) {
         let facts = self.plan.facts;
         let mut keyed: Vec<(u32, u32, CloneLine)> =
-            records.iter().map(|&n| (n, 0, CloneLine::Entry(n, None))).collect();
+            records.iter().map(|&n| (n.get(), 0, CloneLine::Entry(n, None))).collect();
         let on_path = self.plan.on_path();
         let (mut at, mut step) = (0, 0);
         for item in self.plan.kept_path() {
@@ -379,7 +383,7 @@ impl CloneBuilder<'_, '_> {
             let (place, out) = match item {
                 PathItem::Source(node) => {
                     let entry = facts.nodes[node].entry;
-                    (entry, CloneLine::Entry(entry, u32::try_from(node).ok()))
+                    (entry.get(), CloneLine::Entry(entry, Some(node)))
                 }
                 PathItem::Added(new) => {
                     let last = matches!(self.plan.added[new].kind, AddedKind::End | AddedKind::NoReply);
@@ -389,9 +393,9 @@ impl CloneBuilder<'_, '_> {
             at = at.max(place);
             keyed.push((at, step, out));
         }
-        for (node, fact) in facts.nodes.iter().enumerate() {
+        for (node, fact) in facts.nodes.iter_enumerated() {
             if !on_path[node] && !self.plan.is_dropped(node) {
-                keyed.push((fact.entry, 0, CloneLine::Entry(fact.entry, u32::try_from(node).ok())));
+                keyed.push((fact.entry.get(), 0, CloneLine::Entry(fact.entry, Some(node))));
             }
         }
         keyed.sort_by_key(|&(place, step, _)| (place, step));
@@ -399,16 +403,16 @@ impl CloneBuilder<'_, '_> {
     }
 
     /// Chooses which entries outside of the tree are kept, by number.
-    fn choose_records(&mut self, selection: &Selection) -> Vec<u32> {
-        let mut is_node = vec![false; self.source.digests.len()];
+    fn choose_records(&mut self, selection: &Selection) -> Vec<EntryNo> {
+        let mut is_node = Table::filled(false, self.source.digests.len());
         for node in &self.plan.facts.nodes {
-            is_node[node.entry as usize - 1] = true;
+            is_node[node.entry] = true;
         }
         let removed = self.changed_call_ids();
         let mut kept = Vec::new();
         let mut window = Window::default();
-        for (at, digest) in self.source.digests.iter().enumerate().filter(|&(at, _)| !is_node[at]) {
-            let number = u32::try_from(at + 1).unwrap_or(0);
+        for (number, digest) in self.source.digests.iter_enumerated().filter(|&(number, _)| !is_node[number])
+        {
             let keep = match digest.kind {
                 // Complete requests, with the whole conversation.
                 Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => false,
@@ -445,7 +449,7 @@ impl CloneBuilder<'_, '_> {
     }
 
     /// Counts what is no longer in the clone.
-    fn count(&mut self, requested: &[EditExtent]) {
+    fn count(&mut self, requested: &Table<NodeId, EditExtent>) {
         let plan = &*self.plan;
         let facts = plan.facts;
         let counts = &mut self.cloned.counts;
@@ -453,7 +457,7 @@ impl CloneBuilder<'_, '_> {
         for out in &self.cloned.order {
             n_records -= usize::from(matches!(out, CloneLine::Entry(_, None)));
         }
-        for (node, fact) in facts.nodes.iter().enumerate() {
+        for (node, fact) in facts.nodes.iter_enumerated() {
             if plan.is_dropped(node) {
                 match fact.is_conversation() {
                     true => counts.entries += 1,
@@ -498,14 +502,15 @@ impl PreparedClone<'_> {
             PathItem::Added(new) => !matches!(plan.added[new].kind, AddedKind::End),
         };
         let Some(&leaf) = path.iter().rev().find(is_message) else { return };
-        let kept = |number: u32| {
+        let kept = |number: EntryNo| {
             self.order.iter().any(|out| matches!(out, CloneLine::Entry(n, None) if *n == number))
         };
-        let last = self.source.digests.iter().rposition(|digest| digest.kind == Some(EntryKind::LastPrompt));
-        let last = last.and_then(|at| u32::try_from(at + 1).ok()).filter(|&number| kept(number));
+        let digests = &self.source.digests;
+        let last = digests.keys().rfind(|&number| digests[number].kind == Some(EntryKind::LastPrompt));
+        let last = last.filter(|&number| kept(number));
         if let (Some(_), PathItem::Source(node)) = (last, leaf) {
             let checkpoint = plan.facts.checkpoints.last();
-            if checkpoint.is_some_and(|at| at.leaf == Some(plan.node(node).uid) && !at.leaf_is_null) {
+            if checkpoint.is_some_and(|at| at.leaf.uid() == Some(plan.node(node).uid)) {
                 return;
             }
         }
@@ -528,15 +533,15 @@ impl PreparedClone<'_> {
     }
 
     /// Returns whether a call of the source is in the clone, unchanged or shortened.
-    pub fn keeps_call(&self, call: usize) -> bool {
+    pub fn keeps_call(&self, call: CallId) -> bool {
         let Some(plan) = &self.plan else { return true };
-        let node = plan.facts.calls[call].node as usize;
+        let node = plan.facts.calls[call].node;
         !plan.is_dropped(node)
             && self.call_actions.get(call).is_none_or(|action| !matches!(action, tools::CallAction::Strip))
     }
 
     /// Returns whether a call is in a turn that the recipe keeps unchanged.
-    pub fn keeps_call_unchanged(&self, call: usize) -> bool {
+    pub fn keeps_call_unchanged(&self, call: CallId) -> bool {
         self.keeps_call(call) && self.unchanged_calls.get(call).is_some_and(|&unchanged| unchanged)
     }
 
@@ -568,7 +573,7 @@ fn escaped_id(id: &str) -> String {
 }
 
 /// Returns the text of an entry that loses its results: without them it is a prompt.
-fn prompt_beside_results(plan: &Plan<'_>, node: usize) -> Option<String> {
+fn prompt_beside_results(plan: &Plan<'_>, node: NodeId) -> Option<String> {
     let loses = plan.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
     if !loses || !plan.node(node).flags.has_result() {
         return None;

@@ -4,6 +4,7 @@
 //! changes, so a summary can refer to it.
 
 use rethread_log::Json;
+use rethread_model::{MessageNo, NodeId};
 
 use super::PreparedClone;
 use crate::source::Window;
@@ -12,7 +13,7 @@ use crate::source::Window;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedEntry {
     /// The number of its message in the source.
-    pub message: Option<usize>,
+    pub message: Option<MessageNo>,
     /// Its line in the source.
     pub line: u32,
     /// The original entry, with the ids of the clone.
@@ -35,7 +36,7 @@ impl RemovedEntry {
         let entry = json.get("entry").filter(|entry| entry.is_object())?.raw().to_vec();
         let number = |key: &str| json.get(key).and_then(Json::as_u64);
         Some(Self {
-            message: number("message").and_then(|n| usize::try_from(n).ok()),
+            message: number("message").and_then(|n| MessageNo::new(u32::try_from(n).ok()?)),
             line: number("line").and_then(|n| u32::try_from(n).ok())?,
             entry,
         })
@@ -46,11 +47,11 @@ impl PreparedClone<'_> {
     /// Returns the entries of the conversation that were left out or changed, in file order.
     pub fn removed_entries(&self) -> impl Iterator<Item = RemovedEntry> + '_ {
         let nodes = self.plan.iter().flat_map(|plan| {
-            let is_message = |node: &usize| plan.node(*node).is_conversation();
-            let node_of = move |node: &usize| {
+            let is_message = |node: &NodeId| plan.node(*node).is_conversation();
+            let node_of = move |node: &NodeId| {
                 plan.is_dropped(*node) || plan.changes_blocks(*node) || plan.changes_copy(*node)
             };
-            (0..plan.facts.nodes.len()).filter(is_message).filter(node_of).map(move |node| (plan, node))
+            plan.facts.nodes.keys().filter(is_message).filter(node_of).map(move |node| (plan, node))
         });
         let names = self.id_map.without_replacements();
         let mut window = Window::default();
@@ -63,11 +64,7 @@ impl PreparedClone<'_> {
             if !raw.is_empty() {
                 names.write(&raw[start..], offset, self.source.id_spans_of(fact.entry), &mut entry);
             }
-            RemovedEntry {
-                message: fact.message().map(|n| n + 1),
-                line: plan.facts.location(node).line,
-                entry,
-            }
+            RemovedEntry { message: fact.message(), line: plan.facts.location(node).line, entry }
         })
     }
 }

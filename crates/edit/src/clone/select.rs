@@ -1,7 +1,9 @@
 //! Selects the entries of a clone.
 
 use rethread_log::Json;
-use rethread_model::{BrokenLink, Client, Path, Role, StepKind, Uid, session_intended_path};
+use rethread_model::{
+    BrokenLink, CallId, Client, MessageNo, NodeId, Path, Role, StepId, StepKind, Uid, session_intended_path,
+};
 use rustc_hash::FxHashSet;
 
 use super::{ClonePlanError, Recipe, path_of};
@@ -10,13 +12,13 @@ use crate::source::SourceSession;
 
 /// The conversation of a clone.
 pub(super) struct Selection {
-    /// Its entries from the first on, as node indexes: for a single path those before compactions, then those that
+    /// Its entries from the first on: for a single path those before compactions, then those that
     /// are sent.
-    pub(super) clone_path: Vec<usize>,
+    pub(super) clone_path: Vec<NodeId>,
     /// The same, always with the entries before compactions.
-    pub(super) full_path: Vec<usize>,
+    pub(super) full_path: Vec<NodeId>,
     /// Entries without a parent, because a compaction precedes them.
-    path_starts: FxHashSet<usize>,
+    path_starts: FxHashSet<NodeId>,
     broken_links: Vec<BrokenLink>,
     /// Drop everything else.
     pub(super) single_path: bool,
@@ -56,13 +58,13 @@ impl Selection {
         }
         path.extend(&intended.chain);
         let clone_path = if single { path.clone() } else { intended.chain.clone() };
-        let begins = |node: &&usize| {
+        let begins = |node: &&NodeId| {
             let fact = &facts.nodes[**node];
             fact.flags.is_boundary() || fact.flags.is_summary() && fact.parent.is_none()
         };
         starts.extend(clone_path.iter().filter(begins));
         // A path that was cut does not count as another one; one that was joined is in the clone.
-        let on_path: FxHashSet<usize> = clone_path.iter().copied().collect();
+        let on_path: FxHashSet<NodeId> = clone_path.iter().copied().collect();
         let n_out = paths.iter().filter(|path| !on_path.contains(&path.tip)).count();
         let other_paths = n_out.min(paths.len().saturating_sub(1));
         Ok(Self {
@@ -87,7 +89,7 @@ impl Selection {
             let ids =
                 self.clone_path.iter().filter(|_| facts.has_duplicates()).map(|&node| facts.nodes[node].uid);
             let ids: FxHashSet<Uid> = ids.collect();
-            for node in (0..kept.len()).filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
+            for node in kept.keys().filter(|&node| !kept[node] && !ids.contains(&facts.nodes[node].uid)) {
                 // A subagent's entries are kept or dropped with its call.
                 if !facts.nodes[node].flags.is_sidechain() || facts.is_all_sidechain() {
                     plan.drop_requested(node);
@@ -109,7 +111,7 @@ impl Selection {
 }
 
 /// Finds the last entry of the conversation that a recipe asks for; `None` if the end is unchanged.
-pub(super) fn end_of(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Option<usize>, ClonePlanError> {
+pub(super) fn end_of(source: &SourceSession<'_>, recipe: &Recipe) -> Result<Option<NodeId>, ClonePlanError> {
     end_among(source, recipe, &source.session.paths(Client::NEWEST))
 }
 
@@ -117,7 +119,7 @@ fn end_among(
     source: &SourceSession<'_>,
     recipe: &Recipe,
     paths: &[Path],
-) -> Result<Option<usize>, ClonePlanError> {
+) -> Result<Option<NodeId>, ClonePlanError> {
     let session = &source.session;
     let n_messages = session.facts.messages.len();
     if let Some(uid) = recipe.end {
@@ -125,10 +127,12 @@ fn end_among(
     }
     let path = recipe.path.map(|n| path_of(paths, n)).transpose()?;
     let Some(n) = recipe.until else { return Ok(path.map(|path| path.tip)) };
-    let step = session.step_of_message(n).ok_or(ClonePlanError::NoMessage(n, n_messages))?;
+    let message = u32::try_from(n).ok().and_then(MessageNo::new);
+    let found = message.and_then(|message| Some((message, session.step_of_message(message)?)));
+    let (message, step) = found.ok_or(ClonePlanError::NoMessage(n, n_messages))?;
     match path {
         Some(path) if !session.descendants_of(step)[path.step] => Err(ClonePlanError::NotOnPath(n, path.n)),
-        _ => Ok(Some(last_of_message(source, n, step))),
+        _ => Ok(Some(last_of_message(source, message, step))),
     }
 }
 
@@ -140,42 +144,43 @@ fn refers_to_kept(plan: &Plan<'_>, raw: &[u8], key: &str) -> bool {
 }
 
 /// Returns the last entry of a message, results of its calls included: a call without its result is not an end.
-fn last_of_message(source: &SourceSession<'_>, n: usize, step: usize) -> usize {
+fn last_of_message(source: &SourceSession<'_>, message: MessageNo, step: StepId) -> NodeId {
     let facts = &source.session.facts;
     let nodes = source.session.tree.nodes_by_step();
-    let of_step = || nodes.members_of(step).iter().map(|&node| node as usize);
-    let own =
-        |node: &usize| facts.nodes[*node].message() == Some(n - 1) && !facts.nodes[*node].flags.is_replay();
-    let calls: FxHashSet<usize> = of_step()
+    let of_step = || nodes.members_of(step).iter().copied();
+    let own = |node: &NodeId| {
+        facts.nodes[*node].message() == Some(message) && !facts.nodes[*node].flags.is_replay()
+    };
+    let calls: FxHashSet<CallId> = of_step()
         .filter(own)
         .flat_map(|node| facts.blocks_of(node).iter().filter_map(rethread_model::Block::call))
         .collect();
-    let answers = |node: &usize| {
+    let answers = |node: &NodeId| {
         let fact = &facts.nodes[*node];
         let answers = facts.blocks_of(*node).iter().filter_map(rethread_model::Block::call);
         fact.role == Role::User && fact.flags.has_result() && { answers }.any(|call| calls.contains(&call))
     };
     let results = of_step().rfind(answers);
-    let assistant = facts.messages[n - 1].assistant;
+    let assistant = facts.messages[message].assistant;
     let last = if assistant { results } else { None };
-    last.or_else(|| of_step().rfind(own)).unwrap_or(facts.messages[n - 1].first_node as usize)
+    last.or_else(|| of_step().rfind(own)).unwrap_or(facts.messages[message].first_node)
 }
 
 /// Returns the entries before compactions that precede a conversation, in file order.
-fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[usize]) -> Vec<usize> {
+fn nodes_before_compaction(source: &SourceSession<'_>, chain: &[NodeId]) -> Vec<NodeId> {
     let session = &source.session;
     let facts = &session.facts;
     let Some(first) = session.tree.step(chain[0]) else { return Vec::new() };
-    let compacted = |step: usize| session.tree.steps[step].kind == StepKind::Compaction;
+    let compacted = |step: StepId| session.tree.steps[step].kind == StepKind::Compaction;
     let steps = session.tree.path_to(first);
     if !compacted(first) || steps.len() < 2 {
         return Vec::new();
     }
-    let sent: FxHashSet<usize> = chain.iter().copied().collect();
+    let sent: FxHashSet<NodeId> = chain.iter().copied().collect();
     let by_step = session.tree.nodes_by_step();
-    let mut nodes: Vec<usize> = steps[..steps.len() - 1]
+    let mut nodes: Vec<NodeId> = steps[..steps.len() - 1]
         .iter()
-        .flat_map(|&step| by_step.members_of(step).iter().map(|&node| node as usize))
+        .flat_map(|&step| by_step.members_of(step).iter().copied())
         .filter(|node| {
             let fact = &facts.nodes[*node];
             !sent.contains(node)

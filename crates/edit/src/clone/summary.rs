@@ -6,8 +6,11 @@
 use std::cell::RefCell;
 
 use rethread_log::{EntryKind, Json, Line, parse_entry};
-use rethread_model::{Block, ByteCounts, Client, Finding, LinearConversation, Role, Session, Time, Usage};
-use rustc_hash::FxHashMap;
+use rethread_model::{
+    Block, ByteCounts, Client, EntryNo, Finding, IdField, LinearConversation, MessageNo, NameId, NodeId,
+    Role, Session, Table, Time, Usage,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::context::{context_size, is_api_answer, measure_context, recorded, total_tokens};
 use super::{CloneLine, ContextSize, PreparedClone};
@@ -66,23 +69,20 @@ impl PreparedClone<'_> {
             return None;
         }
         let entries = rows_if_only_removed(plan)?;
-        let has_parent = |node: usize, parent_node: Option<usize>| match plan.new_parent(node) {
+        let has_parent = |node: NodeId, parent_node: Option<NodeId>| match plan.new_parent(node) {
             Some(parent) => parent == parent_node.map(PathItem::Source),
-            None => {
-                facts.nodes[node].parent
-                    == parent_node.map_or_else(Default::default, |parent| facts.nodes[parent].uid)
-            }
+            None => facts.nodes[node].parent == parent_node.map(|parent| facts.nodes[parent].uid),
         };
-        let blocks = |node: usize| remaining_blocks(plan, node);
+        let blocks = |node: NodeId| remaining_blocks(plan, node);
         let line = LinearConversation::detect(facts, entries.iter().copied(), has_parent, blocks)?;
         let harm = line.harmful_findings(&Client::ALL)?;
         if !self.has_plain_checkpoints(&entries, line.start) {
             return None;
         }
         let usages = RecordedUsage::new(plan, &entries);
-        let recorded = |node: usize| usages.recorded(node);
-        let human = |node: &&usize| facts.nodes[**node].flags.is_human();
-        let times = || entries.iter().map(|&node| facts.nodes[node].time);
+        let recorded = |node: NodeId| usages.recorded(node);
+        let human = |node: &&NodeId| facts.nodes[**node].flags.is_human();
+        let times = || entries.iter().filter_map(|&node| facts.nodes[node].time);
         let summary = CloneSummary {
             turns: entries.iter().filter(human).count(),
             messages: line.messages,
@@ -97,7 +97,7 @@ impl PreparedClone<'_> {
     }
 
     /// Returns the first prompt in the clone; `None` if its text differs from the source.
-    fn first_prompt(&self, prompts: impl Iterator<Item = usize>) -> Option<Option<String>> {
+    fn first_prompt(&self, prompts: impl Iterator<Item = NodeId>) -> Option<Option<String>> {
         let reader = self.source.reader();
         let mut texts = prompts.map(|node| (node, reader.prompt_words(node)));
         let Some((node, text)) = texts.find(|(_, text)| !text.is_empty()) else { return Some(None) };
@@ -109,16 +109,16 @@ impl PreparedClone<'_> {
     /// there.
     fn names_in_order(
         &self,
-        name_in: impl Fn(&crate::source::EntryDigest) -> u16,
+        name_in: impl Fn(&crate::source::EntryDigest) -> Option<NameId>,
         names: &rethread_model::NameCounts,
     ) -> Option<Vec<String>> {
-        let mut seen = vec![false; names.n_names()];
+        let mut seen = FxHashSet::default();
         let mut found = Vec::new();
         for out in &self.order {
             let CloneLine::Entry(number, _) = *out else { continue };
-            let name = name_in(&self.source.digests[number as usize - 1]);
-            if seen.get(usize::from(name)) == Some(&false) {
-                seen[usize::from(name)] = true;
+            if let Some(name) = name_in(&self.source.digests[number])
+                && seen.insert(name)
+            {
                 let name = names.name(name);
                 // An id, or perhaps a path to large results.
                 if is_uuid(name.as_bytes()) || name.contains("tool-results") {
@@ -131,10 +131,9 @@ impl PreparedClone<'_> {
     }
 
     /// Returns whether all checkpoints in the clone name the leaf that every client finds without them.
-    fn has_plain_checkpoints(&self, entries: &[usize], start: usize) -> bool {
+    fn has_plain_checkpoints(&self, entries: &[NodeId], start: usize) -> bool {
         let facts = &self.source.session.facts;
-        let is_checkpoint =
-            |number: u32| self.source.digests[number as usize - 1].kind == Some(EntryKind::LastPrompt);
+        let is_checkpoint = |number: EntryNo| self.source.digests[number].kind == Some(EntryKind::LastPrompt);
         let mut kept = self.order.iter().filter_map(|out| match *out {
             CloneLine::Entry(number, None) if is_checkpoint(number) => Some(number),
             _ => None,
@@ -143,10 +142,7 @@ impl PreparedClone<'_> {
         if next.is_none() {
             return true;
         }
-        let all = (1..)
-            .zip(&self.source.digests)
-            .filter(|&(number, _)| is_checkpoint(number))
-            .map(|(number, _)| number);
+        let all = self.source.digests.keys().filter(|&number| is_checkpoint(number));
         for (number, end) in all.zip(&facts.checkpoints) {
             if next != Some(number) {
                 continue;
@@ -156,8 +152,9 @@ impl PreparedClone<'_> {
                 let leaf = facts.node_of(self.id_map.replacement_of(leaf))?;
                 entries.binary_search(&leaf).ok()
             };
-            let on_line = end.leaf.is_none_or(|leaf| place(leaf).is_some_and(|place| place >= start));
-            let over = start > 0 && end.nodes_before as usize <= entries[start];
+            let on_line = end.leaf == IdField::Absent
+                || end.leaf.uid().and_then(place).is_some_and(|place| place >= start);
+            let over = start > 0 && end.nodes_before as usize <= entries[start].index();
             if !end.is_implicit() || !(on_line || over) {
                 return false;
             }
@@ -167,7 +164,7 @@ impl PreparedClone<'_> {
 }
 
 /// Returns the entries of a clone in order, if their order is unchanged and edits only remove parts of them.
-fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<usize>> {
+fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<NodeId>> {
     let mut last = None;
     for item in &plan.path {
         let PathItem::Source(node) = *item else { return None };
@@ -176,25 +173,24 @@ fn rows_if_only_removed(plan: &Plan<'_>) -> Option<Vec<usize>> {
             last?;
         }
     }
-    let only_removes = |&node: &usize| {
+    let only_removes = |&node: &NodeId| {
         let edit = plan.edits.get(node);
         let removes = edit.is_none_or(|edit| edit.only_removes() && keeps_meaning(plan, node, edit));
         removes && !is_picture_cut(plan, node)
     };
-    let entries: Vec<usize> = (0..plan.facts.nodes.len()).filter(|&node| !plan.is_dropped(node)).collect();
+    let entries: Vec<NodeId> = plan.facts.nodes.keys().filter(|&node| !plan.is_dropped(node)).collect();
     entries.iter().all(only_removes).then_some(entries)
 }
 
 /// Returns whether removing blocks does not change how an entry is classified: the role of a user entry depends on
 /// its other blocks, and two entries that differ only in a call may become duplicates.
-fn keeps_meaning(plan: &Plan<'_>, node: usize, edit: &EntryEdit) -> bool {
+fn keeps_meaning(plan: &Plan<'_>, node: NodeId, edit: &EntryEdit) -> bool {
     let fact = plan.node(node);
     let blocks = plan.facts.blocks_of(node);
     let thinking = |at: &usize| blocks.get(*at).is_some_and(|block| block.class.is_thinking());
     let alone = || {
-        let next = plan.facts.nodes.get(node + 1).is_some_and(|next| next.message() == fact.message());
-        let first = plan.facts.messages.get(fact.message().unwrap_or(usize::MAX));
-        !next && first.is_some_and(|message| message.first_node as usize == node)
+        let next = plan.facts.nodes.after(node).first().is_some_and(|next| next.message() == fact.message());
+        !next && fact.message().is_some_and(|message| plan.facts.messages[message].first_node == node)
     };
     edit.blocks.is_empty() || fact.role == Role::Assistant && (edit.blocks.keys().all(thinking) || alone())
 }
@@ -202,17 +198,17 @@ fn keeps_meaning(plan: &Plan<'_>, node: usize, edit: &EntryEdit) -> bool {
 /// Recorded context sizes of the answers in a clone.
 struct RecordedUsage<'p> {
     plan: &'p Plan<'p>,
-    rows: &'p [usize],
+    rows: &'p [NodeId],
     /// For each message, whether any of its entries is removed or changes its usage.
-    changed: Vec<bool>,
+    changed: Table<MessageNo, bool>,
     /// Results for such messages.
-    found: RefCell<FxHashMap<usize, Option<u64>>>,
+    found: RefCell<FxHashMap<MessageNo, Option<u64>>>,
 }
 
 impl<'p> RecordedUsage<'p> {
-    fn new(plan: &'p Plan<'p>, rows: &'p [usize]) -> Self {
-        let mut changed = vec![false; plan.facts.messages.len()];
-        for (node, fact) in plan.facts.nodes.iter().enumerate() {
+    fn new(plan: &'p Plan<'p>, rows: &'p [NodeId]) -> Self {
+        let mut changed = Table::filled(false, plan.facts.messages.len());
+        for (node, fact) in plan.facts.nodes.iter_enumerated() {
             if let Some(message) = fact.message() {
                 let edited = || plan.edits.get(node).is_some_and(|edit| edit.usage.is_some());
                 changed[message] |= plan.is_dropped(node) || edited();
@@ -222,7 +218,7 @@ impl<'p> RecordedUsage<'p> {
     }
 
     /// Returns the context size of an answer: the last entry of a message that records one counts for all of them.
-    fn recorded(&self, node: usize) -> Option<u64> {
+    fn recorded(&self, node: NodeId) -> Option<u64> {
         let facts = self.plan.facts;
         let message = facts.nodes[node].message()?;
         if !self.changed[message] {
@@ -234,9 +230,9 @@ impl<'p> RecordedUsage<'p> {
     }
 
     /// Returns the size recorded last in a message. Its entries are contiguous; `node` is one of them.
-    fn last_of(&self, message: usize, node: usize) -> Option<u64> {
+    fn last_of(&self, message: MessageNo, node: NodeId) -> Option<u64> {
         let facts = self.plan.facts;
-        let of_message = |at: &&usize| facts.nodes[**at].message() == Some(message);
+        let of_message = |at: &&NodeId| facts.nodes[**at].message() == Some(message);
         let at = self.rows.binary_search(&node).ok()?;
         let after = self.rows[at..].iter().take_while(of_message).count();
         let entries = self.rows[..at + after].iter().rev().take_while(of_message);
@@ -244,7 +240,7 @@ impl<'p> RecordedUsage<'p> {
     }
 
     /// Returns the usage that an entry records.
-    fn usage_of(&self, node: usize) -> Option<Usage> {
+    fn usage_of(&self, node: NodeId) -> Option<Usage> {
         if let Some(usage) = self.plan.edits.get(node).and_then(|edit| edit.usage.as_deref()) {
             return Usage::parse(Json::new(usage));
         }
@@ -255,14 +251,14 @@ impl<'p> RecordedUsage<'p> {
 }
 
 /// Returns whether a block with an image is cut: it is not known how much of the rest is image data.
-fn is_picture_cut(plan: &Plan<'_>, node: usize) -> bool {
+fn is_picture_cut(plan: &Plan<'_>, node: NodeId) -> bool {
     let blocks = plan.facts.blocks_of(node);
     let pictured = |cut: &PartCut| blocks.get(cut.part as usize).is_some_and(|block| block.media_bytes > 0);
     plan.cuts.of_node(node).iter().any(pictured)
 }
 
 /// Returns the blocks that an entry will have.
-fn remaining_blocks<'p>(plan: &'p Plan<'_>, node: usize) -> impl Iterator<Item = Block> + 'p {
+fn remaining_blocks<'p>(plan: &'p Plan<'_>, node: NodeId) -> impl Iterator<Item = Block> + 'p {
     let edit = plan.edits.get(node);
     plan.facts.blocks_of(node).iter().enumerate().filter_map(move |(at, block)| {
         let mut block = *block;

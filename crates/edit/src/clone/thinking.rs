@@ -4,7 +4,7 @@
 //! nothing before it in the conversation has changed. A compaction begins a new conversation: edits before it
 //! change nothing after it.
 
-use rethread_model::{Block, StepKind};
+use rethread_model::{Block, StepId, StepKind, Table};
 
 use super::CloneBuilder;
 use crate::plan::BlockEdit;
@@ -18,7 +18,7 @@ impl CloneBuilder<'_, '_> {
             return;
         }
         let changed = self.changed_steps();
-        for node in 0..facts.nodes.len() {
+        for node in facts.nodes.keys() {
             let fact = &facts.nodes[node];
             let requested = self.recipe.strip_thinking;
             let follows = session.tree.step(node).is_some_and(|step| changed[step]);
@@ -45,9 +45,9 @@ impl CloneBuilder<'_, '_> {
     }
 
     /// Returns for each step whether it, or one before it in the same conversation, has a removed or changed call.
-    fn changed_steps(&self) -> Vec<bool> {
+    fn changed_steps(&self) -> Table<StepId, bool> {
         let session = &self.source.session;
-        let mut changed = vec![false; session.tree.steps.len()];
+        let mut changed = Table::filled(false, session.tree.steps.len());
         for &node in self.changed_nodes.iter().filter(|node| !self.condensed.contains(node)) {
             if let Some(step) = session.tree.step(node) {
                 changed[step] = true;

@@ -1,7 +1,7 @@
 //! Removes or shortens tool calls: the call, its result and the client's copy of the result together.
 
 use rethread_log::{Json, Key, Line, parse_entry};
-use rethread_model::{Block, BlockClass, Role};
+use rethread_model::{Block, BlockClass, CallId, NodeId, Role, StepId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::CloneBuilder;
@@ -81,37 +81,35 @@ impl<'a> CloneBuilder<'_, 'a> {
         let session = &self.source.session;
         let facts = &session.facts;
         let prompts = session.prompts_of_steps();
-        let turn = |node: usize| session.tree.step(node).and_then(|step| prompts[step]);
+        let turn = |node: NodeId| session.tree.step(node).and_then(|step| prompts[step]);
         let kept = self.turns_kept(&selection.full_path, turn);
-        let action_at = |node: usize, name: &str| match kept.contains(&turn(node)) {
+        let action_at = |node: NodeId, name: &str| match kept.contains(&turn(node)) {
             true => CallAction::Keep,
             false => tools.action_for(name),
         };
         let inline = self.callers_of_sidechains();
-        let at_call = |node: usize| inline.get(&node).copied().unwrap_or(node);
-        let actions: Vec<CallAction> = facts
+        let at_call = |node: NodeId| inline.get(&node).copied().unwrap_or(node);
+        let actions: Table<CallId, CallAction> = facts
             .calls
             .iter()
-            .map(|call| action_at(at_call(call.node as usize), facts.tools.name(call.tool)))
+            .map(|call| action_at(at_call(call.node), facts.tools.name(call.tool)))
             .collect();
         self.cloned.unchanged_calls =
-            facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node as usize)))).collect();
+            facts.calls.iter().map(|call| kept.contains(&turn(at_call(call.node)))).collect();
         let called = |wanted: &&String| facts.tools.iter().any(|(name, _)| matches_tool(wanted, name));
         let named = tools.strip.iter().flatten();
         self.cloned.unknown_tools = named.filter(|name| !called(name)).cloned().collect();
-        let strips_all = |node: usize| action_at(at_call(node), "") == CallAction::Strip;
+        let strips_all = |node: NodeId| action_at(at_call(node), "") == CallAction::Strip;
         let server_actions = self.server_call_actions(action_at);
         let plan = &*self.plan;
-        let wanted = |node: &usize| !plan.is_dropped(*node) && facts.nodes[*node].is_conversation();
-        let nodes: Vec<usize> = (0..facts.nodes.len()).filter(wanted).collect();
-        let action = |node: usize, block: &Block| match (block.class, block.call()) {
-            (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => {
-                actions.get(call).copied().unwrap_or_default()
-            }
+        let wanted = |node: &NodeId| !plan.is_dropped(*node) && facts.nodes[*node].is_conversation();
+        let nodes: Vec<NodeId> = facts.nodes.keys().filter(wanted).collect();
+        let action = |node: NodeId, block: &Block| match (block.class, block.call()) {
+            (BlockClass::ToolCall | BlockClass::ToolResult, Some(call)) => actions[call],
             (BlockClass::ToolCall | BlockClass::ToolResult, None) if strips_all(node) => CallAction::Strip,
-            (BlockClass::ServerCall | BlockClass::ServerResult, Some(id)) => server_actions
-                .get(&id)
-                .copied()
+            (BlockClass::ServerCall | BlockClass::ServerResult, _) => block
+                .server_call_hash()
+                .and_then(|id| server_actions.get(&id).copied())
                 .filter(|&action| action == CallAction::Strip)
                 .unwrap_or_default(),
             _ => CallAction::Keep,
@@ -150,7 +148,7 @@ impl<'a> CloneBuilder<'_, 'a> {
     }
 
     /// Cuts long strings of calls and results by their actions, and of the client's copy of a result.
-    fn shorten(&mut self, node: usize, actions: &[CallAction]) {
+    fn shorten(&mut self, node: NodeId, actions: &[CallAction]) {
         let limit = self.recipe.tools.shorten.filter(|_| actions.contains(&CallAction::Shorten));
         let Some(limit) = limit else { return };
         let copy = copy_action(self.source, node, actions);
@@ -165,25 +163,25 @@ impl<'a> CloneBuilder<'_, 'a> {
         }
     }
 
-    fn count_stripped(&self, path: &[usize], actions: &[CallAction]) -> u64 {
+    fn count_stripped(&self, path: &[NodeId], actions: &Table<CallId, CallAction>) -> u64 {
         let facts = self.plan.facts;
         let calls = path.iter().flat_map(|&node| facts.blocks_of(node).iter());
         let calls = calls.filter(|block| block.class == BlockClass::ToolCall).filter_map(Block::call);
-        let stripped: FxHashSet<usize> = calls.filter(|&call| actions[call] == CallAction::Strip).collect();
+        let stripped: FxHashSet<CallId> = calls.filter(|&call| actions[call] == CallAction::Strip).collect();
         stripped.len() as u64
     }
 
     /// Counts calls with any shortened string.
-    fn count_shortened(&self, actions: &[CallAction]) -> u64 {
+    fn count_shortened(&self, actions: &Table<CallId, CallAction>) -> u64 {
         let facts = self.plan.facts;
-        let mut shorter = vec![false; facts.calls.len()];
-        for node in 0..facts.nodes.len() {
+        let mut shorter = Table::filled(false, facts.calls.len());
+        for node in facts.nodes.keys() {
             let cuts = self.plan.cuts.of_node(node);
             let cut = |part: u32| cuts.binary_search_by_key(&part, |cut| cut.part).is_ok();
             let blocks = if cuts.is_empty() { &[] } else { facts.blocks_of(node) };
             for (at, block) in (0..).zip(blocks) {
                 let changed = cut(at) || cut(RESULT_COPY) && block.class == BlockClass::ToolResult;
-                let fits = |call: &usize| changed && actions.get(*call) == Some(&CallAction::Shorten);
+                let fits = |call: &CallId| changed && actions[*call] == CallAction::Shorten;
                 if let Some(call) = block.call().filter(fits) {
                     shorter[call] = true;
                 }
@@ -193,7 +191,11 @@ impl<'a> CloneBuilder<'_, 'a> {
     }
 
     /// Returns the prompts of the last turns with calls, which are kept unchanged.
-    fn turns_kept(&self, path: &[usize], turn: impl Fn(usize) -> Option<usize>) -> FxHashSet<Option<usize>> {
+    fn turns_kept(
+        &self,
+        path: &[NodeId],
+        turn: impl Fn(NodeId) -> Option<StepId>,
+    ) -> FxHashSet<Option<StepId>> {
         let mut kept = FxHashSet::default();
         let n = self.recipe.tools.keep.unwrap_or(0);
         for &node in path.iter().rev() {
@@ -209,34 +211,34 @@ impl<'a> CloneBuilder<'_, 'a> {
     }
 
     /// Maps entries of subagents in this file to the entry that called them.
-    fn callers_of_sidechains(&self) -> FxHashMap<usize, usize> {
+    fn callers_of_sidechains(&self) -> FxHashMap<NodeId, NodeId> {
         let session = &self.source.session;
-        let callers: FxHashMap<usize, usize> = session
+        let callers: FxHashMap<NodeId, NodeId> = session
             .subagents()
             .into_iter()
-            .filter_map(|agent| Some((agent.root, session.facts.calls[agent.call?].node as usize)))
+            .filter_map(|agent| Some((agent.root, session.facts.calls[agent.call?].node)))
             .collect();
         if callers.is_empty() {
             return FxHashMap::default();
         }
         let roots = session.sidechain_roots();
-        let caller = |node: usize| {
-            let root = roots[session.tree.step(node)?]? as usize;
+        let caller = |node: NodeId| {
+            let root = roots[session.tree.step(node)?]?;
             callers.get(&session.tree.first_node(root)).copied()
         };
-        let side = (0..session.facts.nodes.len()).filter(|&n| session.facts.nodes[n].flags.is_sidechain());
+        let side = session.facts.nodes.keys().filter(|&n| session.facts.nodes[n].flags.is_sidechain());
         side.filter_map(|node| Some((node, caller(node)?))).collect()
     }
 
     /// Returns the actions for calls that the API answered itself, by the hash of their ids.
     fn server_call_actions(
         &self,
-        action_at: impl Fn(usize, &str) -> CallAction,
-    ) -> FxHashMap<usize, CallAction> {
+        action_at: impl Fn(NodeId, &str) -> CallAction,
+    ) -> FxHashMap<u32, CallAction> {
         let facts = self.plan.facts;
         let mut actions = FxHashMap::default();
         let mut line = Line::default();
-        for node in 0..facts.nodes.len() {
+        for node in facts.nodes.keys() {
             let calls = |block: &Block| block.class == BlockClass::ServerCall;
             if !facts.blocks_of(node).iter().any(calls) || self.plan.is_dropped(node) {
                 continue;
@@ -244,7 +246,7 @@ impl<'a> CloneBuilder<'_, 'a> {
             let raw = self.plan.reader.entry_bytes(facts.nodes[node].entry);
             parse_entry(raw, &mut line);
             for (block, spans) in facts.blocks_of(node).iter().zip(&line.blocks) {
-                if let Some(id) = block.call().filter(|_| calls(block)) {
+                if let Some(id) = block.server_call_hash().filter(|_| calls(block)) {
                     let name = Json::new(spans.name.bytes_in(raw)).as_str().unwrap_or_default();
                     actions.insert(id, action_at(node, &name));
                 }
@@ -261,13 +263,13 @@ impl<'a> CloneBuilder<'_, 'a> {
         }
         let facts = self.plan.facts;
         let mut line = Line::default();
-        for node in 0..facts.nodes.len() {
+        for node in facts.nodes.keys() {
             let fact = &facts.nodes[node];
             let note = !fact.is_conversation() || fact.role == Role::User && !fact.flags.has_result();
             if !note || self.plan.is_dropped(node) {
                 continue;
             }
-            if !self.source.digests[fact.entry as usize - 1].names_call {
+            if !self.source.digests[fact.entry].names_call {
                 continue;
             }
             let raw = self.plan.reader.entry_bytes(fact.entry);
@@ -288,9 +290,9 @@ impl<'a> CloneBuilder<'_, 'a> {
     /// after it, which names no call.
     fn drop_attached_media(&mut self) {
         let facts = self.plan.facts;
-        let stripped = |call: usize| self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
+        let stripped = |call: CallId| self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
         let mut removed = FxHashSet::default();
-        for (node, fact) in facts.nodes.iter().enumerate() {
+        for (node, fact) in facts.nodes.iter_enumerated() {
             let blocks = facts.blocks_of(node);
             let media = |block: &Block| block.class == BlockClass::Media;
             if fact.role != Role::User || !fact.flags.is_meta() || !blocks.iter().any(media) {
@@ -324,7 +326,7 @@ impl<'a> CloneBuilder<'_, 'a> {
     pub(super) fn changed_call_ids(&self) -> CallIdSet<'a> {
         let mut ids = self.call_ids_where(|action| action != CallAction::Keep);
         let facts = self.plan.facts;
-        let removed = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node as usize));
+        let removed = facts.calls.iter().filter(|call| self.plan.is_dropped(call.node));
         ids.0.extend(removed.map(|call| facts.call_id(call)));
         ids
     }
@@ -337,24 +339,24 @@ impl<'a> CloneBuilder<'_, 'a> {
             return;
         }
         let on_path = self.plan.on_path();
-        let mut kept: FxHashMap<usize, bool> = FxHashMap::default();
+        let mut kept: FxHashMap<NodeId, bool> = FxHashMap::default();
         for agent in session.subagents() {
             let keeps = match agent.call {
                 Some(call) => {
                     let stripped = self.cloned.call_actions.get(call) == Some(&CallAction::Strip);
-                    !stripped && !self.plan.is_dropped(facts.calls[call].node as usize)
+                    !stripped && !self.plan.is_dropped(facts.calls[call].node)
                 }
                 None => !selection.single_path,
             };
             kept.insert(agent.root, keeps);
         }
         let roots = session.sidechain_roots();
-        for (node, fact) in facts.nodes.iter().enumerate() {
+        for (node, fact) in facts.nodes.iter_enumerated() {
             if !fact.flags.is_sidechain() || on_path[node] {
                 continue;
             }
             let root = session.tree.step(node).and_then(|step| roots[step]);
-            let root = root.map(|root| session.tree.first_node(root as usize));
+            let root = root.map(|root| session.tree.first_node(root));
             if !root.and_then(|root| kept.get(&root).copied()).unwrap_or(!selection.single_path) {
                 self.plan.drop_requested(node);
             }
@@ -365,13 +367,13 @@ impl<'a> CloneBuilder<'_, 'a> {
 /// Returns the edit of an entry that loses calls or results; `changed` means that others are shortened.
 fn edit_of(
     source: &SourceSession<'_>,
-    node: usize,
+    node: NodeId,
     actions: &[CallAction],
     changed: bool,
 ) -> Option<Box<EntryEdit>> {
     let number = source.session.facts.nodes[node].entry;
     let strips = actions.contains(&CallAction::Strip);
-    let wired = (strips || changed) && source.digests[number as usize - 1].has_wire_inputs;
+    let wired = (strips || changed) && source.digests[number].has_wire_inputs;
     if !strips && !wired {
         return None;
     }
@@ -390,7 +392,7 @@ fn edit_of(
 }
 
 /// Returns the action for the client's copy of results: the strongest action for any of them.
-fn copy_action(source: &SourceSession<'_>, node: usize, actions: &[CallAction]) -> CallAction {
+fn copy_action(source: &SourceSession<'_>, node: NodeId, actions: &[CallAction]) -> CallAction {
     let blocks = source.session.facts.blocks_of(node).iter().zip(actions);
     let results = blocks.filter(|(block, _)| block.class == BlockClass::ToolResult);
     results.map(|(_, &action)| action).max().unwrap_or_default()

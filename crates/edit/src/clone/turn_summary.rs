@@ -6,7 +6,7 @@
 
 use rayon::prelude::*;
 use rethread_log::{BlockKind, Json, Line, parse_entry};
-use rethread_model::{Facts, Reader, Role, describe_media, main_argument};
+use rethread_model::{Facts, NodeId, Reader, Role, describe_media, main_argument};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compress::{CompressOptions, CondensedTurn, OverBudget};
@@ -79,14 +79,14 @@ impl OlderTurns {
         facts: &Facts,
         reader: Reader<'_>,
         edits: &EntryEdits,
-        nodes: &[usize],
+        nodes: &[NodeId],
         compress: &CompressOptions,
     ) -> Self {
         let transcripts = compress.transcripts;
         let turn_reader =
             TurnReader { facts, reader, max_result_chars: if transcripts { RESULT } else { 0 } };
         // Of turns that are too old for a summary only the prompts are needed.
-        let is_prompt = |node: &usize| facts.nodes[*node].flags.is_human();
+        let is_prompt = |node: &NodeId| facts.nodes[*node].flags.is_human();
         let prompts: Vec<usize> = (0..nodes.len()).filter(|&at| is_prompt(&nodes[at])).collect();
         let n_summarised = if transcripts { usize::MAX } else { compress.budget / TURN_TOKENS.0 };
         let first = prompts.first().copied().unwrap_or(nodes.len());
@@ -111,8 +111,9 @@ impl OlderTurns {
             }
             let at = old.turns.len() - 1;
             if let Some(message) = fact.message() {
-                let (first, last) = old.turns[at].messages.unwrap_or((message + 1, message + 1));
-                old.turns[at].messages = Some((first.min(message + 1), last.max(message + 1)));
+                let n = message.get() as usize;
+                let (first, last) = old.turns[at].messages.unwrap_or((n, n));
+                old.turns[at].messages = Some((first.min(n), last.max(n)));
             }
             for part in parts {
                 match part {
@@ -377,13 +378,13 @@ struct TurnReader<'a> {
 
 impl TurnReader<'_> {
     /// Returns whether an entry may contain a prompt, or a summary that does.
-    fn may_hold_user_text(&self, node: usize) -> bool {
+    fn may_hold_user_text(&self, node: NodeId) -> bool {
         let fact = &self.facts.nodes[node];
         fact.role != Role::Assistant && (fact.flags.is_human() || !fact.flags.has_result())
     }
 
     /// Returns the content of an entry.
-    fn read_entry(&self, edit: Option<&EntryEdit>, node: usize) -> Vec<TurnPart> {
+    fn read_entry(&self, edit: Option<&EntryEdit>, node: NodeId) -> Vec<TurnPart> {
         let fact = &self.facts.nodes[node];
         let raw = self.reader.entry_bytes(fact.entry);
         let mut line = Line::default();

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use rethread_log::{Line, ParsedChunk, Scanner, parse_entry};
-use rethread_model::{BlockClass, ByteCounts, FactsBuilder, Finding, Session, Uid};
+use rethread_model::{BlockClass, ByteCounts, EntryNo, FactsBuilder, Finding, NodeId, Session, Uid};
 
 use super::{CloneLine, CloneSummary, PreparedClone};
 use crate::ids::{IdRole, is_uuid};
@@ -258,29 +258,31 @@ impl PreparedClone<'_> {
         piece.bytes.reserve(size + size / 64);
         let mut line = Line::default();
         // The entry that was written last: mostly the parent of the next.
-        let mut last = Uid::NONE;
+        let mut last: Option<Uid> = None;
         for out in outs {
             let start = piece.bytes.len();
             let (same, number) = match *out {
                 CloneLine::Added(new) => {
                     write_added(plan, &plan.added[new], &self.id_map, &mut piece.bytes);
-                    (false, 0)
+                    (false, None)
                 }
                 CloneLine::Entry(number, node) => {
-                    let node = node.map(|node| node as usize);
                     let from = node.map_or(number, |node| plan.facts.nodes[plan.content_node(node)].entry);
                     let raw = window.entry(self.source, from);
                     if raw.is_empty() {
                         // It could not be read again, which is reported at the end.
                         continue;
                     }
-                    let own = node.map_or(last, |node| plan.facts.nodes[node].uid);
+                    let own = node.map(|node| plan.facts.nodes[node].uid).or(last);
                     let same = self.write_line(plan, raw, from, node, [own, last], &mut piece.bytes);
                     last = own;
-                    (same, from)
+                    (same, Some(from))
                 }
             };
-            if predicted && same {
+            if predicted
+                && same
+                && let Some(number) = number
+            {
                 self.source.add_byte_counts(number, &mut piece.byte_counts);
             } else if predicted {
                 let written = &piece.bytes[start..];
@@ -306,7 +308,6 @@ impl PreparedClone<'_> {
         byte_counts: &mut ByteCounts,
     ) -> bool {
         let CloneLine::Entry(number, Some(node)) = out else { return false };
-        let node = node as usize;
         let (cuts, blocks) = (plan.cuts.of_node(node), plan.facts.blocks_of(node));
         let saved: usize = cuts.iter().map(|cut| cut.cut.saved_bytes()).sum();
         let changed = plan.edits.get(node).is_some_and(|edit| !edit.is_none());
@@ -349,9 +350,9 @@ impl PreparedClone<'_> {
         &self,
         plan: &Plan<'_>,
         whole: &[u8],
-        number: u32,
-        node: Option<usize>,
-        near: [Uid; 2],
+        number: EntryNo,
+        node: Option<NodeId>,
+        near: [Option<Uid>; 2],
         bytes: &mut Vec<u8>,
     ) -> bool {
         let start = whole.iter().position(|&b| b == b'{').unwrap_or(0);

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use rethread_log::{Json, unescape};
-use rethread_model::{BlockClass, FindingKind, Role};
+use rethread_model::{BlockClass, CallId, FindingKind, NodeId, Role};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{AddedKind, BlockEdit, CopyEdit, PathItem, Plan};
@@ -15,10 +15,10 @@ use crate::splice::{json_string, text_chunks};
 struct BlockPlace {
     /// Position of its entry on the path.
     at: usize,
-    node: usize,
+    node: NodeId,
     block: usize,
     /// The call that it makes or answers, if known.
-    call: Option<usize>,
+    call: Option<CallId>,
 }
 
 impl Plan<'_> {
@@ -100,7 +100,7 @@ impl Plan<'_> {
     }
 
     /// Returns the entry whose content a node will have.
-    pub(crate) fn content_node(&self, node: usize) -> usize {
+    pub(crate) fn content_node(&self, node: NodeId) -> NodeId {
         self.edits.get(node).and_then(|edit| edit.replaced_by).unwrap_or(node)
     }
 
@@ -167,7 +167,7 @@ impl Plan<'_> {
         name
     }
 
-    pub(super) fn block_edit_at(&mut self, node: usize, block: usize, edit: BlockEdit, why: FindingKind) {
+    pub(super) fn block_edit_at(&mut self, node: NodeId, block: usize, edit: BlockEdit, why: FindingKind) {
         self.edit(node, why).blocks.insert(block, edit);
     }
 
@@ -190,16 +190,16 @@ impl Plan<'_> {
     }
 
     /// Returns the ids of the calls that a node will make.
-    pub(super) fn calls_made(&self, node: usize) -> impl Iterator<Item = &str> {
+    pub(super) fn calls_made(&self, node: NodeId) -> impl Iterator<Item = &str> {
         self.ids_of(node, BlockClass::ToolCall)
     }
 
     /// Returns the ids of the calls that a node will answer.
-    pub(super) fn calls_answered(&self, node: usize) -> impl Iterator<Item = &str> {
+    pub(super) fn calls_answered(&self, node: NodeId) -> impl Iterator<Item = &str> {
         self.ids_of(node, BlockClass::ToolResult)
     }
 
-    fn ids_of(&self, node: usize, class: BlockClass) -> impl Iterator<Item = &str> {
+    fn ids_of(&self, node: NodeId, class: BlockClass) -> impl Iterator<Item = &str> {
         let edit = self.edits.get(node);
         let facts = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         facts.filter(move |(_, block)| block.class == class).filter_map(move |(at, block)| {

@@ -1,7 +1,7 @@
 //! Repairs content into a form that every client accepts: a list of blocks, none of them blank.
 
 use rethread_log::Json;
-use rethread_model::{BlockClass, FindingKind, MAX_IMAGE_BYTES, Role};
+use rethread_model::{BlockClass, FindingKind, MAX_IMAGE_BYTES, MessageNo, NodeId, Role, Table};
 
 use super::calls::{is_blank, text_block};
 use super::{BlockEdit, ContentEdit, Plan};
@@ -10,7 +10,7 @@ use crate::splice::{Splice, json_string};
 impl Plan<'_> {
     pub(super) fn repair_contents(&mut self) {
         // Older clients fail on `null` blocks, also off the path.
-        for node in 0..self.facts.nodes.len() {
+        for node in self.facts.nodes.keys() {
             let side = self.node(node).flags.is_sidechain() || !self.node(node).is_conversation();
             if side || self.is_dropped(node) {
                 continue;
@@ -39,7 +39,7 @@ impl Plan<'_> {
     }
 
     /// Repairs content that is not a list.
-    fn repair_string_content(&mut self, node: usize, from: usize, role: Role) {
+    fn repair_string_content(&mut self, node: NodeId, from: NodeId, role: Role) {
         let is_text = |block: &rethread_model::Block| block.class == BlockClass::Text;
         if role == Role::User && self.facts.blocks_of(from).iter().any(is_text) {
             return;
@@ -62,7 +62,7 @@ impl Plan<'_> {
         }
     }
 
-    fn repair_blocks(&mut self, node: usize, from: usize, role: Role) {
+    fn repair_blocks(&mut self, node: NodeId, from: NodeId, role: Role) {
         let blocks = self.facts.blocks_of(from);
         if blocks.is_empty() {
             return self.drop_entry(node, FindingKind::BlankText);
@@ -125,7 +125,7 @@ impl Plan<'_> {
     }
 
     /// Converts a bare string among the blocks to text; removes anything else without a type.
-    fn repair_untyped_block(&self, from: usize, at: usize) -> BlockEdit {
+    fn repair_untyped_block(&self, from: NodeId, at: usize) -> BlockEdit {
         let raw = self.reader.entry_bytes(self.node(from).entry);
         let splice = Splice::new(raw);
         let text = splice.line.blocks.get(at).and_then(|b| Json::new(b.whole.bytes_in(raw)).raw_string());
@@ -135,8 +135,8 @@ impl Plan<'_> {
     /// Drops entries without content, and answers that contain only thinking.
     pub(super) fn drop_empty_entries(&mut self) {
         let path = self.path_nodes();
-        let mut full = vec![false; self.facts.messages.len()];
-        let mut thinking: Vec<(usize, usize)> = Vec::new();
+        let mut full = Table::filled(false, self.facts.messages.len());
+        let mut thinking: Vec<(MessageNo, NodeId)> = Vec::new();
         for node in path {
             let fact = *self.node(node);
             let replaced = self.edits.get(node).is_some_and(|edit| edit.content.is_some());
@@ -160,7 +160,7 @@ impl Plan<'_> {
             }
         }
         let lone = thinking.into_iter().filter(|&(message, _)| !full[message]).map(|(_, node)| node);
-        let mut lone: Vec<usize> = lone.collect();
+        let mut lone: Vec<NodeId> = lone.collect();
         lone.sort_unstable();
         for node in lone {
             self.drop_entry(node, FindingKind::LoneThinking);
@@ -168,7 +168,7 @@ impl Plan<'_> {
     }
 
     /// Returns whether an entry keeps any block, and whether all blocks it keeps are thinking.
-    fn remaining_content(&self, node: usize) -> (bool, bool) {
+    fn remaining_content(&self, node: NodeId) -> (bool, bool) {
         let edit = self.edits.get(node);
         let blocks = self.facts.blocks_of(self.content_node(node)).iter().enumerate();
         let left = blocks.filter_map(|(at, block)| match edit.and_then(|e| e.blocks.get(&at)) {

@@ -1,5 +1,6 @@
 //! Edits inside one entry.
 
+use rethread_model::{NodeId, Table};
 use std::collections::BTreeMap;
 
 use rethread_log::Key;
@@ -10,7 +11,7 @@ use crate::shorten::PartCut;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntryEdit {
     /// New logical parent of a compaction boundary.
-    pub(crate) logical_parent: Option<usize>,
+    pub(crate) logical_parent: Option<NodeId>,
     pub(crate) uuid: Option<String>,
     pub(crate) time: Option<String>,
     pub(crate) model: Option<String>,
@@ -19,7 +20,7 @@ pub(crate) struct EntryEdit {
     /// Edits of single blocks, by index.
     pub(crate) blocks: BTreeMap<usize, BlockEdit>,
     /// A later entry with the same uuid, whose bytes replace this one's.
-    pub(crate) replaced_by: Option<usize>,
+    pub(crate) replaced_by: Option<NodeId>,
     /// Edit of the client's copy of a result.
     pub(crate) copy: Option<CopyEdit>,
     /// Mark the entry as meta, no longer a user's prompt.
@@ -34,7 +35,7 @@ pub(crate) struct EntryEdit {
 
 /// Edits by node: a dense table, because nearly all entries may change.
 #[derive(Debug)]
-pub(crate) struct EntryEdits(Vec<Option<Box<EntryEdit>>>);
+pub(crate) struct EntryEdits(Table<NodeId, Option<Box<EntryEdit>>>);
 
 impl EntryEdits {
     /// Creates a table for `n` nodes without edits.
@@ -42,16 +43,16 @@ impl EntryEdits {
         Self(std::iter::repeat_with(|| None).take(n).collect())
     }
 
-    pub(crate) fn get(&self, node: usize) -> Option<&EntryEdit> {
+    pub(crate) fn get(&self, node: NodeId) -> Option<&EntryEdit> {
         self.0[node].as_deref()
     }
 
-    pub(crate) fn set(&mut self, node: usize, edit: Box<EntryEdit>) {
+    pub(crate) fn set(&mut self, node: NodeId, edit: Box<EntryEdit>) {
         self.0[node] = Some(edit);
     }
 
     /// Returns the edit of a node, created if there is none.
-    pub(super) fn at(&mut self, node: usize) -> &mut EntryEdit {
+    pub(super) fn at(&mut self, node: NodeId) -> &mut EntryEdit {
         self.0[node].get_or_insert_default()
     }
 }
@@ -80,22 +81,24 @@ pub(crate) struct CutTable {
     /// Maximum number of characters of a string.
     pub(crate) limit: usize,
     /// Start and end of the cuts of each node; empty if there are none.
-    ranges: Vec<(u32, u32)>,
+    ranges: Table<NodeId, (u32, u32)>,
     cuts: Vec<PartCut>,
 }
 
 impl CutTable {
     /// Returns the cuts in an entry, in byte order.
-    pub(crate) fn of_node(&self, node: usize) -> &[PartCut] {
+    pub(crate) fn of_node(&self, node: NodeId) -> &[PartCut] {
         self.ranges.get(node).map_or(&[], |&(start, end)| &self.cuts[start as usize..end as usize])
     }
 
     /// Records the cuts in an entry; `n` is the number of nodes.
-    pub(crate) fn add(&mut self, node: usize, n: usize, cuts: impl Iterator<Item = PartCut>) {
+    pub(crate) fn add(&mut self, node: NodeId, n: usize, cuts: impl Iterator<Item = PartCut>) {
         let start = self.cuts.len();
         self.cuts.extend(cuts);
         self.cuts[start..].sort_by_key(|cut| cut.cut.range().start);
-        self.ranges.resize(n, (0, 0));
+        if self.ranges.is_empty() {
+            self.ranges = Table::filled((0, 0), n);
+        }
         let place = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         self.ranges[node] = (place(start), place(self.cuts.len()));
     }

@@ -1,5 +1,6 @@
 //! Writes the lines of a plan.
 
+use rethread_model::NodeId;
 use std::borrow::Cow;
 
 use rethread_log::{BlockKind, Json, Key, MessageSpans, Span};
@@ -12,14 +13,14 @@ use crate::shorten::{apply_cuts, cuts, cuts_of_block, cuts_within};
 use crate::splice::{Splice, json_string};
 
 /// Returns the line of an entry with its changes.
-pub(crate) fn edited_line(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>) -> Vec<u8> {
+pub(crate) fn edited_line(plan: &Plan<'_>, raw: &[u8], node: NodeId, names: &IdMap<'_>) -> Vec<u8> {
     let mut line = Vec::new();
     write_edited(plan, raw, node, names, &mut line);
     line
 }
 
 /// Writes the line of an entry with its changes. It may be very long, so it is not copied first.
-pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdMap<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: NodeId, names: &IdMap<'_>, out: &mut Vec<u8>) {
     let mut splice = Splice::new(raw);
     if let Some(parent) = plan.new_parent(node) {
         splice.set(Key::ParentUuid, parent_id_json(plan, parent, names));
@@ -33,7 +34,7 @@ pub(crate) fn write_edited(plan: &Plan<'_>, raw: &[u8], node: usize, names: &IdM
 fn edit_fields<'s>(
     plan: &Plan<'_>,
     splice: &mut Splice<'s>,
-    node: usize,
+    node: NodeId,
     edit: &'s EntryEdit,
     names: &IdMap<'_>,
 ) {
@@ -64,7 +65,7 @@ fn edit_message<'s>(
     plan: &Plan<'_>,
     splice: &mut Splice<'s>,
     message: MessageSpans,
-    node: usize,
+    node: NodeId,
     edit: &'s EntryEdit,
     names: &IdMap<'_>,
 ) {
@@ -108,7 +109,7 @@ fn edit_blocks<'s>(
     plan: &Plan<'_>,
     splice: &mut Splice<'s>,
     content: Span,
-    node: usize,
+    node: NodeId,
     edit: &'s EntryEdit,
     names: &IdMap<'_>,
 ) {

@@ -13,7 +13,9 @@ mod queued;
 use std::sync::Arc;
 
 use rethread_log::Key;
-use rethread_model::{BlockClass, BrokenLink, Facts, FindingKind, Node, Reader, Role, Time, Uid};
+use rethread_model::{
+    BlockClass, BrokenLink, Facts, FindingKind, Node, NodeId, Reader, Role, Table, Time, Uid,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::IdMap;
@@ -31,13 +33,13 @@ pub(crate) struct Plan<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) reader: Reader<'a>,
     /// Entries with a broken parent link, by node, with the parent to use instead.
-    broken_links: FxHashMap<usize, BrokenLink>,
+    broken_links: FxHashMap<NodeId, BrokenLink>,
     /// Removed entries, by node.
-    removed: Vec<bool>,
+    removed: Table<NodeId, bool>,
     /// New parents that differ from those in the file, by node; `Some(None)` makes the entry a root.
-    new_parents: Vec<Option<Option<PathItem>>>,
+    new_parents: Table<NodeId, Option<Option<PathItem>>>,
     /// The first reason why an entry is removed or changed, by node; `None` if the recipe asked for it.
-    reasons: Vec<Option<FindingKind>>,
+    reasons: Table<NodeId, Option<FindingKind>>,
     /// Edits inside entries, by node.
     pub(crate) edits: EntryEdits,
     /// Strings that are shortened.
@@ -47,15 +49,15 @@ pub(crate) struct Plan<'a> {
     /// The conversation, in output order.
     pub(crate) path: Vec<PathItem>,
     /// Entries on the path without a parent: those after a compaction.
-    pub(crate) path_starts: FxHashSet<usize>,
+    pub(crate) path_starts: FxHashSet<NodeId>,
     /// The first entry of each uuid, among those that clients treat as part of the tree; empty if all uuids are
     /// unique.
-    by_uid: FxHashMap<Uid, usize>,
+    by_uid: FxHashMap<Uid, NodeId>,
     /// Added results, each with the position of its call on the path.
     results_to_place: Vec<(usize, usize)>,
     /// The envelopes of entries that added ones copy, each parsed once: thousands of results may be added to one
     /// long entry.
-    envelopes: FxHashMap<usize, Arc<Envelope>>,
+    envelopes: FxHashMap<NodeId, Arc<Envelope>>,
     /// Call ids in use; filled when the first call is renamed.
     call_names: FxHashSet<String>,
     /// A result precedes its call.
@@ -67,8 +69,8 @@ pub(crate) struct Plan<'a> {
 /// One entry of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PathItem {
-    /// An entry of the source, as a node index.
-    Source(usize),
+    /// An entry of the source.
+    Source(NodeId),
     /// An added entry, as an index into [`Plan::added`].
     Added(usize),
 }
@@ -83,7 +85,7 @@ pub(crate) struct AddedEntry {
     pub(crate) reason: FindingKind,
     pub(crate) uuid: String,
     /// The entry whose session, directory, version and branch it copies.
-    pub(crate) template: usize,
+    pub(crate) template: NodeId,
     /// The fields copied from the template.
     envelope: Arc<Envelope>,
     /// Its timestamp.
@@ -99,7 +101,7 @@ struct Envelope {
 }
 
 impl Envelope {
-    fn new(reader: Reader<'_>, facts: &Facts, node: usize) -> Self {
+    fn new(reader: Reader<'_>, facts: &Facts, node: NodeId) -> Self {
         let raw = reader.entry_bytes(facts.nodes[node].entry);
         let line = Splice::new(raw).line;
         let keys = [Key::Cwd, Key::SessionId, Key::Version, Key::GitBranch];
@@ -131,17 +133,17 @@ impl<'a> Plan<'a> {
     pub(crate) fn new(
         facts: &'a Facts,
         reader: Reader<'a>,
-        path: impl IntoIterator<Item = usize>,
+        path: impl IntoIterator<Item = NodeId>,
         broken_links: Vec<BrokenLink>,
     ) -> Self {
         let path = path.into_iter().map(PathItem::Source).collect();
         let mut by_uid = FxHashMap::default();
         if facts.has_duplicates() {
-            for (node, fact) in facts.nodes.iter().enumerate().filter(|(_, fact)| in_tree(fact)) {
+            for (node, fact) in facts.nodes.iter_enumerated().filter(|(_, fact)| in_tree(fact)) {
                 by_uid.entry(fact.uid).or_insert(node);
             }
         }
-        let first = |node: usize| by_uid.get(&facts.nodes[node].uid).copied().unwrap_or(node);
+        let first = |node: NodeId| by_uid.get(&facts.nodes[node].uid).copied().unwrap_or(node);
         let repaired = |link: BrokenLink| BrokenLink { parent: link.parent.map(first), ..link };
         let broken_links = broken_links.into_iter().map(|link| (first(link.node), repaired(link))).collect();
         let n = facts.nodes.len();
@@ -149,9 +151,9 @@ impl<'a> Plan<'a> {
             facts,
             reader,
             broken_links,
-            removed: vec![false; n],
-            new_parents: vec![None; n],
-            reasons: vec![None; n],
+            removed: Table::filled(false, n),
+            new_parents: Table::filled(None, n),
+            reasons: Table::filled(None, n),
             edits: EntryEdits::with_len(n),
             cuts: CutTable::default(),
             added: Vec::new(),
@@ -166,25 +168,25 @@ impl<'a> Plan<'a> {
         }
     }
 
-    pub(crate) fn node(&self, node: usize) -> &Node {
+    pub(crate) fn node(&self, node: NodeId) -> &Node {
         &self.facts.nodes[node]
     }
 
     /// Returns the first entry with the uuid of this one.
-    pub(crate) fn first_with_uuid(&self, node: usize) -> usize {
+    pub(crate) fn first_with_uuid(&self, node: NodeId) -> NodeId {
         self.by_uid.get(&self.node(node).uid).copied().unwrap_or(node)
     }
 
     /// Returns the parent of an entry, if it is in the file.
-    fn parent_of(&self, node: usize) -> Option<usize> {
+    fn parent_of(&self, node: NodeId) -> Option<NodeId> {
         if !self.by_uid.is_empty() {
-            return self.by_uid.get(&self.node(node).parent).copied();
+            return self.node(node).parent.and_then(|parent| self.by_uid.get(&parent).copied());
         }
         self.facts.parent_of(node).filter(|&parent| in_tree(self.node(parent)))
     }
 
     /// Returns the parent of an entry, of any type; where its link is broken, the parent to use instead.
-    pub(crate) fn effective_parent(&self, node: usize) -> Option<usize> {
+    pub(crate) fn effective_parent(&self, node: NodeId) -> Option<NodeId> {
         if let Some(link) = self.broken_links.get(&node) {
             return link.parent;
         }
@@ -193,10 +195,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns all entries, each after its parent.
-    pub(crate) fn top_down(&self) -> Vec<usize> {
+    pub(crate) fn top_down(&self) -> Vec<NodeId> {
         let n = self.facts.nodes.len();
-        let (mut order, mut seen) = (Vec::with_capacity(n), vec![false; n]);
-        for node in 0..n {
+        let (mut order, mut seen) = (Vec::with_capacity(n), Table::filled(false, n));
+        for node in self.facts.nodes.keys() {
             let begin = order.len();
             let mut at = Some(node);
             while let Some(node) = at.filter(|&node| !std::mem::replace(&mut seen[node], true)) {
@@ -208,53 +210,53 @@ impl<'a> Plan<'a> {
         order
     }
 
-    fn edit(&mut self, node: usize, why: FindingKind) -> &mut EntryEdit {
+    fn edit(&mut self, node: NodeId, why: FindingKind) -> &mut EntryEdit {
         self.reasons[node].get_or_insert(why);
         self.requested_edit(node)
     }
 
     /// Returns the edit of an entry that a recipe asked for.
-    pub(crate) fn requested_edit(&mut self, node: usize) -> &mut EntryEdit {
+    pub(crate) fn requested_edit(&mut self, node: NodeId) -> &mut EntryEdit {
         self.edits.at(node)
     }
 
-    fn drop_entry(&mut self, node: usize, why: FindingKind) {
+    fn drop_entry(&mut self, node: NodeId, why: FindingKind) {
         self.reasons[node].get_or_insert(why);
         self.drop_requested(node);
     }
 
     /// Drops an entry because a recipe asked for it.
-    pub(crate) fn drop_requested(&mut self, node: usize) {
+    pub(crate) fn drop_requested(&mut self, node: NodeId) {
         self.removed[node] = true;
     }
 
-    pub(crate) fn is_dropped(&self, node: usize) -> bool {
+    pub(crate) fn is_dropped(&self, node: NodeId) -> bool {
         self.removed[node]
     }
 
-    fn reparent(&mut self, node: usize, parent: Option<PathItem>, why: FindingKind) {
+    fn reparent(&mut self, node: NodeId, parent: Option<PathItem>, why: FindingKind) {
         self.reasons[node].get_or_insert(why);
         self.new_parents[node] = Some(parent);
     }
 
     /// Returns the new parent of an entry, if it differs.
-    pub(crate) fn new_parent(&self, node: usize) -> Option<Option<PathItem>> {
+    pub(crate) fn new_parent(&self, node: NodeId) -> Option<Option<PathItem>> {
         self.new_parents[node]
     }
 
     /// Returns the first reason why an entry is removed or changed; `None` if the recipe asked for it.
-    pub(crate) fn reason(&self, node: usize) -> Option<FindingKind> {
+    pub(crate) fn reason(&self, node: NodeId) -> Option<FindingKind> {
         self.reasons[node]
     }
 
     /// Returns whether an entry is kept unchanged, wherever it is placed.
-    pub(crate) fn is_unchanged(&self, node: usize) -> bool {
+    pub(crate) fn is_unchanged(&self, node: NodeId) -> bool {
         let inside = self.edits.get(node).is_some() || !self.cuts.of_node(node).is_empty();
         !self.removed[node] && self.new_parents[node].is_none() && !inside
     }
 
     /// Returns the length of a block after shortening; `None` if it is not shortened.
-    pub(crate) fn short_len(&self, node: usize, block: usize) -> Option<usize> {
+    pub(crate) fn short_len(&self, node: NodeId, block: usize) -> Option<usize> {
         let part = u32::try_from(block).ok()?;
         let of_all = self.cuts.of_node(node);
         let of_block = &of_all[of_all.partition_point(|cut| cut.part < part)..];
@@ -264,19 +266,19 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns whether any block of an entry is changed or removed.
-    pub(crate) fn changes_blocks(&self, node: usize) -> bool {
+    pub(crate) fn changes_blocks(&self, node: NodeId) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| !edit.blocks.is_empty());
         edited || self.cuts.of_node(node).iter().any(|cut| cut.part != RESULT_COPY)
     }
 
     /// Returns whether the client's copy of a result is changed or removed.
-    pub(crate) fn changes_copy(&self, node: usize) -> bool {
+    pub(crate) fn changes_copy(&self, node: NodeId) -> bool {
         let edited = self.edits.get(node).is_some_and(|edit| edit.copy.is_some());
         edited || self.cuts.of_node(node).iter().any(|cut| cut.part == RESULT_COPY)
     }
 
     /// Returns the extent of the edit of an entry.
-    pub(crate) fn edit_extent(&self, node: usize) -> EditExtent {
+    pub(crate) fn edit_extent(&self, node: NodeId) -> EditExtent {
         let edit = self.edits.get(node);
         let n_blocks = edit.map_or(0, |edit| u32::try_from(edit.blocks.len()).unwrap_or(u32::MAX));
         (self.removed[node], n_blocks, edit.is_some_and(|edit| edit.content.is_some()))
@@ -306,9 +308,9 @@ impl<'a> Plan<'a> {
 
     /// Keeps the last of several entries with one uuid, in the place of the first.
     fn repair_duplicates(&mut self) {
-        let mut last_of: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut last_of: FxHashMap<NodeId, NodeId> = FxHashMap::default();
         let n = if self.by_uid.is_empty() { 0 } else { self.facts.nodes.len() };
-        for node in 0..n {
+        for node in self.facts.nodes.keys().take(n) {
             let first = self.first_with_uuid(node);
             if first != node && in_tree(self.node(node)) {
                 // An entry that cannot be sent does not replace one that can.
@@ -339,12 +341,12 @@ impl<'a> Plan<'a> {
 
     /// Repairs envelopes: entries need an id, a message and a time; answers need a message id and a model.
     fn repair_envelopes(&mut self) {
-        let mut before = self.facts.nodes.iter().map(|fact| fact.time).find(|time| !time.is_none());
-        for (node, on_path) in self.on_path().into_iter().enumerate() {
+        let mut before = self.facts.nodes.iter().find_map(|fact| fact.time);
+        for (node, &on_path) in self.on_path().iter_enumerated() {
             let fact = self.node(self.content_node(node));
             let flags = fact.flags;
-            if !fact.time.is_none() {
-                before = Some(fact.time);
+            if fact.time.is_some() {
+                before = fact.time;
             } else if fact.is_conversation() && !on_path && !self.is_dropped(node) {
                 // Some clients fail on a leaf without a time, on any branch.
                 if let Some(iso) = before.and_then(|time| time.to_iso()) {
@@ -365,8 +367,8 @@ impl<'a> Plan<'a> {
             }
         }
         let path = self.path_nodes();
-        let timed = path.iter().map(|&node| self.node(node).time).find(|time| !time.is_none());
-        let mut time = timed.or_else(|| path.first().map(|&first| self.time_of(first)));
+        let timed = path.iter().find_map(|&node| self.node(node).time);
+        let mut time = timed.or_else(|| path.first().and_then(|&first| self.time_of(first)));
         let mut model: Option<&str> = None;
         let first_model = path.iter().find_map(|&node| self.model_of(node));
         for node in path {
@@ -376,7 +378,7 @@ impl<'a> Plan<'a> {
                     self.edit(node, FindingKind::NoTime).time = Some(iso);
                 }
             } else {
-                time = Some(fact.time);
+                time = fact.time;
             }
             if self.is_dropped(node) {
                 continue;
@@ -399,7 +401,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns whether the newest client would reject the content of an entry.
-    fn has_invalid_content(&self, node: usize) -> bool {
+    fn has_invalid_content(&self, node: NodeId) -> bool {
         let from = self.content_node(node);
         let blocks = self.facts.blocks_of(from);
         let is_invalid = |class: BlockClass| matches!(class, BlockClass::Untyped | BlockClass::Null);
@@ -407,12 +409,12 @@ impl<'a> Plan<'a> {
             || !blocks.is_empty() && blocks.iter().all(|block| is_invalid(block.class))
     }
 
-    fn model_of(&self, node: usize) -> Option<&'a str> {
+    fn model_of(&self, node: NodeId) -> Option<&'a str> {
         self.facts.model_of(self.content_node(node)).filter(|&model| model != "<synthetic>")
     }
 
     /// Returns the entries of the source on the path.
-    pub(crate) fn path_nodes(&self) -> Vec<usize> {
+    pub(crate) fn path_nodes(&self) -> Vec<NodeId> {
         let old = |item: &PathItem| match item {
             PathItem::Source(node) => Some(*node),
             PathItem::Added(_) => None,
@@ -421,8 +423,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns whether each entry of the source is on the path, by node.
-    pub(crate) fn on_path(&self) -> Vec<bool> {
-        let mut on_path = vec![false; self.facts.nodes.len()];
+    pub(crate) fn on_path(&self) -> Table<NodeId, bool> {
+        let mut on_path = Table::filled(false, self.facts.nodes.len());
         for node in self.path_nodes() {
             on_path[node] = true;
         }
@@ -459,8 +461,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    pub(crate) fn add(&mut self, kind: AddedKind, why: FindingKind, like: usize, millis: i64) -> usize {
-        let time = Time::from_millis(self.time_of(like).millis().unwrap_or(0) + millis);
+    pub(crate) fn add(&mut self, kind: AddedKind, why: FindingKind, like: NodeId, millis: i64) -> usize {
+        let time = Time::from_millis(self.time_of(like).map_or(0, Time::millis) + millis);
         let (reader, facts) = (self.reader, self.facts);
         let read = || Arc::new(Envelope::new(reader, facts, like));
         let envelope = Arc::clone(self.envelopes.entry(like).or_insert_with(read));
@@ -486,12 +488,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds an entry that a recipe asked for.
-    pub(crate) fn add_requested(&mut self, kind: AddedKind, like: usize, millis: i64) -> usize {
+    pub(crate) fn add_requested(&mut self, kind: AddedKind, like: NodeId, millis: i64) -> usize {
         self.add(kind, FindingKind::Incomplete, like, millis)
     }
 
     /// Returns the time of an entry, or the one that it gets because it has none.
-    pub(crate) fn final_time(&self, node: usize) -> Time {
+    pub(crate) fn final_time(&self, node: NodeId) -> Option<Time> {
         match self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             Some(time) => Time::parse(time.as_bytes()),
             None => self.node(node).time,
@@ -500,7 +502,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the time that an entry will have; without one, that of the nearest entry before it in the file, else of
     /// the first entry that has one.
-    fn time_of(&self, node: usize) -> Time {
+    fn time_of(&self, node: NodeId) -> Option<Time> {
         if let Some(time) = self.edits.get(node).and_then(|edit| edit.time.as_deref()) {
             return Time::parse(time.as_bytes());
         }
@@ -508,16 +510,15 @@ impl<'a> Plan<'a> {
             return self.node(node).time;
         }
         let own = self.node(self.content_node(node)).time;
-        let before = self.facts.nodes[..node].iter().rev();
-        let others = before.chain(&self.facts.nodes[node..]).map(|fact| fact.time);
-        std::iter::once(own).chain(others).find(|time| !time.is_none()).unwrap_or(own)
+        let (before, after) = self.facts.nodes.as_slice().split_at(node.index());
+        own.or_else(|| before.iter().rev().chain(after).find_map(|fact| fact.time))
     }
 
     /// Sets the parent of entries with a broken link, and reparents children of removed entries to the replacement.
     fn repair_links(&mut self) {
         let kept = self.nearest_kept();
         let replacements = self.replacements(&kept);
-        let parent_for = |plan: &Self, node: usize| {
+        let parent_for = |plan: &Self, node: NodeId| {
             let mut above = plan.effective_parent(node)?;
             // On another call of its message a result would be treated as the result of that call.
             if plan.calls_answered(node).next().is_some() {
@@ -530,7 +531,7 @@ impl<'a> Plan<'a> {
             }
             replacements[above].map(PathItem::Source)
         };
-        let mut broken: Vec<(usize, rethread_model::LinkDefect)> =
+        let mut broken: Vec<(NodeId, rethread_model::LinkDefect)> =
             self.broken_links.iter().map(|(&node, link)| (node, link.defect)).collect();
         broken.sort_unstable_by_key(|&(node, _)| node);
         for (node, why) in broken {
@@ -541,7 +542,7 @@ impl<'a> Plan<'a> {
             };
             self.reparent(node, parent_for(self, node), why);
         }
-        for node in 0..self.facts.nodes.len() {
+        for node in self.facts.nodes.keys() {
             if self.broken_links.contains_key(&node) || self.is_dropped(node) {
                 continue;
             }
@@ -557,29 +558,29 @@ impl<'a> Plan<'a> {
         self.link_added();
     }
 
-    fn is_same_message(&self, one: usize, other: usize) -> bool {
+    fn is_same_message(&self, one: NodeId, other: NodeId) -> bool {
         self.node(one).message().is_some_and(|message| self.node(other).message() == Some(message))
     }
 
     /// Returns the replacement of every entry: itself if it is kept, else another entry of its message above or
     /// below it, else the replacement of its parent.
-    pub(crate) fn replacements(&self, kept: &[Option<usize>]) -> Vec<Option<usize>> {
+    pub(crate) fn replacements(&self, kept: &Table<NodeId, Option<NodeId>>) -> Table<NodeId, Option<NodeId>> {
         let siblings = self.siblings();
         self.nearest(|node| {
-            let near = |&above: &usize| above == node || self.is_same_message(above, node);
+            let near = |&above: &NodeId| above == node || self.is_same_message(above, node);
             let above = kept[node].filter(near);
             above.or(siblings.get(&node).copied())
         })
     }
 
     /// Returns for every entry its nearest kept ancestor, itself included.
-    pub(crate) fn nearest_kept(&self) -> Vec<Option<usize>> {
+    pub(crate) fn nearest_kept(&self) -> Table<NodeId, Option<NodeId>> {
         self.nearest(|node| (!self.is_dropped(node)).then_some(node))
     }
 
     /// Returns for every entry the first result of `find` on the path to the root.
-    fn nearest(&self, find: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
-        let mut nearest: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
+    fn nearest(&self, find: impl Fn(NodeId) -> Option<NodeId>) -> Table<NodeId, Option<NodeId>> {
+        let mut nearest: Table<NodeId, Option<NodeId>> = Table::filled(None, self.facts.nodes.len());
         for node in self.top_down() {
             nearest[node] = find(node).or_else(|| nearest[self.effective_parent(node)?]);
         }
@@ -588,9 +589,9 @@ impl<'a> Plan<'a> {
 
     /// Maps dropped entries to a kept descendant of the same message, if no kept entry and no other message is in
     /// between.
-    fn siblings(&self) -> FxHashMap<usize, usize> {
+    fn siblings(&self) -> FxHashMap<NodeId, NodeId> {
         let mut found = FxHashMap::default();
-        for (kept, fact) in self.facts.nodes.iter().enumerate() {
+        for (kept, fact) in self.facts.nodes.iter_enumerated() {
             if fact.role != Role::Assistant || self.is_dropped(kept) {
                 continue;
             }
@@ -666,7 +667,7 @@ impl<'a> Plan<'a> {
                     let from = self.content_node(node);
                     let now =
                         self.new_parents[node].unwrap_or_else(|| self.parent_of(from).map(PathItem::Source));
-                    let named = !self.node(from).parent.is_none();
+                    let named = self.node(from).parent.is_some();
                     let first = at == 0 || self.path_starts.contains(&node);
                     // The first entry keeps its parent, unless that is missing or comes later on the path.
                     let loops = matches!(now, Some(PathItem::Source(parent)) if on_path[parent]);
@@ -692,19 +693,19 @@ impl<'a> Plan<'a> {
         if !self.path.iter().any(is_boundary) {
             return;
         }
-        let mut place: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut place: FxHashMap<NodeId, usize> = FxHashMap::default();
         for (at, item) in self.path.iter().enumerate() {
             if let PathItem::Source(node) = item {
                 place.insert(*node, at);
             }
         }
-        let boundaries: Vec<(usize, usize)> = place
+        let boundaries: Vec<(NodeId, usize)> = place
             .iter()
             .map(|(&node, &at)| (node, at))
             .filter(|&(node, _)| self.node(node).flags.is_boundary())
             .collect();
         for (boundary, at) in boundaries {
-            let after = |node: &usize| place.get(node).is_some_and(|&place| place >= at);
+            let after = |node: &NodeId| place.get(node).is_some_and(|&place| place >= at);
             let mut follows = self.facts.logical_parent_of(boundary);
             if follows.as_ref().is_none_or(|node| !after(node)) {
                 continue;
@@ -749,10 +750,10 @@ impl<'a> Plan<'a> {
             like_of(path.iter().rev().find(|item| matches!(item, PathItem::Source(_))).unwrap_or(&last));
         let asks = !self.ends_with_answer();
         let kind = if asks { AddedKind::NoReply } else { AddedKind::End };
-        let added = self.added.iter().filter_map(|new| new.time.millis());
-        let newest = self.facts.nodes.iter().filter_map(|node| node.time.millis()).chain(added).max();
-        let now = self.time_of(like).millis();
-        let millis = newest.zip(now).map_or(1, |(newest, now)| newest - now + 2);
+        let added = self.added.iter().map(|new| new.time);
+        let newest = self.facts.nodes.iter().filter_map(|node| node.time).chain(added).max();
+        let millis =
+            newest.zip(self.time_of(like)).map_or(1, |(newest, now)| newest.millis() - now.millis() + 2);
         let new = self.add(kind, FindingKind::OtherBranch, like, millis);
         self.added[new].parent = Some(last);
         self.path.push(PathItem::Added(new));

@@ -3,20 +3,20 @@
 
 use std::collections::VecDeque;
 
-use rethread_model::{Node, Role, Uid};
+use rethread_model::{MessageNo, Node, NodeId, Role, Table, Uid};
 use rustc_hash::FxHashMap;
 
 use super::{AddedKind, PathItem, Plan};
 
 /// A set of entries of a plan.
 struct ItemSet {
-    source: Vec<bool>,
+    source: Table<NodeId, bool>,
     added: Vec<bool>,
 }
 
 impl ItemSet {
     fn empty(plan: &Plan<'_>) -> Self {
-        Self { source: vec![false; plan.facts.nodes.len()], added: vec![false; plan.added.len()] }
+        Self { source: Table::filled(false, plan.facts.nodes.len()), added: vec![false; plan.added.len()] }
     }
 
     fn contains(&self, item: PathItem) -> bool {
@@ -43,12 +43,12 @@ pub(super) struct OrderState {
     /// Entries that have been placed.
     placed: ItemSet,
     /// Messages of which an entry was seen.
-    answered: Vec<bool>,
+    answered: Table<MessageNo, bool>,
 }
 
 impl OrderState {
     pub(super) fn new(plan: &Plan<'_>) -> Self {
-        let answered = vec![false; plan.facts.messages.len()];
+        let answered = Table::filled(false, plan.facts.messages.len());
         Self { owned: ItemSet::empty(plan), placed: ItemSet::empty(plan), answered }
     }
 }
@@ -97,7 +97,7 @@ impl Plan<'_> {
     }
 
     /// Returns whether a range is certainly in order, as most are.
-    fn is_in_order(&self, path: &[PathItem], answered: &mut [bool]) -> bool {
+    fn is_in_order(&self, path: &[PathItem], answered: &mut Table<MessageNo, bool>) -> bool {
         let mut current = None;
         let mut open: VecDeque<&str> = VecDeque::new();
         for &item in path {
@@ -141,16 +141,15 @@ impl Plan<'_> {
 
     /// Returns the entries of each answer, by its first entry. Entries of one message id that are separated by a prompt
     /// are two answers.
-    fn rows_of_answers(&self, path: &[PathItem]) -> FxHashMap<usize, Vec<usize>> {
-        let mut groups: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut open: FxHashMap<Uid, usize> = FxHashMap::default();
+    fn rows_of_answers(&self, path: &[PathItem]) -> FxHashMap<NodeId, Vec<NodeId>> {
+        let mut groups: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
+        let mut open: FxHashMap<Uid, NodeId> = FxHashMap::default();
         for item in path {
             let PathItem::Source(node) = *item else { continue };
             let fact = self.node(self.content_node(node));
             match (fact.role, fact.message()) {
                 (Role::Assistant, Some(message)) => {
-                    let id = self.facts.messages[message].id;
-                    let id = if id.is_none() { fact.uid } else { id };
+                    let id = self.facts.messages[message].id.unwrap_or(fact.uid);
                     let first = *open.entry(id).or_insert(node);
                     groups.entry(first).or_default().push(node);
                 }

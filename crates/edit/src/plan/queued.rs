@@ -1,5 +1,6 @@
 //! Queued prompts off the path that a client would reach once entries are removed.
 
+use rethread_model::{MessageNo, NodeId, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{PathItem, Plan};
@@ -9,17 +10,17 @@ impl Plan<'_> {
     /// result on it: the newest client sends what is attached there, and older ones do not find it.
     pub(crate) fn place_queued_prompts(&mut self) {
         let on_path = self.on_path();
-        let off_path = |node: usize| {
+        let off_path = |node: NodeId| {
             let fact = self.node(node);
             let note = !fact.is_conversation() && !fact.flags.is_boundary() && !fact.flags.is_sidechain();
             note && !on_path[node] && !self.is_dropped(node) && self.first_with_uuid(node) == node
         };
-        let is_waiting = |node: usize| self.node(node).flags.is_queued_prompt() && off_path(node);
-        if !(0..self.facts.nodes.len()).any(is_waiting) {
+        let is_waiting = |node: NodeId| self.node(node).flags.is_queued_prompt() && off_path(node);
+        if !self.facts.nodes.keys().any(is_waiting) {
             return;
         }
         let order = self.top_down();
-        let mut leads_to_prompt = vec![false; order.len()];
+        let mut leads_to_prompt = Table::filled(false, order.len());
         for &node in order.iter().rev() {
             leads_to_prompt[node] |= is_waiting(node);
             if leads_to_prompt[node]
@@ -29,15 +30,16 @@ impl Plan<'_> {
             }
         }
         let follows = self.preceding_messages(&order);
-        let kept: Vec<usize> = self.path_nodes().into_iter().filter(|&node| !self.is_dropped(node)).collect();
+        let kept: Vec<NodeId> =
+            self.path_nodes().into_iter().filter(|&node| !self.is_dropped(node)).collect();
         let last = kept.iter().rfind(|&&node| self.node(node).is_conversation()).copied();
-        let message = |node: usize| self.node(self.content_node(node)).message();
-        let calling: FxHashSet<usize> = kept
+        let message = |node: NodeId| self.node(self.content_node(node)).message();
+        let calling: FxHashSet<MessageNo> = kept
             .iter()
             .filter(|&&node| self.calls_made(node).next().is_some())
             .filter_map(|&node| message(node))
             .collect();
-        let mut after: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+        let mut after: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
         for node in order.into_iter().filter(|&node| leads_to_prompt[node] && off_path(node)) {
             let above =
                 follows[node].map(|above| self.first_with_uuid(above)).filter(|&above| on_path[above]);
@@ -59,9 +61,9 @@ impl Plan<'_> {
     }
 
     /// Returns for every entry the message that it will follow, across notes but not across compactions.
-    fn preceding_messages(&self, top_down: &[usize]) -> Vec<Option<usize>> {
+    fn preceding_messages(&self, top_down: &[NodeId]) -> Table<NodeId, Option<NodeId>> {
         let replacements = self.replacements(&self.nearest_kept());
-        let mut follows: Vec<Option<usize>> = vec![None; self.facts.nodes.len()];
+        let mut follows: Table<NodeId, Option<NodeId>> = Table::filled(None, self.facts.nodes.len());
         for &node in top_down {
             let above = self.effective_parent(node).and_then(|above| replacements[above]);
             let above = above.filter(|&above| !self.node(above).flags.is_boundary());

@@ -1,7 +1,7 @@
 //! Writes a plan as bytes, line by line.
 
 use rethread_log::{Entry, EntryContent, read};
-use rethread_model::FindingKind;
+use rethread_model::{EntryNo, FindingKind, NodeId};
 use rustc_hash::FxHashMap;
 
 use super::{Change, MAX_COPIED_LINE};
@@ -34,8 +34,8 @@ impl Assembly {
         let entries = read(source).entries;
         let names = IdMap::identity();
         let added = added_after(plan);
-        let node_of: FxHashMap<u32, usize> =
-            plan.facts.nodes.iter().enumerate().map(|(node, fact)| (fact.entry, node)).collect();
+        let node_of: FxHashMap<EntryNo, NodeId> =
+            plan.facts.nodes.iter_enumerated().map(|(node, fact)| (fact.entry, node)).collect();
         let bytes = Vec::with_capacity(if dry { 0 } else { source.len() + 4096 });
         let mut out = Self { changes: Vec::new(), bytes, sources: Vec::new(), counted: 0, dry };
         for entry in &entries {
@@ -43,7 +43,7 @@ impl Assembly {
             if dry && !out.changes.is_empty() {
                 return out;
             }
-            let node = node_of.get(&entry.number).copied().filter(|_| entry.number > 0);
+            let node = EntryNo::new(entry.number).and_then(|number| node_of.get(&number).copied());
             match node.filter(|&node| !plan.is_unchanged(node)) {
                 Some(node) if plan.is_dropped(node) => {
                     out.drop_entry(entry, plan.reason(node).unwrap_or(FindingKind::Incomplete));
@@ -181,10 +181,10 @@ fn object_line(raw: &[u8]) -> &[u8] {
 }
 
 /// Maps entries of the source to the added entries that follow them.
-fn added_after(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
-    let mut after: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+fn added_after(plan: &Plan<'_>) -> FxHashMap<NodeId, Vec<usize>> {
+    let mut after: FxHashMap<NodeId, Vec<usize>> = FxHashMap::default();
     let mut last = None;
-    let last_entry = plan.facts.nodes.len().checked_sub(1);
+    let last_entry = plan.facts.nodes.keys().next_back();
     for item in &plan.path {
         match *item {
             PathItem::Source(node) if !plan.is_dropped(node) => last = Some(node),
@@ -192,8 +192,8 @@ fn added_after(plan: &Plan<'_>) -> FxHashMap<usize, Vec<usize>> {
             PathItem::Added(new) => {
                 let kind = &plan.added[new].kind;
                 let at_end = matches!(kind, AddedKind::End | AddedKind::NoReply);
-                let at = if at_end { last_entry } else { last.or(Some(plan.added[new].template)) };
-                after.entry(at.unwrap_or(0)).or_default().push(new);
+                let at = last_entry.filter(|_| at_end).or(last).unwrap_or(plan.added[new].template);
+                after.entry(at).or_default().push(new);
             }
         }
     }

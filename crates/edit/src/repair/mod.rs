@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 
 use rethread_log::{Json, Key, Line, parse_entry};
 use rethread_model::{
-    BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, PartOrigin, Reader, Role, SentPart,
-    Session, Severity, Time, check, harmful_findings, intended_path, resume, session_intended_path,
+    BlockClass, Client, Facts, Finding, FindingKind, IntendedPath, NodeId, PartOrigin, Reader, Role,
+    SentPart, Session, Severity, Time, check, harmful_findings, intended_path, resume, session_intended_path,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -259,7 +259,7 @@ struct LongBlocks<'a> {
     reader: Reader<'a>,
     line: Line,
     /// The entry that `line` was parsed from.
-    parsed: Option<usize>,
+    parsed: Option<NodeId>,
 }
 
 impl<'a> LongBlocks<'a> {
@@ -478,11 +478,11 @@ fn lacks_id(node: &rethread_model::Node) -> bool {
 fn normalise_entries(session: &Session, bytes: &[u8], own: bool) -> Option<(Vec<u8>, Vec<Change>)> {
     let facts = &session.facts;
     let all_side = own && facts.is_all_sidechain();
-    let mut ids: FxHashMap<usize, String> = FxHashMap::default();
+    let mut ids: FxHashMap<NodeId, String> = FxHashMap::default();
     let mut out = Vec::new();
     let mut changes: Vec<Change> = Vec::new();
     let mut done = 0;
-    for (node, fact) in facts.nodes.iter().enumerate() {
+    for (node, fact) in facts.nodes.iter_enumerated() {
         let flags = fact.flags;
         let lacks = lacks_id(fact) && (all_side || !flags.is_sidechain());
         if !lacks && !all_side {
@@ -554,8 +554,8 @@ fn reorder_lines(bytes: &[u8], session: &Session) -> Vec<u8> {
     }
     drop(reversed);
     lines.reverse();
-    let mut times = vec![Time::NONE; lines.len()];
-    for (node, fact) in session.facts.nodes.iter().enumerate() {
+    let mut times: Vec<Option<Time>> = vec![None; lines.len()];
+    for (node, fact) in session.facts.nodes.iter_enumerated() {
         if let Some(time) = times.get_mut(session.facts.location(node).line as usize - 1) {
             *time = fact.time;
         }

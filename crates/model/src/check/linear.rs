@@ -7,9 +7,9 @@
 use super::request::{MAX_IMAGE_BYTES, MAX_IMAGES, MAX_REQUEST_BYTES, too_long_detail};
 use super::{Finding, FindingKind, Severity, check};
 use crate::client::Client;
-use crate::facts::{Block, BlockClass, Facts, Node, Role};
+use crate::facts::{Block, BlockClass, Facts, IdField, Node, Role};
 use crate::flags::EntryFlags;
-use crate::id::Uid;
+use crate::index::{CallId, MessageNo, NodeId, Table};
 use crate::resume::{IntendedPath, intended_path_to};
 use crate::session::Session;
 
@@ -22,41 +22,45 @@ pub fn harmful_findings(session: &Session, clients: &[Client]) -> Vec<Finding> {
     })
 }
 
-/// Returns the entries that the newest client resumes, as node indices.
-pub fn newest_client_chain(session: &Session) -> Vec<usize> {
+/// Returns the entries that the newest client resumes.
+pub fn newest_client_chain(session: &Session) -> Vec<NodeId> {
     let facts = &session.facts;
     match session.linear() {
-        Some(line) => (line.start..facts.nodes.len()).collect(),
+        Some(line) => facts.nodes.keys().skip(line.start).collect(),
         None => crate::resume::resumed_chain(facts, Client::NEWEST),
     }
 }
 
 /// Finds the path that ends at `end`, or the one that the newest client would resume. Same as
 /// [`intended_path_to`], but faster if the session is linear.
-pub fn session_intended_path(session: &Session, end: Option<usize>) -> IntendedPath {
+pub fn session_intended_path(session: &Session, end: Option<NodeId>) -> IntendedPath {
     let facts = &session.facts;
     // With an earlier end, results of its calls and notes after it may be part of the path.
-    let last = facts.nodes.iter().rposition(Node::is_conversation);
-    let whole =
-        end.is_none_or(|end| Some(end) == last) && last.is_some_and(|last| last + 1 == facts.nodes.len());
+    let last = last_conversation_node(facts);
+    let whole = end.is_none_or(|end| Some(end) == last)
+        && last.is_some_and(|last| facts.nodes.after(last).is_empty());
     match session.linear().filter(|_| whole) {
         Some(line) => IntendedPath {
             leaf: last,
-            chain: (line.start..facts.nodes.len()).collect(),
+            chain: facts.nodes.keys().skip(line.start).collect(),
             ..IntendedPath::default()
         },
         None => intended_path_to(facts, end),
     }
 }
 
-/// Finds the last entry that the newest client sends, as a node index, if the session is linear.
-pub(crate) fn newest_client_tip(session: &Session) -> Option<usize> {
+/// Finds the last entry that the newest client sends, if the session is linear.
+pub(crate) fn newest_client_tip(session: &Session) -> Option<NodeId> {
     session.linear()?;
     let facts = &session.facts;
-    let last = facts.nodes.iter().rposition(Node::is_conversation)?;
+    let last = last_conversation_node(facts)?;
     let silent = |node: &Node| node.role == Role::System && !node.flags.is_local_command();
     let sent = facts.blocks_of(last).iter().any(|block| !block.class.is_thinking());
-    (sent && facts.nodes[last + 1..].iter().all(silent)).then_some(last)
+    (sent && facts.nodes.after(last).iter().all(silent)).then_some(last)
+}
+
+fn last_conversation_node(facts: &Facts) -> Option<NodeId> {
+    facts.nodes.keys().rfind(|&node| facts.nodes[node].is_conversation())
 }
 
 /// Returns the [`harmful_findings`] of a linear session.
@@ -89,17 +93,17 @@ enum CallProgress {
 /// State of the entries before the current one.
 struct PrecedingEntries {
     /// The message of the entry directly before, and the messages seen so far.
-    message: Option<usize>,
-    seen: Vec<bool>,
+    message: Option<MessageNo>,
+    seen: Table<MessageNo, bool>,
     /// The state of each call, and the number of calls without a result so far.
-    calls: Vec<CallProgress>,
+    calls: Table<CallId, CallProgress>,
     n_open: usize,
     /// A user entry was seen since the beginning or the last compaction.
     has_user_entry: bool,
     /// The notes after the last user or assistant entry are in time order.
     in_time_order: bool,
     /// The entry directly before.
-    previous: Option<usize>,
+    previous: Option<NodeId>,
 }
 
 /// Examines a session as it is. Returns `None` if any client might treat some part of it differently.
@@ -107,13 +111,14 @@ pub(crate) fn linear_conversation(facts: &Facts) -> Option<LinearConversation> {
     if facts.nodes_before_null.is_some() {
         return None;
     }
-    let is_child = |node: usize, parent: Option<usize>| {
-        facts.nodes[node].parent == parent.map_or(Uid::NONE, |parent| facts.nodes[parent].uid)
+    let is_child = |node: NodeId, parent: Option<NodeId>| {
+        facts.nodes[node].parent == parent.map(|parent| facts.nodes[parent].uid)
     };
-    let blocks = |node: usize| facts.blocks_of(node).iter().copied();
-    let line = LinearConversation::detect(facts, 0..facts.nodes.len(), is_child, blocks)?;
+    let blocks = |node: NodeId| facts.blocks_of(node).iter().copied();
+    let line = LinearConversation::detect(facts, facts.nodes.keys(), is_child, blocks)?;
     let is_consistent = |at: &crate::facts::Checkpoint| {
-        let on_line = at.leaf.is_none_or(|leaf| facts.node_of(leaf).is_some_and(|n| n >= line.start));
+        let leaf = at.leaf.uid().and_then(|leaf| facts.node_of(leaf));
+        let on_line = at.leaf == IdField::Absent || leaf.is_some_and(|leaf| leaf.index() >= line.start);
         let over = at.nodes_before as usize <= line.start && line.start > 0;
         at.is_implicit() && (on_line || over)
     };
@@ -128,9 +133,9 @@ impl LinearConversation {
     /// Checkpoints are not examined.
     pub fn detect<B: Iterator<Item = Block>>(
         facts: &Facts,
-        rows: impl DoubleEndedIterator<Item = usize> + Clone,
-        is_child: impl Fn(usize, Option<usize>) -> bool,
-        blocks: impl Fn(usize) -> B,
+        rows: impl DoubleEndedIterator<Item = NodeId> + Clone,
+        is_child: impl Fn(NodeId, Option<NodeId>) -> bool,
+        blocks: impl Fn(NodeId) -> B,
     ) -> Option<Self> {
         let last = rows.clone().next_back()?;
         let newest = facts.nodes[last].time;
@@ -141,8 +146,8 @@ impl LinearConversation {
         let mut line = Self::default();
         let mut before = PrecedingEntries {
             message: None,
-            seen: vec![false; facts.messages.len()],
-            calls: vec![CallProgress::Unseen; facts.calls.len()],
+            seen: Table::filled(false, facts.messages.len()),
+            calls: Table::filled(CallProgress::Unseen, facts.calls.len()),
             n_open: 0,
             has_user_entry: false,
             in_time_order: false,
@@ -154,7 +159,7 @@ impl LinearConversation {
             let node = &facts.nodes[at];
             queued_last = !node.is_conversation() && (queued_last || node.flags.is_queued_prompt());
             let is_child = is_child(at, before.previous.filter(|_| !node.flags.is_boundary()));
-            let in_time = !node.time.is_none() && (node.time < newest || at == last);
+            let in_time = node.time.is_some() && (node.time < newest || at == last);
             if !is_child || !in_time || !is_usual(node) {
                 return None;
             }

@@ -7,10 +7,11 @@ use std::cell::{OnceCell, RefCell};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{FindingKind, Findings, Severity, index_u32};
+use super::{FindingKind, Findings, Severity};
 use crate::client::Client;
-use crate::facts::{Block, BlockClass, Facts, NONE, Role};
+use crate::facts::{Block, BlockClass, Facts, Role};
 use crate::id::{Time, Uid};
+use crate::index::{CallId, MessageNo, NodeId, Table};
 use crate::resume::{IntendedPath, PartOrigin, Resume, calls_of_node};
 use crate::rules::ClientRule;
 
@@ -26,7 +27,7 @@ struct Loss {
 
 /// An entry of the conversation that is not sent completely.
 struct MissingEntry {
-    node: usize,
+    node: NodeId,
     /// Its blocks that are not sent. Empty for a queued prompt.
     blocks: Vec<Block>,
 }
@@ -51,7 +52,7 @@ impl Findings {
         let mut losses: Vec<Loss> = Vec::new();
         let mut known: FxHashMap<(Option<u32>, FindingKind), usize> = FxHashMap::default();
         let last_prompt = intended.chain.iter().rposition(|&node| facts.nodes[node].flags.is_human());
-        let before: FxHashSet<usize> = intended.chain[..last_prompt.unwrap_or(0)].iter().copied().collect();
+        let before: FxHashSet<NodeId> = intended.chain[..last_prompt.unwrap_or(0)].iter().copied().collect();
         for missing in missing {
             let (line, kind) = causes.cause_of(&missing);
             // An unanswered call at the end of the session is not a loss.
@@ -79,29 +80,28 @@ impl Findings {
 /// The scope of a block. Two blocks of one scope with the same content are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum BlockScope {
-    Call(u32),
-    ResultOf(u32),
+    Call(CallId),
+    ResultOf(Option<CallId>),
     /// A message of the model, by its id.
     Message(Uid),
     /// A message without an id, by the time of its entry.
     AtTime(Time),
     /// A message with neither.
-    Unidentified(u32),
+    Unidentified(MessageNo),
 }
 
 type BlockIdentity = (BlockScope, u32);
 
-fn block_identity(facts: &Facts, node: usize, block: &Block) -> Option<BlockIdentity> {
+fn block_identity(facts: &Facts, node: NodeId, block: &Block) -> Option<BlockIdentity> {
     let scope = match block.class {
-        BlockClass::ToolCall => BlockScope::Call(block.call().and(Some(block.call))?),
+        BlockClass::ToolCall => BlockScope::Call(block.call?),
         BlockClass::ToolResult => BlockScope::ResultOf(block.call),
         _ => {
             let message = facts.nodes[node].message()?;
-            let (id, time) = (facts.messages[message].id, facts.nodes[node].time);
-            match (id.is_none(), time.is_none()) {
-                (false, _) => BlockScope::Message(id),
-                (true, false) => BlockScope::AtTime(time),
-                (true, true) => BlockScope::Unidentified(index_u32(message)),
+            match (facts.messages[message].id, facts.nodes[node].time) {
+                (Some(id), _) => BlockScope::Message(id),
+                (None, Some(time)) => BlockScope::AtTime(time),
+                (None, None) => BlockScope::Unidentified(message),
             }
         }
     };
@@ -113,8 +113,8 @@ fn block_identity(facts: &Facts, node: usize, block: &Block) -> Option<BlockIden
 struct SentIndex {
     contents: FxHashSet<BlockIdentity>,
     /// Calls that are sent, and calls that are answered with a result of the session.
-    made: FxHashSet<u32>,
-    answered: FxHashSet<u32>,
+    made: FxHashSet<Option<CallId>>,
+    answered: FxHashSet<Option<CallId>>,
 }
 
 /// The parts of a session that a client sends.
@@ -126,7 +126,7 @@ struct SentContent<'a> {
     /// Computed only if a block is not sent itself, which is rare.
     index: OnceCell<SentIndex>,
     /// Entries after the last compaction of the client's chain.
-    entries: Vec<bool>,
+    entries: Table<NodeId, bool>,
 }
 
 impl<'a> SentContent<'a> {
@@ -136,23 +136,23 @@ impl<'a> SentContent<'a> {
             client,
             blocks: vec![false; facts.blocks.len()],
             index: OnceCell::new(),
-            entries: vec![false; facts.nodes.len()],
+            entries: Table::filled(false, facts.nodes.len()),
         };
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
             match part.origin {
-                PartOrigin::Block(node, at) => sent.add(node as usize, at as usize),
+                PartOrigin::Block(node, at) => sent.add(node, at as usize),
                 // The client sends the text of this entry as a reminder.
-                PartOrigin::Reminder(Some(node)) if (node as usize) < facts.nodes.len() => {
-                    for (at, block) in facts.blocks_of(node as usize).iter().enumerate() {
+                PartOrigin::Reminder(Some(node)) => {
+                    for (at, block) in facts.blocks_of(node).iter().enumerate() {
                         if block.class.is_text() {
-                            sent.add(node as usize, at);
+                            sent.add(node, at);
                         }
                     }
                 }
                 _ => {}
             }
         }
-        let is_boundary = |node: &usize| facts.nodes[*node].flags.is_boundary();
+        let is_boundary = |node: &NodeId| facts.nodes[*node].flags.is_boundary();
         let start = resumed.chain.iter().rposition(is_boundary).unwrap_or(0);
         for &node in &resumed.chain[start..] {
             sent.entries[node] = true;
@@ -160,9 +160,9 @@ impl<'a> SentContent<'a> {
         sent
     }
 
-    fn add(&mut self, node: usize, at: usize) {
-        if at < self.facts.blocks_of(node).len() {
-            self.blocks[self.facts.block_starts[node] as usize + at] = true;
+    fn add(&mut self, node: NodeId, at: usize) {
+        if let Some(at) = self.facts.block_range(node).nth(at) {
+            self.blocks[at] = true;
         }
     }
 
@@ -170,10 +170,9 @@ impl<'a> SentContent<'a> {
     fn index(&self) -> &SentIndex {
         self.index.get_or_init(|| {
             let mut index = SentIndex::default();
-            for node in 0..self.facts.nodes.len() {
-                let start = self.facts.block_starts[node] as usize;
-                for (at, block) in self.facts.blocks_of(node).iter().enumerate() {
-                    if !self.blocks[start + at] {
+            for node in self.facts.nodes.keys() {
+                for (at, block) in self.facts.block_range(node).zip(self.facts.blocks_of(node)) {
+                    if !self.blocks[at] {
                         continue;
                     }
                     index.contents.extend(block_identity(self.facts, node, block));
@@ -190,7 +189,7 @@ impl<'a> SentContent<'a> {
 
     /// Finds the entries of a path that are not sent completely.
     fn missing_entries(&self, intended: &IntendedPath) -> Vec<MissingEntry> {
-        let missing = |&node: &usize| {
+        let missing = |&node: &NodeId| {
             let blocks = self.missing_blocks(node);
             (!blocks.is_empty() || self.misses_queued(node)).then_some(MissingEntry { node, blocks })
         };
@@ -198,14 +197,13 @@ impl<'a> SentContent<'a> {
     }
 
     /// Finds the blocks of an entry that have content and are not sent.
-    fn missing_blocks(&self, node: usize) -> Vec<Block> {
+    fn missing_blocks(&self, node: NodeId) -> Vec<Block> {
         let fact = &self.facts.nodes[node];
         let flags = fact.flags;
         let of_client = fact.role == Role::Assistant && (flags.is_synthetic() || flags.is_failure_report());
         if !fact.is_conversation() || flags.is_virtual() || of_client {
             return Vec::new();
         }
-        let start = self.facts.block_starts[node] as usize;
         let is_content = |block: &Block| {
             matches!(
                 block.class,
@@ -216,23 +214,23 @@ impl<'a> SentContent<'a> {
                     | BlockClass::Other
             )
         };
-        let blocks = self.facts.blocks_of(node).iter().enumerate();
+        let blocks = self.facts.block_range(node).zip(self.facts.blocks_of(node));
         let missing = blocks.filter(|(at, block)| {
             let same = || {
                 block_identity(self.facts, node, block)
                     .is_some_and(|key| self.index().contents.contains(&key))
             };
-            is_content(block) && !self.blocks[start + at] && !same()
+            is_content(block) && !self.blocks[*at] && !same()
         });
         missing.map(|(_, block)| *block).collect()
     }
 
     /// Returns whether an entry is a queued prompt that is not on the client's path although the client knows
     /// the type.
-    fn misses_queued(&self, node: usize) -> bool {
+    fn misses_queued(&self, node: NodeId) -> bool {
         let flags = self.facts.nodes[node].flags;
         flags.is_queued_prompt() && !flags.is_sidechain() && !self.entries[node] && {
-            let attached = self.facts.attachments.get(&index_u32(node));
+            let attached = self.facts.attachments.get(&node);
             attached.is_some_and(|attached| attached.delivery_by(self.client).is_some())
         }
     }
@@ -270,18 +268,18 @@ fn loss_description(kind: FindingKind) -> &'static str {
 struct LossCauses<'a> {
     facts: &'a Facts,
     client: Client,
-    in_chain: Vec<bool>,
+    in_chain: Table<NodeId, bool>,
     /// The entry at which the client's path ends although the conversation continues above it.
     broken_at: Option<(u32, FindingKind)>,
     /// The messages with rows on the client's path.
-    message_on_path: Vec<bool>,
+    message_on_path: Table<MessageNo, bool>,
     scrambled: bool,
     /// The line after which clients resume instead of the conversation.
     resume_line: Option<u32>,
     sent: SentContent<'a>,
     /// For entries between queued prompts and the user or assistant entry above them: whether that entry is
     /// on the client's path. Cached, because thousands of queued prompts may form one chain.
-    follows_chain_cache: RefCell<FxHashMap<usize, bool>>,
+    follows_chain_cache: RefCell<FxHashMap<NodeId, bool>>,
 }
 
 impl<'a> LossCauses<'a> {
@@ -292,8 +290,8 @@ impl<'a> LossCauses<'a> {
         resumed: &Resume,
         sent: SentContent<'a>,
     ) -> Self {
-        let mut in_chain = vec![false; facts.nodes.len()];
-        let mut message_on_path = vec![false; facts.messages.len()];
+        let mut in_chain = Table::filled(false, facts.nodes.len());
+        let mut message_on_path = Table::filled(false, facts.messages.len());
         for &node in &resumed.chain {
             in_chain[node] = true;
             if let Some(message) = facts.nodes[node].message() {
@@ -327,10 +325,9 @@ impl<'a> LossCauses<'a> {
         {
             return (line, FindingKind::SeveralObjects);
         }
-        if facts
-            .nodes_before_null
-            .is_some_and(|after| self.client.has(ClientRule::StopsAtNullLine) && node >= after as usize)
-        {
+        if facts.nodes_before_null.is_some_and(|after| {
+            self.client.has(ClientRule::StopsAtNullLine) && node.index() >= after as usize
+        }) {
             return (facts.null_line_no, FindingKind::NullLine);
         }
         if self.in_chain[node] {
@@ -346,9 +343,9 @@ impl<'a> LossCauses<'a> {
         }
         let host = match fact.role {
             Role::Assistant => fact.message(),
-            _ => calls_of_node(&facts.result_sites, index_u32(node))
+            _ => calls_of_node(&facts.result_sites, node)
                 .next()
-                .and_then(|call| facts.nodes[facts.calls[call as usize].node as usize].message()),
+                .and_then(|call| facts.nodes[facts.calls[call].node].message()),
         };
         if host.is_some_and(|message| self.message_on_path[message]) {
             return (None, FindingKind::ParallelCalls);
@@ -365,7 +362,7 @@ impl<'a> LossCauses<'a> {
     }
 
     /// Returns whether the nearest user or assistant ancestor of an entry is on the client's path.
-    fn follows_chain(&self, node: usize) -> bool {
+    fn follows_chain(&self, node: NodeId) -> bool {
         let mut known = self.follows_chain_cache.borrow_mut();
         let mut trail = Vec::new();
         let mut at = self.facts.parent_of(node);
@@ -389,13 +386,13 @@ impl<'a> LossCauses<'a> {
     }
 
     /// Returns the reason why blocks of an entry on the client's path are not sent.
-    fn drop_cause(&self, node: usize, blocks: &[Block]) -> FindingKind {
+    fn drop_cause(&self, node: NodeId, blocks: &[Block]) -> FindingKind {
         let any = |class: BlockClass| blocks.iter().any(|block| block.class == class);
         if any(BlockClass::ToolCall) {
             let calls = || blocks.iter().filter(|block| block.class == BlockClass::ToolCall);
             let result_off_path = |b: &Block| {
-                let call = self.facts.calls.get(b.call as usize);
-                call.and_then(|c| c.first_result()).is_some_and(|r| !self.in_chain[r])
+                let result = b.call.and_then(|call| self.facts.calls[call].first_result());
+                result.is_some_and(|result| !self.in_chain[result])
             };
             return match () {
                 () if calls().any(|b| self.is_open(b.call)) => FindingKind::OpenCall,
@@ -408,7 +405,7 @@ impl<'a> LossCauses<'a> {
         if any(BlockClass::ToolResult) {
             let results = || blocks.iter().filter(|block| block.class == BlockClass::ToolResult);
             return match () {
-                () if results().any(|b| b.call == NONE) => FindingKind::OrphanResult,
+                () if results().any(|b| b.call.is_none()) => FindingKind::OrphanResult,
                 () if results().any(|b| self.sent.index().answered.contains(&b.call)) => {
                     FindingKind::SeveralResults
                 }
@@ -418,18 +415,18 @@ impl<'a> LossCauses<'a> {
         FindingKind::OtherBranch
     }
 
-    fn is_open(&self, call: u32) -> bool {
-        self.facts.calls.get(call as usize).is_none_or(|call| call.first_result().is_none())
+    fn is_open(&self, call: Option<CallId>) -> bool {
+        call.is_none_or(|call| self.facts.calls[call].first_result().is_none())
     }
 }
 
 /// Returns the reason why the client's path ends above an entry.
-fn break_cause(facts: &Facts, intended: &IntendedPath, node: usize) -> Option<FindingKind> {
+fn break_cause(facts: &Facts, intended: &IntendedPath, node: NodeId) -> Option<FindingKind> {
     let broken = intended.broken_links.iter().find(|broken| broken.node == node).map(|broken| broken.defect);
     if let Some(broken) = broken {
         return Some(match broken {
             crate::resume::LinkDefect::Dangling => {
-                let parent = facts.node_of(facts.nodes[node].parent);
+                let parent = facts.parent_of(node);
                 let progress = parent.is_some_and(|p| facts.nodes[p].role == Role::Progress);
                 if progress { FindingKind::ProgressEntries } else { FindingKind::DanglingParent }
             }
@@ -437,15 +434,13 @@ fn break_cause(facts: &Facts, intended: &IntendedPath, node: usize) -> Option<Fi
             crate::resume::LinkDefect::Cycle => FindingKind::Cycle,
         });
     }
-    let parent = facts.node_of(facts.nodes[node].parent)?;
+    let parent = facts.parent_of(node)?;
     match facts.nodes[parent].role {
         Role::Progress => Some(FindingKind::ProgressEntries),
         Role::User | Role::Assistant if facts.nodes[parent].flags.lacks_message() => {
             Some(FindingKind::Incomplete)
         }
-        _ if facts.first_with_same_uuid(node) != node
-            || facts.duplicates.contains_key(&index_u32(parent)) =>
-        {
+        _ if facts.first_with_same_uuid(node) != node || facts.duplicates.contains_key(&parent) => {
             Some(FindingKind::DuplicateUuid)
         }
         _ => None,

@@ -5,6 +5,7 @@ use rustc_hash::FxHashSet;
 use super::{FindingKind, Findings, Severity};
 use crate::client::Client;
 use crate::facts::{BlockClass, Facts};
+use crate::index::{CallId, NodeId};
 use crate::resume::{PartOrigin, Resume, SentMessage, SentPart};
 
 /// Maximum size of an image that the API accepts: 5 MB, as base64.
@@ -37,7 +38,7 @@ impl Findings {
         let mut n_bytes = 0;
         for part in resumed.messages.iter().flat_map(|message| &message.parts) {
             let PartOrigin::Block(node, at) = part.origin else { continue };
-            let Some(block) = facts.blocks_of(node as usize).get(at as usize) else { continue };
+            let Some(block) = facts.blocks_of(node).get(at as usize) else { continue };
             // Thinking of finished turns does not count, and not every client sends it.
             if !part.class.is_thinking() {
                 n_bytes += u64::from(block.len - block.media_bytes.min(block.len));
@@ -86,10 +87,10 @@ impl Findings {
     /// Checks that every call is answered exactly once in the next message, and that there are no other
     /// results.
     fn check_pairing(&mut self, facts: &Facts, client: Client, messages: &[SentMessage]) {
-        let mut made: FxHashSet<u32> = FxHashSet::default();
+        let mut made: FxHashSet<Option<CallId>> = FxHashSet::default();
         for (at, message) in messages.iter().enumerate() {
             let next = messages.get(at + 1).filter(|next| !next.assistant);
-            let calls_in = |message: Option<&SentMessage>, class: BlockClass| -> FxHashSet<u32> {
+            let calls_in = |message: Option<&SentMessage>, class: BlockClass| -> FxHashSet<Option<CallId>> {
                 let parts = message.into_iter().flat_map(|message| &message.parts);
                 parts.filter(|part| part.class == class).map(|part| part.call).collect()
             };
@@ -111,8 +112,8 @@ impl Findings {
             let called = calls_in(before, BlockClass::ToolCall);
             let mut answered = FxHashSet::default();
             for part in message.parts.iter().filter(|part| part.class == BlockClass::ToolResult) {
-                if part.call().is_none() || !called.contains(&part.call) {
-                    let kind = if part.call().is_some() {
+                if part.call.is_none() || !called.contains(&part.call) {
+                    let kind = if part.call.is_some() {
                         FindingKind::MisplacedResult
                     } else {
                         FindingKind::OrphanResult
@@ -129,7 +130,6 @@ impl Findings {
 }
 
 /// Returns whether the model is a Claude model. Others need no signatures.
-fn is_claude_model(facts: &Facts, node: u32) -> bool {
-    let model = facts.nodes[node as usize].model;
-    model == u16::MAX || facts.models.name(model).starts_with("claude")
+fn is_claude_model(facts: &Facts, node: NodeId) -> bool {
+    facts.model_of(node).is_none_or(|model| model.starts_with("claude"))
 }

@@ -6,9 +6,10 @@ use super::merge::join_users;
 use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
 use super::v2_1_325;
 use crate::client::Client;
-use crate::facts::{BlockClass, Facts, NONE};
+use crate::facts::{BlockClass, Facts};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::index::{CallId, NodeId};
 use crate::rules::ClientRule;
 
 /// Builds the rows that are sent before the next prompt from those of the chain.
@@ -17,11 +18,11 @@ use crate::rules::ClientRule;
 pub(super) fn resumed_rows(
     facts: &Facts,
     client: Client,
-    chain: &[u32],
+    chain: &[NodeId],
     rewound: Option<Uid>,
 ) -> Vec<RequestRow> {
     let mut rows: Vec<RequestRow> =
-        chain.iter().map(|&node| RequestRow::from_node(facts, node, &facts.nodes[node as usize])).collect();
+        chain.iter().map(|&node| RequestRow::from_node(facts, node, &facts.nodes[node])).collect();
     if client.has(ClientRule::DropsRetractedRows) {
         drop_retracted(facts, client, &mut rows);
     }
@@ -81,7 +82,7 @@ fn resumed_by_rows(
 /// Returns the id of the last user or assistant entry.
 pub(super) fn last_conversation_uid(facts: &Facts, rows: &[RequestRow]) -> Option<Uid> {
     let last = rows.iter().rev().find(|row| row.is_user() || row.is_assistant())?;
-    facts.nodes.get(last.node as usize).map(|node| node.uid)
+    last.node.map(|node| facts.nodes[node].uid)
 }
 
 /// Returns the index of the last row that is not a `system` row.
@@ -105,8 +106,7 @@ fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
             single.push(one);
         }
     }
-    let answered: FxHashSet<u32> =
-        calls_in_rows(single.iter().filter(|row| row.is_user()), BlockClass::ToolResult);
+    let answered = calls_in_rows(single.iter().filter(|row| row.is_user()), BlockClass::ToolResult);
     single.retain(|row| {
         let part = row.parts.first();
         let open = part.is_some_and(|p| p.class == BlockClass::ToolCall && !answered.contains(&p.call));
@@ -125,9 +125,9 @@ fn resumed_by_blocks(client: Client, rows: Vec<RequestRow>) -> Vec<RequestRow> {
 pub(super) fn calls_in_rows<'r>(
     rows: impl Iterator<Item = &'r RequestRow>,
     class: BlockClass,
-) -> FxHashSet<u32> {
+) -> FxHashSet<Option<CallId>> {
     let parts = rows.flat_map(|row| &row.parts).filter(|part| part.class == class);
-    parts.map(|part| part.call).filter(|&call| call != NONE || class == BlockClass::ToolCall).collect()
+    parts.map(|part| part.call).filter(|call| call.is_some() || class == BlockClass::ToolCall).collect()
 }
 
 /// Drops the rows retracted by a refused answer.
@@ -139,10 +139,11 @@ fn drop_retracted(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>) {
         row.flags.is_refusal_fallback()
             || client.has(ClientRule::RetractsByAnyRow) && row.kind != RowKind::Attachment
     };
-    let lists = rows.iter().filter(|row| retracts(row)).filter_map(|row| facts.retracted.get(&row.node));
+    let lists = rows.iter().filter(|row| retracts(row)).filter_map(|row| facts.retracted.get(&row.node?));
     let retracted: FxHashSet<u128> = lists.flatten().map(|uid| uid.prefix()).collect();
     rows.retain(|row| {
-        row.kind == RowKind::System || !retracted.contains(&facts.nodes[row.node as usize].uid.prefix())
+        let is_retracted = |node: NodeId| retracted.contains(&facts.nodes[node].uid.prefix());
+        row.kind == RowKind::System || !row.node.is_some_and(is_retracted)
     });
 }
 

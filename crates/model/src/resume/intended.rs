@@ -6,10 +6,11 @@
 
 use rustc_hash::FxHashSet;
 
-use super::LoadedEntries;
+use super::{LoadedEntries, SlotId};
 use crate::client::Client;
-use crate::facts::{Facts, NONE, Role};
-use crate::id::Uid;
+use crate::facts::{Facts, Role};
+use crate::id::Time;
+use crate::index::{NodeId, Table};
 use crate::tree::{BRIDGE_MILLIS, find_cycles};
 
 /// The kind of defect in the link from an entry to its parent.
@@ -26,21 +27,21 @@ pub enum LinkDefect {
 /// An entry whose link to its parent is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenLink {
-    /// The entry, as a node index.
-    pub node: usize,
+    /// The entry.
+    pub node: NodeId,
     /// The kind of defect.
     pub defect: LinkDefect,
     /// The entry that replaces the lost parent.
-    pub parent: Option<usize>,
+    pub parent: Option<NodeId>,
 }
 
 /// The intended path of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IntendedPath {
-    /// The last entry, as a node index.
-    pub leaf: Option<usize>,
-    /// The entries since the last compaction, or since the root, as node indices.
-    pub chain: Vec<usize>,
+    /// The last entry.
+    pub leaf: Option<NodeId>,
+    /// The entries since the last compaction, or since the root.
+    pub chain: Vec<NodeId>,
     /// Entries of the main conversation whose link is broken, in file order.
     pub broken_links: Vec<BrokenLink>,
     /// Most entries precede their parents in the file.
@@ -59,15 +60,15 @@ pub fn intended_path(facts: &Facts) -> IntendedPath {
 }
 
 /// Finds the path that ends at `end`, or the one that the newest client would resume.
-pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
+pub fn intended_path_to(facts: &Facts, end: Option<NodeId>) -> IntendedPath {
     // Entries written after the end are not part of the path, except notes that directly follow it.
     let upto = end.map_or(facts.nodes.len(), |end| {
         let note = |node: &&crate::facts::Node| !node.is_conversation() && !node.flags.is_boundary();
         let last = last_ancestor_in_file(facts, end);
-        last + 1 + facts.nodes[last + 1..].iter().take_while(note).count()
+        last.index() + 1 + facts.nodes.after(last).iter().take_while(note).count()
     });
     let mut rows = LoadedEntries::load_whole(facts, upto);
-    let node = |rows: &LoadedEntries<'_>, slot: u32| rows.slots[slot as usize].node as usize;
+    let node = |rows: &LoadedEntries<'_>, slot: SlotId| rows.slots[slot].node;
     let (broken_links, scrambled) = rows.repair_links();
     let broken_links = broken_links
         .into_iter()
@@ -79,9 +80,8 @@ pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
         .collect();
     let own = rows.choose_leaf().or(rows.untimed_leaf);
     // An end that was dropped by a compaction is still in the file.
-    let wanted =
-        end.map(|end| rows.slot_by_node[facts.first_with_same_uuid(end)]).filter(|&slot| slot != NONE);
-    let was_dropped = wanted.is_some_and(|slot| rows.slots[slot as usize].dropped);
+    let wanted = end.and_then(|end| rows.slot_by_node[facts.first_with_same_uuid(end)]);
+    let was_dropped = wanted.is_some_and(|slot| rows.slots[slot].dropped);
     if was_dropped {
         rows = LoadedEntries::load_whole(facts, upto);
         rows.repair_links();
@@ -91,7 +91,7 @@ pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
     };
     if scrambled && wanted.is_none() {
         let is_main_conversation =
-            |s: &u32| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
+            |s: &SlotId| !rows.node(*s).flags.is_sidechain() && rows.node(*s).is_conversation();
         leaf = rows.newest_of(rows.live_slots().filter(is_main_conversation)).unwrap_or(leaf);
     }
     let chain = rows.walk(leaf);
@@ -101,7 +101,7 @@ pub fn intended_path_to(facts: &Facts, end: Option<usize>) -> IntendedPath {
 }
 
 /// Finds the position of the last of `end` and its ancestors in the file. Children may precede parents.
-fn last_ancestor_in_file(facts: &Facts, end: usize) -> usize {
+fn last_ancestor_in_file(facts: &Facts, end: NodeId) -> NodeId {
     let mut seen = FxHashSet::default();
     let mut last = end;
     let mut at = Some(end);
@@ -118,16 +118,14 @@ impl<'f> LoadedEntries<'f> {
     }
 
     /// Assigns a parent to every entry of the main conversation whose link is broken.
-    fn repair_links(&mut self) -> (Vec<(u32, LinkDefect)>, bool) {
-        let main: Vec<u32> = self.live_slots().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
-        let forward = |s: &&u32| self.parent(**s).is_some_and(|parent| parent >= **s);
+    fn repair_links(&mut self) -> (Vec<(SlotId, LinkDefect)>, bool) {
+        let main: Vec<SlotId> = self.live_slots().filter(|&s| !self.node(s).flags.is_sidechain()).collect();
+        let forward = |s: &&SlotId| self.parent(**s).is_some_and(|parent| parent >= **s);
         let n_forward = main.iter().filter(forward).count();
-        let all: Vec<u32> = self.live_slots().collect();
-        let mut broken: Vec<(u32, LinkDefect)> = Vec::new();
+        let all: Vec<SlotId> = self.live_slots().collect();
+        let mut broken: Vec<(SlotId, LinkDefect)> = Vec::new();
         if all.iter().any(|slot| forward(&slot)) {
-            let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
-            let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
-            let cycles = find_cycles(&next);
+            let cycles = find_cycles(&self.parents());
             // Every cycle has an entry whose parent is a later entry. If there is a cycle, all such links are
             // considered wrong.
             if !cycles.is_empty() && n_forward * 2 <= main.len() {
@@ -136,15 +134,15 @@ impl<'f> LoadedEntries<'f> {
                 broken.extend(cycles.into_iter().map(|slot| (slot, LinkDefect::Cycle)));
             }
             for &(slot, _) in &broken {
-                self.parent_overrides.insert(slot, Uid::NONE);
+                self.parent_overrides.insert(slot, None);
             }
         }
-        let cut: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
-        let answers = |s: u32| {
+        let cut: FxHashSet<SlotId> = broken.iter().map(|&(slot, _)| slot).collect();
+        let answers = |s: SlotId| {
             let node = self.node(s);
             node.role == Role::Assistant || node.role == Role::User && node.flags.has_result()
         };
-        let is_root = |s: u32| self.parent_id(s).is_none();
+        let is_root = |s: SlotId| self.parent_id(s).is_none();
         let links_lost = main.iter().skip(1).any(|&s| answers(s) && is_root(s) && !cut.contains(&s));
         for &slot in main.iter().skip(1) {
             let flags = self.node(slot).flags;
@@ -165,8 +163,7 @@ impl<'f> LoadedEntries<'f> {
                 .then(|| self.before_in_time(slot, &by_time))
                 .flatten()
                 .or_else(|| self.before_in_file(&main[..before]));
-            let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
-            self.parent_overrides.insert(slot, uid);
+            self.parent_overrides.insert(slot, parent.map(|parent| self.node(parent).uid));
         }
         if !broken.is_empty() {
             self.cut_new_cycles(&main, &mut broken);
@@ -174,26 +171,29 @@ impl<'f> LoadedEntries<'f> {
         (broken, n_forward * 2 > main.len())
     }
 
+    /// Returns the parent of each entry.
+    fn parents(&self) -> Table<SlotId, Option<SlotId>> {
+        self.slots.keys().map(|slot| self.parent(slot)).collect()
+    }
+
     /// Cuts forward links that form a cycle with a repaired link.
-    fn cut_new_cycles(&mut self, main: &[u32], broken: &mut Vec<(u32, LinkDefect)>) {
-        let mut known: FxHashSet<u32> = broken.iter().map(|&(slot, _)| slot).collect();
+    fn cut_new_cycles(&mut self, main: &[SlotId], broken: &mut Vec<(SlotId, LinkDefect)>) {
+        let mut known: FxHashSet<SlotId> = broken.iter().map(|&(slot, _)| slot).collect();
         for _ in 0..MAX_ROUNDS {
-            let n_slots = u32::try_from(self.slots.len()).unwrap_or(NONE);
-            let next: Vec<u32> = (0..n_slots).map(|s| self.parent(s).unwrap_or(NONE)).collect();
+            let next = self.parents();
             let cycles = find_cycles(&next);
             if cycles.is_empty() {
                 break;
             }
             for start in cycles {
                 let mut at = start;
-                while next[at as usize] < at && next[at as usize] != start {
-                    at = next[at as usize];
+                while let Some(above) = next[at].filter(|&above| above < at && above != start) {
+                    at = above;
                 }
                 let before = main.partition_point(|&s| s < at);
-                self.parent_overrides.insert(at, Uid::NONE);
+                self.parent_overrides.insert(at, None);
                 let parent = self.before_in_file(&main[..before]);
-                let uid = parent.map_or(Uid::NONE, |parent| self.node(parent).uid);
-                self.parent_overrides.insert(at, uid);
+                self.parent_overrides.insert(at, parent.map(|parent| self.node(parent).uid));
                 if known.insert(at) {
                     broken.push((at, LinkDefect::Cycle));
                 }
@@ -202,29 +202,29 @@ impl<'f> LoadedEntries<'f> {
         broken.sort_unstable_by_key(|&(slot, _)| slot);
     }
 
-    fn slots_by_time(&self, main: &[u32]) -> Vec<(i64, u32)> {
-        let mut times: Vec<(i64, u32)> =
-            main.iter().filter_map(|&s| Some((self.node(s).time.millis()?, s))).collect();
+    fn slots_by_time(&self, main: &[SlotId]) -> Vec<(i64, SlotId)> {
+        let mut times: Vec<(i64, SlotId)> =
+            main.iter().filter_map(|&s| Some((self.node(s).time?.millis(), s))).collect();
         times.sort_unstable_by_key(|&(time, s)| (time, std::cmp::Reverse(s)));
         times
     }
 
     /// Finds the previous entry in time by the rule of the newest client.
-    fn before_in_time(&self, slot: u32, by_time: &[(i64, u32)]) -> Option<u32> {
-        let now = self.node(slot).time.millis()?;
+    fn before_in_time(&self, slot: SlotId, by_time: &[(i64, SlotId)]) -> Option<SlotId> {
+        let now = self.node(slot).time.map(Time::millis)?;
         let end = by_time.partition_point(|&(time, _)| time <= now);
         let near = by_time[..end].iter().rev().take_while(|&&(time, _)| now - time <= BRIDGE_MILLIS);
         let mut near = near.map(|&(_, s)| s).take(MAX_CANDIDATES);
         near.find(|&s| !self.node(s).flags.is_snapshot() && self.may_precede(s, slot))
     }
 
-    fn before_in_file(&self, before: &[u32]) -> Option<u32> {
+    fn before_in_file(&self, before: &[SlotId]) -> Option<SlotId> {
         before.iter().rev().copied().find(|&s| !self.node(s).flags.is_snapshot())
     }
 
     /// Returns whether `candidate` may be the parent of `slot`: a descendant may not. An earlier entry in the
     /// file is a descendant only through a forward link, and then that link is the wrong one.
-    fn may_precede(&self, candidate: u32, slot: u32) -> bool {
+    fn may_precede(&self, candidate: SlotId, slot: SlotId) -> bool {
         candidate < slot || candidate != slot && !self.is_descendant(candidate, slot)
     }
 }

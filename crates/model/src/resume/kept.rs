@@ -2,8 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::LoadedEntries;
-use crate::facts::NONE;
+use super::{LoadedEntries, SlotId};
 use crate::id::Uid;
 use crate::rules::ClientRule;
 
@@ -19,18 +18,18 @@ impl LoadedEntries<'_> {
                 continue;
             }
             last_boundary = Some(slot);
-            if self.has_preserved_rows(self.slots[slot as usize].node as usize) {
+            if self.has_preserved_rows(self.slots[slot].node) {
                 with_kept = Some(slot);
             }
         }
         let (Some(boundary), Some(with_kept)) = (last_boundary, with_kept) else { return false };
-        let mut kept: Vec<u32> = Vec::new();
+        let mut kept: Vec<SlotId> = Vec::new();
         if with_kept == boundary {
-            let preserved = &self.facts.preserved[&self.slots[boundary as usize].node];
+            let preserved = &self.facts.preserved[&self.slots[boundary].node];
             let listed = preserved.listed.as_ref().filter(|_| lists);
             if let Some(listed) = listed {
                 for &uid in &listed.uuids {
-                    let Some(slot) = self.slot(uid) else { return false };
+                    let Some(slot) = uid.and_then(|uid| self.slot(uid)) else { return false };
                     kept.push(slot);
                 }
                 self.relink(&kept, listed.anchor, lists);
@@ -38,11 +37,11 @@ impl LoadedEntries<'_> {
                 && let [head, tail] = segment.uuids[..]
             {
                 let mut seen = FxHashSet::default();
-                let mut at = self.slot(tail);
+                let mut at = tail.and_then(|tail| self.slot(tail));
                 loop {
                     let Some(slot) = at.filter(|&s| seen.insert(s)) else { return false };
                     kept.push(slot);
-                    if self.node(slot).uid == head {
+                    if Some(self.node(slot).uid) == head {
                         break;
                     }
                     at = self.parent(slot);
@@ -51,10 +50,10 @@ impl LoadedEntries<'_> {
                 self.relink(&kept, segment.anchor, lists);
             }
         }
-        let keep: FxHashSet<u32> = kept.iter().copied().collect();
-        for slot in 0..boundary {
+        let keep: FxHashSet<SlotId> = kept.iter().copied().collect();
+        for slot in self.slots.keys().take(boundary.index()) {
             if !keep.contains(&slot) {
-                self.slots[slot as usize].dropped = true;
+                self.slots[slot].dropped = true;
             }
         }
         // Children of a dropped message are reparented to the last preserved one.
@@ -62,31 +61,29 @@ impl LoadedEntries<'_> {
             && lists
         {
             let uid = self.node(tail).uid;
-            for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
-                let parent = self.facts.node_of(self.parent_id(slot));
-                let dropped = parent.is_some_and(|p| {
-                    let at = self.slot_by_node[p];
-                    at != NONE && self.slots[at as usize].dropped
-                });
-                if dropped && !self.slots[slot as usize].dropped && self.node(slot).is_conversation() {
-                    self.parent_overrides.insert(slot, uid);
+            for slot in self.slots.keys() {
+                let parent = self.parent_id(slot).and_then(|uid| self.facts.node_of(uid));
+                let parent = parent.and_then(|parent| self.slot_by_node[parent]);
+                let dropped = parent.is_some_and(|parent| self.slots[parent].dropped);
+                if dropped && !self.slots[slot].dropped && self.node(slot).is_conversation() {
+                    self.parent_overrides.insert(slot, Some(uid));
                 }
             }
         }
         lists && !kept.is_empty()
     }
 
-    fn relink(&mut self, kept: &[u32], anchor: Uid, in_a_row: bool) {
+    fn relink(&mut self, kept: &[SlotId], anchor: Option<Uid>, in_a_row: bool) {
         let (Some(&head), Some(&tail)) = (kept.first(), kept.last()) else { return };
         let mut previous = anchor;
         for &slot in if in_a_row { kept } else { &kept[..1] } {
             self.parent_overrides.insert(slot, previous);
-            previous = self.node(slot).uid;
+            previous = Some(self.node(slot).uid);
         }
         let tail = self.node(tail).uid;
-        for slot in 0..u32::try_from(self.slots.len()).unwrap_or(NONE) {
+        for slot in self.slots.keys() {
             if slot != head && self.parent_id(slot) == anchor {
-                self.parent_overrides.insert(slot, tail);
+                self.parent_overrides.insert(slot, Some(tail));
             }
         }
     }

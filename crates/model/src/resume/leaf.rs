@@ -2,17 +2,19 @@
 
 use rustc_hash::FxHashSet;
 
-use super::LoadedEntries;
-use crate::facts::{NONE, Role};
+use super::{LoadedEntries, SlotId};
+use crate::facts::Role;
 use crate::id::{Time, Uid};
+use crate::index::{CallId, Table};
 use crate::rules::ClientRule;
 
 impl LoadedEntries<'_> {
-    pub(super) fn newest_of(&self, slots: impl Iterator<Item = u32>) -> Option<u32> {
-        let mut best: Option<(Time, u32)> = None;
+    pub(super) fn newest_of(&self, slots: impl Iterator<Item = SlotId>) -> Option<SlotId> {
+        let mut best: Option<(Time, SlotId)> = None;
         for slot in slots {
-            let time = self.node(slot).time;
-            if !time.is_none() && best.is_none_or(|(newest, _)| time > newest) {
+            if let Some(time) = self.node(slot).time
+                && best.is_none_or(|(newest, _)| time > newest)
+            {
                 best = Some((time, slot));
             }
         }
@@ -22,17 +24,17 @@ impl LoadedEntries<'_> {
     /// Finds the first row after sorting by time, newest first. A row without a time compares as equal to
     /// every other row, so the result depends on the sort of the client's engine: short lists are sorted by
     /// binary insertion after their initial run.
-    fn first_when_sorted(&self, mut rows: Vec<u32>) -> Option<u32> {
+    fn first_when_sorted(&self, mut rows: Vec<SlotId>) -> Option<SlotId> {
         const SHORT: usize = 64;
-        let time = |slot: u32| self.node(slot).time;
-        let n_timed = rows.iter().filter(|&&slot| !time(slot).is_none()).count();
+        let time = |slot: SlotId| self.node(slot).time;
+        let n_timed = rows.iter().filter(|&&slot| time(slot).is_some()).count();
         if n_timed == 0 {
             return rows.first().copied();
         }
         if n_timed == rows.len() || rows.len() > SHORT {
             return self.newest_of(rows.into_iter());
         }
-        let before = |a: u32, b: u32| !time(a).is_none() && !time(b).is_none() && time(a) > time(b);
+        let before = |a: SlotId, b: SlotId| time(a).zip(time(b)).is_some_and(|(a, b)| a > b);
         let falls = before(rows[1], rows[0]);
         let run = 1 + rows.windows(2).take_while(|pair| before(pair[1], pair[0]) == falls).count();
         if falls {
@@ -56,7 +58,7 @@ impl LoadedEntries<'_> {
     }
 
     /// Finds the nearest user or assistant entry among an entry and its ancestors.
-    fn nearest_conversation(&self, slot: u32) -> Option<u32> {
+    fn nearest_conversation(&self, slot: SlotId) -> Option<SlotId> {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
         while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
@@ -69,20 +71,20 @@ impl LoadedEntries<'_> {
     }
 
     /// Computes [`nearest_conversation`](Self::nearest_conversation) for every entry in one pass.
-    fn nearest_conversations(&self) -> Vec<u32> {
-        let mut nearest = vec![NONE; self.slots.len()];
-        let mut visited = vec![false; self.slots.len()];
+    fn nearest_conversations(&self) -> Table<SlotId, Option<SlotId>> {
+        let mut nearest = Table::filled(None, self.slots.len());
+        let mut visited = Table::filled(false, self.slots.len());
         let mut trail = Vec::new();
         for slot in self.live_slots() {
             let mut at = Some(slot);
-            let mut found = NONE;
+            let mut found = None;
             while let Some(slot) = at {
                 if self.node(slot).is_conversation() {
-                    found = slot;
-                } else if visited[slot as usize] {
-                    found = nearest[slot as usize];
+                    found = Some(slot);
+                } else if visited[slot] {
+                    found = nearest[slot];
                 } else {
-                    visited[slot as usize] = true;
+                    visited[slot] = true;
                     trail.push(slot);
                     at = self.parent(slot);
                     continue;
@@ -90,18 +92,18 @@ impl LoadedEntries<'_> {
                 break;
             }
             for passed in trail.drain(..) {
-                nearest[passed as usize] = found;
+                nearest[passed] = found;
             }
             if self.node(slot).is_conversation() {
-                nearest[slot as usize] = slot;
+                nearest[slot] = Some(slot);
             }
         }
         nearest
     }
 
     /// Chooses the entry that ends the conversation.
-    pub(super) fn choose_leaf(&mut self) -> Option<u32> {
-        let main = |rows: &Self, slot: &u32| !rows.node(*slot).flags.is_sidechain();
+    pub(super) fn choose_leaf(&mut self) -> Option<SlotId> {
+        let main = |rows: &Self, slot: &SlotId| !rows.node(*slot).flags.is_sidechain();
         let kept = self.client.has(ClientRule::MovesPreservedSegments) && self.relink_preserved();
         if self.client.has(ClientRule::PicksNewestEntry) {
             let sides = self.client.has(ClientRule::IncludesSidechainLeaves);
@@ -121,7 +123,7 @@ impl LoadedEntries<'_> {
             None
         };
         let leaves = chosen.map_or_else(|| self.leaves(), |leaf| vec![leaf]);
-        let conversation = |s: &u32| main(self, s) && self.node(*s).is_conversation();
+        let conversation = |s: &SlotId| main(self, s) && self.node(*s).is_conversation();
         let leaf = self.newest_of(leaves.iter().copied().filter(conversation));
         if leaf.is_none() {
             self.untimed_leaf = leaves.iter().copied().find(conversation);
@@ -134,7 +136,7 @@ impl LoadedEntries<'_> {
         leaf
     }
 
-    fn leaf_by_checkpoint(&self, kept: bool) -> Option<u32> {
+    fn leaf_by_checkpoint(&self, kept: bool) -> Option<SlotId> {
         let checkpoint = self.checkpoint.and_then(|uid| self.slot(uid));
         let pinned = self.pinned && checkpoint.is_some_and(|s| !self.node(s).flags.is_sidechain());
         if kept && !pinned {
@@ -153,7 +155,7 @@ impl LoadedEntries<'_> {
             if self.client.has(ClientRule::PrefersNewestDescendant)
                 && !self.any_checkpoint
                 && let (Some(last), Some((_, newest))) = (self.last, self.newest)
-                && newest != last
+                && newest != Some(last)
             {
                 chosen = Some(self.newest_descendant(last));
             }
@@ -163,40 +165,36 @@ impl LoadedEntries<'_> {
 
     /// Finds the ends of all branches, or only the end of the branch that contains the last entry or the
     /// checkpoint.
-    fn leaves(&self) -> Vec<u32> {
-        let mut is_parent = vec![false; self.slots.len()];
-        let mut has_conversation_child = vec![false; self.slots.len()];
+    fn leaves(&self) -> Vec<SlotId> {
+        let mut is_parent: Table<SlotId, bool> = Table::filled(false, self.slots.len());
+        let mut has_conversation_child = is_parent.clone();
         for slot in self.live_slots() {
             if let Some(parent) = self.parent(slot) {
-                is_parent[parent as usize] = true;
-                has_conversation_child[parent as usize] |= self.node(slot).is_conversation();
+                is_parent[parent] = true;
+                has_conversation_child[parent] |= self.node(slot).is_conversation();
             }
         }
         // A row without `parentUuid` is a child of the row without a uuid: both keys are `undefined`.
         if let Some(nameless) = self.slot_without_uuid
             && let Some(child) = self.live_slots().find(|&s| !self.node(s).flags.has_parent_key())
         {
-            is_parent[nameless as usize] = true;
-            has_conversation_child[nameless as usize] |= self.node(child).is_conversation();
+            is_parent[nameless] = true;
+            has_conversation_child[nameless] |= self.node(child).is_conversation();
         }
-        let mut found = vec![false; self.slots.len()];
+        let mut found: Table<SlotId, bool> = Table::filled(false, self.slots.len());
         let mut leaves = Vec::new();
         let nearest = self.nearest_conversations();
-        for slot in self.live_slots().filter(|&s| !is_parent[s as usize]) {
-            let tip = nearest[slot as usize];
-            if tip == NONE {
-                continue;
-            }
-            let ends =
-                self.client.has(ClientRule::EndsBranchesAtNotes) || !has_conversation_child[tip as usize];
-            if ends && !found[tip as usize] {
-                found[tip as usize] = true;
+        for slot in self.live_slots().filter(|&s| !is_parent[s]) {
+            let Some(tip) = nearest[slot] else { continue };
+            let ends = self.client.has(ClientRule::EndsBranchesAtNotes) || !has_conversation_child[tip];
+            if ends && !found[tip] {
+                found[tip] = true;
                 leaves.push(tip);
             }
         }
         if leaves.len() > 1 {
             let checkpoint = self.checkpoint.and_then(|uid| self.slot(uid)).filter(|s| leaves.contains(s));
-            let passed = |at: u32| {
+            let passed = |at: SlotId| {
                 self.client.has(ClientRule::ContinuesPastSplitReply)
                     && !self.pinned
                     && self.last.is_some_and(|last| self.continues(last, at, false))
@@ -214,7 +212,7 @@ impl LoadedEntries<'_> {
     }
 
     /// Returns whether `last` continues from the checkpoint, or from another call of the same batch.
-    fn continues(&self, last: u32, checkpoint: u32, itself: bool) -> bool {
+    fn continues(&self, last: SlotId, checkpoint: SlotId, itself: bool) -> bool {
         if !self.client.has(ClientRule::ContinuesPastSplitReply) {
             return self.is_descendant(last, checkpoint);
         }
@@ -223,7 +221,7 @@ impl LoadedEntries<'_> {
             || self.branches_in_split_reply(last, checkpoint)
     }
 
-    pub(super) fn is_descendant(&self, slot: u32, ancestor: u32) -> bool {
+    pub(super) fn is_descendant(&self, slot: SlotId, ancestor: SlotId) -> bool {
         let mut seen = FxHashSet::default();
         let mut at = Some(slot);
         while let Some(slot) = at.filter(|&slot| seen.insert(slot)) {
@@ -236,17 +234,17 @@ impl LoadedEntries<'_> {
     }
 
     /// Returns whether an entry may occur between rows of the message `id`.
-    pub(super) fn is_within_reply(&self, slot: u32, id: Uid) -> bool {
+    pub(super) fn is_within_reply(&self, slot: SlotId, id: Uid) -> bool {
         let node = self.node(slot);
         match node.role {
-            Role::Assistant => self.message_id(slot) == id,
+            Role::Assistant => self.message_id(slot) == Some(id),
             Role::User => node.flags.is_meta() || node.flags.has_result(),
             Role::Attachment => true,
             _ => node.role == Role::System && !node.flags.is_boundary(),
         }
     }
 
-    fn reply_ancestors(&self, slot: u32, id: Uid) -> Vec<u32> {
+    fn reply_ancestors(&self, slot: SlotId, id: Uid) -> Vec<SlotId> {
         let mut seen = FxHashSet::from_iter([slot]);
         let mut above = Vec::new();
         let mut at = self.parent(slot);
@@ -258,7 +256,7 @@ impl LoadedEntries<'_> {
     }
 
     /// Returns whether an entry is a note that may occur between an answer and its continuation.
-    pub(super) fn is_note(&self, slot: u32) -> bool {
+    pub(super) fn is_note(&self, slot: SlotId) -> bool {
         let node = self.node(slot);
         match node.role {
             Role::Attachment => true,
@@ -269,7 +267,7 @@ impl LoadedEntries<'_> {
     }
 
     /// Returns whether `last` descends from another call of the batch that contains the checkpoint.
-    fn in_same_batch(&self, last: u32, checkpoint: u32) -> bool {
+    fn in_same_batch(&self, last: SlotId, checkpoint: SlotId) -> bool {
         let mut seen = FxHashSet::default();
         let (mut at, mut top) = (Some(checkpoint), None);
         while let Some(slot) = at.filter(|&s| self.is_note(s) && seen.insert(s)) {
@@ -278,38 +276,35 @@ impl LoadedEntries<'_> {
         }
         let Some(base) = at else { return false };
         // The attachment of a hook names its call.
-        let by_note = top.and_then(|top| self.facts.attachment_calls.get(&self.slots[top as usize].node));
-        let (call, wanted): (Option<u32>, Vec<u32>) = if self.node(base).flags.has_result() {
+        let by_note = top.and_then(|top| self.facts.attachment_calls.get(&self.slots[top].node));
+        let (call, wanted): (Option<SlotId>, Vec<CallId>) = if self.node(base).flags.has_result() {
             (self.parent(base), self.answered_calls_in(base).collect())
         } else if top.is_none() {
             (Some(base), Vec::new())
         } else if let Some(&named) = by_note
-            && !self.message_id(base).is_none()
+            && let Some(id) = self.message_id(base)
         {
-            let above = self.reply_ancestors(base, self.message_id(base));
-            let makes = |slot: &u32| self.calls_in(*slot).any(|call| call == named);
+            let above = self.reply_ancestors(base, id);
+            let makes = |slot: &SlotId| self.calls_in(*slot).any(|call| call == named);
             (std::iter::once(base).chain(above).find(makes), vec![named])
         } else {
             return false;
         };
         let by_note = top.is_some() && !self.node(base).flags.has_result();
         let Some(call) = call else { return false };
-        let calls: Vec<u32> = self.calls_in(call).collect();
-        let id = if calls.is_empty() { Uid::NONE } else { self.message_id(call) };
-        let above: FxHashSet<u32> = if id.is_none() {
-            FxHashSet::default()
-        } else {
-            self.reply_ancestors(call, id).into_iter().collect()
-        };
+        let calls: Vec<CallId> = self.calls_in(call).collect();
+        let id = self.message_id(call).filter(|_| !calls.is_empty());
+        let above: FxHashSet<SlotId> =
+            id.map_or_else(Vec::new, |id| self.reply_ancestors(call, id)).into_iter().collect();
         let mut seen = FxHashSet::default();
         let (mut at, mut previous, mut in_sibling_row) = (Some(last), None, false);
         while let Some(slot) = at.filter(|&s| seen.insert(s)) {
-            if !id.is_none() {
+            if let Some(id) = id {
                 if in_sibling_row && slot == call {
                     return true;
                 }
                 let node = self.node(slot);
-                if node.flags.has_call() && slot != call && self.message_id(slot) == id {
+                if node.flags.has_call() && slot != call && self.message_id(slot) == Some(id) {
                     if above.contains(&slot) {
                         return true;
                     }
@@ -335,15 +330,12 @@ impl LoadedEntries<'_> {
     }
 
     /// Returns whether `last` branches off inside a reply whose rows are separated by notes.
-    fn branches_in_split_reply(&self, last: u32, checkpoint: u32) -> bool {
-        let id = self.message_id(checkpoint);
-        if id.is_none() || last == checkpoint {
-            return false;
-        }
+    fn branches_in_split_reply(&self, last: SlotId, checkpoint: SlotId) -> bool {
+        let Some(id) = self.message_id(checkpoint).filter(|_| last != checkpoint) else { return false };
         let above = self.reply_ancestors(checkpoint, id);
-        let is_answer = |slot: u32| self.node(slot).role == Role::Assistant;
+        let is_answer = |slot: SlotId| self.node(slot).role == Role::Assistant;
         let Some(top) = above.iter().rposition(|&s| is_answer(s)) else { return false };
-        let between: Vec<u32> = above[..top].iter().copied().filter(|&s| !is_answer(s)).collect();
+        let between: Vec<SlotId> = above[..top].iter().copied().filter(|&s| !is_answer(s)).collect();
         let calls = self.node(checkpoint).flags.has_call()
             || above.iter().any(|&s| is_answer(s) && self.node(s).flags.has_call());
         let only_notes = between.iter().all(|&s| match self.node(s).role {
@@ -378,27 +370,27 @@ impl LoadedEntries<'_> {
         })
     }
 
-    fn newest_descendant(&self, top: u32) -> u32 {
+    fn newest_descendant(&self, top: SlotId) -> SlotId {
         // State per slot: 0 unknown, 1 not below `top`, 2 below it. Each walk stops at the first known slot.
-        let mut below = vec![0u8; self.slots.len()];
-        below[top as usize] = 2;
+        let mut below: Table<SlotId, u8> = Table::filled(0, self.slots.len());
+        below[top] = 2;
         let (mut best, mut newest) = (top, None);
         let mut trail = Vec::new();
         for slot in self.live_slots() {
             let mut at = Some(slot);
-            while let Some(s) = at.filter(|&s| below[s as usize] == 0) {
-                below[s as usize] = 1;
+            while let Some(s) = at.filter(|&s| below[s] == 0) {
+                below[s] = 1;
                 trail.push(s);
                 at = self.parent(s);
             }
-            let known = at.map_or(1, |s| below[s as usize]);
+            let known = at.map_or(1, |s| below[s]);
             for s in trail.drain(..) {
-                below[s as usize] = known;
+                below[s] = known;
             }
             let node = self.node(slot);
-            let counts = slot != top && below[slot as usize] == 2 && !node.flags.is_sidechain();
-            if counts && !node.time.is_none() && newest.is_none_or(|n| node.time >= n) {
-                (best, newest) = (slot, Some(node.time));
+            let counts = slot != top && below[slot] == 2 && !node.flags.is_sidechain();
+            if counts && node.time.is_some() && node.time >= newest {
+                (best, newest) = (slot, node.time);
             }
         }
         best

@@ -6,7 +6,7 @@ use super::cleanup::{drop_blank_and_join, drop_lone_thinking, drop_until_stable}
 use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
 use crate::attachment::SenderRole;
 use crate::client::Client;
-use crate::facts::{BlockClass, Facts, NONE};
+use crate::facts::{BlockClass, Facts};
 use crate::rules::ClientRule;
 
 /// Merges the rows of a request into messages.
@@ -32,12 +32,12 @@ pub(super) fn merge_messages(
                 let sent = client.has(ClientRule::SendsLocalCommands)
                     && row.flags.is_local_command()
                     && !row.flags.is_display_only();
-                if sent {
-                    out.add_user(RequestRow::command(row.node));
+                if let Some(node) = row.node.filter(|_| sent) {
+                    out.add_user(RequestRow::command(node));
                 }
             }
             RowKind::User => {
-                let has_no_blocks = row.parts.is_empty() && row.node != NONE;
+                let has_no_blocks = row.parts.is_empty() && row.node.is_some();
                 if has_no_blocks && client.has(ClientRule::DropsUserRowsWithoutBlocks) {
                     continue;
                 }
@@ -65,22 +65,22 @@ pub(super) fn merge_messages(
                 }
             },
             RowKind::Attachment => {
-                let known = facts.attachments.get(&row.node);
+                let known = row.attachment_facts(facts);
                 let delivery = known.map_or(Some(row.delivery), |attached| attached.delivery_by(client));
                 let Some(delivery) = delivery else { continue };
                 if turns && delivery.role == SenderRole::System {
                     turn_pending = true;
                     continue;
                 }
-                let mut parts = vec![SentPart::reminder(Some(row.node))];
-                if delivery.pictures && !delivery.separate_pictures {
-                    parts.push(SentPart::pictures(row.node));
-                }
+                let pictures = row.node.filter(|_| delivery.pictures).map(SentPart::pictures);
+                let (apart, within) =
+                    if delivery.separate_pictures { (pictures, None) } else { (None, pictures) };
+                let parts = std::iter::once(SentPart::reminder(row.node)).chain(within).collect();
                 // A new attachment in the user role stays with the new prompt.
-                let folds = row.node != NONE || delivery.role == SenderRole::System;
+                let folds = row.node.is_some() || delivery.role == SenderRole::System;
                 out.add_note(parts, folds);
-                if delivery.pictures && delivery.separate_pictures {
-                    out.add_note(vec![SentPart::pictures(row.node)], folds);
+                if let Some(pictures) = apart {
+                    out.add_note(vec![pictures], folds);
                 }
             }
             RowKind::SystemTurn => {}
@@ -138,7 +138,7 @@ fn strip_thinking(facts: &Facts, client: Client, rows: &mut [RequestRow], model:
     };
     let wanted = model.map(family);
     for row in rows.iter_mut().filter(|row| row.is_assistant() && !row.flags.is_synthetic()) {
-        let own = (row.model != u16::MAX).then(|| family(facts.models.name(row.model)));
+        let own = row.model.map(|model| family(facts.models.name(model)));
         if own != wanted || own.is_none() {
             row.parts
                 .retain(|part| !matches!(part.class, BlockClass::Thinking | BlockClass::RedactedThinking));
@@ -158,7 +158,7 @@ pub(super) fn without_date(name: &str) -> &str {
 fn replace_with_reminder(row: &mut RequestRow) {
     row.has_string_content = false;
     row.parts.retain(|part| !part.class.is_text());
-    row.parts.insert(0, SentPart::reminder(Some(row.node)));
+    row.parts.insert(0, SentPart::reminder(row.node));
 }
 
 /// Moves attachments up to directly after the nearest answer or result, and drops virtual rows.
@@ -339,7 +339,7 @@ fn join_note(client: Client, turns: bool, into: &mut RequestRow, mut row: Reques
             || client.has(ClientRule::MergesIntoListResults) && !last.references_known_tool(turns))
         && row.parts.iter().all(|part| part.class.is_text())
     {
-        last.attachments.push(row.parts[0].origin.attachment().unwrap_or(NONE));
+        last.attachments.push(row.parts[0].origin.attachment());
     } else {
         append_results_first(client, &mut into.parts, &mut row.parts);
     }
@@ -576,9 +576,11 @@ mod tests {
 
     use super::super::request::PartOrigin;
     use super::*;
+    use crate::index::NodeId;
 
-    fn part(class: BlockClass, n: u32) -> SentPart {
-        SentPart { class, origin: PartOrigin::Block(n, 0), ..SentPart::client_text("") }
+    fn part(class: BlockClass, n: usize) -> SentPart {
+        let origin = PartOrigin::Block(NodeId::from_index(n), 0);
+        SentPart { class, origin, ..SentPart::client_text("") }
     }
 
     /// Joins a row in the simplest way, by examining all parts again.

@@ -20,8 +20,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attachment::SenderRole;
 use crate::client::Client;
-use crate::facts::{BlockClass, Checkpoint, Facts, NONE, Node, Role};
+use crate::facts::{BlockClass, Checkpoint, Facts, IdField, Node, Role};
 use crate::id::{Time, Uid};
+use crate::index::{CallId, NodeId, Table, index_type};
 use crate::rules::ClientRule;
 
 pub use intended::{BrokenLink, IntendedPath, LinkDefect, intended_path, intended_path_to};
@@ -34,19 +35,19 @@ pub enum Refusal {
     /// There is nothing to resume.
     NoConversation,
     /// The entry to continue from has no valid time.
-    NoTime(usize),
+    NoTime(NodeId),
     /// A line is `null`.
     NullLine,
     /// An entry is its own ancestor; the client loops forever.
-    Cycle(usize),
+    Cycle(NodeId),
     /// An entry has no message.
-    NoMessage(usize),
+    NoMessage(NodeId),
     /// The content of an entry is not a list of blocks.
-    InvalidContent(usize),
+    InvalidContent(NodeId),
     /// An answer does not name its model; the client never returns.
-    NoModel(usize),
+    NoModel(NodeId),
     /// The payload of an attachment does not match its type.
-    InvalidAttachment(usize),
+    InvalidAttachment(NodeId),
 }
 
 /// The result of resuming a session with a client.
@@ -54,10 +55,10 @@ pub enum Refusal {
 pub struct Resume {
     /// The reason why the client does not resume the session.
     pub refusal: Option<Refusal>,
-    /// The entry that the client takes as the last one, as a node index.
-    pub leaf: Option<usize>,
-    /// The entries of the resumed conversation, from the root on, as node indices.
-    pub chain: Vec<usize>,
+    /// The entry that the client takes as the last one.
+    pub leaf: Option<NodeId>,
+    /// The entries of the resumed conversation, from the root on.
+    pub chain: Vec<NodeId>,
     /// The messages that are sent, including the new prompt. Empty if the client does not resume.
     pub messages: Vec<SentMessage>,
     /// The model accepts system messages between two turns.
@@ -69,9 +70,9 @@ impl Resume {
         Self { refusal: Some(refusal), ..Self::default() }
     }
 
-    /// Returns the last entry that is sent before the new prompt, as a node index. Entries that the client
-    /// drops at the end are not sent.
-    pub fn tip(&self) -> Option<usize> {
+    /// Returns the last entry that is sent before the new prompt. Entries that the client drops at the end are
+    /// not sent.
+    pub fn tip(&self) -> Option<NodeId> {
         let nodes =
             |sent: &SentMessage| sent.parts.iter().filter_map(|part| part.origin.node()).collect::<Vec<_>>();
         let last = self.messages.iter().rev().map(nodes).find(|nodes| !nodes.is_empty())?;
@@ -89,35 +90,34 @@ pub fn resume(facts: &Facts, client: Client) -> Resume {
         Some(leaf) => (Some(leaf), rows.walk(leaf)),
         None if rows.rewound_to_start && client.has(ClientRule::FollowsCheckpoints) => (None, Vec::new()),
         None => {
-            let untimed = rows.untimed_leaf.map(|slot| rows.slots[slot as usize].node as usize);
+            let untimed = rows.untimed_leaf.map(|slot| rows.slots[slot].node);
             return Resume::refused(untimed.map_or(Refusal::NoConversation, Refusal::NoTime));
         }
     };
-    let node = |slot: &u32| rows.slots[*slot as usize].node;
-    let nodes: Vec<u32> = chain.iter().map(node).collect();
-    let leaf = leaf.map(|leaf| node(&leaf) as usize);
-    let chain = nodes.iter().map(|&node| node as usize).collect();
-    if let Some(refusal) = rows.refusal(&nodes) {
+    let node = |slot: SlotId| rows.slots[slot].node;
+    let chain: Vec<NodeId> = chain.into_iter().map(node).collect();
+    let leaf = leaf.map(node);
+    if let Some(refusal) = rows.refusal(&chain) {
         return Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() };
     }
-    match build_request(facts, client, &nodes, rows.rewound) {
+    match build_request(facts, client, &chain, rows.rewound) {
         Ok((messages, turns)) => Resume { refusal: None, leaf, chain, messages, accepts_system_turns: turns },
         Err(refusal) => Resume { refusal: Some(refusal), leaf, chain, ..Resume::default() },
     }
 }
 
-/// Returns the entries of the conversation that a client resumes, as node indices.
-pub(crate) fn resumed_chain(facts: &Facts, client: Client) -> Vec<usize> {
+/// Returns the entries of the conversation that a client resumes.
+pub(crate) fn resumed_chain(facts: &Facts, client: Client) -> Vec<NodeId> {
     let mut rows = LoadedEntries::load(facts, client);
     let chain = rows.choose_leaf().map(|leaf| rows.walk(leaf)).unwrap_or_default();
-    chain.into_iter().map(|slot| rows.slots[slot as usize].node as usize).collect()
+    chain.into_iter().map(|slot| rows.slots[slot].node).collect()
 }
 
 /// Builds the messages of the request from a chain.
 fn build_request(
     facts: &Facts,
     client: Client,
-    chain: &[u32],
+    chain: &[NodeId],
     rewound: Option<Uid>,
 ) -> Result<(Vec<SentMessage>, bool), Refusal> {
     let mut rows = cleanup::resumed_rows(facts, client, chain, rewound);
@@ -173,8 +173,7 @@ struct SeenReminders {
 impl SeenReminders {
     fn from_rows(facts: &Facts, client: Client, rows: &[RequestRow]) -> Self {
         let has_attachment = |name: &str| {
-            let attached =
-                |row: &RequestRow| facts.attachments.get(&row.node).is_some_and(|a| a.has_type(name));
+            let attached = |row: &RequestRow| row.attachment_facts(facts).is_some_and(|a| a.has_type(name));
             rows.iter().any(|row| row.kind == RowKind::Attachment && attached(row))
         };
         let tools: &[&str] = if client.has(ClientRule::RemindsOfTasks) {
@@ -200,7 +199,7 @@ impl SeenReminders {
                 used |= uses;
                 since_note += u32::from(!noted);
             } else if row.kind == RowKind::Attachment {
-                noted |= facts.attachments.get(&row.node).is_some_and(|a| a.has_type(note));
+                noted |= row.attachment_facts(facts).is_some_and(|a| a.has_type(note));
             }
         }
         let (long, quiet) = if old { (7, 3) } else { (10, 10) };
@@ -222,9 +221,8 @@ fn add_new_attachments(facts: &Facts, client: Client, rows: &mut Vec<RequestRow>
     if client.has(ClientRule::StartsWithReminder) {
         rows.insert(0, RequestRow::reminder());
     }
-    let known = |row: &RequestRow| {
-        facts.attachments.get(&row.node).is_some_and(|a| a.has_type("remote_session_change"))
-    };
+    let known =
+        |row: &RequestRow| row.attachment_facts(facts).is_some_and(|a| a.has_type("remote_session_change"));
     if client.has(ClientRule::AddsSessionAttachment) && !rows.iter().any(known) {
         rows.push(RequestRow::new_attachment(SenderRole::User));
     }
@@ -239,31 +237,34 @@ fn request_model<'f>(
     let Some(default) = client.default_model() else { return Ok(None) };
     let newest = rows.iter().rev().filter(|row| row.is_assistant() && !row.flags.is_meta());
     let newest = newest.into_iter().find(|row| {
-        let nameless = row.model == u16::MAX && client.has(ClientRule::SkipsAnswersWithoutModel);
+        let nameless = row.model.is_none() && client.has(ClientRule::SkipsAnswersWithoutModel);
         !row.flags.is_synthetic() && !nameless
     });
     let Some(row) = newest else { return Ok(Some(default)) };
     if client.has(ClientRule::HangsWithoutModel) {
         let fallback = rows.iter().rev().find(|row| row.flags.is_refusal_fallback());
         let endless = fallback.filter(|row| row.flags.lacks_fallback_model());
-        if row.model == u16::MAX {
-            return Err(Refusal::NoModel(row.node as usize));
-        }
-        if let Some(row) = endless {
-            return Err(Refusal::NoModel(row.node as usize));
+        let hanging = if row.model.is_none() { Some(row) } else { endless };
+        if let Some(node) = hanging.and_then(|row| row.node) {
+            return Err(Refusal::NoModel(node));
         }
     }
-    let own = facts.models.name(row.model);
+    let own = row.model.map_or("", |model| facts.models.name(model));
     let offered = own
         .strip_prefix("claude-")
         .is_some_and(|name| client.offered_models().contains(&merge::without_date(name)));
     Ok(Some(if offered { own } else { default }))
 }
 
+index_type!(
+    /// An entry that a client has loaded, as an index of [`LoadedEntries::slots`].
+    SlotId shown as index
+);
+
 /// An entry as loaded by the client. Of several entries with one uuid, the last takes the place of the first.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
-    node: u32,
+    node: NodeId,
     /// Dropped by a compaction that preserved other entries.
     dropped: bool,
 }
@@ -274,12 +275,12 @@ struct LoadedEntries<'f> {
     client: Client,
     /// Includes rows that no client reads.
     include_unread: bool,
-    slots: Vec<Slot>,
-    /// Parents that differ from those in the file.
-    parent_overrides: FxHashMap<u32, Uid>,
+    slots: Table<SlotId, Slot>,
+    /// Parents that differ from those in the file; `None` for a root.
+    parent_overrides: FxHashMap<SlotId, Option<Uid>>,
     /// The slot of each uuid, by the first node with that uuid.
-    slot_by_node: Vec<u32>,
-    last: Option<u32>,
+    slot_by_node: Table<NodeId, Option<SlotId>>,
+    last: Option<SlotId>,
     checkpoint: Option<Uid>,
     /// The checkpoint was set by the user and no entry follows it.
     pinned: bool,
@@ -289,21 +290,22 @@ struct LoadedEntries<'f> {
     rewound_to_start: bool,
     /// Some checkpoint named a leaf or an explicit `null`.
     any_checkpoint: bool,
-    newest: Option<(Time, u32)>,
+    /// The latest time of an entry, and the entry unless it was discarded.
+    newest: Option<(Time, Option<SlotId>)>,
     /// The file ends with file snapshots.
     snapshot_tail: bool,
     /// Entries by time, computed when a parent is missing.
-    by_time: Vec<(i64, u32)>,
+    by_time: Vec<(i64, SlotId)>,
     /// End of the search for an unvisited entry, by position in `by_time`.
     unseen_cache: Vec<usize>,
     /// The parents of progress entries, whose children are reparented to them.
-    progress_parents: FxHashMap<Uid, Uid>,
+    progress_parents: FxHashMap<Uid, Option<Uid>>,
     /// The slot of the entry without a uuid. A client keeps only the last such entry.
-    slot_without_uuid: Option<u32>,
+    slot_without_uuid: Option<SlotId>,
     /// A leaf that was rejected because it has no time.
-    untimed_leaf: Option<u32>,
+    untimed_leaf: Option<SlotId>,
     /// A row that is its own ancestor, on which the client loops.
-    cycle_slot: Option<u32>,
+    cycle_slot: Option<SlotId>,
     /// The target of a rewind, if no prompt or answer follows it.
     rewound: Option<Uid>,
     /// Notes cut off by a rewind.
@@ -325,9 +327,9 @@ impl<'f> LoadedEntries<'f> {
             include_unread: all,
             facts,
             client,
-            slots: Vec::new(),
+            slots: Table::default(),
             parent_overrides: FxHashMap::default(),
-            slot_by_node: vec![NONE; facts.nodes.len()],
+            slot_by_node: Table::filled(None, facts.nodes.len()),
             last: None,
             checkpoint: None,
             pinned: false,
@@ -351,17 +353,17 @@ impl<'f> LoadedEntries<'f> {
             _ => upto.unwrap_or(facts.nodes.len()),
         };
         // Skipped entries, with the parent that their children get instead.
-        let mut skipped: FxHashMap<Uid, Uid> = FxHashMap::default();
+        let mut skipped: FxHashMap<Uid, Option<Uid>> = FxHashMap::default();
         let mut checkpoints = facts.checkpoints.iter().peekable();
-        for (i, node) in facts.nodes[..end].iter().enumerate() {
-            while let Some(checkpoint) = checkpoints.next_if(|c| c.nodes_before as usize <= i) {
+        for (i, node) in facts.nodes.iter_enumerated().take(end) {
+            while let Some(checkpoint) = checkpoints.next_if(|c| c.nodes_before as usize <= i.index()) {
                 rows.load_checkpoint(checkpoint);
             }
             if big && node.flags.is_boundary() && !rows.has_preserved_rows(i) {
                 rows.clear_slots();
                 skipped.clear();
             }
-            rows.load_node(u32::try_from(i).unwrap_or(NONE), node, &mut skipped);
+            rows.load_node(i, node, &mut skipped);
         }
         for checkpoint in checkpoints {
             rows.load_checkpoint(checkpoint);
@@ -376,9 +378,8 @@ impl<'f> LoadedEntries<'f> {
     }
 
     /// Returns whether a boundary lists preserved rows.
-    fn has_preserved_rows(&self, boundary: usize) -> bool {
-        let kept = u32::try_from(boundary).ok().and_then(|at| self.facts.preserved.get(&at));
-        kept.is_some_and(|k| {
+    fn has_preserved_rows(&self, boundary: NodeId) -> bool {
+        self.facts.preserved.get(&boundary).is_some_and(|k| {
             k.segment.is_some() || self.client.has(ClientRule::ReadsPreservedList) && k.listed.is_some()
         })
     }
@@ -388,24 +389,24 @@ impl<'f> LoadedEntries<'f> {
         self.slots.clear();
         self.parent_overrides.clear();
         self.progress_parents.clear();
-        self.slot_by_node.fill(NONE);
+        self.slot_by_node.fill(None);
         self.slot_without_uuid = None;
         self.last = None;
-        self.newest = self.newest.map(|(time, _)| (time, NONE));
+        self.newest = self.newest.map(|(time, _)| (time, None));
     }
 
     /// Keeps only the chains above the last row and the checkpoint, as 2.1.200 does with a big file, unless
     /// one of them is broken or a compaction preserved rows.
     fn keep_chains(&mut self) {
-        if self.live_slots().any(|slot| self.has_preserved_rows(self.slots[slot as usize].node as usize)) {
+        if self.live_slots().any(|slot| self.has_preserved_rows(self.slots[slot].node)) {
             return;
         }
-        let mut keep = vec![false; self.slots.len()];
+        let mut keep: Table<SlotId, bool> = Table::filled(false, self.slots.len());
         let mut whole = self.last.is_some();
         for start in [self.last, self.checkpoint.and_then(|uid| self.slot(uid))] {
             let mut at = start;
-            while let Some(slot) = at.filter(|&slot| !keep[slot as usize]) {
-                keep[slot as usize] = true;
+            while let Some(slot) = at.filter(|&slot| !keep[slot]) {
+                keep[slot] = true;
                 at = self.parent(slot);
                 whole &= at.is_some() || self.parent_id(slot).is_none();
             }
@@ -418,22 +419,21 @@ impl<'f> LoadedEntries<'f> {
     }
 
     /// Reparents children of skipped entries to their nearest ancestor that was loaded.
-    fn reparent_over_skipped(&mut self, skipped: &FxHashMap<Uid, Uid>) {
+    fn reparent_over_skipped(&mut self, skipped: &FxHashMap<Uid, Option<Uid>>) {
         // The end of each run of skipped entries, so that none is walked twice.
-        let mut ends: FxHashMap<Uid, Uid> = FxHashMap::default();
-        for i in 0..self.slots.len() {
-            let slot = u32::try_from(i).unwrap_or(NONE);
+        let mut ends: FxHashMap<Uid, Option<Uid>> = FxHashMap::default();
+        for slot in self.slots.keys() {
             let start = self.parent_id(slot);
             let mut parent = start;
             let mut passed = Vec::new();
             let mut seen = FxHashSet::default();
-            while self.slot(parent).is_none() && seen.insert(parent) {
-                if let Some(&end) = ends.get(&parent) {
+            while let Some(uid) = parent.filter(|&uid| self.slot(uid).is_none() && seen.insert(uid)) {
+                if let Some(&end) = ends.get(&uid) {
                     parent = end;
                     break;
                 }
-                let Some(&above) = skipped.get(&parent) else { break };
-                passed.push(parent);
+                let Some(&above) = skipped.get(&uid) else { break };
+                passed.push(uid);
                 parent = above;
             }
             ends.extend(passed.into_iter().map(|uid| (uid, parent)));
@@ -443,18 +443,17 @@ impl<'f> LoadedEntries<'f> {
         }
     }
 
-    fn slot(&self, uid: Uid) -> Option<u32> {
+    fn slot(&self, uid: Uid) -> Option<SlotId> {
         let first = self.facts.node_of(uid)?;
-        let slot = self.slot_by_node[first];
-        (slot != NONE && !self.slots[slot as usize].dropped).then_some(slot)
+        self.slot_by_node[first].filter(|&slot| !self.slots[slot].dropped)
     }
 
-    fn node(&self, slot: u32) -> &'f Node {
-        &self.facts.nodes[self.slots[slot as usize].node as usize]
+    fn node(&self, slot: SlotId) -> &'f Node {
+        &self.facts.nodes[self.slots[slot].node]
     }
 
     /// Returns the id of the parent, from the file or as changed by the client.
-    fn parent_id(&self, slot: u32) -> Uid {
+    fn parent_id(&self, slot: SlotId) -> Option<Uid> {
         if !self.parent_overrides.is_empty()
             && let Some(&parent) = self.parent_overrides.get(&slot)
         {
@@ -463,11 +462,11 @@ impl<'f> LoadedEntries<'f> {
         self.node(slot).parent
     }
 
-    fn parent(&self, slot: u32) -> Option<u32> {
-        self.slot(self.parent_id(slot))
+    fn parent(&self, slot: SlotId) -> Option<SlotId> {
+        self.slot(self.parent_id(slot)?)
     }
 
-    fn load_node(&mut self, index: u32, node: &Node, skipped: &mut FxHashMap<Uid, Uid>) {
+    fn load_node(&mut self, index: NodeId, node: &Node, skipped: &mut FxHashMap<Uid, Option<Uid>>) {
         let client = self.client;
         // A line with more than one object is lost; since 2.1.200 its first object is read.
         let glued = node.flags.is_preceded_on_line()
@@ -480,7 +479,7 @@ impl<'f> LoadedEntries<'f> {
             // Clients since 2.1.112 reparent the children of a progress entry to its parent. Only some
             // earlier clients know the type at all.
             Role::Progress if client.has(ClientRule::ReparentsOverProgress) => {
-                let above = self.progress_parents.get(&node.parent).copied().unwrap_or(node.parent);
+                let above = self.parent_over_progress(node);
                 self.progress_parents.insert(node.uid, above);
                 return;
             }
@@ -501,28 +500,20 @@ impl<'f> LoadedEntries<'f> {
             }
             return;
         }
-        let mut parent = node.parent;
         // Children of a progress entry that follow it in the file are reparented to its parent.
-        if !self.progress_parents.is_empty()
-            && let Some(&above) = self.progress_parents.get(&node.parent)
-        {
-            parent = above;
-        }
-        let first = self.facts.first_with_same_uuid(index as usize);
+        let parent = self.parent_over_progress(node);
+        let first = self.facts.first_with_same_uuid(index);
         let nameless = node.flags.lacks_uuid() && !self.include_unread;
-        let known = if nameless { self.slot_without_uuid } else { Some(self.slot_by_node[first]) };
+        let known = if nameless { self.slot_without_uuid } else { self.slot_by_node[first] };
         let new = Slot { node: index, dropped: false };
-        let slot = match known.filter(|&slot| slot != NONE) {
+        let slot = match known {
             Some(slot) => {
-                self.slots[slot as usize] = new;
+                self.slots[slot] = new;
                 slot
             }
-            None => {
-                self.slots.push(new);
-                u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
-            }
+            None => self.slots.push(new),
         };
-        self.slot_by_node[first] = slot;
+        self.slot_by_node[first] = Some(slot);
         if nameless {
             self.slot_without_uuid = Some(slot);
         }
@@ -538,13 +529,14 @@ impl<'f> LoadedEntries<'f> {
         {
             // An entry without a uuid is loaded but cannot be the last. The intended path ends at the last
             // new entry, not at a rewritten one.
-            let again = known.is_some_and(|slot| slot != NONE);
-            if !self.include_unread || !again && !node.flags.lacks_uuid() {
+            if !self.include_unread || known.is_none() && !node.flags.lacks_uuid() {
                 self.last = (!nameless).then_some(slot);
             }
             self.snapshot_tail = false;
-            if !node.time.is_none() && self.newest.is_none_or(|(time, _)| node.time > time) {
-                self.newest = Some((node.time, slot));
+            if let Some(time) = node.time
+                && self.newest.is_none_or(|(newest, _)| time > newest)
+            {
+                self.newest = Some((time, Some(slot)));
             }
             self.pinned = false;
             self.rewound_to_start = false;
@@ -561,6 +553,15 @@ impl<'f> LoadedEntries<'f> {
         }
     }
 
+    /// Returns the parent of an entry; if that is a progress entry before it, the nearest other ancestor.
+    fn parent_over_progress(&self, node: &Node) -> Option<Uid> {
+        let parent = node.parent?;
+        if self.progress_parents.is_empty() {
+            return Some(parent);
+        }
+        self.progress_parents.get(&parent).copied().unwrap_or(Some(parent))
+    }
+
     fn load_checkpoint(&mut self, checkpoint: &Checkpoint) {
         if !self.client.has(ClientRule::FollowsCheckpoints) {
             return;
@@ -568,9 +569,11 @@ impl<'f> LoadedEntries<'f> {
         if checkpoint.explicit && self.client.has(ClientRule::HidesNotesCutByRewind) {
             self.hide_cut_note(checkpoint);
         }
-        let Some(leaf) = checkpoint.leaf else { return };
+        if checkpoint.leaf == IdField::Absent {
+            return;
+        }
         self.any_checkpoint = true;
-        if !leaf.is_none() {
+        if let IdField::Id(leaf) = checkpoint.leaf {
             let same = self.checkpoint == Some(leaf);
             let still = self.rewound.is_some() && same;
             self.rewound = (checkpoint.rewound || still).then_some(leaf);
@@ -578,7 +581,7 @@ impl<'f> LoadedEntries<'f> {
             self.explicit = checkpoint.explicit || self.explicit && same;
             self.checkpoint = Some(leaf);
             self.rewound_to_start = false;
-        } else if checkpoint.explicit && checkpoint.leaf_is_null {
+        } else if checkpoint.explicit && checkpoint.leaf == IdField::Null {
             self.rewound_to_start = true;
             self.rewound = None;
             self.checkpoint = None;
@@ -589,21 +592,21 @@ impl<'f> LoadedEntries<'f> {
 
     /// Hides the note that a rewind cut off, if the checkpoint names one.
     fn hide_cut_note(&mut self, checkpoint: &Checkpoint) {
-        match checkpoint.cut {
-            Some(cut) if checkpoint.rewound => {
-                if let Some(slot) = self.slot(cut) {
-                    self.unhide_above(self.parent_id(slot));
-                    if !self.node(slot).is_conversation() {
-                        self.hidden.insert(cut);
-                    }
-                }
+        if !checkpoint.rewound || checkpoint.cut == IdField::Absent {
+            return self.hidden.clear();
+        }
+        if let Some(cut) = checkpoint.cut.uid()
+            && let Some(slot) = self.slot(cut)
+        {
+            self.unhide_above(self.parent_id(slot));
+            if !self.node(slot).is_conversation() {
+                self.hidden.insert(cut);
             }
-            _ => self.hidden.clear(),
         }
     }
 
-    fn unhide_above(&mut self, parent: Uid) {
-        let mut at = self.slot(parent);
+    fn unhide_above(&mut self, parent: Option<Uid>) {
+        let mut at = parent.and_then(|parent| self.slot(parent));
         for _ in 0..64 {
             let Some(slot) = at.filter(|&slot| !self.node(slot).is_conversation()) else { break };
             self.hidden.remove(&self.node(slot).uid);
@@ -612,45 +615,44 @@ impl<'f> LoadedEntries<'f> {
     }
 
     /// Returns the reason why the client fails on the rows of a chain.
-    fn refusal(&self, chain: &[u32]) -> Option<Refusal> {
+    fn refusal(&self, chain: &[NodeId]) -> Option<Refusal> {
         let client = self.client;
         if let Some(slot) = self.cycle_slot {
-            return Some(Refusal::Cycle(self.slots[slot as usize].node as usize));
+            return Some(Refusal::Cycle(self.slots[slot].node));
         }
         if !client.has(ClientRule::RefusesMalformedEntries) {
             return None;
         }
-        let node = |index: u32| &self.facts.nodes[index as usize];
-        let is_answer = |index: u32| node(index).role == Role::Assistant;
+        let node = |index: NodeId| &self.facts.nodes[index];
+        let is_answer = |index: NodeId| node(index).role == Role::Assistant;
         if client.has(ClientRule::NeedsTimeOfFirstEntry) {
             // Its statistics need the time of the first row.
             let first = self.live_slots().find(|&slot| !self.node(slot).flags.is_sidechain());
             if let Some(slot) = first.filter(|&slot| self.node(slot).time.is_none()) {
-                return Some(Refusal::NoTime(self.slots[slot as usize].node as usize));
+                return Some(Refusal::NoTime(self.slots[slot].node));
             }
         }
         if client.has(ClientRule::RefusesMissingMessageAnywhere)
             && chain.iter().any(|&index| is_answer(index))
         {
-            let bad = self.live_slots().map(|slot| self.slots[slot as usize].node).find(|&index| {
+            let bad = self.live_slots().map(|slot| self.slots[slot].node).find(|&index| {
                 let lacks = node(index).is_conversation() && node(index).flags.lacks_message();
-                lacks && (is_answer(index) || !node(index).parent.is_none())
+                lacks && (is_answer(index) || node(index).parent.is_some())
             });
             if let Some(index) = bad {
-                return Some(Refusal::NoMessage(index as usize));
+                return Some(Refusal::NoMessage(index));
             }
         }
         for &index in chain {
             let flags = node(index).flags;
-            let at = index as usize;
             if node(index).is_conversation() {
                 if flags.lacks_message() {
-                    return Some(Refusal::NoMessage(at));
+                    return Some(Refusal::NoMessage(index));
                 }
                 if flags.has_malformed_content() || is_answer(index) && flags.has_string_content() {
-                    return Some(Refusal::InvalidContent(at));
+                    return Some(Refusal::InvalidContent(index));
                 }
-                let blocks = self.facts.blocks_of(at);
+                let blocks = self.facts.blocks_of(index);
                 let judged = client.has(ClientRule::RefusesTextWithoutText) && is_answer(index);
                 let no_text = || {
                     let mut rest = blocks
@@ -659,41 +661,41 @@ impl<'f> LoadedEntries<'f> {
                     rest.next().is_some_and(|block| block.class == BlockClass::NoText)
                 };
                 if blocks.iter().any(|block| block.class == BlockClass::Null) || judged && no_text() {
-                    return Some(Refusal::InvalidContent(at));
+                    return Some(Refusal::InvalidContent(index));
                 }
             } else if node(index).role == Role::Attachment && flags.is_fatal_attachment() {
-                return Some(Refusal::InvalidAttachment(at));
+                return Some(Refusal::InvalidAttachment(index));
             }
         }
         None
     }
 
-    fn live_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..u32::try_from(self.slots.len()).unwrap_or(NONE)).filter(|&s| !self.slots[s as usize].dropped)
+    fn live_slots(&self) -> impl Iterator<Item = SlotId> + '_ {
+        self.slots.keys().filter(|&s| !self.slots[s].dropped)
     }
 
-    fn message_id(&self, slot: u32) -> Uid {
+    fn message_id(&self, slot: SlotId) -> Option<Uid> {
         let node = self.node(slot);
-        let message = node.message().filter(|_| node.role == Role::Assistant);
-        message.map_or(Uid::NONE, |m| self.facts.messages[m].id)
+        let message = node.message().filter(|_| node.role == Role::Assistant)?;
+        self.facts.messages[message].id
     }
 
-    /// Returns the calls that an entry makes, as indices.
-    fn calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
-        calls_of_node(&self.facts.call_sites, self.slots[slot as usize].node)
+    /// Returns the calls that an entry makes.
+    fn calls_in(&self, slot: SlotId) -> impl Iterator<Item = CallId> + '_ {
+        calls_of_node(&self.facts.call_sites, self.slots[slot].node)
     }
 
-    /// Returns the calls that an entry answers, as indices.
-    fn answered_calls_in(&self, slot: u32) -> impl Iterator<Item = u32> + '_ {
-        calls_of_node(&self.facts.result_sites, self.slots[slot as usize].node)
+    /// Returns the calls that an entry answers.
+    fn answered_calls_in(&self, slot: SlotId) -> impl Iterator<Item = CallId> + '_ {
+        calls_of_node(&self.facts.result_sites, self.slots[slot].node)
     }
 }
 
 /// Returns whether an entry can be sent. 2.1.325 skips those that cannot. With `all`, an entry of bare
 /// strings counts as part of the intended path.
-fn is_sendable(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
+fn is_sendable(facts: &Facts, index: NodeId, node: &Node, all: bool) -> bool {
     let flags = node.flags;
-    let blocks = facts.blocks_of(index as usize);
+    let blocks = facts.blocks_of(index);
     let blank_string = node.role == Role::Assistant
         && flags.has_string_content()
         && blocks.iter().all(|block| block.class.is_blank());
@@ -705,8 +707,11 @@ fn is_sendable(facts: &Facts, index: u32, node: &Node, all: bool) -> bool {
     !flags.lacks_message() && !flags.has_malformed_content() && !blank_string && !all_malformed
 }
 
-/// Returns the second numbers of the pairs that begin with `node`. The pairs must be sorted.
-pub(crate) fn calls_of_node(pairs: &[(u32, u32)], node: u32) -> impl Iterator<Item = u32> + Clone + '_ {
-    let start = pairs.partition_point(|&(n, _)| n < node);
-    pairs[start..].iter().take_while(move |&&(n, _)| n == node).map(|&(_, call)| call)
+/// Returns the calls of an entry. The sites must be sorted.
+pub(crate) fn calls_of_node(
+    sites: &[(NodeId, CallId)],
+    node: NodeId,
+) -> impl Iterator<Item = CallId> + Clone + '_ {
+    let start = sites.partition_point(|&(n, _)| n < node);
+    sites[start..].iter().take_while(move |&&(n, _)| n == node).map(|&(_, call)| call)
 }

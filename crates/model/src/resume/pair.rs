@@ -4,7 +4,8 @@ use rustc_hash::FxHashSet;
 
 use super::request::{RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
-use crate::facts::{BlockClass, NONE};
+use crate::facts::BlockClass;
+use crate::index::CallId;
 use crate::rules::ClientRule;
 
 /// Pairs calls with results.
@@ -13,7 +14,7 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
         return rows;
     }
     let mut out: Vec<RequestRow> = Vec::with_capacity(rows.len());
-    let mut seen: FxHashSet<u32> = FxHashSet::default();
+    let mut seen: FxHashSet<CallId> = FxHashSet::default();
     let mut rows = rows.into_iter().peekable();
     while let Some(mut row) = rows.next() {
         if !row.is_assistant() {
@@ -40,14 +41,14 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
         let own = keep_new_calls(client, &mut row, &mut seen);
         out.push(row);
         let next = rows.next_if(RequestRow::is_user);
-        let got: Vec<u32> = next
+        let got: Vec<Option<CallId>> = next
             .iter()
             .flat_map(|row| &row.parts)
             .filter(|p| p.class == BlockClass::ToolResult)
             .map(|p| p.call)
             .collect();
-        let once: FxHashSet<u32> = got.iter().copied().collect();
-        let owned: FxHashSet<u32> = own.iter().copied().collect();
+        let once: FxHashSet<Option<CallId>> = got.iter().copied().collect();
+        let owned: FxHashSet<Option<CallId>> = own.iter().copied().collect();
         let missing = own.iter().filter(|call| !once.contains(call));
         let mut parts: Vec<SentPart> =
             missing.map(|&call| SentPart::missing_result(call, words::RESULT_MISSING)).collect();
@@ -82,28 +83,26 @@ pub(super) fn pair_calls_with_results(client: Client, rows: Vec<RequestRow>) -> 
 }
 
 /// Drops calls that were already made. Returns the remaining ones.
-fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<u32>) -> Vec<u32> {
+fn keep_new_calls(client: Client, row: &mut RequestRow, seen: &mut FxHashSet<CallId>) -> Vec<Option<CallId>> {
     let mut own = Vec::new();
     let parts = std::mem::take(&mut row.parts);
     let thinking = |at: usize| parts.get(at).is_some_and(|part| part.class.is_thinking());
     let server_results = |part: &SentPart| part.class == BlockClass::ServerResult;
-    let answered: FxHashSet<u32> = parts.iter().filter(|p| server_results(p)).map(|p| p.call).collect();
+    let answered: FxHashSet<u32> =
+        parts.iter().filter(|p| server_results(p)).map(|p| p.fingerprint).collect();
     for (at, part) in parts.iter().enumerate() {
         let again = match part.class {
-            BlockClass::ToolCall if client.has(ClientRule::RemovesRepeatedCalls) && part.call != NONE => {
-                let again = !seen.insert(part.call);
+            BlockClass::ToolCall => {
+                let repeats = |call| client.has(ClientRule::RemovesRepeatedCalls) && !seen.insert(call);
+                let again = part.call.is_some_and(repeats);
                 if !again {
                     own.push(part.call);
                 }
                 again
             }
-            BlockClass::ToolCall => {
-                own.push(part.call);
-                false
-            }
             BlockClass::ToolResult => client.has(ClientRule::RemovesResultsInAnswers),
             BlockClass::ServerCall => {
-                client.has(ClientRule::RemovesOpenServerCalls) && !answered.contains(&part.call)
+                client.has(ClientRule::RemovesOpenServerCalls) && !answered.contains(&part.fingerprint)
             }
             _ => false,
         };

@@ -3,24 +3,15 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::LoadedEntries;
-use crate::facts::{NONE, Role};
+use super::{LoadedEntries, SlotId};
+use crate::facts::Role;
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::index::{CallId, IndexGroups, MessageNo, Table};
 use crate::rules::ClientRule;
 
 /// The children of every row, in file order.
-pub(super) struct Children {
-    starts: Vec<u32>,
-    rows: Vec<u32>,
-}
-
-impl Children {
-    pub(super) fn of(&self, slot: u32) -> &[u32] {
-        let slot = slot as usize;
-        &self.rows[self.starts[slot] as usize..self.starts[slot + 1] as usize]
-    }
-}
+pub(super) type RowChildren = IndexGroups<SlotId, SlotId>;
 
 /// A message with rows on the chain.
 struct ChainReply {
@@ -28,42 +19,49 @@ struct ChainReply {
     /// The position of its first row on the chain.
     first: usize,
     /// All its rows in the file.
-    rows: Vec<u32>,
+    rows: Vec<SlotId>,
+}
+
+/// The row that makes a call.
+#[derive(Clone, Copy)]
+enum CallOwner {
+    /// No row was found yet.
+    Unknown,
+    /// The last row of the only message that makes the call.
+    Row(SlotId),
+    /// Rows of several messages make the call.
+    Several,
+}
+
+impl CallOwner {
+    fn row(self) -> Option<SlotId> {
+        match self {
+            Self::Row(slot) => Some(slot),
+            Self::Unknown | Self::Several => None,
+        }
+    }
 }
 
 /// Rows to insert into a range of the chain.
 struct ChainInsertion {
     start: usize,
     end: usize,
-    added: Vec<u32>,
+    added: Vec<SlotId>,
     /// Notes that follow a row of the range regardless of their position in the file.
-    notes_after: FxHashMap<u32, Vec<u32>>,
+    notes_after: FxHashMap<SlotId, Vec<SlotId>>,
 }
 
 impl LoadedEntries<'_> {
-    pub(super) fn children(&self) -> Children {
-        let mut starts = vec![0u32; self.slots.len() + 1];
-        let parents: Vec<_> = self.live_slots().filter_map(|s| Some((self.parent(s)?, s))).collect();
-        for &(parent, _) in &parents {
-            starts[parent as usize + 1] += 1;
-        }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
-        }
-        let mut next = starts.clone();
-        let mut rows = vec![0; parents.len()];
-        for (parent, child) in parents {
-            rows[next[parent as usize] as usize] = child;
-            next[parent as usize] += 1;
-        }
-        Children { starts, rows }
+    pub(super) fn children(&self) -> RowChildren {
+        let parent = |slot| self.parent(slot).filter(|_| !self.slots[slot].dropped);
+        IndexGroups::new(self.slots.len(), &self.slots.keys().map(parent).collect())
     }
 
     /// Adds to the chain the missing rows of its messages, and their results.
-    pub(super) fn recover(&self, chain: &[u32], seen: &mut [bool]) -> Vec<u32> {
+    pub(super) fn recover(&self, chain: &[SlotId], seen: &mut Table<SlotId, bool>) -> Vec<SlotId> {
         let replies = self.replies(chain);
-        if replies.iter().all(|reply| reply.rows.iter().all(|&row| seen[row as usize]))
-            && !self.live_slots().any(|s| !seen[s as usize] && self.node(s).role != Role::Assistant)
+        if replies.iter().all(|reply| reply.rows.iter().all(|&row| seen[row]))
+            && !self.live_slots().any(|s| !seen[s] && self.node(s).role != Role::Assistant)
         {
             return chain.to_vec();
         }
@@ -74,29 +72,30 @@ impl LoadedEntries<'_> {
         }
     }
 
-    /// Returns the message of an assistant row, if it has an id.
-    fn reply_message(&self, slot: u32) -> Option<usize> {
+    /// Returns the message of an assistant row and its id, if it has one.
+    fn reply_message(&self, slot: SlotId) -> Option<(MessageNo, Uid)> {
         let node = self.node(slot);
-        node.message().filter(|&m| node.role == Role::Assistant && !self.facts.messages[m].id.is_none())
+        let message = node.message().filter(|_| node.role == Role::Assistant)?;
+        Some((message, self.facts.messages[message].id?))
     }
 
-    fn replies(&self, chain: &[u32]) -> Vec<ChainReply> {
-        let mut place = vec![NONE; self.facts.messages.len()];
+    fn replies(&self, chain: &[SlotId]) -> Vec<ChainReply> {
+        // The position of each message in `replies`.
+        let mut place: Table<MessageNo, Option<usize>> = Table::filled(None, self.facts.messages.len());
         let mut replies: Vec<ChainReply> = Vec::new();
         for (at, &slot) in chain.iter().enumerate() {
-            if let Some(message) = self.reply_message(slot)
-                && place[message] == NONE
+            if let Some((message, id)) = self.reply_message(slot)
+                && place[message].is_none()
             {
-                place[message] = u32::try_from(replies.len()).unwrap_or(NONE);
-                let id = self.facts.messages[message].id;
+                place[message] = Some(replies.len());
                 replies.push(ChainReply { id, first: at, rows: Vec::new() });
             }
         }
         for slot in self.live_slots() {
-            if let Some(message) = self.reply_message(slot)
-                && let Some(reply) = replies.get_mut(place[message] as usize)
+            if let Some((message, _)) = self.reply_message(slot)
+                && let Some(place) = place[message]
             {
-                reply.rows.push(slot);
+                replies[place].rows.push(slot);
             }
         }
         replies
@@ -104,33 +103,40 @@ impl LoadedEntries<'_> {
 
     /// Inserts the missing rows as clients up to 2.1.200 do: after the last row of their message, first rows,
     /// then results, each in time order.
-    fn recover_in_time_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
+    fn recover_in_time_order(
+        &self,
+        chain: &[SlotId],
+        replies: &[ChainReply],
+        seen: &mut Table<SlotId, bool>,
+    ) -> Vec<SlotId> {
         let children = self.children();
-        let mut last_on_chain: FxHashMap<usize, u32> = FxHashMap::default();
+        let mut last_on_chain: FxHashMap<MessageNo, SlotId> = FxHashMap::default();
         for &slot in chain {
-            if let Some(message) = self.reply_message(slot) {
+            if let Some((message, _)) = self.reply_message(slot) {
                 last_on_chain.insert(message, slot);
             }
         }
-        let mut after: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        let mut after: FxHashMap<SlotId, Vec<SlotId>> = FxHashMap::default();
         for reply in replies {
-            let time = |&slot: &u32| self.node(slot).time;
-            let missed = |slot: &u32| !seen[*slot as usize];
-            let mut rows: Vec<u32> = reply.rows.iter().copied().filter(missed).collect();
-            let is_result =
-                |s: &u32| self.node(*s).role == Role::User && self.node(*s).flags.has_result() && missed(s);
-            let mut results: Vec<u32> = reply
+            let time = |&slot: &SlotId| self.node(slot).time;
+            let missed = |slot: &SlotId| !seen[*slot];
+            let mut rows: Vec<SlotId> = reply.rows.iter().copied().filter(missed).collect();
+            let is_result = |s: &SlotId| {
+                self.node(*s).role == Role::User && self.node(*s).flags.has_result() && missed(s)
+            };
+            let mut results: Vec<SlotId> = reply
                 .rows
                 .iter()
-                .flat_map(|&row| children.of(row).iter().copied().filter(is_result))
+                .flat_map(|&row| children.members_of(row).iter().copied().filter(is_result))
                 .collect();
             rows.sort_by_key(time);
             results.sort_by_key(time);
             rows.append(&mut results);
             for &row in &rows {
-                seen[row as usize] = true;
+                seen[row] = true;
             }
-            let last = self.reply_message(chain[reply.first]).and_then(|message| last_on_chain.get(&message));
+            let last =
+                self.reply_message(chain[reply.first]).and_then(|(message, _)| last_on_chain.get(&message));
             if let Some(&last) = last.filter(|_| !rows.is_empty()) {
                 after.insert(last, rows);
             }
@@ -145,29 +151,34 @@ impl LoadedEntries<'_> {
 
     /// Inserts the missing rows as 2.1.325 does: in file order within the range of their message, with their
     /// notes. It also finds results by the call that they answer.
-    fn recover_in_file_order(&self, chain: &[u32], replies: &[ChainReply], seen: &mut [bool]) -> Vec<u32> {
+    fn recover_in_file_order(
+        &self,
+        chain: &[SlotId],
+        replies: &[ChainReply],
+        seen: &mut Table<SlotId, bool>,
+    ) -> Vec<SlotId> {
         let children = self.children();
         let owners = self.call_owners();
         let results_by_row = self.results_by_row(&owners);
-        let mut answered: FxHashSet<u32> =
+        let mut answered: FxHashSet<CallId> =
             chain.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
         // File positions of rows that are moved after their message although they precede it.
-        let mut forced: FxHashMap<u32, u64> = FxHashMap::default();
-        let at: FxHashMap<u32, usize> = chain.iter().enumerate().map(|(at, &slot)| (slot, at)).collect();
+        let mut forced: FxHashMap<SlotId, u64> = FxHashMap::default();
+        let at: FxHashMap<SlotId, usize> = chain.iter().enumerate().map(|(at, &slot)| (slot, at)).collect();
         let mut stretches: Vec<ChainInsertion> = Vec::new();
         for reply in replies {
-            let own: FxHashSet<u32> = reply.rows.iter().copied().collect();
-            let mut added: Vec<u32> = reply.rows.iter().copied().filter(|&s| !seen[s as usize]).collect();
+            let own: FxHashSet<SlotId> = reply.rows.iter().copied().collect();
+            let mut added: Vec<SlotId> = reply.rows.iter().copied().filter(|&s| !seen[s]).collect();
             let (near, mut far) = self.missed_results(reply, &own, &results_by_row, seen);
-            let mut have: FxHashSet<u32> =
+            let mut have: FxHashSet<CallId> =
                 near.iter().flat_map(|&slot| self.answered_calls_in(slot)).collect();
             added.extend(near);
             far.sort_unstable();
             let after_all = reply.rows.iter().map(|&row| file_position(row)).max().unwrap_or(0) + 1;
             for slot in far {
-                let wanted = |call: u32| {
-                    let owner = owners[call as usize];
-                    !have.contains(&call) && !answered.contains(&call) && own.contains(&owner)
+                let wanted = |call: CallId| {
+                    let owned = owners[call].row().is_some_and(|owner| own.contains(&owner));
+                    !have.contains(&call) && !answered.contains(&call) && owned
                 };
                 if self.answered_calls_in(slot).any(wanted) {
                     have.extend(self.answered_calls_in(slot));
@@ -177,7 +188,7 @@ impl LoadedEntries<'_> {
             }
             answered.extend(added.iter().flat_map(|&slot| self.answered_calls_in(slot)));
             for &slot in &added {
-                seen[slot as usize] = true;
+                seen[slot] = true;
             }
             let mut end = reply.first + 1;
             for row in &reply.rows {
@@ -188,10 +199,10 @@ impl LoadedEntries<'_> {
             }
             let mut after = FxHashMap::default();
             if reply.rows.iter().any(|&row| self.node(row).flags.has_call()) {
-                let is_seen = |s: &u32| seen[*s as usize];
+                let is_seen = |s: &SlotId| seen[*s];
                 let their_results =
                     reply.rows.iter().filter_map(|row| results_by_row.get(row)).flatten().copied();
-                let bases: Vec<u32> =
+                let bases: Vec<SlotId> =
                     reply.rows.iter().copied().chain(their_results.filter(is_seen)).collect();
                 for base in bases {
                     self.add_notes(base, &children, seen, &mut forced, &mut added);
@@ -211,35 +222,40 @@ impl LoadedEntries<'_> {
         if stretches.is_empty() {
             return chain.to_vec();
         }
-        let position = |slot: u32| forced.get(&slot).copied().unwrap_or(file_position(slot));
+        let position = |slot: SlotId| forced.get(&slot).copied().unwrap_or(file_position(slot));
         insert_into_chain(chain, stretches, position)
     }
 
     /// Finds the row that makes each call. A call made by two messages has no owner.
-    fn call_owners(&self) -> Vec<u32> {
-        const NOBODY: u32 = NONE - 1;
-        let mut owners = vec![NONE; self.facts.calls.len()];
+    fn call_owners(&self) -> Table<CallId, CallOwner> {
+        let mut owners = Table::filled(CallOwner::Unknown, self.facts.calls.len());
         for slot in self.live_slots() {
-            let Some(message) = self.reply_message(slot) else { continue };
+            let message = self.reply_message(slot);
+            if message.is_none() {
+                continue;
+            }
             for call in self.calls_in(slot) {
-                let owner = &mut owners[call as usize];
-                let same = *owner < NOBODY && self.reply_message(*owner) == Some(message);
-                *owner = if *owner == NONE || same { slot } else { NOBODY };
+                let owner = &mut owners[call];
+                *owner = match *owner {
+                    CallOwner::Row(row) if self.reply_message(row) != message => CallOwner::Several,
+                    CallOwner::Several => CallOwner::Several,
+                    CallOwner::Unknown | CallOwner::Row(_) => CallOwner::Row(slot),
+                };
             }
         }
         owners
     }
 
     /// Finds the results that belong to each row: by parent, by source, by the call they answer.
-    fn results_by_row(&self, owners: &[u32]) -> FxHashMap<u32, Vec<u32>> {
-        let mut results_by_row: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-        let mut add_result = |on: u32, slot: u32| {
+    fn results_by_row(&self, owners: &Table<CallId, CallOwner>) -> FxHashMap<SlotId, Vec<SlotId>> {
+        let mut results_by_row: FxHashMap<SlotId, Vec<SlotId>> = FxHashMap::default();
+        let mut add_result = |on: SlotId, slot: SlotId| {
             let list = results_by_row.entry(on).or_default();
             if list.last() != Some(&slot) {
                 list.push(slot);
             }
         };
-        let side = |slot: u32| self.node(slot).flags.is_sidechain();
+        let side = |slot: SlotId| self.node(slot).flags.is_sidechain();
         for slot in self.live_slots() {
             let node = self.node(slot);
             if node.role != Role::User || !node.flags.has_result() {
@@ -252,17 +268,17 @@ impl LoadedEntries<'_> {
             let orphan = |b: &crate::facts::Block| {
                 b.class == crate::facts::BlockClass::ToolResult && b.call().is_none()
             };
-            let known = !self.facts.blocks_of(self.slots[slot as usize].node as usize).iter().any(orphan);
-            let own = |call: u32| parent.is_some_and(|p| self.calls_in(p).any(|made| made == call));
+            let known = !self.facts.blocks_of(self.slots[slot].node).iter().any(orphan);
+            let own = |call: CallId| parent.is_some_and(|p| self.calls_in(p).any(|made| made == call));
             if known && self.answered_calls_in(slot).next().is_some() && self.answered_calls_in(slot).all(own)
             {
                 continue;
             }
-            let source = self.facts.source_assistants.get(&self.slots[slot as usize].node);
+            let source = self.facts.source_assistants.get(&self.slots[slot].node);
             let source = source.and_then(|&uid| self.slot(uid));
-            let others = self.answered_calls_in(slot).map(|call| owners[call as usize]);
+            let others = self.answered_calls_in(slot).filter_map(|call| owners[call].row());
             for on in source.into_iter().chain(others) {
-                if on < NONE - 1 && Some(on) != parent && side(on) == side(slot) {
+                if Some(on) != parent && side(on) == side(slot) {
                     add_result(on, slot);
                 }
             }
@@ -275,14 +291,14 @@ impl LoadedEntries<'_> {
     fn missed_results(
         &self,
         reply: &ChainReply,
-        own: &FxHashSet<u32>,
-        results_by_row: &FxHashMap<u32, Vec<u32>>,
-        seen: &[bool],
-    ) -> (Vec<u32>, Vec<u32>) {
+        own: &FxHashSet<SlotId>,
+        results_by_row: &FxHashMap<SlotId, Vec<SlotId>>,
+        seen: &Table<SlotId, bool>,
+    ) -> (Vec<SlotId>, Vec<SlotId>) {
         let (mut near, mut far) = (Vec::new(), Vec::new());
         let mut once = FxHashSet::default();
         for &slot in reply.rows.iter().filter_map(|row| results_by_row.get(row)).flatten() {
-            if seen[slot as usize] || !once.insert(slot) {
+            if seen[slot] || !once.insert(slot) {
                 continue;
             }
             let on_own = self.parent(slot).is_some_and(|parent| own.contains(&parent));
@@ -294,22 +310,22 @@ impl LoadedEntries<'_> {
     /// Adds the notes below a row, if they form a single chain.
     fn add_notes(
         &self,
-        base: u32,
-        children: &Children,
-        seen: &mut [bool],
-        forced: &mut FxHashMap<u32, u64>,
-        into: &mut Vec<u32>,
+        base: SlotId,
+        children: &RowChildren,
+        seen: &mut Table<SlotId, bool>,
+        forced: &mut FxHashMap<SlotId, u64>,
+        into: &mut Vec<SlotId>,
     ) {
-        let side = |slot: u32| {
+        let side = |slot: SlotId| {
             let flags = self.node(slot).flags;
             (flags.is_sidechain(), flags.has(EntryFlags::SIDECHAIN_KEY))
         };
-        for &child in children.of(base) {
+        for &child in children.members_of(base) {
             let mut run = Vec::new();
             let mut at = Some(child);
             while let Some(slot) = at {
-                let fits = !seen[slot as usize] && side(slot) == side(base) && self.is_note(slot);
-                let mut next = children.of(slot).iter().copied().filter(|&s| !seen[s as usize]);
+                let fits = !seen[slot] && side(slot) == side(base) && self.is_note(slot);
+                let mut next = children.members_of(slot).iter().copied().filter(|&s| !seen[s]);
                 at = next.next();
                 if !fits || next.next().is_some() || run.len() > self.slots.len() {
                     run.clear();
@@ -318,7 +334,7 @@ impl LoadedEntries<'_> {
                 run.push(slot);
             }
             for &slot in &run {
-                seen[slot as usize] = true;
+                seen[slot] = true;
                 if let Some(&after) = forced.get(&base) {
                     forced.insert(slot, file_position(slot).max(after));
                 }
@@ -329,17 +345,17 @@ impl LoadedEntries<'_> {
 }
 
 /// Returns the position of a row in the file, with a gap between any two rows.
-fn file_position(slot: u32) -> u64 {
-    u64::from(slot) * 2
+fn file_position(slot: SlotId) -> u64 {
+    slot.index() as u64 * 2
 }
 
 /// Inserts the added rows into the chain.
 fn insert_into_chain(
-    chain: &[u32],
+    chain: &[SlotId],
     mut stretches: Vec<ChainInsertion>,
-    position: impl Fn(u32) -> u64,
-) -> Vec<u32> {
-    let key = |slot: &u32| (position(*slot), *slot);
+    position: impl Fn(SlotId) -> u64,
+) -> Vec<SlotId> {
+    let key = |slot: &SlotId| (position(*slot), *slot);
     stretches.sort_by_key(|stretch| stretch.start);
     let mut joined: Vec<ChainInsertion> = Vec::new();
     for mut stretch in stretches {

@@ -1,10 +1,12 @@
 //! The content of a request: rows with their blocks, the resulting messages, and texts inserted by a client.
 
-use crate::attachment::{AttachmentDelivery, SenderRole};
+use crate::attachment::{AttachmentDelivery, AttachmentFacts, SenderRole};
 use crate::client::Client;
-use crate::facts::{Block, BlockClass, Facts, NONE, Node, Role, ToolReferences};
+use crate::facts::{Block, BlockClass, Facts, Node, Role, ToolReferences};
 use crate::flags::EntryFlags;
 use crate::id::Uid;
+use crate::index::{CallId, NodeId};
+use crate::name_counts::NameId;
 use crate::rules::ClientRule;
 
 /// Texts that clients insert into a conversation.
@@ -37,7 +39,9 @@ pub struct SentPart {
     pub origin: PartOrigin,
     /// The class of the block.
     pub class: BlockClass,
-    pub(crate) call: u32,
+    pub(crate) call: Option<CallId>,
+    /// The content hash of the block, which pairs calls executed by the API with their results.
+    pub(super) fingerprint: u32,
     /// A result whose content is a string.
     pub(super) has_string_content: bool,
     /// References to tools in a result.
@@ -46,40 +50,40 @@ pub struct SentPart {
     pub(crate) has_caller: bool,
     /// Ends with a line break that the client inserted before the next text.
     pub adds_line_break: bool,
-    /// Attachments whose text was merged into this result.
-    pub attachments: Vec<u32>,
+    /// Attachments whose text was merged into this result; `None` for one that the client creates anew.
+    pub attachments: Vec<Option<NodeId>>,
 }
 
 /// The origin of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartOrigin {
     /// A block of an entry: the node and the position among its blocks.
-    Block(u32, u32),
+    Block(NodeId, u32),
     /// The content of a system entry.
-    Command(u32),
+    Command(NodeId),
     /// The client's text for an attachment, or a reminder that it repeats with every prompt.
-    Reminder(Option<u32>),
+    Reminder(Option<NodeId>),
     /// The images of a queued prompt.
-    Pictures(u32),
+    Pictures(NodeId),
     /// The new prompt.
     Prompt,
     /// A text inserted by the client.
     ClientText(&'static str),
-    /// A result that the client adds for a call, with the index of the call.
-    MissingResult(u32, &'static str),
+    /// A result that the client adds for a call; `None` for a call without an id.
+    MissingResult(Option<CallId>, &'static str),
 }
 
 impl PartOrigin {
-    /// Returns the entry that it comes from, as a node index.
-    pub fn node(self) -> Option<usize> {
+    /// Returns the entry that it comes from.
+    pub fn node(self) -> Option<NodeId> {
         match self {
-            Self::Block(node, _) | Self::Command(node) | Self::Pictures(node) => Some(node as usize),
+            Self::Block(node, _) | Self::Command(node) | Self::Pictures(node) => Some(node),
             Self::Reminder(_) | Self::Prompt | Self::ClientText(_) | Self::MissingResult(..) => None,
         }
     }
 
     /// Returns the attachment that it describes.
-    pub(super) fn attachment(self) -> Option<u32> {
+    pub(super) fn attachment(self) -> Option<NodeId> {
         match self {
             Self::Reminder(node) => node,
             _ => None,
@@ -92,7 +96,8 @@ impl SentPart {
         Self {
             origin,
             class,
-            call: NONE,
+            call: None,
+            fingerprint: 0,
             has_string_content: false,
             tool_references: ToolReferences::default(),
             has_caller: false,
@@ -101,10 +106,11 @@ impl SentPart {
         }
     }
 
-    pub(super) fn block(node: u32, at: usize, block: &Block) -> Self {
-        let origin = PartOrigin::Block(node, u32::try_from(at).unwrap_or(NONE));
+    pub(super) fn block(node: NodeId, at: usize, block: &Block) -> Self {
+        let origin = PartOrigin::Block(node, u32::try_from(at).unwrap_or(u32::MAX));
         let &Block {
             call,
+            fingerprint,
             has_string_content: plain,
             tool_references: references,
             has_caller: caller,
@@ -113,6 +119,7 @@ impl SentPart {
         } = block;
         Self {
             call,
+            fingerprint,
             has_string_content: plain,
             tool_references: references,
             has_caller: caller,
@@ -125,7 +132,7 @@ impl SentPart {
         Self::new(PartOrigin::ClientText(words), class)
     }
 
-    pub(super) fn missing_result(call: u32, words: &'static str) -> Self {
+    pub(super) fn missing_result(call: Option<CallId>, words: &'static str) -> Self {
         Self {
             call,
             has_string_content: true,
@@ -133,23 +140,23 @@ impl SentPart {
         }
     }
 
-    pub(super) fn reminder(node: Option<u32>) -> Self {
+    pub(super) fn reminder(node: Option<NodeId>) -> Self {
         Self::new(PartOrigin::Reminder(node), BlockClass::Text)
     }
 
-    pub(super) fn pictures(node: u32) -> Self {
+    pub(super) fn pictures(node: NodeId) -> Self {
         Self::new(PartOrigin::Pictures(node), BlockClass::Media)
     }
 
-    /// Returns the entries that it consists of, as node indices.
-    pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
-        let note = self.origin.attachment().map(|node| node as usize);
-        self.origin.node().or(note).into_iter().chain(self.attachments.iter().map(|&node| node as usize))
+    /// Returns the entries that it consists of.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let own = self.origin.node().or(self.origin.attachment());
+        own.into_iter().chain(self.attachments.iter().flatten().copied())
     }
 
-    /// Returns the call that it makes or answers, as an index into the session's calls.
-    pub fn call(&self) -> Option<usize> {
-        (self.call != NONE).then_some(self.call as usize)
+    /// Returns the call that it makes or answers.
+    pub fn call(&self) -> Option<CallId> {
+        self.call
     }
 
     /// Returns whether it is a result that refers to an existing tool.
@@ -184,18 +191,18 @@ pub(super) enum MessageId {
     None,
     Known(Uid),
     /// A row without an id that is a separate message.
-    PerRow(u32),
+    PerRow(Option<NodeId>),
 }
 
 /// A row of a request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestRow {
-    /// Its entry, or `NONE` for a row inserted by the client.
-    pub(super) node: u32,
+    /// Its entry; `None` for a row inserted by the client.
+    pub(super) node: Option<NodeId>,
     pub(super) kind: RowKind,
     pub(super) id: MessageId,
     pub(super) flags: EntryFlags,
-    pub(super) model: u16,
+    pub(super) model: Option<NameId>,
     /// Its content is a string.
     pub(super) has_string_content: bool,
     /// The delivery of an attachment that the client creates anew.
@@ -204,23 +211,23 @@ pub(super) struct RequestRow {
 }
 
 impl RequestRow {
-    pub(super) fn from_node(facts: &Facts, index: u32, node: &Node) -> Self {
+    pub(super) fn from_node(facts: &Facts, index: NodeId, node: &Node) -> Self {
         let kind = match node.role {
             Role::User => RowKind::User,
             Role::Assistant => RowKind::Assistant,
             Role::Attachment => RowKind::Attachment,
             Role::System | Role::Progress | Role::Other => RowKind::System,
         };
-        let id = match node.message().map(|message| facts.messages[message].id) {
-            Some(id) if kind == RowKind::Assistant && !id.is_none() => MessageId::Known(id),
+        let id = match node.message().and_then(|message| facts.messages[message].id) {
+            Some(id) if kind == RowKind::Assistant => MessageId::Known(id),
             _ => MessageId::None,
         };
-        let blocks = facts.blocks_of(index as usize).iter().enumerate();
+        let blocks = facts.blocks_of(index).iter().enumerate();
         let parts = blocks.map(|(at, block)| SentPart::block(index, at, block)).collect();
         let plain = node.flags.has_string_content();
         let delivery = AttachmentDelivery::SYSTEM_TEXT;
         Self {
-            node: index,
+            node: Some(index),
             kind,
             id,
             flags: node.flags,
@@ -235,13 +242,13 @@ impl RequestRow {
     pub(super) fn inserted(kind: RowKind, parts: Vec<SentPart>) -> Self {
         let (id, flags) = (MessageId::None, EntryFlags::default());
         let delivery = AttachmentDelivery::SYSTEM_TEXT;
-        Self { node: NONE, kind, id, flags, model: u16::MAX, has_string_content: false, delivery, parts }
+        Self { node: None, kind, id, flags, model: None, has_string_content: false, delivery, parts }
     }
 
     /// Creates an answer inserted by the client.
     pub(super) fn inserted_answer(words: &'static str) -> Self {
         let mut row = Self::inserted(RowKind::Assistant, vec![SentPart::client_text(words)]);
-        row.id = MessageId::PerRow(NONE);
+        row.id = MessageId::PerRow(None);
         row.flags.set(EntryFlags::SYNTHETIC);
         row
     }
@@ -264,11 +271,16 @@ impl RequestRow {
         row
     }
 
-    pub(super) fn command(node: u32) -> Self {
+    pub(super) fn command(node: NodeId) -> Self {
         let mut row =
             Self::inserted(RowKind::User, vec![SentPart::new(PartOrigin::Command(node), BlockClass::Text)]);
-        row.node = node;
+        row.node = Some(node);
         row
+    }
+
+    /// Returns the facts of an attachment in the file.
+    pub(super) fn attachment_facts<'f>(&self, facts: &'f Facts) -> Option<&'f AttachmentFacts> {
+        facts.attachments.get(&self.node?)
     }
 
     pub(super) fn is_user(&self) -> bool {

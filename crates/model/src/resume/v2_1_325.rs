@@ -10,6 +10,7 @@ use super::request::{MessageId, RequestRow, RowKind, SentPart, words};
 use crate::client::Client;
 use crate::facts::{BlockClass, Facts};
 use crate::id::{Time, Uid};
+use crate::index::CallId;
 
 pub(super) fn resumed_rows(
     facts: &Facts,
@@ -58,8 +59,8 @@ pub(super) fn resumed_rows(
 fn answer_calls(
     client: Client,
     mut rows: Vec<RequestRow>,
-    kept: &FxHashSet<u32>,
-    answered: &FxHashSet<u32>,
+    kept: &FxHashSet<Option<CallId>>,
+    answered: &FxHashSet<Option<CallId>>,
 ) -> Vec<RequestRow> {
     drop_open(&mut rows, kept);
     drop_until_stable(client, &mut rows);
@@ -97,7 +98,7 @@ fn turn_start(rows: &[RequestRow], end: usize) -> usize {
 }
 
 /// Returns the open calls of the last turn.
-fn open_calls_of_last_turn(rows: &[RequestRow]) -> FxHashSet<u32> {
+fn open_calls_of_last_turn(rows: &[RequestRow]) -> FxHashSet<Option<CallId>> {
     let conversation = rows.iter().filter(|row| row.is_user() || row.is_assistant());
     let answered = calls_in_rows(conversation, BlockClass::ToolResult);
     let start = turn_start(rows, rows.len());
@@ -107,7 +108,7 @@ fn open_calls_of_last_turn(rows: &[RequestRow]) -> FxHashSet<u32> {
 
 /// Drops answers whose calls all lack a result. If the client asked to continue after such a turn, the other
 /// rows of the answer are dropped too, and so are the results that a shutdown added.
-fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
+fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<Option<CallId>>) {
     let mut rescued = vec![false; rows.len()];
     for (at, _) in rows.iter().enumerate().filter(|(_, row)| row.is_user() && row.flags.is_continue_request())
     {
@@ -152,9 +153,9 @@ fn drop_open(rows: &mut Vec<RequestRow>, kept: &FxHashSet<u32>) {
 fn calls_of_newest_message(
     client: Client,
     rows: &[RequestRow],
-    open: &FxHashSet<u32>,
+    open: &FxHashSet<Option<CallId>>,
     strict: bool,
-) -> FxHashSet<u32> {
+) -> FxHashSet<Option<CallId>> {
     #[derive(PartialEq)]
     enum Gap {
         None,
@@ -165,7 +166,7 @@ fn calls_of_newest_message(
     drop_until_stable(client, &mut settled);
     let mut known: FxHashSet<MessageId> = FxHashSet::default();
     let mut current: Option<MessageId> = None;
-    let mut calls: FxHashSet<u32> = FxHashSet::default();
+    let mut calls: FxHashSet<Option<CallId>> = FxHashSet::default();
     let (mut gap, mut gap_has_result) = (Gap::Open, false);
     for row in &settled {
         let made = || {
@@ -252,7 +253,7 @@ const MAX_RESULT_DISTANCE: usize = 4096;
 /// after it.
 fn regroup(rows: Vec<RequestRow>) -> Vec<RequestRow> {
     let mut spans: FxHashMap<Uid, ReplySpan> = FxHashMap::default();
-    let mut owners: FxHashMap<u32, Option<Uid>> = FxHashMap::default();
+    let mut owners: FxHashMap<Option<CallId>, Option<Uid>> = FxHashMap::default();
     let mut order: Vec<Uid> = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(id) = reply_id(row) else { continue };
@@ -485,9 +486,9 @@ fn is_finished_command(facts: &Facts, rows: &[RequestRow], last: usize) -> bool 
     let mut recorded = false;
     let mut all_meta = true;
     // A caveat from before the command belongs to another one.
-    let mut since = Time::NONE;
+    let mut since: Option<Time> = None;
     for row in rows[..=last].iter().rev().filter(|r| r.is_user() || r.is_assistant()) {
-        let time = facts.nodes.get(row.node as usize).map_or(Time::NONE, |node| node.time);
+        let time = row.node.and_then(|node| facts.nodes[node].time);
         if row.is_user() && row.flags.is_caveat() {
             return since.is_none() || time >= since;
         }

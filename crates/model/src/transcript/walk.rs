@@ -9,6 +9,7 @@ use rethread_log::{BlockKind, Json};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{SubagentNo, Transcript, TranscriptPart, TranscriptRange, TranscriptSubagent};
+use crate::index::{CallId, MessageNo};
 use crate::step_stream::StepItems;
 use crate::view::{
     BlockView, MessageKind, MessageView, NoteView, ResultPart, TranscriptItem, join_result_parts,
@@ -459,11 +460,11 @@ struct CallResult<'e> {
 }
 
 /// The results of the calls of a step, by the message of the call and the call.
-struct CallResults<'e>(FxHashMap<(usize, usize), Vec<CallResult<'e>>>);
+struct CallResults<'e>(FxHashMap<(MessageNo, CallId), Vec<CallResult<'e>>>);
 
 impl<'e> CallResults<'e> {
     fn new(step: &'e StepItems<'e>) -> Self {
-        let mut results: FxHashMap<(usize, usize), Vec<CallResult<'e>>> = FxHashMap::default();
+        let mut results: FxHashMap<(MessageNo, CallId), Vec<CallResult<'e>>> = FxHashMap::default();
         for item in step.items.iter().chain(&step.separate_results) {
             let TranscriptItem::Message(message) = item else { continue };
             for (i, block) in message.blocks.iter().filter(|block| block.is_result()).enumerate() {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use rethread_model::{
-    ListedSubagent, MessageEvent, NoteEvent, SiblingPath, TranscriptWriter, Usage, VisibleThinking, Visit,
+    ListedSubagent, MessageEvent, MessageNo, NoteEvent, SiblingPath, TranscriptWriter, Usage,
+    VisibleThinking, Visit,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -29,11 +30,11 @@ struct HeadRow<'a> {
     paths: usize,
     status: &'static str,
     fork_point: Option<&'a str>,
-    fork_message: Option<usize>,
+    fork_message: Option<MessageNo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     begins_in: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resumes_at: Option<usize>,
+    resumes_at: Option<MessageNo>,
     messages: u32,
     turns: u32,
     compactions: u32,
@@ -52,7 +53,7 @@ struct BranchRow<'a> {
     n: usize,
     status: &'static str,
     file: Option<&'a str>,
-    fork_message: Option<usize>,
+    fork_message: Option<MessageNo>,
     messages: u32,
     last_prompt: &'a str,
 }
@@ -90,8 +91,8 @@ fn head_row<'d>(document: &Document<'d>) -> HeadRow<'d> {
         messages: head.messages,
         turns: head.turns,
         compactions: head.compactions,
-        first: head.span.0.to_iso(),
-        last: head.span.1.to_iso(),
+        first: head.span.and_then(|(first, _)| first.to_iso()),
+        last: head.span.and_then(|(_, last)| last.to_iso()),
         models: &head.models,
         versions: &head.versions,
         git_branch: head.git_branch.as_deref(),

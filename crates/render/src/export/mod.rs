@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use rethread_log::Json;
-use rethread_model::{BlockView, MessageView, ResultPart, SubagentNo, Time, Transcript, Usage};
+use rethread_model::{BlockView, MessageNo, MessageView, ResultPart, SubagentNo, Time, Transcript, Usage};
 use serde::{Deserialize, Serialize};
 
 pub use index::{IndexRow, write_index};
@@ -62,7 +62,7 @@ pub struct DocumentLinks {
     pub parent: Option<String>,
     /// The document that contains the messages before the fork, if they are not repeated here, and the number
     /// of the last message there.
-    pub begins_in: Option<(String, Option<usize>)>,
+    pub begins_in: Option<(String, Option<MessageNo>)>,
     /// The documents of the sibling paths, in the order of the header; `None` for paths without one.
     pub siblings: Vec<Option<String>>,
     /// The documents of the subagents, by number.
@@ -148,8 +148,8 @@ fn embedded_image(block: Json<'_>) -> Option<EmbeddedImage<'_>> {
 }
 
 /// Formats a time to the second, in UTC.
-fn format_time(time: Time) -> Option<String> {
-    let iso = time.to_iso()?;
+fn format_time(time: Option<Time>) -> Option<String> {
+    let iso = time?.to_iso()?;
     Some(format!("{} {}", iso.get(..10)?, iso.get(11..19)?))
 }
 

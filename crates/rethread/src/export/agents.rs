@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use rethread_model::{CallSidecars, IndexGroups, SubagentNo, TranscriptPart, TranscriptSubagent};
+use rethread_model::{
+    CallId, CallSidecars, IndexGroups, NodeId, StepId, SubagentNo, TranscriptPart, TranscriptSubagent,
+};
 use rethread_store::SkippedPaths;
 use rustc_hash::FxHashMap;
 
@@ -18,12 +20,12 @@ pub(super) struct SubagentSet {
     /// Logs of sessions and subagents.
     logs: Vec<Arc<ExportLog>>,
     /// The steps of inline subagents, for each log.
-    steps: Vec<IndexGroups>,
+    steps: Vec<IndexGroups<StepId, StepId>>,
     members: Vec<SubagentMember>,
     /// The subagents, by session and index in it.
     numbers: FxHashMap<(usize, usize), SubagentNo>,
     /// The subagents that the calls of each subagent started, by call.
-    nested: Vec<FxHashMap<usize, Vec<SubagentNo>>>,
+    nested: Vec<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// The subagents that were started by the calls with these ids.
     by_call_id: FxHashMap<String, Vec<SubagentNo>>,
 }
@@ -36,7 +38,7 @@ struct SubagentMember {
     /// The log that contains it: one of `logs`, or that of the exported session.
     log: Option<usize>,
     /// Its first entry, if it is inline in a session's log.
-    root: Option<usize>,
+    root: Option<NodeId>,
     /// The call that started it is unknown.
     is_unlinked: bool,
 }
@@ -122,12 +124,12 @@ impl SubagentSet {
             return;
         }
         // The calls of all subagents; for each id, the first two subagents that make it.
-        let mut by_agent: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
-        let mut by_id: FxHashMap<&str, Vec<(usize, usize)>> = FxHashMap::default();
+        let mut by_agent: FxHashMap<&str, Vec<(usize, CallId)>> = FxHashMap::default();
+        let mut by_id: FxHashMap<&str, Vec<(usize, CallId)>> = FxHashMap::default();
         for (n, member) in self.members.iter().enumerate().filter(|(_, member)| member.root.is_none()) {
             let Some(log) = member.log else { continue };
             let calls = SubagentCalls::new(self.logs[log].session());
-            let note = |places: &mut Vec<(usize, usize)>, call: usize| {
+            let note = |places: &mut Vec<(usize, CallId)>, call: CallId| {
                 if places.len() < 2 {
                     places.push((n, call));
                 }
@@ -140,7 +142,7 @@ impl SubagentSet {
             let Some(log) = member.log.filter(|_| member.root.is_none()) else { continue };
             let started = SubagentMeta::new(&self.logs[log].loaded.source.file, skips);
             let of_other =
-                |places: &Vec<(usize, usize)>| places.iter().copied().find(|&(other, _)| other != n);
+                |places: &Vec<(usize, CallId)>| places.iter().copied().find(|&(other, _)| other != n);
             let named = by_agent.get(started.id.as_str()).and_then(of_other);
             let by_call = || by_id.get(started.call_id.as_deref()?).and_then(of_other);
             found.extend(named.or_else(by_call).map(|by| (n, by)));
@@ -152,11 +154,11 @@ impl SubagentSet {
     }
 
     /// Returns the subagents that the calls of a session's log started, by call.
-    pub(super) fn agents_by_call(&self, log: &ExportLog) -> Arc<FxHashMap<usize, Vec<SubagentNo>>> {
+    pub(super) fn agents_by_call(&self, log: &ExportLog) -> Arc<FxHashMap<CallId, Vec<SubagentNo>>> {
         let facts = &log.session().facts;
-        let mut agents: FxHashMap<usize, Vec<SubagentNo>> = FxHashMap::default();
+        let mut agents: FxHashMap<CallId, Vec<SubagentNo>> = FxHashMap::default();
         if !self.by_call_id.is_empty() {
-            for (call, found) in facts.calls.iter().enumerate() {
+            for (call, found) in facts.calls.iter_enumerated() {
                 if let Some(members) = self.by_call_id.get(facts.call_id(found)) {
                     agents.insert(call, members.clone());
                 }
@@ -229,7 +231,7 @@ impl SubagentSet {
 pub(super) struct OwnSession {
     pub(super) log: Arc<ExportLog>,
     /// The steps of its inline subagents.
-    steps: IndexGroups,
+    steps: IndexGroups<StepId, StepId>,
 }
 
 impl OwnSession {
@@ -241,7 +243,7 @@ impl OwnSession {
 /// Returns the sidecars of the calls of a log.
 pub(super) fn call_sidecars<'a>(
     log: &'a ExportLog,
-    subagents: &Arc<FxHashMap<usize, Vec<SubagentNo>>>,
+    subagents: &Arc<FxHashMap<CallId, Vec<SubagentNo>>>,
 ) -> CallSidecars<'a> {
     let read =
         |text: &str, wanted: &dyn Fn(&std::path::Path) -> bool| log.loaded.whole_result_if(text, wanted);

@@ -1,7 +1,8 @@
 //! The metadata above the conversation in a document.
 
 use rethread_model::{
-    PathId, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptTotals, collapse_whitespace, heading,
+    MessageNo, PathId, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptTotals,
+    collapse_whitespace, heading,
 };
 use rethread_render::PathRow;
 
@@ -29,7 +30,7 @@ pub(super) fn path_header(
 }
 
 /// Finds the message after which the client would continue, if it is inside this path.
-pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<usize> {
+pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<MessageNo> {
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
     let holder = surveys.containing_path(PathId { session, path: active })?;
@@ -45,7 +46,10 @@ pub(super) fn index_row(survey: &Survey, header: &TranscriptHeader) -> IndexReco
         prompt: collapse_whitespace(&survey.first_prompt).chars().take(200).collect(),
         path: (header.path_n, header.paths),
         active: header.active,
-        time: header.span.1.to_iso().or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
+        time: header
+            .span
+            .and_then(|(_, last)| last.to_iso())
+            .or_else(|| survey.span.and_then(|(_, last)| last.to_iso())),
         turns: header.turns,
         messages: header.messages,
     }

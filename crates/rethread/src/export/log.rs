@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rethread_log::{Defect, Entry, Line, Sink};
 use rethread_model::{
-    Client, EntryChunk, FactsBuilder, RandomAccessLog, RestampedCopy, Session, StepContentKey, StepNodes,
-    StepStream,
+    Client, EntryChunk, EntryNo, FactsBuilder, IndexGroups, NodeId, RandomAccessLog, RestampedCopy, Session,
+    StepContentKey, StepId, StepNodes, StepStream, Table,
 };
 use rethread_render::PathRow;
 use rethread_store::{SessionFile, SubagentIndex};
@@ -94,8 +94,8 @@ impl RandomAccessLog for HashedLogText {
         }
     }
 
-    fn is_unchanged(&self, number: u32, entry: &[u8]) -> bool {
-        let print = (number as usize).checked_sub(1).and_then(|at| self.entry_hashes.get(at));
+    fn is_unchanged(&self, number: EntryNo, entry: &[u8]) -> bool {
+        let print = self.entry_hashes.get(number.index());
         print.is_none_or(|&print| print == xxh3_64(entry))
     }
 
@@ -194,21 +194,21 @@ impl ExportLog {
 
     /// Returns the items on the path to a step, optionally only those after another step. With `joins`,
     /// copied messages also show blocks that exist only on other branches.
-    pub(crate) fn passage(&self, step: usize, after: Option<usize>, joins: bool) -> StepStream<'_> {
+    pub(crate) fn passage(&self, step: StepId, after: Option<StepId>, joins: bool) -> StepStream<'_> {
         StepStream::to_step(self.session(), &self.layout, &self.text, (step, after), joins)
     }
 
     /// Returns the items of a subagent.
     pub(crate) fn agent_passage(
         &self,
-        root: Option<usize>,
-        steps: &rethread_model::IndexGroups,
+        root: Option<NodeId>,
+        steps: &IndexGroups<StepId, StepId>,
     ) -> StepStream<'_> {
         StepStream::of_subagent(self.session(), &self.layout, &self.text, root, steps)
     }
 
     /// Sums the bytes shown on the path to each step, including those of sidecars by entry.
-    pub(crate) fn path_bytes_by_step(&self, beside: impl Fn(usize) -> u64) -> Vec<u64> {
+    pub(crate) fn path_bytes_by_step(&self, beside: impl Fn(NodeId) -> u64) -> Table<StepId, u64> {
         let facts = &self.session().facts;
         self.layout
             .path_bytes_by_step(self.session(), |node| u64::from(facts.location(node).len) + beside(node))
@@ -256,7 +256,7 @@ impl ExportLog {
     }
 
     /// Returns the keys of an entry and of its text.
-    pub(crate) fn entry_keys(&self, node: usize) -> Result<(u64, u64), Error> {
+    pub(crate) fn entry_keys(&self, node: NodeId) -> Result<(u64, u64), Error> {
         let chunk =
             EntryChunk::load(self.session(), &self.text, [node]).map_err(|error| self.error(error))?;
         Ok(rethread_model::Reader::with_entries(self.session(), &chunk).entry_keys(node))

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    Client, PathId, SubagentNo, Transcript, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    CallId, Client, PathId, SubagentNo, Transcript, TranscriptPart, TranscriptRange, TranscriptSubagent,
     VisibleContent, VisibleThinking,
 };
 use rethread_render::{Document, DocumentLinks, Format, write_document, write_index};
@@ -606,9 +606,9 @@ struct SessionLogs<'d> {
     /// The documents of the subagents.
     files: Arc<Vec<String>>,
     /// The subagents that calls of the session started.
-    started: Arc<FxHashMap<usize, Vec<SubagentNo>>>,
+    started: Arc<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// The same for the earlier sessions.
-    started_before: FxHashMap<usize, Arc<FxHashMap<usize, Vec<SubagentNo>>>>,
+    started_before: FxHashMap<usize, Arc<FxHashMap<CallId, Vec<SubagentNo>>>>,
     unlinked: Vec<SubagentNo>,
 }
 

@@ -1,7 +1,7 @@
 //! Decides which documents to write, their names, and which of them are up to date.
 
 use rayon::prelude::*;
-use rethread_model::{PathId, SiblingPath};
+use rethread_model::{MessageNo, PathId, SiblingPath, StepId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -149,10 +149,10 @@ fn is_too_much(survey: &Survey, chosen: &[usize]) -> bool {
 /// The start of a document that does not begin at the root of its path.
 pub(super) struct DocumentStart {
     /// The last step that is in the other document.
-    pub(super) step: usize,
+    pub(super) step: StepId,
     /// The document that contains the beginning, and the number of the last message there if it is of this
     /// session.
-    pub(super) begins_in: (String, Option<usize>),
+    pub(super) begins_in: (String, Option<MessageNo>),
 }
 
 /// Finds the start of a path's document. The beginning is omitted only if another document contains it.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    BranchPoint, Client, PathEnd, PathId, RestampedCopy, SessionContinuation, SessionFingerprint, Time, Uid,
-    containing_paths,
+    BranchPoint, Client, NodeId, PathEnd, PathId, RestampedCopy, SessionContinuation, SessionFingerprint,
+    StepId, Time, Uid, containing_paths,
 };
 use rethread_render::PathRow;
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
@@ -46,7 +46,7 @@ pub(crate) struct Survey {
     pub(crate) sizes: (u64, u64),
     pub(crate) branchings: Vec<Option<BranchPoint>>,
     /// The root of each path.
-    roots: Vec<usize>,
+    roots: Vec<StepId>,
     pub(crate) title_in_file: TitleInFile,
     pub(crate) first_prompt: String,
     pub(crate) span: Option<(Time, Time)>,
@@ -59,7 +59,7 @@ pub(crate) struct Survey {
     restamped: Option<RestampedCopy>,
     sketch: SessionFingerprint,
     /// Roots whose parents are in other files.
-    missing_parents: Vec<(usize, Uid)>,
+    missing_parents: Vec<(StepId, Uid)>,
 }
 
 /// All sessions of an export.
@@ -71,7 +71,7 @@ pub(crate) struct Surveys {
     contained_in: FxHashMap<PathId, PathId>,
     /// The sessions that have subagents, by hash of the id of the starting call.
     sessions_by_call: FxHashMap<u64, Vec<usize>>,
-    predecessors: FxHashMap<(usize, usize), Predecessor>,
+    predecessors: FxHashMap<(usize, StepId), Predecessor>,
     pub(crate) errors: Vec<Error>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct Surveys {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Predecessor {
     pub(crate) session: usize,
-    pub(crate) step: usize,
+    pub(crate) step: StepId,
     pub(crate) counts: (u32, u32, u32),
-    root: usize,
+    root: StepId,
 }
 
 impl Surveys {
@@ -165,7 +165,7 @@ impl Surveys {
         let mut open = 0..self.sessions.len();
         for _ in 0..MAX_ROUNDS {
             // Wanted ids, by directory: every file is searched once per round.
-            let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(usize, usize)>>> = FxHashMap::default();
+            let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(usize, StepId)>>> = FxHashMap::default();
             for session in open.clone() {
                 let survey = &self.sessions[session];
                 let Some(dir) = dir_of(&survey.source) else { continue };
@@ -191,7 +191,7 @@ impl Surveys {
         library: &Library,
         client: Client,
         dir: &Path,
-        wanted: &FxHashMap<Uid, Vec<(usize, usize)>>,
+        wanted: &FxHashMap<Uid, Vec<(usize, StepId)>>,
     ) {
         let holds =
             |file: &SessionFile| find_uuids(file, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
@@ -361,10 +361,10 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let roots = session.roots_by_step();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
     let ending = |row: &PathRow| PathEnd { step: row.path.step, active: row.path.active };
-    let of_paths_roots: Vec<usize> = paths.iter().map(|row| roots[row.path.step]).collect();
-    let distinct: FxHashSet<usize> = of_paths_roots.iter().copied().collect();
-    let wanted = |root: usize| Some((root, loaded.external_root_parent(root)?));
-    let wanted: Vec<(usize, Uid)> = distinct.into_iter().filter_map(wanted).collect();
+    let of_paths_roots: Vec<StepId> = paths.iter().map(|row| roots[row.path.step]).collect();
+    let distinct: FxHashSet<StepId> = of_paths_roots.iter().copied().collect();
+    let wanted = |root: StepId| Some((root, loaded.external_root_parent(root)?));
+    let wanted: Vec<(StepId, Uid)> = distinct.into_iter().filter_map(wanted).collect();
     let agents = loaded.subagents();
     let titled = TitleInFile::new(&session.facts, &loaded.source.file);
     let facts = &session.facts;
@@ -373,9 +373,9 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let beside = SidecarDigest::read(library, log);
     let started = |agent: &Subagent| {
         let bytes = *beside.agents.get(agent.path.as_ref()?)?;
-        Some((facts.calls[agent.call?].node as usize, bytes))
+        Some((facts.calls[agent.call?].node, bytes))
     };
-    let mut started_at: FxHashMap<usize, u64> = FxHashMap::default();
+    let mut started_at: FxHashMap<NodeId, u64> = FxHashMap::default();
     for (node, bytes) in agents.iter().filter_map(started) {
         *started_at.entry(node).or_default() += bytes;
     }

@@ -134,10 +134,11 @@ fn write_metadata(out: &mut String, head: &TranscriptHeader) {
     fact("Session", format!("<code>{}</code>", html_text(&head.session)));
     fact("Project", html_text(&head.project));
     let mut span = String::new();
-    write_time(&mut span, head.span.0);
-    if format_time(head.span.0) != format_time(head.span.1) {
+    let (first, last) = head.span.unzip();
+    write_time(&mut span, first);
+    if format_time(first) != format_time(last) {
         span.push_str(" to ");
-        write_time(&mut span, head.span.1);
+        write_time(&mut span, last);
     }
     fact("Time", span);
     let mut size = plural(u64::from(head.messages), "message").to_string();

@@ -484,8 +484,8 @@ fn html_text(said: &str) -> String {
     html_escaped(&strip_control_codes(said))
 }
 
-fn write_time(out: &mut String, time: Time) {
-    if let Some((iso, shown)) = time.to_iso().zip(format_time(time)) {
+fn write_time(out: &mut String, time: Option<Time>) {
+    if let Some((iso, shown)) = time.and_then(Time::to_iso).zip(format_time(time)) {
         let _ = write!(out, "<time datetime=\"{iso}\">{shown}</time>");
     }
 }

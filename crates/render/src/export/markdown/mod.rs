@@ -126,8 +126,8 @@ impl MarkdownWriter<'_> {
         };
         row("Title", escape_inline(&head.title));
         row("Project", code(&head.project));
-        let (first, last) = (format_time(head.span.0), format_time(head.span.1));
-        if let Some((first, last)) = first.zip(last) {
+        let (first, last) = head.span.unzip();
+        if let Some((first, last)) = format_time(first).zip(format_time(last)) {
             row("Time", format!("{first} to {last} UTC"));
         }
         row("Turns", if head.subagent.is_none() { head.turns.to_string() } else { String::new() });
