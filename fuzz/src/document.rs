@@ -11,7 +11,7 @@ use serde_json::json;
 
 fuzz_target!(|bytes: &[u8]| {
     for format in [Format::Md, Format::Html, Format::Json] {
-        written_document(bytes, format);
+        export(bytes, format);
     }
     let text = String::from_utf8_lossy(bytes);
     let mut log = LogBuilder::new(1);
@@ -25,13 +25,13 @@ fuzz_target!(|bytes: &[u8]| {
     log.compact(&text);
     log.prompt("ZZ last prompt");
     log.answer("ZZ last answer");
-    let exported = written_document(&log.bytes(), Format::Md);
-    let seen = markdown::parse_markdown(&exported);
-    assert!(seen.unexpected.is_empty(), "{:?} in {exported}", seen.unexpected);
-    let messages: Vec<_> = seen.headings.iter().filter(|heading| heading.level == 3).collect();
+    let exported = export(&log.bytes(), Format::Md);
+    let parsed = markdown::parse_markdown(&exported);
+    assert!(parsed.unexpected.is_empty(), "{:?} in {exported}", parsed.unexpected);
+    let messages: Vec<_> = parsed.headings.iter().filter(|heading| heading.level == 3).collect();
     let last = messages.iter().rev().take(2).filter(|heading| heading.text.contains(" · #")).count();
     assert!(last == 2, "{exported}");
-    let page = written_document(&log.bytes(), Format::Html);
+    let page = export(&log.bytes(), Format::Html);
     let conversation = page.split_once("<main").map_or("", |(_, rest)| rest);
     let conversation = conversation.split_once("</main>").map_or("", |(main, _)| main);
     assert!(conversation.contains("ZZ last answer"));
@@ -40,7 +40,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn written_document(bytes: &[u8], format: Format) -> String {
+fn export(bytes: &[u8], format: Format) -> String {
     let library = Library::demo();
     let source = LogSource::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
     let mut all = Vec::new();
@@ -49,7 +49,7 @@ fn written_document(bytes: &[u8], format: Format) -> String {
         let Ok(loaded) = library.transcript(&source, &options) else { break };
         let document = Document { transcript: &loaded.transcript(), links: &DocumentLinks::default() };
         let picture = |_: &str, _: &[u8]| Ok("images/x.png".to_owned());
-        write_document(&mut all, &document, format, &picture).expect("memory takes everything");
+        write_document(&mut all, &document, format, &picture).expect("writing to memory cannot fail");
     }
-    String::from_utf8(all).expect("what is written is text")
+    String::from_utf8(all).expect("an export is UTF-8")
 }

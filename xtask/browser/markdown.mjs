@@ -1,5 +1,5 @@
-// Renders exported Markdown with several renderers, HTML enabled, and checks in a browser that nothing
-// of a log acts: no script, no request, no element, attribute or address that is not on a list.
+// Renders exported Markdown with several renderers, HTML enabled, and checks in a browser that text from a log stays
+// text: it runs no script, sends no request, and creates no element, attribute or URL that is not on a list.
 
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -19,7 +19,7 @@ const { micromark } = await load('micromark');
 const { gfm, gfmHtml } = await load('micromark-extension-gfm');
 
 const markdownIt = new MarkdownIt({ html: true, linkify: true });
-// What the renderer itself would refuse must not be left to it.
+// The export must not rely on a renderer to refuse dangerous links.
 markdownIt.validateLink = () => true;
 const parser = new commonmark.Parser(), writer = new commonmark.HtmlRenderer({ safe: false });
 const dangerous = { allowDangerousHtml: true, allowDangerousProtocol: true };
@@ -40,15 +40,15 @@ for (const [name, render] of Object.entries(RENDERERS)) {
   }
 }
 
-/** Runs in the page: finds all that is not on the list of what exported Markdown can become. */
-function strangers() {
+/** Runs in the page: finds elements and attributes that exported Markdown cannot produce. */
+function unexpectedElements() {
   const TAGS = new Set(`html head body h1 h2 h3 h4 h5 h6 p ul ol li blockquote pre code em strong del s b i a br hr table thead
     tbody tr th td input details summary sub dl dt dd img span`.split(/\s+/));
-  const own = /^(images\/[\w.-]+|(\.\.\/)?(transcript_|subagents\/|index\.html)[\w./-]*(#\w+)?)$/;
+  const ownFiles = /^(images\/[\w.-]+|(\.\.\/)?(transcript_|subagents\/|index\.html)[\w./-]*(#\w+)?)$/;
   const text = /^[\s\S]*$/;
   const ATTRIBUTES = {
     a: { href: /^(https?:\/\/|mailto:|#)|^(\.\.\/)?(transcript_|subagents\/|index\.html)[\w./#-]*$/i, id: /^[\w-]*m\d+$/, title: text },
-    img: { src: own, alt: text },
+    img: { src: ownFiles, alt: text },
     code: { class: /^(language-|lang-)?[\w+#.-]*( language-[\w+#.-]+)?$/ }, pre: { class: /^[\w-]*$/ },
     th: { align: /^\w+$/, style: /^text-align: ?\w+;?$/ }, td: { align: /^\w+$/, style: /^text-align: ?\w+;?$/ },
     span: { class: /^math$/ }, div: { class: /^math$/ },
@@ -61,7 +61,7 @@ function strangers() {
   }).map(e => e.outerHTML.slice(0, 200)).slice(0, 20);
 }
 
-/** Runs in the page: the headings that look like those of messages and turns, and where they stand. */
+/** Runs in the page: returns the texts of all headings outside quotes and lists. */
 const headings = () => [...document.querySelectorAll('h1, h2, h3')]
   .filter(h => !h.closest('blockquote, li')).map(h => h.textContent.trim());
 
@@ -85,7 +85,7 @@ async function check(renderer, file) {
   });
   await page.goto(start);
   await page.evaluate(() => { for (const part of document.querySelectorAll('details')) part.open = true; });
-  // What would run when it is touched runs now.
+  // Triggers handlers that would run on user input.
   await page.evaluate(() => {
     for (const e of document.querySelectorAll('*')) {
       for (const kind of ['mouseover', 'click', 'focus', 'error', 'load']) {
@@ -98,7 +98,7 @@ async function check(renderer, file) {
   const owned = await page.evaluate(() => window.owned);
   if (owned !== undefined) faults.push(`a script of the log ran: ${owned}`);
   const tagged = renderer !== 'markdown-it-text';
-  faults.push(...(await page.evaluate(strangers)).map(found => `not on the list: ${found}`));
+  faults.push(...(await page.evaluate(unexpectedElements)).map(found => `not on the list: ${found}`));
   const found = await page.evaluate(headings);
   const forged = found.filter(text => text.includes('forged') || text.includes('behind'));
   if (forged.length) faults.push(`forged headings: ${forged.slice(0, 5).join(' | ')}`);
@@ -109,13 +109,13 @@ async function check(renderer, file) {
   const text = await page.evaluate(() => document.body.textContent);
   const words = new Set(source.match(/behind (prompt|answer|thinking|result) [\d.]+\d/g));
   const lost = [...words].filter(words => !text.includes(words));
-  if (lost.length) faults.push(`swallowed: ${lost.slice(0, 5).join(', ')}`);
+  if (lost.length) faults.push(`missing: ${lost.slice(0, 5).join(', ')}`);
   await context.close();
   return faults;
 }
 
 let failed = 0;
-assert.ok(FILES.length > 0, 'there is Markdown to render');
+assert.ok(FILES.length > 0, 'no Markdown to render');
 const renderers = fs.readdirSync(RENDERED).sort();
 assert.ok(renderers.length >= 5, `${renderers}`);
 for (const renderer of renderers) {

@@ -10,7 +10,7 @@ const { chromium } = (await import(PLAYWRIGHT)).default;
 
 const DESKTOP = { width: 1280, height: 900 };
 const PHONE = { width: 390, height: 844 };
-// A bound for what hangs, not a measure of speed.
+// Ends checks that hang; not a measure of speed.
 const WAIT = 30_000;
 
 const HTML = fs.readdirSync(PAGES, { recursive: true }).filter(name => name.endsWith('.html')).sort();
@@ -19,13 +19,13 @@ const urlOf = name => pathToFileURL(path.join(PAGES, name)).href;
 const [VARIED, LONG, HOSTILE, LARGE] = ['00000002', '00000003', '00000004', '00000005'].map(part => transcripts(part)[0]);
 const PATHS = transcripts('00000001'), BROKEN = transcripts('00000006'), MARKED = transcripts('00000007')[0];
 
-// Where no browser starts at all, that is told apart from a page that fails in it.
+// If no browser starts, the exit code differs from that of a failed check.
 const browser = await chromium.launch({
   executablePath: CHROMIUM, headless: true, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
 }).catch(error => { console.log(`${error}`.slice(0, 2000)); process.exit(77); });
 const visits = new Set();
 
-/** Opens a file in a profile of its own. What no page may do is noted in `faults`. */
+/** Opens a file in a profile of its own. Errors, dialogs, popups and unexpected requests are recorded in `faults`. */
 async function visit(name, { size = DESKTOP, hash = '', dark = false, until = 'load' } = {}) {
   const touch = size === PHONE, colorScheme = dark ? 'dark' : 'light';
   const context = await browser.newContext({ viewport: size, isMobile: touch, hasTouch: touch, colorScheme });
@@ -33,9 +33,9 @@ async function visit(name, { size = DESKTOP, hash = '', dark = false, until = 'l
   page.setDefaultTimeout(WAIT);
   page.setDefaultNavigationTimeout(3 * WAIT);
   Object.assign(page, { faults: new Set(), expected: new Set([urlOf(name)]) });
-  const fault = said => page.faults.add(`${name}: ${said.slice(0, 300)}`);
+  const fault = text => page.faults.add(`${name}: ${text.slice(0, 300)}`);
   page.on('pageerror', error => fault(`uncaught ${error}`));
-  page.on('console', said => ['error', 'warning'].includes(said.type()) && fault(`console: ${said.text()}`));
+  page.on('console', message => ['error', 'warning'].includes(message.type()) && fault(`console: ${message.text()}`));
   page.on('dialog', dialog => { fault(`dialog: ${dialog.message()}`); dialog.dismiss().catch(() => {}); });
   page.on('popup', popup => fault(`popup: ${popup.url()}`));
   page.on('request', request => {
@@ -48,7 +48,7 @@ async function visit(name, { size = DESKTOP, hash = '', dark = false, until = 'l
 }
 
 /** Closes a page. Returns its faults. */
-async function leave(page) {
+async function closePage(page) {
   visits.delete(page);
   const owned = await page.evaluate(() => window.owned).catch(error => `unknown: ${error}`);
   if (owned !== undefined) page.faults.add(`${page.url()}: a script of the log ran: ${owned}`);
@@ -56,28 +56,30 @@ async function leave(page) {
   return [...page.faults];
 }
 
-const becomes = (page, what, test, arg) => page.waitForFunction(test, arg).catch(() => assert.fail(`not so: ${what}`));
+/** Waits until a test that runs in the page succeeds. */
+const waitUntil = (page, condition, test, arg) =>
+  page.waitForFunction(test, arg).catch(() => assert.fail(`timed out waiting until ${condition}`));
 
-/** Waits until what a selector finds stands on the screen with nothing over it. */
-const onScreen = (page, selector) => becomes(page, `${selector} is on the screen`, selector => {
+/** Waits until the element that a selector finds is visible and not covered. */
+const onScreen = (page, selector) => waitUntil(page, `${selector} is on the screen`, selector => {
   const found = document.querySelector(selector), box = found?.getBoundingClientRect();
   if (!box?.height || box.top < -1 || box.top > innerHeight - 10) return false;
   return found.contains(document.elementFromPoint(box.left + Math.min(box.width, 20) / 2, box.top + Math.min(box.height, 16) / 2));
 }, selector);
-const saysPage = (page, n, last) => becomes(page, `page ${n} is shown`,
+const waitForPage = (page, n, last) => waitUntil(page, `page ${n} is shown`,
   text => document.querySelector('.pager').textContent.includes(text), `page ${n} of ${last}`);
 const pagesOf = page => page.evaluate(() => document.querySelectorAll('script.chunk').length + 1);
 const count = (page, selector) => page.locator(selector).count();
 const visible = (page, selector) => page.$$eval(selector, all => all.filter(e => e.checkVisibility()).length);
 const background = (page, selector = 'body') => page.$eval(selector, e => getComputedStyle(e).backgroundColor);
 const hrefs = (page, selector) => page.$$eval(selector, all => all.map(a => a.getAttribute('href')));
-async function turnTo(page, n, last) {
+async function goToPage(page, n, last) {
   await page.evaluate(n => { location.hash = 'p' + n; }, n);
-  if (last > 1) await saysPage(page, n, last);
+  if (last > 1) await waitForPage(page, n, last);
 }
 async function search(page, words, answer) {
   await page.fill('#find', words);
-  await becomes(page, `a search for "${words}" says ${answer}`,
+  await waitUntil(page, `a search for "${words}" reports ${answer}`,
     answer => new RegExp(answer).test(document.getElementById('found').textContent), answer);
 }
 async function follow(page, selector, name) {
@@ -86,8 +88,8 @@ async function follow(page, selector, name) {
   await page.waitForURL(urlOf(name));
 }
 
-/** Folds or unfolds all and runs the eye over the page. Returns how wide the page is. */
-const readThrough = (page, unfolded) => page.evaluate(async unfolded => {
+/** Folds or unfolds everything and scrolls through the page. Returns the width of the page. */
+const scrollThrough = (page, unfolded) => page.evaluate(async unfolded => {
   document.getElementById(unfolded ? 'unfold' : 'fold')?.click();
   for (const part of document.querySelectorAll('details')) part.open = unfolded;
   const root = document.scrollingElement, step = Math.max(innerHeight, root.scrollHeight / 4);
@@ -99,39 +101,39 @@ const readThrough = (page, unfolded) => page.evaluate(async unfolded => {
   return root.scrollWidth;
 }, unfolded);
 
-async function largeOpensAtOnce() {
+async function largeSessionIsShownBeforeItIsLoaded() {
   const page = await visit(LARGE, { until: 'commit' });
   await onScreen(page, 'article.msg');
   const took = await page.evaluate(() => performance.now());
-  console.log(`       the first of ${(fs.statSync(path.join(PAGES, LARGE)).size / 1e6).toFixed()} MB was there after ${took.toFixed()} ms`);
+  console.log(`       the first of ${(fs.statSync(path.join(PAGES, LARGE)).size / 1e6).toFixed()} MB was shown after ${took.toFixed()} ms`);
   await page.waitForLoadState();
   const last = await pagesOf(page);
-  await turnTo(page, last, last);
+  await goToPage(page, last, last);
   const articles = await count(page, 'article');
   assert.ok(articles > 0 && articles < 400, `${articles} messages at once`);
 }
 
-async function everyFileIsQuietAndFits() {
-  const wrong = [], rest = [LARGE, LONG, ...HTML.filter(name => name !== LARGE && name !== LONG)];
-  const look = async name => {
+async function everyPageFitsAndReportsNoErrors() {
+  const faults = [], rest = [LARGE, LONG, ...HTML.filter(name => name !== LARGE && name !== LONG)];
+  const checkFile = async name => {
     const page = await visit(name, { size: PHONE }), last = await pagesOf(page);
     for (const n of last > 20 ? [1, last >> 1, last] : Array.from({ length: last }, (_, i) => i + 1)) {
-      await turnTo(page, n, last);
+      await goToPage(page, n, last);
       for (const [size, unfolded] of [[PHONE, false], [PHONE, true], [DESKTOP, true]]) {
         await page.setViewportSize(size);
-        const width = await readThrough(page, unfolded);
-        if (width > size.width) wrong.push(`${name} page ${n}: ${width} wide on ${size.width}${unfolded ? ', unfolded' : ''}`);
+        const width = await scrollThrough(page, unfolded);
+        if (width > size.width) faults.push(`${name} page ${n}: ${width} wide on ${size.width}${unfolded ? ', unfolded' : ''}`);
       }
     }
-    wrong.push(...await leave(page));
+    faults.push(...await closePage(page));
   };
-  const reader = async () => { while (rest.length) await look(rest.shift()); };
-  await Promise.all([reader(), reader(), reader()]);
-  assert.deepEqual(wrong, []);
+  const worker = async () => { while (rest.length) await checkFile(rest.shift()); };
+  await Promise.all([worker(), worker(), worker()]);
+  assert.deepEqual(faults, []);
 }
 
-/** Runs in the page: finds all that a log must not be able to put there, and cells that flow over. */
-function strangers() {
+/** Runs in the page: finds elements that a log must not be able to create, and table cells that overflow. */
+function unexpectedElements() {
   const all = (selector, test = () => true) => [...document.querySelectorAll(selector)].filter(test);
   return [
     ...all(':is(main, #side) :is(script, iframe, style, link, base, svg, object, embed, form, meta, h1, #main)'),
@@ -143,49 +145,49 @@ function strangers() {
   ].map(e => e.outerHTML.slice(0, 200));
 }
 
-async function hostileTextStaysText() {
+async function hostileTextIsNotInterpreted() {
   const title = '</title><script>window.owned=11</script>';
-  const whole = ['prompt #', 'answer #', 'thinking #', 'result #.0']
+  const expected = ['prompt #', 'answer #', 'thinking #', 'result #.0']
     .flatMap(kind => Array.from({ length: 19 }, (_, i) => `behind ${kind.replace('#', i)}`));
   for (const name of [HOSTILE, ...BROKEN, MARKED]) {
     const page = await visit(name), last = await pagesOf(page), lines = new Set();
     if (name !== MARKED) assert.deepEqual([await page.title(), await page.innerText('h1')], [title, title]);
     for (let n = 1; n <= last; n++) {
-      await turnTo(page, n, last);
+      await goToPage(page, n, last);
       await page.click('#unfold');
       for (const line of (await page.innerText('main')).split('\n')) lines.add(/(behind \w+ [\d.]+)?$/.exec(line.trim())[0]);
-      assert.deepEqual(await page.evaluate(strangers), [], `${name}, page ${n}`);
+      assert.deepEqual(await page.evaluate(unexpectedElements), [], `${name}, page ${n}`);
     }
     if (name === BROKEN[1] || name === MARKED) continue;
-    assert.deepEqual(whole.filter(words => !lines.has(words)), [], `swallowed in ${name}`);
+    assert.deepEqual(expected.filter(words => !lines.has(words)), [], `text is missing in ${name}`);
     await search(page, '<script>window.owned=7</script>', '^[1-9]\\d* message');
-    assert.deepEqual(await page.evaluate(strangers), [], `${name}, with hits`);
+    assert.deepEqual(await page.evaluate(unexpectedElements), [], `${name}, with hits`);
   }
 }
 
-async function partsFold() {
+async function partsCanBeFolded() {
   const page = await visit(VARIED);
   assert.ok(await page.getByText('3 passed').isHidden(), 'a tool is folded');
   await page.click('[data-tool=Bash] > summary');
-  assert.ok(await page.getByText('3 passed').isVisible(), 'a tool opens by a click');
+  assert.ok(await page.getByText('3 passed').isVisible(), 'a click opens a tool');
   for (const open of [true, false]) {
     await page.press('[data-tool=Read] > summary', 'Enter');
-    assert.equal(await count(page, '[data-tool=Read][open]'), +open, 'a tool obeys Enter');
+    assert.equal(await count(page, '[data-tool=Read][open]'), +open, 'Enter toggles a tool');
   }
   await page.click('#unfold');
-  assert.equal(await count(page, 'main details:not([open])'), 0, 'all is unfolded');
+  assert.equal(await count(page, 'main details:not([open])'), 0, 'everything is unfolded');
   assert.ok(await page.locator('.subagent').getByText('nested words').isVisible(), 'the subagent can be read');
   for (const [box, parts] of [['#show-tools', '.tool'], ['#show-thinking', '.thinking']]) {
     await page.uncheck(box);
     assert.equal(await visible(page, parts), 0, `${parts} is hidden`);
     await page.check(box);
-    assert.ok(await visible(page, parts) > 0, `${parts} is back`);
+    assert.ok(await visible(page, parts) > 0, `${parts} is visible again`);
   }
   await page.click('#fold');
-  assert.equal(await count(page, 'main details[open]'), 0, 'all is folded');
+  assert.equal(await count(page, 'main details[open]'), 0, 'everything is folded');
 }
 
-async function partsAreShown() {
+async function partsAreRendered() {
   const page = await visit(VARIED);
   await page.click('#unfold');
   assert.deepEqual(await page.locator('.diff :is(.del, .ins)').allInnerTexts(), ['-two', '+2']);
@@ -193,25 +195,25 @@ async function partsAreShown() {
   const todos = await page.$$eval('.todos li', all => all.map(e => [getComputedStyle(e, '::before').content, e.innerText]));
   assert.deepEqual(todos, [['"✓"', 'Write the retry'], ['"◐"', 'Test it'], ['"○"', 'Document it']]);
   await page.locator('.media img').scrollIntoViewIfNeeded();
-  await becomes(page, 'the picture is shown', () => document.querySelector('.media img').naturalWidth === 1);
+  await waitUntil(page, 'the image is shown', () => document.querySelector('.media img').naturalWidth === 1);
   for (const part of ['.md td', '#m2 pre .hk', '#c1', '#c1 ~ #m17']) assert.ok(await visible(page, part) > 0, part);
 }
 
-async function searchFinds() {
+async function searchFindsMessagesOnOtherPages() {
   const page = await visit(LONG), last = await pagesOf(page);
   const needle = 'article:has-text("xylophone needle")';
-  const ways = { 'xylophone needle': () => page.press('#find', 'Enter'), 'XYLOPHONE  Needle': () => page.click('#hits a') };
-  for (const [words, go] of Object.entries(ways)) {
+  const actions = { 'xylophone needle': () => page.press('#find', 'Enter'), 'XYLOPHONE  Needle': () => page.click('#hits a') };
+  for (const [words, go] of Object.entries(actions)) {
     assert.equal(await count(page, needle), 0, 'the needle is on another page');
     await search(page, words, '^1 message$');
     await go();
     await onScreen(page, `#${await page.locator(needle).getAttribute('id')}`);
-    await saysPage(page, last, last);
+    await waitForPage(page, last, last);
     assert.equal(await page.evaluate(() => CSS.highlights.get('find')?.size), 1, 'the words are marked');
     await page.press('#find', 'Escape');
     assert.deepEqual([await page.inputValue('#find'), await page.textContent('#found')], ['', ''], 'Escape clears');
     assert.ok(await page.isHidden('#hits') && await page.isVisible('#outline'));
-    await turnTo(page, 1, last);
+    await goToPage(page, 1, last);
   }
   await search(page, 'Answer 7.', '^1 message$');
   await search(page, 'no such words (anywhere', '^0 messages$');
@@ -222,7 +224,7 @@ async function searchFinds() {
   await large.waitForSelector('article:has-text("accordion")');
 }
 
-async function linksLeadThere() {
+async function linksScrollToTheirTarget() {
   const page = await visit(LONG);
   const last = (await hrefs(page, '#outline a')).at(-1);
   await page.locator('#outline a').last().click();
@@ -257,7 +259,7 @@ async function branchesAreLinked() {
   assert.match(await page.innerText('main'), /Answer to 5 original/);
 }
 
-async function indexLeadsToAll() {
+async function indexListsAllTranscripts() {
   const page = await visit('index.html');
   const rows = async () => (await hrefs(page, 'tbody tr:not([hidden]) a')).sort();
   assert.deepEqual(await rows(), transcripts(''));
@@ -269,18 +271,18 @@ async function indexLeadsToAll() {
   await page.press('#find', 'Escape');
   await follow(page, `a[href="${VARIED}"]`, VARIED);
   const linked = await page.$$eval('a[href]', all => all.map(a => a.href.split('#')[0]));
-  for (const url of new Set(linked)) assert.ok(fs.existsSync(fileURLToPath(url)), `${url} is there`);
+  for (const url of new Set(linked)) assert.ok(fs.existsSync(fileURLToPath(url)), `${url} exists`);
   await follow(page, '.crumbs a', 'index.html');
 }
 
-async function keysMove() {
+async function keysMoveBetweenMessagesAndPages() {
   const page = await visit(LONG), last = await pagesOf(page);
   await page.keyboard.press('/');
-  assert.ok(await page.$eval('#find', e => e === document.activeElement && e.value === ''), '/ leads to the search');
+  assert.ok(await page.$eval('#find', e => e === document.activeElement && e.value === ''), '/ focuses the search');
   await page.locator('#find').blur();
   for (const [key, id] of [['j', '#m1'], ['j', '#m3'], ['j', '#m5'], ['k', '#m3']]) {
     await page.keyboard.press(key);
-    await becomes(page, `${key} leads to ${id}`, id => location.hash === id, id);
+    await waitUntil(page, `${key} moves to ${id}`, id => location.hash === id, id);
     await onScreen(page, id);
   }
   // Three presses in one task, so before any observer of the page reports.
@@ -292,38 +294,38 @@ async function keysMove() {
   assert.equal(await presses('k', 'j', 'k'), '#m7', 'every press counts');
   for (const [key, n] of [[']', 2], [']', 3], ['[', 2]]) {
     await page.keyboard.press(key);
-    await saysPage(page, n, last);
+    await waitForPage(page, n, last);
   }
 }
 
-async function coloursChange() {
+async function themeCanBeChanged() {
   for (const name of [VARIED, 'index.html']) {
     const page = await visit(name), light = await background(page);
     await page.click('#theme', { clickCount: 2 });
     const dark = await background(page);
-    assert.notEqual(dark, light, 'the dark background');
+    assert.notEqual(dark, light, 'the dark theme has another background');
     page.expected.add(urlOf(name));
     await page.reload();
-    assert.equal(await background(page), dark, 'the choice is kept');
-    assert.equal(await background(await visit(name, { dark: true })), dark, 'the choice of the system');
+    assert.equal(await background(page), dark, 'the theme is remembered');
+    assert.equal(await background(await visit(name, { dark: true })), dark, 'the theme of the system is used');
   }
 }
 
-async function drawerOpensOnThePhone() {
+async function drawerOpensOnPhones() {
   const page = await visit(LONG, { size: PHONE });
-  const isOut = out => becomes(page, `the drawer is ${out ? 'open' : 'closed'}`, out => {
+  const waitForDrawer = open => waitUntil(page, `the drawer is ${open ? 'open' : 'closed'}`, open => {
     const { left, right } = document.getElementById('side').getBoundingClientRect();
-    return out ? left === 0 : right <= 0;
-  }, out);
-  const ways = [() => page.click('#menu'), () => page.keyboard.press('Escape'), () => page.touchscreen.tap(380, 600)];
-  for (const shut of [...ways, () => page.click('#outline a[href="#m1399"]')]) {
-    await isOut(false);
+    return open ? left === 0 : right <= 0;
+  }, open);
+  const actions = [() => page.click('#menu'), () => page.keyboard.press('Escape'), () => page.touchscreen.tap(380, 600)];
+  for (const close of [...actions, () => page.click('#outline a[href="#m1399"]')]) {
+    await waitForDrawer(false);
     await page.click('#menu');
-    await isOut(true);
+    await waitForDrawer(true);
     await onScreen(page, '#find');
-    await shut();
+    await close();
   }
-  await isOut(false);
+  await waitForDrawer(false);
   await onScreen(page, '#m1399');
 }
 
@@ -335,7 +337,7 @@ async function screenshotsAreTaken() {
       const page = await visit(name, { size });
       if (view === 'search' && size === PHONE) await page.click('#menu');
       if (view === 'search') await search(page, 'question 70', '^2 messages$');
-      if (view === 'unfolded') await readThrough(page, true);
+      if (view === 'unfolded') await scrollThrough(page, true);
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme });
         await page.screenshot({ path: path.join(SCREENSHOTS, `${view}-${device}-${colorScheme}.png`), fullPage: view === 'unfolded', animations: 'disabled' });
@@ -344,18 +346,19 @@ async function screenshotsAreTaken() {
   }
 }
 
-setTimeout(() => process.exit(console.log('FAILED: not done after ten minutes') ?? 1), 600_000).unref();
+setTimeout(() => process.exit(console.log('FAILED: not finished after ten minutes') ?? 1), 600_000).unref();
 let failed = 0;
 for (const check of [
-  largeOpensAtOnce, everyFileIsQuietAndFits, hostileTextStaysText, partsFold, partsAreShown, searchFinds, linksLeadThere,
-  branchesAreLinked, indexLeadsToAll, keysMove, coloursChange, drawerOpensOnThePhone, screenshotsAreTaken,
+  largeSessionIsShownBeforeItIsLoaded, everyPageFitsAndReportsNoErrors, hostileTextIsNotInterpreted, partsCanBeFolded,
+  partsAreRendered, searchFindsMessagesOnOtherPages, linksScrollToTheirTarget, branchesAreLinked,
+  indexListsAllTranscripts, keysMoveBetweenMessagesAndPages, themeCanBeChanged, drawerOpensOnPhones, screenshotsAreTaken,
 ]) {
   const start = Date.now();
-  const told = await check().then(() => [], error => [error.stack.replace(/\n +at (?!.*test\.mjs).*/g, '')]);
-  told.push(...(await Promise.all([...visits].map(leave))).flat());
-  failed += told.length > 0;
-  console.log(`${told.length ? 'FAILED' : 'ok    '} ${check.name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
-  for (const said of told) console.log(said.replace(/^/gm, '       '));
+  const failures = await check().then(() => [], error => [error.stack.replace(/\n +at (?!.*test\.mjs).*/g, '')]);
+  failures.push(...(await Promise.all([...visits].map(closePage))).flat());
+  failed += failures.length > 0;
+  console.log(`${failures.length ? 'FAILED' : 'ok    '} ${check.name} (${((Date.now() - start) / 1000).toFixed(1)} s)`);
+  for (const failure of failures) console.log(failure.replace(/^/gm, '       '));
 }
 await browser.close();
 process.exit(failed && 1);

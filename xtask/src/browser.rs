@@ -113,7 +113,7 @@ fn large(number: u32) -> LogBuilder {
 
 /// Finds or installs Chromium.
 fn chromium() -> Result<PathBuf> {
-    let find = || ["chromium", "chromium-browser"].iter().find_map(|name| crate::bench::which(name).ok());
+    let find = || ["chromium", "chromium-browser"].iter().find_map(|name| crate::tools::which(name).ok());
     if let Some(found) = find() {
         return Ok(found);
     }
@@ -165,8 +165,8 @@ fn render_with_python(tools: &Path, markdown: &Path, rendered: &Path) -> Result<
     let requirements = workspace().join("xtask/browser/requirements.txt");
     let run = |program: &Path, args: &[&std::ffi::OsStr]| -> Result<()> {
         let status = Command::new(program).args(args).stdin(Stdio::null()).status();
-        let done = status.with_context(|| program.display().to_string())?.success();
-        if done { Ok(()) } else { bail!("{} failed", program.display()) }
+        let succeeded = status.with_context(|| program.display().to_string())?.success();
+        if succeeded { Ok(()) } else { bail!("{} failed", program.display()) }
     };
     if !venv.join("bin/python").exists() {
         run(Path::new("python3"), &["-m".as_ref(), "venv".as_ref(), venv.as_os_str()])?;

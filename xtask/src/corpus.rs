@@ -5,95 +5,115 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use rayon::prelude::*;
-use rethread_edit::Level;
-use rethread_testkit::{clean_laws, clone_laws};
+use rethread_edit::{Level, Recipe};
+use rethread_testkit::{clean_laws, clone_laws, logs_under, shared};
+
+/// The directories of `../shared` that contain sessions.
+const SHARED_DIRS: [&str; 3] = ["corpus", "oracle/sessions", "oracle/cases"];
+
+/// The maximum number of violations that are printed.
+const MAX_PRINTED: usize = 4000;
+
+/// A clone or a cleaned copy of a session.
+struct CheckedCopy {
+    /// The name of the recipe or the level.
+    recipe: String,
+    session: PathBuf,
+    /// The law that the copy violates, or the reason why there is no copy.
+    violation: Option<String>,
+}
+
+impl CheckedCopy {
+    /// Returns whether a clone is impossible: the session is empty, or it is the log of a subagent.
+    fn is_impossible(&self) -> bool {
+        let reasons = ["this session has no conversation", "this is a subagent log, not a session"];
+        self.violation.as_deref().is_some_and(|violation| reasons.contains(&violation))
+    }
+
+    /// Returns the law that the copy violates.
+    fn broken_law(&self) -> Option<&str> {
+        self.violation.as_deref().filter(|_| !self.is_impossible())
+    }
+}
 
 /// Checks all logs under the given directories, or under `../shared`, and prints the violations by recipe.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let filter = args.iter().position(|arg| arg == "--recipe").and_then(|at| args.get(at + 1));
-    let dirs: Vec<PathBuf> = args
-        .iter()
-        .enumerate()
-        .filter(|(at, arg)| !arg.starts_with("--") && (*at == 0 || args[at - 1] != "--recipe"))
-        .map(|(_, arg)| PathBuf::from(arg))
-        .collect();
-    let dirs = match dirs.is_empty() {
-        false => dirs,
-        true => {
-            let at_hand = ["corpus", "oracle/sessions", "oracle/cases"];
-            at_hand.iter().filter_map(|name| rethread_testkit::shared(name)).collect()
-        }
-    };
-    let mut logs: Vec<PathBuf> = dirs.iter().flat_map(|dir| logs_of(dir)).collect();
+    let mut logs: Vec<PathBuf> = directories(args).iter().flat_map(|dir| logs_of(dir)).collect();
     logs.sort();
     if logs.is_empty() {
         println!("no sessions found, nothing was checked");
         return Ok(());
     }
-    let results: Vec<(String, PathBuf, Option<String>)> = logs
-        .par_iter()
-        .flat_map_iter(|path| {
-            let log = std::fs::read(path).unwrap_or_default();
-            let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let recipes = clone_laws::recipes(&log);
-            let wanted =
-                move |(name, _): &(String, _)| filter.is_none_or(|filter| name.starts_with(filter.as_str()));
-            let path = path.clone();
-            recipes.into_iter().filter(wanted).map(move |(name, recipe)| {
-                let wrong = clone_laws::check_clone(&log, &id, &recipe).err();
-                let kind = if name.starts_with("path ") && recipe.tools.strip.is_none() {
-                    "path".into()
-                } else {
-                    name
-                };
-                let kind = if kind.starts_with("until") { "until".to_owned() } else { kind };
-                (kind, path.clone(), wrong)
-            })
-        })
-        .chain(logs.par_iter().flat_map_iter(|path| {
-            let log = std::fs::read(path).unwrap_or_default();
-            let named = |level: &Level| {
-                let name = format!("clean {}", level.name());
-                filter.is_none_or(|filter| name.starts_with(filter.as_str())).then_some((name, *level))
-            };
-            let levels: Vec<(String, Level)> = Level::ALL.iter().filter_map(named).collect();
-            let path = path.clone();
-            levels
-                .into_iter()
-                .map(move |(name, level)| (name, path.clone(), clean_laws::check_clean(&log, level).err()))
-        }))
-        .collect();
-    let mut table: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
-    for (name, _, wrong) in &results {
-        let row = table.entry(name).or_default();
-        row.0 += 1;
-        match wrong.as_deref() {
-            Some(wrong) if is_impossible_clone(wrong) => row.1 += 1,
-            Some(_) => row.2 += 1,
-            None => {}
-        }
+    let wanted = |name: &str| filter.is_none_or(|filter| name.starts_with(filter.as_str()));
+    let copies: Vec<CheckedCopy> =
+        logs.par_iter().flat_map_iter(|path| check_session(path, &wanted)).collect();
+    print_table(&copies);
+    let violations: Vec<(&CheckedCopy, &str)> =
+        copies.iter().filter_map(|copy| Some((copy, copy.broken_law()?))).collect();
+    println!(
+        "{} sessions, {} clones and cleaned copies, {} failed",
+        logs.len(),
+        copies.len(),
+        violations.len()
+    );
+    for (copy, law) in violations.iter().take(MAX_PRINTED) {
+        println!("{}: {}: {law}", copy.recipe, copy.session.display());
     }
-    println!("{:30} {:>8} {:>12} {:>8}", "recipe", "sessions", "no clone", "failed");
-    for (name, (n, empty, wrong)) in &table {
-        println!("{name:30} {n:8} {empty:12} {wrong:8}");
-    }
-    let wrong: Vec<_> = results
-        .iter()
-        .filter_map(|(name, path, wrong)| Some((name, path, wrong.as_ref()?)))
-        .filter(|(.., wrong)| !is_impossible_clone(wrong))
-        .collect();
-    println!("{} sessions, {} clones and cleaned copies, {} failed", logs.len(), results.len(), wrong.len());
-    for (name, path, wrong) in wrong.iter().take(4000) {
-        println!("{name}: {}: {wrong}", path.display());
-    }
-    if wrong.is_empty() { Ok(()) } else { bail!("some results violate a law") }
+    if violations.is_empty() { Ok(()) } else { bail!("some results violate a law") }
 }
 
-/// Returns whether a clone is impossible: the session is empty, or it is the log of a subagent.
-fn is_impossible_clone(wrong: &str) -> bool {
-    ["this session has no conversation", "this is a subagent log, not a session"].contains(&wrong)
+/// Returns the directories that are named in the arguments, or else those of `../shared`.
+fn directories(args: &[String]) -> Vec<PathBuf> {
+    let is_value = |at: usize| at > 0 && args[at - 1] == "--recipe";
+    let named = args.iter().enumerate().filter(|(at, arg)| !arg.starts_with("--") && !is_value(*at));
+    let named: Vec<PathBuf> = named.map(|(_, arg)| PathBuf::from(arg)).collect();
+    if named.is_empty() { SHARED_DIRS.iter().filter_map(|name| shared(name)).collect() } else { named }
 }
 
 fn logs_of(dir: &Path) -> Vec<PathBuf> {
-    if dir.is_dir() { rethread_testkit::logs_under(dir) } else { vec![dir.to_owned()] }
+    if dir.is_dir() { logs_under(dir) } else { vec![dir.to_owned()] }
+}
+
+/// Checks the clones and the cleaned copies of a session by all recipes and levels whose names are wanted.
+fn check_session(path: &Path, wanted: &impl Fn(&str) -> bool) -> Vec<CheckedCopy> {
+    let log = std::fs::read(path).unwrap_or_default();
+    let id = path.file_stem().unwrap_or_default().to_string_lossy();
+    let copy = |recipe, checked: Result<(), String>| CheckedCopy {
+        recipe,
+        session: path.to_owned(),
+        violation: checked.err(),
+    };
+    let recipes = clone_laws::recipes(&log).into_iter().filter(|(name, _)| wanted(name));
+    let clones = recipes
+        .map(|(name, recipe)| copy(row_name(name, &recipe), clone_laws::check_clone(&log, &id, &recipe)));
+    let levels = Level::ALL.map(|level| (format!("clean {}", level.name()), level)).into_iter();
+    let cleaned = levels
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, level)| copy(name, clean_laws::check_clean(&log, level)));
+    clones.chain(cleaned).collect()
+}
+
+/// Returns the name of a recipe in the table, in which all paths and all messages share a row.
+fn row_name(name: String, recipe: &Recipe) -> String {
+    match name {
+        name if name.starts_with("path ") && recipe.tools.strip.is_none() => "path".to_owned(),
+        name if name.starts_with("until") => "until".to_owned(),
+        name => name,
+    }
+}
+
+/// Prints the number of copies, of impossible clones and of violations for each recipe.
+fn print_table(copies: &[CheckedCopy]) {
+    let mut table: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for copy in copies {
+        let [all, impossible, failed] = table.entry(&copy.recipe).or_default();
+        *all += 1;
+        *impossible += usize::from(copy.is_impossible());
+        *failed += usize::from(copy.broken_law().is_some());
+    }
+    println!("{:30} {:>8} {:>12} {:>8}", "recipe", "sessions", "no clone", "failed");
+    for (recipe, [all, impossible, failed]) in &table {
+        println!("{recipe:30} {all:8} {impossible:12} {failed:8}");
+    }
 }

@@ -54,8 +54,8 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
             ])
             .output()?;
         // The fuzzer is verbose; if it found nothing, only its counts matter.
-        let talk = String::from_utf8_lossy(&output.stderr);
-        for line in talk.lines().filter(|line| line.starts_with("stat::") || !output.status.success()) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        for line in stderr.lines().filter(|line| line.starts_with("stat::") || !output.status.success()) {
             println!("{line}");
         }
         if !output.status.success() {

@@ -11,11 +11,11 @@ use serde_json::json;
 pub(crate) struct TextRng(pub(crate) u64);
 
 impl TextRng {
-    fn below(&mut self, sides: u64) -> u64 {
+    fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        self.0 % sides
+        self.0 % limit
     }
 
     fn text(&mut self, words: u64) -> String {
@@ -45,7 +45,7 @@ impl TextRng {
 pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let mut out = BufWriter::new(fs::File::create(path)?);
-    let mut dice = TextRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = TextRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut written, mut n, mut parent) = (0u64, 0u64, None::<String>);
     let mut entry = |kind: &str,
                      message: serde_json::Value,
@@ -70,21 +70,21 @@ pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut turn = 0u64;
     while written < bytes {
         turn += 1;
-        written += entry("user", json!({ "role": "user", "content": dice.text(30) }), None)?;
-        for call in 0..dice.below(8) {
+        written += entry("user", json!({ "role": "user", "content": rng.text(30) }), None)?;
+        for call in 0..rng.below(8) {
             let message = |content| {
                 json!({ "model": "claude-opus-5", "id": format!("msg_{seed}_{turn}_{call}"), "type": "message", "role": "assistant",
                     "content": [content], "stop_reason": null, "usage": { "input_tokens": 5, "output_tokens": 70,
                     "cache_creation_input_tokens": 900, "cache_read_input_tokens": 12_000 } })
             };
             let thinking =
-                json!({ "type": "thinking", "thinking": dice.text(40), "signature": "x".repeat(300) });
+                json!({ "type": "thinking", "thinking": rng.text(40), "signature": "x".repeat(300) });
             written += entry("assistant", message(thinking), None)?;
             let tool = format!("toolu_{seed}_{turn}_{call}");
-            let input = json!({ "type": "tool_use", "id": tool, "name": "Bash", "input": { "command": dice.text(12) } });
+            let input = json!({ "type": "tool_use", "id": tool, "name": "Bash", "input": { "command": rng.text(12) } });
             written += entry("assistant", message(input), None)?;
-            let words = if dice.below(20) == 0 { 4000 } else { 150 };
-            let output = dice.text(words);
+            let words = if rng.below(20) == 0 { 4000 } else { 150 };
+            let output = rng.text(words);
             let result = json!({ "type": "tool_result", "tool_use_id": tool, "content": output });
             written += entry(
                 "user",
@@ -93,7 +93,7 @@ pub(crate) fn session(path: &Path, bytes: u64, seed: u64) -> Result<()> {
             )?;
         }
         let answer = json!({ "model": "claude-opus-5", "id": format!("msg_{seed}_{turn}_end"), "type": "message", "role": "assistant",
-            "content": [{ "type": "text", "text": dice.text(120) }], "stop_reason": "end_turn",
+            "content": [{ "type": "text", "text": rng.text(120) }], "stop_reason": "end_turn",
             "usage": { "input_tokens": 5, "output_tokens": 170 } });
         written += entry("assistant", answer, None)?;
     }

@@ -18,9 +18,11 @@ mod fuzz;
 mod generate;
 mod hostile;
 mod real_client;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::{Result, bail};
 
@@ -85,8 +87,15 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
+/// Returns the root of the workspace that the command was started in. `cargo run` sets the variable; the directory
+/// of the build is only a fallback, because checkouts can share a target directory, and with it this program.
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let manifest_dir = manifest_dir.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        manifest_dir.parent().expect("xtask is in the workspace").to_owned()
+    })
 }
 
 fn target_dir() -> PathBuf {

@@ -24,6 +24,7 @@
 //! - A table from old ids to new ones. A new id is a hash of the old id and the new session's id, so the log
 //!   of a subagent gets the same ids without sharing a table.
 
+mod base64;
 mod clean;
 mod clone;
 mod ids;

@@ -4,9 +4,10 @@
 //! number of missing characters. Strings that are not text are left alone: part of an image or document is
 //! useless, and ids and signatures must match exactly.
 
-use rethread_log::{Json, Span, unescape};
+use rethread_log::{Json, Span};
 
-use crate::splice::is_escaped;
+use crate::base64::is_loose_base64_string;
+use crate::splice::{RangeReplacer, is_escaped};
 
 /// More characters than a mark has: cutting fewer would make the string longer.
 const MIN_CUT: usize = 40;
@@ -70,9 +71,9 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
     let mut key: &[u8] = b"";
     let mut at = 0;
     // Most values are a single string.
-    let alone = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
-    let several = alone.is_none().then(|| strings(value)).into_iter().flatten();
-    for (start, end) in alone.into_iter().chain(several) {
+    let single = (value.starts_with(b"\"") && value.ends_with(b"\"")).then_some((0, value.len()));
+    let others = single.is_none().then(|| strings(value)).into_iter().flatten();
+    for (start, end) in single.into_iter().chain(others) {
         let inner = &value[start + 1..end - 1];
         // A value after a closing bracket does not belong to the last key.
         if value[at..start].iter().any(|b| matches!(b, b'}' | b']')) {
@@ -93,14 +94,14 @@ pub(crate) fn cuts(value: &[u8], limit: usize) -> Vec<StringCut> {
 pub(crate) fn cuts_of_block(block: &[u8], limit: usize) -> Vec<StringCut> {
     let json = Json::new(block);
     let Some(value) = json.get("input").or_else(|| json.get("content")) else { return Vec::new() };
-    let start = value.raw().as_ptr().addr() - block.as_ptr().addr();
+    let start = Span::of_part(value.raw(), block).start();
     let cuts = cuts(value.raw(), limit);
     cuts.into_iter().map(|cut| cut.shifted(start)).collect()
 }
 
 /// Returns the cuts inside `span`, relative to its start.
 pub(crate) fn cuts_within(span: Span, cuts: &[PartCut]) -> Vec<StringCut> {
-    let (start, end) = (span.start(), span.start() + span.len());
+    let (start, end) = (span.start(), span.end());
     // They are in byte order and do not overlap.
     let first = cuts.partition_point(|cut| cut.cut.start < start);
     let inside = cuts[first..].iter().map(|cut| cut.cut).take_while(|cut| cut.end <= end);
@@ -114,15 +115,11 @@ pub(crate) fn len_without<'c>(len: usize, cuts: impl IntoIterator<Item = &'c Str
 
 /// Applies cuts to a value.
 pub(crate) fn apply_cuts(value: &[u8], cuts: &[StringCut]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(len_without(value.len(), cuts));
-    let mut done = 0;
+    let mut replacer = RangeReplacer::with_capacity(value, len_without(value.len(), cuts));
     for cut in cuts {
-        out.extend_from_slice(&value[done..cut.start]);
-        out.extend_from_slice(cut.mark().as_bytes());
-        done = cut.end;
+        replacer.replace(cut.range(), cut.mark().as_bytes());
     }
-    out.extend_from_slice(&value[done..]);
-    out
+    replacer.finish().unwrap_or_else(|| value.to_vec())
 }
 
 /// Shortens all strings of a JSON value that have more than `limit` characters; `None` if there are none.
@@ -164,17 +161,17 @@ fn is_identifier_key(key: &[u8]) -> bool {
 /// Finds the cut in the inside of a string as written in JSON.
 fn cut(inner: &[u8], limit: usize) -> Option<StringCut> {
     let n = n_chars(inner);
-    if n <= limit + MIN_CUT || is_base64(inner) {
+    if n <= limit + MIN_CUT || is_loose_base64_string(inner) {
         return None;
     }
     let (head, tail) = (limit - limit / 3, limit / 3);
     let start = char_offset(inner, head);
     // A string that was cut to this limit before is kept.
-    for [begins, ends] in MARKS {
-        let marked = inner[start..].strip_prefix(begins.as_bytes());
+    for [mark_start, mark_end] in MARKS {
+        let marked = inner[start..].strip_prefix(mark_start.as_bytes());
         let end = marked.and_then(|marked| {
-            let at = memchr::memmem::find(marked, ends.as_bytes())?;
-            Some(&marked[at + ends.len()..])
+            let at = memchr::memmem::find(marked, mark_end.as_bytes())?;
+            Some(&marked[at + mark_end.len()..])
         });
         if end.is_some_and(|end| n_chars(end) == tail) {
             return None;
@@ -278,39 +275,6 @@ fn char_len(inner: &[u8]) -> usize {
         _ => 1 + inner[1..].iter().take_while(|b| **b & 0xc0 == 0x80).count(),
     };
     len.min(inner.len())
-}
-
-/// Returns whether bytes are pure base64 with upper case, lower case and digits.
-pub(crate) fn is_strict_base64(bytes: &[u8]) -> bool {
-    let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
-    let body = &bytes[..bytes.len() - padding];
-    padding <= 2
-        && body.chunks(256).all(|piece| piece.iter().fold(true, |all, &b| all & is_base64_digit(b)))
-        && body.iter().any(u8::is_ascii_uppercase)
-        && body.iter().any(u8::is_ascii_lowercase)
-        && body.iter().any(u8::is_ascii_digit)
-}
-
-/// Returns whether a byte is a base64 digit. Branch-free, so that the loop is vectorised.
-fn is_base64_digit(b: u8) -> bool {
-    ((b | 0x20).wrapping_sub(b'a') < 26) | (b.wrapping_sub(b'/') < 11) | (b == b'+')
-}
-
-/// Returns whether the inside of a string is base64 data.
-fn is_base64(inner: &[u8]) -> bool {
-    let data_url = inner.strip_prefix(b"data:");
-    let data_url = data_url.and_then(|rest| Some(&rest[memchr::memmem::find(rest, b";base64,")? + 8..]));
-    let data = data_url.unwrap_or(inner);
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
-    // Text has spaces, so most strings are rejected by their first bytes.
-    if !data.trim_ascii_end().iter().all(|b| plain(b) || *b == b'\\') {
-        return false;
-    }
-    let text = unescape(data);
-    let text = text.trim_end();
-    // Lines of base64 are long.
-    text.bytes().all(|b| plain(&b) || matches!(b, b'\n' | b'\r'))
-        && text.lines().map(str::len).max().unwrap_or(0) >= 60
 }
 
 #[cfg(test)]

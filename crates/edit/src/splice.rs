@@ -1,6 +1,7 @@
 //! Changes inside one line: values are replaced, all other bytes are kept.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rethread_log::{Key, Line, Span, parse_entry, unescape};
 
@@ -33,12 +34,12 @@ impl<'a> Splice<'a> {
 
     /// Replaces a span.
     pub(crate) fn replace(&mut self, span: Span, with: impl Into<Cow<'a, [u8]>>) {
-        self.replace_bytes(span.start(), span.start() + span.len(), with);
+        self.replace_bytes(span.start(), span.end(), with);
     }
 
     /// Replaces a span by several pieces in order.
     pub(crate) fn replace_by_pieces(&mut self, span: Span, pieces: Vec<Cow<'a, [u8]>>) {
-        let (start, end) = (span.start(), span.start() + span.len());
+        let (start, end) = (span.start(), span.end());
         self.changes.push(SplicedValue { start, end, with: Cow::default(), more: pieces });
     }
 
@@ -81,7 +82,7 @@ impl<'a> Splice<'a> {
         if span.is_empty() {
             return;
         }
-        self.removed.push((member_start(self.raw, span), span.start() + span.len()));
+        self.removed.push((member_start(self.raw, span), span.end()));
     }
 
     /// Returns the line with its changes.
@@ -126,13 +127,14 @@ pub(crate) fn member_start(raw: &[u8], value: Span) -> usize {
 /// comma is kept if others remain on both sides.
 pub(crate) fn include_commas(raw: &[u8], removed: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let blank = |b: &u8| b.is_ascii_whitespace();
-    let parted = |b: &u8| *b == b',' || blank(b);
+    let separator = |b: &u8| *b == b',' || blank(b);
     let mut out = Vec::with_capacity(removed.len());
     let mut rest = removed;
     while let Some(&(start, _)) = rest.first() {
-        let next_to =
-            |pair: &[(usize, usize)]| pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(parted);
-        let n = 1 + rest.windows(2).take_while(|pair| next_to(pair)).count();
+        let adjacent = |pair: &[(usize, usize)]| {
+            pair[1].0 >= pair[0].1 && raw[pair[0].1..pair[1].0].iter().all(separator)
+        };
+        let n = 1 + rest.windows(2).take_while(|pair| adjacent(pair)).count();
         let (run, others) = rest.split_at(n);
         rest = others;
         let end = run[n - 1].1;
@@ -171,6 +173,41 @@ fn apply(raw: &[u8], mut changes: Vec<SplicedValue<'_>>, out: &mut Vec<u8>) {
         at = change.end;
     }
     out.extend_from_slice(&raw[at..]);
+}
+
+/// Copies bytes and replaces ranges of them on the way, in order.
+pub(crate) struct RangeReplacer<'a> {
+    source: &'a [u8],
+    out: Vec<u8>,
+    /// The end of the source bytes that were copied or replaced.
+    done: usize,
+}
+
+impl<'a> RangeReplacer<'a> {
+    pub(crate) fn new(source: &'a [u8]) -> Self {
+        Self::with_capacity(source, 0)
+    }
+
+    /// Creates a replacer whose result has about `n` bytes.
+    pub(crate) fn with_capacity(source: &'a [u8], n: usize) -> Self {
+        Self { source, out: Vec::with_capacity(n), done: 0 }
+    }
+
+    /// Replaces a range that is not empty and does not begin before the end of the last one.
+    pub(crate) fn replace(&mut self, range: Range<usize>, with: &[u8]) {
+        self.out.extend_from_slice(&self.source[self.done..range.start]);
+        self.out.extend_from_slice(with);
+        self.done = range.end;
+    }
+
+    /// Returns the result, or `None` if nothing was replaced.
+    pub(crate) fn finish(mut self) -> Option<Vec<u8>> {
+        if self.done == 0 {
+            return None;
+        }
+        self.out.extend_from_slice(&self.source[self.done..]);
+        Some(self.out)
+    }
 }
 
 /// Decodes the inside of a string in chunks: it may be very long.

@@ -127,7 +127,7 @@ impl std::fmt::Debug for Json<'_> {
 
 /// Resolves the escapes in the inner bytes of a string. Invalid escapes and invalid UTF-8 become U+FFFD.
 pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
-    let text = readable(inner);
+    let text = decode_lossy(inner);
     let bytes = text.as_bytes();
     if memchr::memchr(b'\\', bytes).is_none() {
         return text;
@@ -150,7 +150,7 @@ pub fn unescape(inner: &[u8]) -> Cow<'_, str> {
 
 /// Decodes bytes as text, with U+FFFD for invalid UTF-8. Nearly all input is valid, and validation is
 /// fast.
-fn readable(bytes: &[u8]) -> Cow<'_, str> {
+fn decode_lossy(bytes: &[u8]) -> Cow<'_, str> {
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 

@@ -26,6 +26,13 @@ impl Span {
         Self::new(start, start + len)
     }
 
+    /// Returns the position in `raw` of `part`, which must be a slice of it.
+    pub fn of_part(part: &[u8], raw: &[u8]) -> Self {
+        let start = part.as_ptr().addr() - raw.as_ptr().addr();
+        debug_assert!(start + part.len() <= raw.len(), "the part is not a slice of these bytes");
+        Self::at(start, part.len())
+    }
+
     /// Returns whether the span is empty, which means absent.
     pub fn is_empty(self) -> bool {
         self.start == self.end
@@ -38,7 +45,7 @@ impl Span {
 
     /// Returns the bytes in the span.
     pub fn bytes_in(self, raw: &[u8]) -> &[u8] {
-        raw.get(self.start as usize..self.end as usize).unwrap_or_default()
+        raw.get(self.range()).unwrap_or_default()
     }
 
     /// Returns the bytes between the quotes if the span is a string.
@@ -52,6 +59,16 @@ impl Span {
     /// Returns the offset of the first byte.
     pub fn start(self) -> usize {
         self.start as usize
+    }
+
+    /// Returns the offset after the last byte.
+    pub fn end(self) -> usize {
+        self.end as usize
+    }
+
+    /// Returns the offsets of the bytes.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start()..self.end()
     }
 }
 
@@ -202,10 +219,7 @@ impl Line {
             };
             match known {
                 Some(key) => self.fields[key as usize] = Span::new(value, end),
-                None if name.is_none() => {
-                    let start = key.as_ptr().addr() - raw.as_ptr().addr();
-                    self.unknown.push(Span::new(start, start + key.len()));
-                }
+                None if name.is_none() => self.unknown.push(Span::of_part(key, raw)),
                 None => {}
             }
             Ok(end)

@@ -10,7 +10,7 @@ const fn ascii(spelling: &'static [u8]) -> &'static str {
 }
 
 /// Declares an enum whose variants each have one name in the logs.
-macro_rules! spelled {
+macro_rules! named_enum {
     ($(#[$meta:meta])* $name:ident { $($variant:ident $spelling:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ macro_rules! spelled {
     };
 }
 
-spelled! {
+named_enum! {
     /// The envelope fields we read.
     Key {
         Type b"type",
@@ -217,7 +217,7 @@ const OTHER_KNOWN_FIELDS: &[&str] = &[
     "worktreeSession",
 ];
 
-spelled! {
+named_enum! {
     /// The entry types that clients are known to write.
     EntryKind {
         User b"user",
@@ -281,7 +281,7 @@ impl EntryKind {
     }
 }
 
-spelled! {
+named_enum! {
     /// The types of content blocks.
     BlockKind {
         Text b"text",

@@ -540,9 +540,9 @@ mod tests {
             let line = parts.concat();
             let strict = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&line).is_ok();
             let read = read(line.as_bytes());
-            let whole = read.entries.len() == 1 && read.entries[0].content == EntryContent::Object;
+            let is_one_object = read.entries.len() == 1 && read.entries[0].content == EntryContent::Object;
             if strict {
-                prop_assert!(whole, "{line}");
+                prop_assert!(is_one_object, "{line}");
             }
         }
 

@@ -60,14 +60,14 @@ impl SessionFile {
     }
 
     /// Stats a regular file.
-    pub fn from_confined(place: &ConfinedPath) -> io::Result<Self> {
-        let (bytes, modified) = place.stat()?;
-        let path = place.path();
+    pub fn from_confined(confined: &ConfinedPath) -> io::Result<Self> {
+        let (bytes, modified) = confined.stat()?;
+        let path = confined.path();
         let id = id_of(&path);
         Ok(Self {
-            is_subagent: id.starts_with("agent-") || place.relative().iter().any(|name| name == SUBAGENTS),
+            is_subagent: id.starts_with("agent-") || confined.relative().iter().any(|name| name == SUBAGENTS),
             id,
-            base: place.base().to_owned(),
+            base: confined.base().to_owned(),
             path,
             bytes,
             modified,
@@ -240,10 +240,10 @@ impl Store {
     /// Returns the possible project directories of `cwd`.
     pub fn projects_of(&self, cwd: &Path) -> Vec<PathBuf> {
         let cwd = cwd.to_string_lossy();
-        let is_it = |dir: &PathBuf| {
+        let is_project = |dir: &PathBuf| {
             dir.file_name().is_some_and(|name| is_project_dir_for(&name.to_string_lossy(), &cwd))
         };
-        self.projects().into_iter().filter(is_it).collect()
+        self.projects().into_iter().filter(is_project).collect()
     }
 
     /// Returns the sessions of a project: the logs in its directory, and with `agents` those of subagents
@@ -264,15 +264,15 @@ impl Store {
             }
         }
         if agents {
-            let mut beside: Vec<_> =
+            let mut subagents: Vec<_> =
                 found.iter().flat_map(|session| subagent_files(session, &self.skips)).collect();
             // Subagents of sessions whose log no longer exists.
             let known: HashSet<OsString> =
                 found.iter().filter_map(|file| Some(file.side_dir().file_name()?.to_owned())).collect();
             for dir in dirs.iter().filter(|dir| !known.contains(*dir)) {
-                beside.extend(subagent_logs_in(&project.join(dir), &self.skips));
+                subagents.extend(subagent_logs_in(&project.join(dir), &self.skips));
             }
-            found.extend(beside);
+            found.extend(subagents);
         }
         found.retain(|file| agents || !file.is_subagent);
         found
@@ -317,8 +317,8 @@ impl Store {
         if file.is_subagent {
             ids.extend(owner_session_id(&file.confined_path()));
         }
-        let own = paths.iter().flat_map(|path| config_roots_above(path));
-        let mut roots: Vec<PathBuf> = self.roots.iter().cloned().chain(own).collect();
+        let on_path = paths.iter().flat_map(|path| config_roots_above(path));
+        let mut roots: Vec<PathBuf> = self.roots.iter().cloned().chain(on_path).collect();
         roots.sort();
         roots.dedup();
         let guards = || {
@@ -368,18 +368,13 @@ impl Store {
         if candidates.is_empty() && !wanted.is_empty() {
             candidates = sessions(true);
         }
-        if let Some(exact) = candidates.iter().position(|file| file.id == wanted) {
-            let same: Vec<SessionFile> =
-                candidates.iter().filter(|file| file.id == wanted).cloned().collect();
-            let (file, dir) =
-                (&candidates[exact], |file: &SessionFile| file.side_dir().parent().map(Path::to_owned));
-            let name = |file: &SessionFile| dir(file).and_then(|dir| dir.file_name().map(OsStr::to_owned));
-            if same.iter().any(|other| name(other) != name(file)) {
-                return Err(FindError::Ambiguous { wanted: wanted.to_owned(), candidates: same });
-            }
+        if candidates.iter().any(|file| file.id == wanted) {
+            candidates.retain(|file| file.id == wanted);
             // The same id in two config directories is a copy; the newest one is chosen.
-            let newest = same.into_iter().max_by_key(|file| file.modified);
-            return Ok(newest.unwrap_or_else(|| candidates[exact].clone()));
+            if candidates.iter().all(|file| project_name(file) == project_name(&candidates[0])) {
+                let newest = candidates.into_iter().max_by_key(|file| file.modified);
+                candidates = newest.into_iter().collect();
+            }
         }
         match candidates.len() {
             0 => Err(FindError::NoMatch { wanted: wanted.to_owned(), roots: self.roots.clone() }),
@@ -418,6 +413,11 @@ impl Store {
         found.sort_by(|a, b| a.path.cmp(&b.path));
         found
     }
+}
+
+/// Returns the name of the project directory of a session; for a log named through a link, that of the target.
+fn project_name(file: &SessionFile) -> Option<OsString> {
+    Some(file.path.parent()?.file_name()?.to_owned())
 }
 
 /// Lists a directory, sorted; one that cannot be read counts as empty.

@@ -28,7 +28,7 @@ pub struct IndexEntry {
 
 /// Adds a session to the index of its project; returns whether it was added. A missing or unknown index
 /// is left alone.
-pub fn add_to_index(log: &Path, listed: &IndexEntry) -> io::Result<bool> {
+pub fn add_to_index(log: &Path, new: &IndexEntry) -> io::Result<bool> {
     let Some(dir) = log.parent() else { return Ok(false) };
     let index = ConfinedPath::new(dir, "sessions-index.json");
     let text = match index.read() {
@@ -39,31 +39,31 @@ pub fn add_to_index(log: &Path, listed: &IndexEntry) -> io::Result<bool> {
     let Ok(mut list) = serde_json::from_slice::<Value>(&text) else { return Ok(false) };
     let modified = ConfinedPath::of_file(log).open()?.metadata()?.modified()?;
     let millis = modified.duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_millis());
-    let known = list.get("version").is_some_and(|version| version == 1);
-    let entries = list.get_mut("entries").and_then(Value::as_array_mut).filter(|_| known);
+    let is_supported = list.get("version").is_some_and(|version| version == 1);
+    let entries = list.get_mut("entries").and_then(Value::as_array_mut).filter(|_| is_supported);
     let Some(entries) = entries else { return Ok(false) };
-    if entries.iter().any(|entry| entry.get("sessionId").is_some_and(|id| id == listed.id.as_str())) {
+    if entries.iter().any(|entry| entry.get("sessionId").is_some_and(|id| id == new.id.as_str())) {
         return Ok(false);
     }
     entries.push(json!({
-        "sessionId": listed.id,
+        "sessionId": new.id,
         "fullPath": log.to_string_lossy(),
         "fileMtime": u64::try_from(millis).unwrap_or(0),
-        "firstPrompt": listed.first_prompt,
-        "messageCount": listed.messages,
-        "created": listed.created,
-        "modified": listed.modified,
-        "gitBranch": listed.git_branch.clone().unwrap_or_default(),
-        "projectPath": listed.project.clone().unwrap_or_default(),
+        "firstPrompt": new.first_prompt,
+        "messageCount": new.messages,
+        "created": new.created,
+        "modified": new.modified,
+        "gitBranch": new.git_branch.clone().unwrap_or_default(),
+        "projectPath": new.project.clone().unwrap_or_default(),
         "isSidechain": false,
     }));
     // Indented by two spaces if it was so before, else on one line, as clients write it.
     let pretty = text.contains(&b'\n');
-    let new = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
+    let bytes = if pretty { serde_json::to_vec_pretty(&list)? } else { serde_json::to_vec(&list)? };
     // If a client has written the index in the meantime, its version wins.
     let (dir, name) = index.open_parent()?;
     let mut part = dir.create_part(0o600)?;
-    part.file.write_all(&new)?;
+    part.file.write_all(&bytes)?;
     part.file.sync_all()?;
     if index.read()? != text {
         return Ok(false);

@@ -71,7 +71,7 @@ enum ClientStatus {
 /// Lists the sessions that are open in a config directory. Files of processes that have ended are
 /// ignored.
 pub(crate) fn live_clients_in(root: &Path, skips: &SkippedPaths) -> Vec<LiveClient> {
-    let open = |said| match said {
+    let open = |status| match status {
         ClientStatus::Open(live) => Some(live),
         ClientStatus::Unreadable(path) => {
             let below = path.strip_prefix(root).unwrap_or(&path);
@@ -86,7 +86,7 @@ pub(crate) fn live_clients_in(root: &Path, skips: &SkippedPaths) -> Vec<LiveClie
 
 /// Finds a client in a config directory that has one of these sessions open, or may have it open.
 pub(crate) fn holder_in(root: &Path, ids: &[String]) -> Option<Holder> {
-    let holder = |said| match said {
+    let holder = |status| match status {
         ClientStatus::Open(live) if ids.contains(&live.session_id) => {
             Some(Holder::Client { session: live.session_id, pid: live.pid })
         }
@@ -119,7 +119,7 @@ fn client_statuses_in(root: &Path) -> Vec<ClientStatus> {
 fn read_client_status(file: &ConfinedPath, name: &OsStr, kind: FileKind) -> Option<ClientStatus> {
     let name = name.to_string_lossy();
     let stem = name.strip_suffix(".json")?;
-    let named: Option<u32> = stem.parse().ok();
+    let pid_in_name: Option<u32> = stem.parse().ok();
     let text = match kind {
         FileKind::File => match read_small(file) {
             Ok(text) => text,
@@ -134,10 +134,10 @@ fn read_client_status(file: &ConfinedPath, name: &OsStr, kind: FileKind) -> Opti
     let live = live.filter(|live| live.session_id.len() >= UUID_LEN);
     match live {
         Some(live) => {
-            (is_running(live.pid) || named.is_some_and(is_running)).then_some(ClientStatus::Open(live))
+            (is_running(live.pid) || pid_in_name.is_some_and(is_running)).then_some(ClientStatus::Open(live))
         }
         // Without a pid in the file name no process can be checked.
-        None => named.is_none_or(is_running).then(|| ClientStatus::Unreadable(file.path())),
+        None => pid_in_name.is_none_or(is_running).then(|| ClientStatus::Unreadable(file.path())),
     }
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn config_roots_above(path: &Path) -> Vec<PathBuf> {
     above.chain(path.ancestors().nth(3)).map(Path::to_owned).collect()
 }
 
-/// Returns the session named in the first entry of a subagent log of an older client.
+/// Returns the session pid_in_name in the first entry of a subagent log of an older client.
 pub(crate) fn owner_session_id(log: &ConfinedPath) -> Option<String> {
     use std::io::Read;
     let mut head = Vec::new();

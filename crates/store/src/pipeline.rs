@@ -24,42 +24,42 @@ pub fn scan_into_two_sinks(
 ) -> io::Result<(Scanner, u64)> {
     type SharedChunk = Arc<(Buffer, ParsedChunk)>;
     fn drain_into(
-        found: Receiver<SharedChunk>,
+        chunks: Receiver<SharedChunk>,
         free: &SyncSender<(Buffer, ParsedChunk)>,
         sink: &mut impl Sink,
     ) -> Scanner {
         let mut scanner = Scanner::default();
-        for found in found {
-            scanner.scan_parsed(found.0.piece(), &found.1, sink);
+        for chunk in chunks {
+            scanner.scan_parsed(chunk.0.piece(), &chunk.1, sink);
             // The last user returns the memory.
-            if let Some(found) = Arc::into_inner(found).filter(|(buffer, _)| buffer.is_reusable()) {
-                let _ = free.try_send(found);
+            if let Some(chunk) = Arc::into_inner(chunk).filter(|(buffer, _)| buffer.is_reusable()) {
+                let _ = free.try_send(chunk);
             }
         }
         scanner
     }
-    let (give_one, for_one) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
-    let (give_two, for_two) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
-    let (give_back, free) = sync_channel(2 * MAX_QUEUED_PIECES);
+    let (sender_one, receiver_one) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
+    let (sender_two, receiver_two) = sync_channel::<SharedChunk>(MAX_QUEUED_PIECES);
+    let (return_sender, free) = sync_channel(2 * MAX_QUEUED_PIECES);
     std::thread::scope(|scope| {
-        let back = give_back.clone();
-        let one = scope.spawn(move || drain_into(for_one, &back, one));
-        let two = scope.spawn(move || drain_into(for_two, &give_back, two));
+        let return_sender_one = return_sender.clone();
+        let one = scope.spawn(move || drain_into(receiver_one, &return_sender_one, one));
+        let two = scope.spawn(move || drain_into(receiver_two, &return_sender, two));
         let mut first = true;
         let mut chunk = ParsedChunk::default();
         let read = for_each_buffer(&mut file, limit, PIECE, Buffer::default(), |buffer| {
             chunk.reparse(buffer.piece(), std::mem::take(&mut first));
-            let found = Arc::new((buffer, std::mem::take(&mut chunk)));
-            let _ = give_one.send(Arc::clone(&found));
-            let _ = give_two.send(found);
+            let shared = Arc::new((buffer, std::mem::take(&mut chunk)));
+            let _ = sender_one.send(Arc::clone(&shared));
+            let _ = sender_two.send(shared);
             let (buffer, empty) = free.try_recv().unwrap_or_default();
             chunk = empty;
             buffer
         });
-        drop((give_one, give_two));
-        let lost = |_| io::Error::from(io::ErrorKind::Interrupted);
-        let scanner = one.join().map_err(lost);
-        two.join().map_err(lost)?;
+        drop((sender_one, sender_two));
+        let panicked = |_| io::Error::from(io::ErrorKind::Interrupted);
+        let scanner = one.join().map_err(panicked);
+        two.join().map_err(panicked)?;
         Ok((scanner?, read?.0))
     })
 }

@@ -39,13 +39,13 @@ pub fn is_project_dir_for(dir_name: &str, cwd: &str) -> bool {
 /// would create.
 pub fn project_dir(root: &std::path::Path, cwd: &str) -> std::path::PathBuf {
     let projects = root.join("projects");
-    let own = projects.join(project_dir_name(cwd));
-    if own.is_dir() || project_dir_name(cwd).len() <= 200 {
-        return own;
+    let expected = projects.join(project_dir_name(cwd));
+    if expected.is_dir() || project_dir_name(cwd).len() <= 200 {
+        return expected;
     }
-    let dirs = std::fs::read_dir(&projects).into_iter().flatten().filter_map(Result::ok);
+    let mut dirs = std::fs::read_dir(&projects).into_iter().flatten().filter_map(Result::ok);
     let same = |entry: &std::fs::DirEntry| is_project_dir_for(&entry.file_name().to_string_lossy(), cwd);
-    { dirs }.find(same).map_or(own, |entry| entry.path())
+    dirs.find(same).map_or(expected, |entry| entry.path())
 }
 
 #[cfg(test)]

@@ -55,6 +55,6 @@ impl SkippedPaths {
 
 impl fmt::Debug for SkippedPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Skips").field(&self.all()).finish()
+        f.debug_tuple("SkippedPaths").field(&self.all()).finish()
     }
 }

@@ -52,12 +52,12 @@ pub fn write_atomic(
 ) -> io::Result<FileDigest> {
     let (dir, name) = path.open_or_create_parent()?;
     let mut part = dir.create_part(DEFAULT_MODE)?;
-    let mut counted = HashingWriter { file: &part.file, hash: Xxh3Default::new(), bytes: 0 };
-    let mut out = BufWriter::with_capacity(1 << 17, &mut counted);
+    let mut writer = HashingWriter { file: &part.file, hash: Xxh3Default::new(), bytes: 0 };
+    let mut out = BufWriter::with_capacity(1 << 17, &mut writer);
     write(&mut out)?;
     out.flush()?;
     drop(out);
-    let written = FileDigest { bytes: counted.bytes, hash: counted.hash.digest() };
+    let written = FileDigest { bytes: writer.bytes, hash: writer.hash.digest() };
     ensure_replaceable(&part.dir, name)?;
     part.persist(name)?;
     Ok(written)
@@ -140,9 +140,9 @@ impl NewSession {
     }
 
     /// Renames the file to its final name without syncing, for content that can be generated again. Fails
-    /// if the name exists, unless `over` is set and it is a regular file.
-    pub fn finish_unsynced(mut self, over: bool) -> io::Result<()> {
-        if over {
+    /// if the name exists, unless `replace` is set and it is a regular file.
+    pub fn finish_unsynced(mut self, replace: bool) -> io::Result<()> {
+        if replace {
             ensure_replaceable(&self.part.dir, &self.name)?;
             self.part.persist(&self.name)
         } else {
@@ -183,7 +183,7 @@ pub fn replace_session(
     bytes: &[u8],
     holder: &dyn Fn() -> Option<Holder>,
 ) -> Result<PathBuf, ReplaceError> {
-    let shown = path.path();
+    let target = path.path();
     let (dir, name) = path.open_parent()?;
     let old = dir.open_file(name)?;
     if old.metadata()?.permissions().readonly() {
@@ -191,21 +191,21 @@ pub fn replace_session(
     }
     // Nothing is written if a client has the session open.
     holder().map_or(Ok(()), Err)?;
-    let open = [(old.try_clone()?, shown.clone())];
+    let open = [(old.try_clone()?, target.clone())];
     let held = || holder().or_else(|| find_writer_of_open(&open));
     let mut part = write_session_part(dir, bytes)?;
     let backup = create_backup(&part.dir, name)?;
-    let is_before = || -> Result<(), ReplaceError> {
+    let check_unchanged = || -> Result<(), ReplaceError> {
         // The name may point to another file by now, and so may the backup.
-        let changed =
-            !is_same_file(&part.dir.open_file(name)?, &old)? || !holds(&part.dir.open_file(name)?, before)?;
+        let changed = !is_same_file(&part.dir.open_file(name)?, &old)?
+            || !has_content(&part.dir.open_file(name)?, before)?;
         if changed || !is_backup(&part.dir, &backup, &old, before)? {
             let error = io::Error::new(io::ErrorKind::ResourceBusy, "the file has changed since it was read");
             return Err(error.into());
         }
         held().map_or(Ok(()), |holder| Err(holder.into()))
     };
-    if let Err(error) = is_before().and_then(|()| Ok(part.persist(name)?)) {
+    if let Err(error) = check_unchanged().and_then(|()| Ok(part.persist(name)?)) {
         let _ = part.dir.remove(&backup);
         return Err(error);
     }
@@ -222,12 +222,12 @@ pub fn replace_session(
     // Bytes written to the old file at this moment belong to the new one.
     append(dir, name, &read_appended(&old, before)?)?;
     dir.sync();
-    Ok(shown.with_file_name(backup))
+    Ok(target.with_file_name(backup))
 }
 
 /// Returns whether a file consists of exactly these bytes. Reads it piece by piece, because it may be
 /// large.
-fn holds(file: &File, bytes: &[u8]) -> io::Result<bool> {
+fn has_content(file: &File, bytes: &[u8]) -> io::Result<bool> {
     use std::io::Read;
     let mut file = file;
     let mut piece = vec![0; 1 << 16];
@@ -269,8 +269,7 @@ fn restore_backup(dir: &Dir, backup: &OsStr, name: &OsStr, old: &File) -> io::Re
     if is_same_file(&dir.open_file(backup)?, old)? {
         return dir.rename(backup, name);
     }
-    // Where hard links are not supported the backup is a copy; the old file is gone, but its bytes are
-    // not.
+    // Without hard links the backup is a copy: the old file has no name any more, but its bytes can be read.
     dir.rename(backup, name)?;
     append(dir, name, &read_appended(old, &read_all(&dir.open_file(name)?)?)?)
 }
@@ -290,7 +289,7 @@ fn is_same_file(_: &File, _: &File) -> io::Result<bool> {
 /// Returns whether a backup is the old file or a copy of it.
 fn is_backup(dir: &Dir, backup: &OsStr, old: &File, before: &[u8]) -> io::Result<bool> {
     let file = dir.open_file(backup)?;
-    Ok(is_same_file(&file, old)? || holds(&file, before)?)
+    Ok(is_same_file(&file, old)? || has_content(&file, before)?)
 }
 
 fn write_session_part(dir: Dir, bytes: &[u8]) -> io::Result<PartFile> {
@@ -359,9 +358,9 @@ pub fn remove_tree(dir: &ConfinedPath) {
 /// nothing of the copy is kept.
 pub fn copy_side_dir(from: &ConfinedPath, to: &ConfinedPath, skips: &SkippedPaths) -> io::Result<u64> {
     // Anything else in the directory does not belong to the session.
-    let own = [SUBAGENTS, TOOL_RESULTS].into_iter();
+    let dirs = [SUBAGENTS, TOOL_RESULTS].into_iter();
     let copied: io::Result<u64> =
-        own.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
+        dirs.map(|dir| copy_files(&from.join(dir), &to.join(dir), &|_| true, skips)).sum();
     copied.inspect_err(|_| {
         remove_tree(to);
     })
@@ -486,10 +485,10 @@ mod tests {
 
     /// Replaces `one` by `two`; `step` is called for each check for a client.
     fn replace_with_hook(path: &Path, step: impl Fn(usize) -> Option<Holder>) -> Result<PathBuf, String> {
-        let asked = std::cell::Cell::new(0);
+        let n_checks = std::cell::Cell::new(0);
         let holder = || {
-            asked.set(asked.get() + 1);
-            step(asked.get())
+            n_checks.set(n_checks.get() + 1);
+            step(n_checks.get())
         };
         replace_session(&ConfinedPath::of_file(path), b"one\n", b"two\n", &holder).map_err(|e| e.to_string())
     }
@@ -511,8 +510,8 @@ mod tests {
         let text = || fs::read_to_string(&path).expect("read");
         // Appended between the last check and the rename: it ends up in the new file.
         fs::write(&path, "one\n").expect("written");
-        let backup = replace_with_hook(&path, |asked| {
-            if asked == 2 {
+        let backup = replace_with_hook(&path, |n_checks| {
+            if n_checks == 2 {
                 add("more\n");
             }
             None
@@ -527,8 +526,8 @@ mod tests {
         fs::write(&path, "one\n").expect("written");
         let inode = || fs::metadata(&path).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).expect("there");
         let before = inode();
-        let refused = replace_with_hook(&path, |asked| {
-            (asked == 3).then(|| add("more\n"))?;
+        let refused = replace_with_hook(&path, |n_checks| {
+            (n_checks == 3).then(|| add("more\n"))?;
             client()
         });
         assert!(refused.is_err_and(|error| error.contains("open in a client")));
@@ -537,7 +536,7 @@ mod tests {
         // The session of a client that was there before is not changed.
         for when in [1, 2] {
             fs::write(&path, "one\n").expect("written");
-            let refused = replace_with_hook(&path, |asked| (asked == when).then(client)?);
+            let refused = replace_with_hook(&path, |n_checks| (n_checks == when).then(client)?);
             assert!(refused.is_err());
             assert_eq!((text(), names()), ("one\n".into(), 1));
         }

@@ -20,18 +20,18 @@ pub fn clean(log: &[u8], rules: RuleSet, redact: &RedactOptions) -> (Vec<u8>, Cl
         redaction.finish_scan();
         redaction
     });
-    let mut bridges = None;
+    let mut reparents = None;
     loop {
         let mut out = Vec::new();
         let mut write = |bytes: &mut Vec<u8>| {
             out.append(bytes);
             Ok(())
         };
-        let mut cleaner = Cleaner::new(rules, redaction.as_ref(), bridges.take(), &mut write);
+        let mut cleaner = Cleaner::new(rules, redaction.as_ref(), reparents.take(), &mut write);
         Scanner::default().scan_all(log, &mut cleaner);
         let mut cleaned = cleaner.finish().expect("writing to memory cannot fail");
-        bridges = cleaned.rerun_with.take();
-        if bridges.is_none() {
+        reparents = cleaned.rerun_with.take();
+        if reparents.is_none() {
             return (out, cleaned);
         }
     }
@@ -44,12 +44,12 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
     if cleaned.bytes_before != log.len() as u64 || cleaned.bytes_after != out.len() as u64 {
         return Err("the sizes are not those of the files".to_owned());
     }
-    let taken: u64 = cleaned.by_rule.values().sum();
+    let removed: u64 = cleaned.by_rule.values().sum();
     // An id may replace another id or `null`, which changes the length.
-    let off = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(taken);
-    if off > 40 * (1 + cleaned.dropped) * 4 {
+    let deviation = (cleaned.bytes_before - cleaned.bytes_after.min(cleaned.bytes_before)).abs_diff(removed);
+    if deviation > 40 * (1 + cleaned.dropped) * 4 {
         return Err(format!(
-            "the rules took {taken} of {} bytes",
+            "the rules removed {removed} of {} bytes",
             cleaned.bytes_before - cleaned.bytes_after
         ));
     }
@@ -64,21 +64,21 @@ pub fn check_clean(log: &[u8], level: Level) -> Result<(), String> {
         return Err(format!("{} turns became {}", before.turns(), after.turns()));
     }
     // A branch of nothing but thinking is removed with it.
-    let says = |session: &Session, node: NodeId| {
-        let says = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
-        session.facts.blocks_of(node).iter().any(says) || session.facts.blocks_of(node).is_empty()
+    let has_content = |session: &Session, node: NodeId| {
+        let is_content = |block: &Block| !block.class.is_thinking() && !block.class.is_blank();
+        session.facts.blocks_of(node).iter().any(is_content) || session.facts.blocks_of(node).is_empty()
     };
     // The last message of a path may have client notes after it.
     let by_step = before.tree.nodes_by_step();
-    let ends_in_words = |path: &&Path| {
+    let ends_with_content = |path: &&Path| {
         let mut up = std::iter::successors(Some(path.step), |&step| before.tree.parent_of(step));
         let last =
             up.find(|&step| matches!(before.tree.steps[step].kind, StepKind::Prompt | StepKind::Answer));
         let nodes = by_step.members_of(last.unwrap_or(path.step));
-        nodes.iter().any(|&node| before.facts.nodes[node].is_conversation() && says(&before, node))
+        nodes.iter().any(|&node| before.facts.nodes[node].is_conversation() && has_content(&before, node))
     };
     let paths = before.paths(Client::NEWEST);
-    let least = paths.iter().filter(ends_in_words).count();
+    let least = paths.iter().filter(ends_with_content).count();
     let left = after.paths(Client::NEWEST).len();
     if level <= Level::Strong && !(least..=paths.len()).contains(&left) {
         return Err(format!("{} paths became {left}", paths.len()));
@@ -115,8 +115,9 @@ fn check_parents_kept(log: &[u8], out: &[u8]) -> Result<(), String> {
         let message = messages.get(uuid);
         while let Some(id) = parent.clone().filter(|id| !left.contains(id.as_str())) {
             let Some(above) = parents.get(&id) else { break };
-            let of = messages.get(&id);
-            if of.is_some() && of != message && now.is_some_and(|now| messages.get(now) == of) {
+            let removed = messages.get(&id);
+            if removed.is_some() && removed != message && now.is_some_and(|now| messages.get(now) == removed)
+            {
                 parent = now.map(str::to_owned);
                 break;
             }

@@ -1,6 +1,9 @@
 //! Laws that every clone must satisfy, checked without the code that clones.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod content;
+mod ids;
+
+use std::collections::BTreeSet;
 
 use rethread_edit::{CloneReading, CloneSummary, IdMap, PreparedClone, Recipe, SourceIndexer, SourceSession};
 use rethread_log::{BlockKind, Scanner};
@@ -10,7 +13,8 @@ use rethread_model::{
 };
 use serde_json::Value;
 
-use crate::raw_json::{blocks_of, members_of};
+pub use content::{kept_entries_unchanged, no_removed_text_remains};
+pub use ids::{no_source_id_remains, only_ids_differ};
 
 /// The id of the source in these checks if its file has none.
 pub const SOURCE_ID: &str = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
@@ -49,9 +53,9 @@ pub struct CloneCase<'l> {
 impl<'l> CloneCase<'l> {
     /// Makes both clones.
     pub fn new(log: &'l [u8], id: &'l str, recipe: &'l Recipe) -> Result<Self, String> {
-        let fresh = clone_of(log, id, recipe, false)?;
-        let kept = clone_of(log, id, recipe, true)?;
-        Ok(Self { log, id, recipe, with_new_ids: fresh, with_old_ids: kept })
+        let with_new_ids = clone_of(log, id, recipe, false)?;
+        let with_old_ids = clone_of(log, id, recipe, true)?;
+        Ok(Self { log, id, recipe, with_new_ids, with_old_ids })
     }
 }
 
@@ -87,16 +91,6 @@ pub fn written_as_predicted(case: &CloneCase<'_>) -> Result<(), String> {
     check_prediction(case.log, case.id, case.recipe, true, &case.with_old_ids)
 }
 
-/// New ids replace the old ones everywhere and change nothing else. A plain clone equals its source except for ids.
-pub fn only_ids_differ(case: &CloneCase<'_>) -> Result<(), String> {
-    let ids = &uuids(case.log) | &uuids(&case.with_old_ids);
-    same_but_for_ids(&case.with_old_ids, &case.with_new_ids, case.id, &ids)?;
-    if case.recipe.is_plain() {
-        same_but_for_ids(without_torn_end(case.log), &case.with_new_ids, case.id, &ids)?;
-    }
-    Ok(())
-}
-
 /// No client loses or refuses anything of an edited clone, and all clients send the same content. For a plain clone
 /// each client sends what it sends for the source.
 pub fn all_clients_resume_clone(case: &CloneCase<'_>) -> Result<(), String> {
@@ -125,13 +119,13 @@ pub fn clone_by_reading_again(
     let mut scanner = Scanner::default();
     scanner.scan(log, &mut builder);
     let facts = builder.finish(scanner.lines(), scanner.bad_lines);
-    let again = |offset: u64, bytes: &mut [u8]| {
+    let read_at = |offset: u64, bytes: &mut [u8]| {
         let start = usize::try_from(offset).map_err(std::io::Error::other)?;
-        let there = later.get(start..start + bytes.len());
-        bytes.copy_from_slice(there.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+        let range = later.get(start..start + bytes.len());
+        bytes.copy_from_slice(range.ok_or(std::io::ErrorKind::UnexpectedEof)?);
         Ok(())
     };
-    let source = SourceSession::lazy(&again, log.len() as u64, noting, facts);
+    let source = SourceSession::lazy(&read_at, log.len() as u64, noting, facts);
     if rethread_edit::normalise_source(&source, recipe).map_err(|error| error.to_string())?.is_some() {
         return Ok(None);
     }
@@ -178,91 +172,21 @@ fn rows(log: &[u8]) -> Vec<Value> {
     lines_and_rows(log).map(|(_, row)| row).collect()
 }
 
-/// Returns the uuids of all entries, including those on lines that are not valid JSON.
-fn uuids(log: &[u8]) -> BTreeSet<String> {
-    let text = String::from_utf8_lossy(log);
-    let mut found: BTreeSet<String> =
-        rows(log).iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned)).collect();
-    let uuid = |text: &str| text.get(..36).map(str::to_owned);
-    let two = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_err());
-    found.extend(two.flat_map(|line| line.split("\"uuid\":\"").skip(1).filter_map(uuid)));
-    found
-}
-
-/// No uuid of the source is left, and every `sessionId` is that of the clone.
-pub fn no_source_id_remains(case: &CloneCase<'_>) -> Result<(), String> {
-    let (clone, id) = (&case.with_new_ids, case.id);
-    let text = String::from_utf8_lossy(clone);
-    let named = rows(case.log).into_iter().filter_map(|row| row["uuid"].as_str().map(str::to_owned));
-    for uuid in named.filter(|uuid| uuid.len() == 36) {
-        if text.contains(uuid.as_str()) {
-            return Err(format!("the uuid {uuid} of the source is left"));
+/// Visits all strings in a value.
+fn for_each_text(value: &Value, visit: &mut impl FnMut(&str)) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::String(text) => visit(text),
+            Value::Array(items) => waiting.extend(items),
+            Value::Object(members) => waiting.extend(members.values()),
+            _ => {}
         }
     }
-    for row in rows(clone) {
-        let own = row["sessionId"].as_str();
-        if own.is_some_and(|own| own != CLONE_ID) {
-            return Err(format!("the session {} is left (source {id})", row["sessionId"]));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that two logs are equal byte for byte except for ids, which are renamed one to one.
-fn same_but_for_ids(old: &[u8], new: &[u8], id: &str, ids: &BTreeSet<String>) -> Result<(), String> {
-    let mut to: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let mut from: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
-    let lines = |log: &[u8]| -> Vec<Vec<u8>> {
-        log.split_inclusive(|&b| b == b'\n')
-            .map(|line| line.strip_suffix(b"\n").unwrap_or(line).to_vec())
-            .collect()
-    };
-    let (old, new) = (lines(old), lines(new));
-    if old.len() != new.len() {
-        return Err(format!("{} lines became {}", old.len(), new.len()));
-    }
-    for (number, (old, new)) in old.iter().zip(&new).enumerate() {
-        let (old, new) = (pieces(old), pieces(new));
-        if old.len() != new.len() {
-            return Err(format!("line {} has another form", number + 1));
-        }
-        for (a, b) in old.into_iter().zip(new) {
-            if a == b {
-                let text = String::from_utf8_lossy(&a);
-                if ids.contains(&*text) && !to.is_empty() && to.contains_key(&a) {
-                    return Err(format!("line {}: {text} was not renamed", number + 1));
-                }
-                continue;
-            }
-            let renamed = to.entry(a.clone()).or_insert_with(|| b.clone());
-            let back = from.entry(b.clone()).or_insert_with(|| a.clone());
-            let text = String::from_utf8_lossy(&a);
-            // All session ids in a file become one.
-            let session = b == CLONE_ID.as_bytes();
-            if !session && (*renamed != b || *back != a) || !(session || ids.contains(&*text) || *text == *id)
-            {
-                let b = String::from_utf8_lossy(&b);
-                return Err(format!("line {}: {} became {}", number + 1, cut(&text), cut(&b)));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Returns a log without an incomplete last line, which is not copied.
-fn without_torn_end(log: &[u8]) -> &[u8] {
-    let end = log.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-    let torn = log[end..].starts_with(b"{") && serde_json::from_slice::<Value>(&log[end..]).is_err();
-    if torn { &log[..end] } else { log }
 }
 
 fn cut(text: &str) -> String {
     text.chars().take(120).collect()
-}
-
-/// Splits a line at quotes and slashes; slashes because some paths contain a session id.
-fn pieces(line: &[u8]) -> Vec<Vec<u8>> {
-    line.split(|&b| matches!(b, b'"' | b'/' | b'\\')).map(<[u8]>::to_vec).collect()
 }
 
 fn harmful_findings(log: &[u8]) -> Vec<Finding> {
@@ -349,222 +273,6 @@ fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an entry without its references to other entries, which a clone may change.
-fn without_links(row: &Value) -> Value {
-    let mut row = row.clone();
-    if let Some(row) = row.as_object_mut() {
-        row.retain(|key, _| !LINKS.contains(&key.as_str()));
-    }
-    row
-}
-
-/// Fields that a clone may change because they contain ids of other entries.
-const LINKS: [&str; 7] = [
-    "parentUuid",
-    "logicalParentUuid",
-    "sessionId",
-    "session_id",
-    "leafUuid",
-    "sourceToolAssistantUUID",
-    "compactMetadata",
-];
-
-/// Returns the raw members of an entry, without links.
-fn raw_members(line: &[u8]) -> Vec<(String, &str)> {
-    members_of(line).into_iter().filter(|(key, _)| !LINKS.contains(&key.as_str())).collect()
-}
-
-/// Unedited entries keep their bytes, except for links. Edited entries change only as the recipe asks, and where no
-/// client would accept them.
-pub fn kept_entries_unchanged(case: &CloneCase<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (case.log, &case.with_old_ids, case.recipe);
-    if recipe.is_plain() {
-        return Ok(());
-    }
-    let mut before: BTreeMap<String, Vec<(&[u8], Value)>> = BTreeMap::new();
-    for (line, row) in lines_and_rows(log) {
-        if let Some(uuid) = row["uuid"].as_str() {
-            before.entry(uuid.to_owned()).or_default().push((line, row));
-        }
-    }
-    for (line, row) in lines_and_rows(clone) {
-        let Some(was) = row["uuid"].as_str().and_then(|uuid| before.get(uuid)) else { continue };
-        let now = raw_members(line);
-        if was.iter().any(|(was, _)| raw_members(was) == now) {
-            continue;
-        }
-        let (old_line, was) = &was[was.len() - 1];
-        let (mut a, mut b) = (without_links(was), without_links(&row));
-        for row in [&mut a, &mut b] {
-            for key in ["toolUseResult", "wireToolInputs"] {
-                row.as_object_mut().map(|row| row.remove(key));
-            }
-            // Fields that clients need and the entry lacked.
-            for key in ["id", "model"] {
-                if was["message"][key].is_null() {
-                    row["message"].as_object_mut().map(|message| message.remove(key));
-                }
-            }
-            if text_of(&row["message"]["content"]).trim() == "(no content)" {
-                row.as_object_mut().map(|row| row.remove("isMeta"));
-            }
-            if text_of(&row["message"]["content"])
-                .contains("[The call of this result is not in the session.]")
-            {
-                row.as_object_mut().map(|row| row.remove("isMeta"));
-            }
-            if was["timestamp"].is_null() {
-                row.as_object_mut().map(|row| row.remove("timestamp"));
-            }
-            row["message"].as_object_mut().map(|message| message.remove("usage"));
-            row["message"].as_object_mut().map(|message| message.remove("content"));
-        }
-        let path = text_of(&row["message"]["content"]);
-        let results = path.contains("tool-results");
-        if a != b && !results {
-            return Err(format!("entry {} has changed: {}", row["uuid"], cut(&b.to_string())));
-        }
-        let (old, new) = (blocks(&was["message"]["content"]), blocks(&row["message"]["content"]));
-        let lone = path.contains("[The call of this result is not in the session.]");
-        let blank = |content: &Value| ["", "(no content)"].contains(&text_of(content).trim());
-        let malformed =
-            was["message"]["content"].is_string() || old.iter().any(|block| block["type"].is_null());
-        let repaired = lone || malformed || old.iter().any(blank) || new.iter().any(blank);
-        let (old, new) = (blocks_of(old_line), blocks_of(line));
-        if recipe.tools.shorten.is_none()
-            && !results
-            && !repaired
-            && new.iter().any(|block| !old.contains(block))
-        {
-            return Err(format!("a block of entry {} has changed", row["uuid"]));
-        }
-    }
-    Ok(())
-}
-
-fn blocks(content: &Value) -> Vec<Value> {
-    match content {
-        Value::Array(blocks) => blocks.clone(),
-        other => vec![other.clone()],
-    }
-}
-
-fn text_of(content: &Value) -> String {
-    let mut all = String::new();
-    leaves(content, &mut |text| {
-        all.push_str(text);
-        all.push('\n');
-    });
-    all
-}
-
-fn leaves(value: &Value, take: &mut impl FnMut(&str)) {
-    let mut waiting = vec![value];
-    while let Some(value) = waiting.pop() {
-        match value {
-            Value::String(text) => take(text),
-            Value::Array(items) => waiting.extend(items),
-            Value::Object(members) => waiting.extend(members.values()),
-            _ => {}
-        }
-    }
-}
-
-/// No text of a removed block is left, unless other content has it too. Compressed turns are summarised: no thinking
-/// of them is left, and no long text as a whole.
-pub fn no_removed_text_remains(case: &CloneCase<'_>) -> Result<(), String> {
-    let (log, clone, recipe) = (case.log, &case.with_old_ids, case.recipe);
-    if recipe.is_plain() {
-        return Ok(());
-    }
-    let mut left: BTreeSet<String> = BTreeSet::new();
-    for row in rows(clone) {
-        for block in row["message"]["content"].as_array().into_iter().flatten() {
-            left.insert(key_of(block));
-        }
-    }
-    let (mut removed, mut other): (Vec<(bool, String)>, String) = (Vec::new(), String::new());
-    let source = rows(log);
-    let calls: BTreeSet<String> = source
-        .iter()
-        .filter(|row| row["type"] == "assistant")
-        .flat_map(|row| row["message"]["content"].as_array().cloned().unwrap_or_default())
-        .filter_map(|block| block["id"].as_str().map(str::to_owned))
-        .collect();
-    let by_uuid: BTreeMap<&str, &Value> =
-        source.iter().filter_map(|row| Some((row["uuid"].as_str()?, row))).collect();
-    let telemetry =
-        ["progress", "api-request", "api-request-blob", "api-request-shape", "content-replacement"];
-    for row in &source {
-        let kind = row["type"].as_str().unwrap_or_default();
-        if telemetry.contains(&kind) {
-            continue;
-        }
-        let mut rest = row.clone();
-        let above = row["parentUuid"].as_str().and_then(|parent| by_uuid.get(parent));
-        let results_above =
-            above.into_iter().flat_map(|above| above["message"]["content"].as_array()).flatten();
-        let mut results_above = results_above.filter(|block| block["type"] == "tool_result").peekable();
-        // Attachments of a call, next to its result, are removed with it; a result without a call becomes text.
-        let lone = |block: &Value| block["tool_use_id"].as_str().is_some_and(|id| !calls.contains(id));
-        let attached = row["isMeta"] == true
-            && results_above.peek().is_some()
-            && results_above.all(|block| !left.contains(&key_of(block)) && !lone(block));
-        if let Some(blocks) = rest["message"]["content"].as_array_mut() {
-            let mut results_gone = false;
-            let media = |block: &&Value| block["type"] == "document" || block["type"] == "image";
-            if let Some(media) =
-                blocks.iter().filter(media).find(|block| attached && left.contains(&key_of(block)))
-            {
-                return Err(format!("what a call gave is left: {}", cut(&media.to_string())));
-            }
-            blocks.retain(|block| {
-                let kind = block["type"].as_str().unwrap_or_default();
-                let judged = ["tool_use", "tool_result", "thinking", "redacted_thinking"].contains(&kind);
-                let keep = !judged || lone(block) || left.contains(&key_of(block));
-                if !keep {
-                    results_gone |= kind == "tool_result";
-                    let thought = kind.ends_with("thinking");
-                    leaves(block, &mut |text| removed.push((thought, text.to_owned())));
-                }
-                keep
-            });
-            if results_gone {
-                leaves(&rest["toolUseResult"], &mut |text| removed.push((false, text.to_owned())));
-                rest.as_object_mut().map(|row| row.remove("toolUseResult"));
-            }
-        }
-        leaves(&rest, &mut |text| {
-            other.push_str(text);
-            other.push('\n');
-        });
-    }
-    let mut now = String::new();
-    for row in rows(clone) {
-        leaves(&row, &mut |text| {
-            now.push_str(text);
-            now.push('\n');
-        });
-    }
-    let long = |&&(thought, ref text): &&(bool, String)| {
-        text.len() >= if recipe.compress.is_some() && !thought { 1000 } else { 40 }
-    };
-    for (_, text) in removed.iter().filter(long) {
-        if now.contains(text.as_str()) && !other.contains(text.as_str()) {
-            return Err(format!("removed text is left: {}", cut(text)));
-        }
-    }
-    Ok(())
-}
-
-/// Returns a key for a block: its call, its signature or its content.
-fn key_of(block: &Value) -> String {
-    let kind = block["type"].as_str().unwrap_or_default();
-    let id = block["id"].as_str().or_else(|| block["tool_use_id"].as_str());
-    let signature = || block["signature"].as_str().filter(|s| !s.is_empty()).map(str::to_owned);
-    format!("{kind} {}", id.map(str::to_owned).or_else(signature).unwrap_or_else(|| block.to_string()))
-}
-
 /// The dialogue is kept, each path of it on one path of the clone: on all paths, or on the chosen one, to its end.
 /// Compressed turns appear in their summary.
 pub fn dialogue_is_kept(case: &CloneCase<'_>) -> Result<(), String> {
@@ -585,16 +293,16 @@ pub fn dialogue_is_kept(case: &CloneCase<'_>) -> Result<(), String> {
     };
     let mut before = message_texts(log, chosen, in_dialogue, recipe.until);
     if recipe.compress.is_some() {
-        let (mut now, mut whole) = (String::new(), BTreeSet::new());
+        let (mut left, mut texts) = (String::new(), BTreeSet::new());
         for row in rows(clone) {
-            leaves(&row, &mut |text| {
-                now.push_str(text);
-                now.push('\n');
-                whole.insert(text.trim().to_owned());
+            for_each_text(&row, &mut |text| {
+                left.push_str(text);
+                left.push('\n');
+                texts.insert(text.trim().to_owned());
             });
         }
-        // Searching all texts is slow, and nearly every text is found whole.
-        let kept = |text: &String| whole.contains(text) || now.contains(text.as_str());
+        // Searching all texts is slow, and nearly every text is equal to one of them.
+        let kept = |text: &String| texts.contains(text) || left.contains(text.as_str());
         return match before.iter().flatten().find(|text| !kept(text)) {
             Some(lost) => Err(format!("text of the dialogue is lost: {}", cut(lost))),
             None => Ok(()),
@@ -625,13 +333,13 @@ pub fn dialogue_is_kept(case: &CloneCase<'_>) -> Result<(), String> {
 /// the clone. Only recipes that choose a path or compress turns may omit prompts. For a plain clone each client sends
 /// the prompts that it sends for the source.
 pub fn every_prompt_is_sent(case: &CloneCase<'_>) -> Result<(), String> {
-    let CloneCase { log, recipe, with_new_ids: fresh, .. } = case;
+    let CloneCase { log, recipe, with_new_ids, .. } = case;
     if recipe.path.is_some() || recipe.until.is_some() || recipe.compress.is_some() {
         return Ok(());
     }
     for client in Client::IN_USE {
         let before = prompts(log, if recipe.is_plain() { client } else { Client::NEWEST });
-        let after = prompts(fresh, client);
+        let after = prompts(with_new_ids, client);
         if let Some(lost) = before.difference(&after).next() {
             return Err(format!("{} does not send the prompt {}", client.version(), cut(lost)));
         }
@@ -728,6 +436,14 @@ pub fn cloning_is_idempotent(case: &CloneCase<'_>) -> Result<(), String> {
     Err(format!("twice changes line {} of {}: {} became {}", at + 1, once.len(), shown(&once), shown(&twice)))
 }
 
+/// Returns the numbers of the messages on a path.
+fn message_numbers(session: &Session, log: &[u8], path: &Path) -> Vec<usize> {
+    let number = |item| {
+        if let TranscriptItem::Message(message) = item { Some(message.n.get() as usize) } else { None }
+    };
+    rethread_model::Reader::new(session, log).items(path.step).into_iter().filter_map(number).collect()
+}
+
 /// Returns the recipes to try on a log, with their names: each single change, every path, and some combinations.
 pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
     use rethread_edit::{CompressOptions, Preset, ToolRecipe};
@@ -775,18 +491,7 @@ pub fn recipes(log: &[u8]) -> Vec<(String, Recipe)> {
             recipe.path = Some(path.n);
             recipe.tools = strip(&[]);
         });
-        let reader = rethread_model::Reader::new(&session, log);
-        let numbers: Vec<usize> = reader
-            .items(path.step)
-            .iter()
-            .filter_map(|item| {
-                if let TranscriptItem::Message(message) = item {
-                    Some(message.n.get() as usize)
-                } else {
-                    None
-                }
-            })
-            .collect();
+        let numbers = message_numbers(&session, log, path);
         for part in [1, 2, 3] {
             if let Some(&n) = numbers.get(numbers.len() * part / 4) {
                 add(&format!("until {n}"), &|recipe| recipe.until = Some(n));

@@ -1,4 +1,4 @@
-//! Ways to damage a log.
+//! Kinds of damage to a log.
 
 use serde_json::{Value, json};
 
@@ -13,30 +13,30 @@ pub fn log_of(lines: &[Value]) -> Vec<u8> {
     lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
 }
 
-/// The number of ways to damage a line.
+/// The number of kinds of damage.
 pub const DAMAGES: u8 = 19;
 
-/// The ways after which the intended conversation is unclear: cycles, entries without a message, an answer or an error
+/// The kinds of damage after which the intended conversation is unclear: cycles, entries without a message, an answer or an error
 /// without a model, a subagent in the conversation, thinking in a user entry.
 pub const AMBIGUOUS_DAMAGES: [u8; 5] = [3, 6, 8, 15, 16];
 
-/// Damages lines of a log; each item is a line and a way.
+/// Damages lines of a log; each item is the index of a line and the kind of damage.
 pub fn damaged(mut lines: Vec<Value>, damages: &[(usize, u8)]) -> Vec<Value> {
-    for &(at, how) in damages {
+    for &(at, kind) in damages {
         if lines.len() > 2 {
-            damage(&mut lines, at, how);
+            damage(&mut lines, at, kind);
         }
     }
     lines
 }
 
-fn damage(lines: &mut Vec<Value>, at: usize, how: u8) {
+fn damage(lines: &mut Vec<Value>, at: usize, kind: u8) {
     let n = lines.len();
     let at = at % n;
     let last = lines[n - 1]["uuid"].clone();
     let line = &mut lines[at];
     let blocks = |line: &mut Value| line["message"]["content"].as_array().cloned().unwrap_or_default();
-    match how {
+    match kind {
         0 => drop(lines.remove(at)),
         // A prompt without a parent is a valid root, as a rewind to the start leaves it.
         1 if !line["message"]["content"].is_string() => line["parentUuid"] = Value::Null,

@@ -24,6 +24,7 @@ mod losses;
 pub mod markdown;
 mod paths;
 mod raw_json;
+mod rng;
 pub mod shapes;
 mod shared;
 mod test_cases;

@@ -69,8 +69,8 @@ impl LogBuilder {
     }
 
     /// Continues from an earlier entry, as a rewind does.
-    pub fn back_to(&mut self, mark: &str) -> &mut Self {
-        self.parent = Some(mark.to_owned());
+    pub fn back_to(&mut self, uuid: &str) -> &mut Self {
+        self.parent = Some(uuid.to_owned());
         self
     }
 
@@ -183,8 +183,8 @@ impl LogBuilder {
             .map(|(i, (tool, input))| json!({ "type": "tool_use", "id": id(self, i), "name": tool, "input": input }))
             .collect();
         let ids: Vec<String> = (0..calls.len()).map(|i| id(self, i)).collect();
-        let marks = self.message(&blocks);
-        ids.into_iter().zip(marks).map(|(id, mark)| PendingCall { id, uuid: mark }).collect()
+        let uuids = self.message(&blocks);
+        ids.into_iter().zip(uuids).map(|(id, uuid)| PendingCall { id, uuid }).collect()
     }
 
     /// Adds the result of a call as its child, as clients since 2.0.77 write it.

@@ -77,7 +77,7 @@ impl<'a> ResumeRequest<'a> {
             Value::Array(blocks) => blocks.clone(),
             _ => Vec::new(),
         };
-        let says = |block: &Value| match block["type"].as_str() {
+        let has_content = |block: &Value| match block["type"].as_str() {
             Some("text") => {
                 let text = block["text"].as_str().unwrap_or_default().trim();
                 !["", "(no content)", "[Empty text removed]"].contains(&text) && !is_client_text(text)
@@ -86,7 +86,7 @@ impl<'a> ResumeRequest<'a> {
             Some("tool_result") => true,
             _ => false,
         };
-        blocks.into_iter().filter(says).collect()
+        blocks.into_iter().filter(has_content).collect()
     }
 
     fn is_sent(&self, node: NodeId, block: &Value) -> bool {
@@ -107,7 +107,7 @@ impl<'a> ResumeRequest<'a> {
         }
         for finding in findings.iter().filter(|finding| finding.severity == Severity::Loss) {
             if finding.lost_lines.is_empty() {
-                return Err(format!("{:?} says of no entry that it is lost", finding.kind));
+                return Err(format!("{:?} is a loss without a lost entry", finding.kind));
             }
             let queued =
                 |node: NodeId| facts.nodes[node].flags.is_queued_prompt() && !self.chain.contains(&node);
@@ -149,7 +149,7 @@ impl<'a> ResumeRequest<'a> {
     }
 }
 
-/// Returns whether `preview` leaves a text out because the client writes it anew.
+/// Returns whether `preview` leaves a text out because the client generates it again.
 fn is_client_text(text: &str) -> bool {
     text.contains("<system-reminder>")
 }

@@ -37,72 +37,93 @@ pub struct ParsedMarkdown {
     pub headings: Vec<Heading>,
 }
 
+/// The beginnings of link targets that an export may contain.
+const LINK_STARTS: [&str; 8] =
+    ["http://", "https://", "mailto:", "#", "transcript_", "subagents/", "../", "index.html"];
+
 /// Parses a document with every extension of the parser.
 pub fn parse_markdown(markdown: &str) -> ParsedMarkdown {
-    let mut seen = ParsedMarkdown::default();
-    let (mut depth, mut html_depth) = (0i64, 0i64);
-    let mut heading: Option<Heading> = None;
+    let mut walker = MarkdownWalker::default();
     let mut parser = Parser::new_ext(markdown, Options::all().difference(Options::ENABLE_OLD_FOOTNOTES))
         .into_offset_iter();
     for (event, range) in parser.by_ref() {
-        let source = || markdown[range.clone()].chars().take(200).collect::<String>();
+        if is_unexpected(&event) {
+            walker.parsed.unexpected.push(markdown[range].chars().take(200).collect());
+        }
+        walker.visit(event);
+    }
+    let mut parsed = walker.parsed;
+    parsed.unexpected.extend(parser.reference_definitions().iter().map(|(name, _)| format!("[{name}]:")));
+    parsed
+}
+
+/// The state of a walk over the events of a document.
+#[derive(Default)]
+struct MarkdownWalker {
+    parsed: ParsedMarkdown,
+    /// The number of open Markdown elements.
+    depth: usize,
+    /// The number of open `<details>` elements.
+    html_depth: i64,
+    /// The current heading, if it is at the top level.
+    heading: Option<Heading>,
+}
+
+impl MarkdownWalker {
+    fn visit(&mut self, event: Event<'_>) {
         match event {
             Event::Html(html) | Event::InlineHtml(html) => {
-                html_depth +=
+                self.html_depth +=
                     html.matches("<details").count() as i64 - html.matches("</details>").count() as i64;
                 if !has_only_own_tags(&html) {
-                    seen.unexpected.push(html.into_string());
+                    self.parsed.unexpected.push(html.into_string());
                 }
             }
-            Event::Start(Tag::Link { dest_url, .. }) => {
-                depth += 1;
-                let leads =
-                    ["http://", "https://", "mailto:", "#", "transcript_", "subagents/", "../", "index.html"];
-                let dest = dest_url.to_ascii_lowercase();
-                // The parser gives an email address without its scheme.
-                let person = dest.contains('@') && !dest.contains(':');
-                if !person && !leads.iter().any(|lead| dest.starts_with(lead)) {
-                    seen.unexpected.push(source());
+            Event::Start(tag) => {
+                if let Tag::Heading { level, .. } = tag
+                    && self.depth == 0
+                    && self.html_depth == 0
+                {
+                    self.heading = Some(Heading { level: level_of(level), text: String::new() });
                 }
-            }
-            Event::Start(Tag::Image { dest_url, .. }) => {
-                depth += 1;
-                if !dest_url.trim_start_matches("../").starts_with("images/") {
-                    seen.unexpected.push(source());
-                }
-            }
-            Event::Start(Tag::FootnoteDefinition(_) | Tag::MetadataBlock(_))
-            | Event::FootnoteReference(_)
-            | Event::DisplayMath(_) => {
-                seen.unexpected.push(source());
-                depth += i64::from(matches!(event, Event::Start(_)));
-            }
-            Event::Start(Tag::Heading { level, id, classes, attrs }) => {
-                if id.is_some() || !classes.is_empty() || !attrs.is_empty() {
-                    seen.unexpected.push(source());
-                }
-                if depth == 0 && html_depth == 0 {
-                    heading = Some(Heading { level: level_of(level), text: String::new() });
-                }
-                depth += 1;
+                self.depth += 1;
             }
             Event::End(end) => {
-                depth -= 1;
+                self.depth -= 1;
                 if matches!(end, TagEnd::Heading(_)) {
-                    seen.headings.extend(heading.take());
+                    self.parsed.headings.extend(self.heading.take());
                 }
             }
-            Event::Start(_) => depth += 1,
             Event::Text(text) | Event::Code(text) => {
-                if let Some(heading) = &mut heading {
+                if let Some(heading) = &mut self.heading {
                     heading.text.push_str(&text);
                 }
             }
             _ => {}
         }
     }
-    seen.unexpected.extend(parser.reference_definitions().iter().map(|(name, _)| format!("[{name}]:")));
-    seen
+}
+
+/// Returns whether an event is Markdown that an export may not contain.
+fn is_unexpected(event: &Event<'_>) -> bool {
+    match event {
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            let dest = dest_url.to_ascii_lowercase();
+            // The parser gives an email address without its scheme.
+            let email = dest.contains('@') && !dest.contains(':');
+            !email && !LINK_STARTS.iter().any(|start| dest.starts_with(start))
+        }
+        Event::Start(Tag::Image { dest_url, .. }) => {
+            !dest_url.trim_start_matches("../").starts_with("images/")
+        }
+        Event::Start(Tag::Heading { id, classes, attrs, .. }) => {
+            id.is_some() || !classes.is_empty() || !attrs.is_empty()
+        }
+        Event::Start(Tag::FootnoteDefinition(_) | Tag::MetadataBlock(_))
+        | Event::FootnoteReference(_)
+        | Event::DisplayMath(_) => true,
+        _ => false,
+    }
 }
 
 fn level_of(level: HeadingLevel) -> usize {

@@ -23,6 +23,35 @@ struct GraphEntry {
     parent: Option<usize>,
 }
 
+impl GraphEntry {
+    /// Creates an entry without its parent.
+    fn new(node: NodeId, value: &Value) -> Self {
+        let role = value["type"].as_str().unwrap_or_default();
+        let (user, assistant) = (role == "user", role == "assistant");
+        let ids = |kind: &str, key: &str| -> Vec<String> {
+            let blocks = value["message"]["content"].as_array().into_iter().flatten();
+            let of_kind = blocks.filter(|block| block["type"] == kind);
+            of_kind.filter_map(|block| Some(block[key].as_str()?.to_owned())).collect()
+        };
+        Self {
+            node,
+            conversation: user || assistant,
+            side: value["isSidechain"] == true,
+            message_id: value["message"]["id"].as_str().filter(|_| assistant).map(str::to_owned),
+            calls: if assistant { ids("tool_use", "id") } else { Vec::new() },
+            results: if user { ids("tool_result", "tool_use_id") } else { Vec::new() },
+            parent: None,
+        }
+    }
+}
+
+/// Parses the first object in the bytes of an entry.
+fn parse(raw: &[u8]) -> Option<Value> {
+    let text = String::from_utf8_lossy(raw);
+    let start = text.find('{').unwrap_or(0);
+    serde_json::Deserializer::from_str(&text[start..]).into_iter().next()?.ok()
+}
+
 /// Checks the paths of a log against its parent chains; returns the violations.
 pub fn broken_path_laws(bytes: &[u8]) -> Vec<String> {
     let session = Session::read(bytes);
@@ -139,31 +168,12 @@ impl EntryGraph {
         let mut parents: Vec<Option<String>> = Vec::new();
         let mut duplicates: Vec<(NodeId, usize)> = Vec::new();
         for (node, fact) in facts.nodes.iter_enumerated() {
-            let raw = String::from_utf8_lossy(reader.entry_bytes(fact.entry)).into_owned();
-            let start = raw.find('{').unwrap_or(0);
-            let value = serde_json::Deserializer::from_str(&raw[start..]).into_iter::<Value>().next();
-            let Some(Ok(value)) = value else { continue };
+            let Some(value) = parse(reader.entry_bytes(fact.entry)) else { continue };
             let text = |key: &str| value[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-            let blocks = value["message"]["content"].as_array().cloned().unwrap_or_default();
-            let ids = |kind: &str, key: &str| -> Vec<String> {
-                let of_kind = blocks.iter().filter(|block| block["type"] == kind);
-                of_kind.filter_map(|block| Some(block[key].as_str()?.to_owned())).collect()
-            };
-            let role = value["type"].as_str().unwrap_or_default();
-            let entry = GraphEntry {
-                node,
-                conversation: matches!(role, "user" | "assistant"),
-                side: value["isSidechain"] == true && !all_side,
-                message_id: value["message"]["id"]
-                    .as_str()
-                    .filter(|_| role == "assistant")
-                    .map(str::to_owned),
-                calls: if role == "assistant" { ids("tool_use", "id") } else { Vec::new() },
-                results: if role == "user" { ids("tool_result", "tool_use_id") } else { Vec::new() },
-                parent: None,
-            };
-            let parent =
-                text("parentUuid").filter(|_| value["subtype"] != "compact_boundary" || role != "system");
+            let mut entry = GraphEntry::new(node, &value);
+            entry.side &= !all_side;
+            let boundary = value["type"] == "system" && value["subtype"] == "compact_boundary";
+            let parent = text("parentUuid").filter(|_| !boundary);
             match text("uuid").and_then(|uuid| by_uuid.get(&uuid).copied()) {
                 // Of two entries with one uuid the later one counts, at the position of the first.
                 Some(first) => {
@@ -225,6 +235,24 @@ impl EntryGraph {
         at.is_some()
     }
 
+    /// Returns the chain of parents of an entry, from its root on.
+    fn chain_to(&self, entry: Option<usize>) -> Vec<usize> {
+        let mut chain: Vec<usize> =
+            std::iter::successors(entry, |&entry| self.entries[entry].parent).collect();
+        chain.reverse();
+        chain
+    }
+
+    /// Returns the ids of the calls in messages with these ids and in the entries of a chain.
+    fn calls_of(&self, message_ids: &HashSet<&str>, on_chain: &HashSet<usize>) -> HashSet<&str> {
+        let included = |entry: &&GraphEntry| {
+            entry.message_id.as_deref().is_some_and(|id| message_ids.contains(id))
+                || on_chain.contains(&self.by_node[&entry.node])
+        };
+        let entries = self.entries.iter().filter(included);
+        entries.flat_map(|entry| entry.calls.iter().map(String::as_str)).collect()
+    }
+
     /// Compares the entries that a path shows with the chain of its tip.
     fn chain_differences<'g>(
         &'g self,
@@ -234,13 +262,7 @@ impl EntryGraph {
     ) -> impl Iterator<Item = String> + use<'g> {
         let mut broken = Vec::new();
         let line = |entry: usize| session.facts.location(self.entries[entry].node).line;
-        let mut chain = Vec::new();
-        let mut at = self.by_node.get(&tip).copied();
-        while let Some(entry) = at {
-            chain.push(entry);
-            at = self.entries[entry].parent;
-        }
-        chain.reverse();
+        let chain = self.chain_to(self.by_node.get(&tip).copied());
         let message_of = |entry: usize| session.facts.nodes[self.entries[entry].node].message();
         let place: HashMap<MessageNo, usize> =
             items.iter().enumerate().rev().filter_map(|(at, item)| Some((number(item)?, at))).collect();
@@ -267,15 +289,7 @@ impl EntryGraph {
         let ids: HashSet<&str> =
             chain.iter().filter_map(|&e| self.entries[e].message_id.as_deref()).collect();
         let messages: HashSet<MessageNo> = chain.iter().filter_map(|&e| message_of(e)).collect();
-        let calls: HashSet<&str> = self
-            .entries
-            .iter()
-            .filter(|entry| {
-                entry.message_id.as_deref().is_some_and(|id| ids.contains(id))
-                    || on_chain.contains(&self.by_node[&entry.node])
-            })
-            .flat_map(|entry| entry.calls.iter().map(String::as_str))
-            .collect();
+        let calls = self.calls_of(&ids, &on_chain);
         let by_number: HashMap<EntryNo, usize> =
             self.by_node.iter().map(|(&node, &i)| (session.facts.nodes[node].entry, i)).collect();
         for item in items {
@@ -307,7 +321,7 @@ impl EntryGraph {
                 }
             }
         }
-        let beside: HashSet<NodeId> = session.off_path_nodes().into_iter().collect();
+        let off_path: HashSet<NodeId> = session.off_path_nodes().into_iter().collect();
         let mut broken = Vec::new();
         for entry in self.entries.iter().filter(|entry| entry.conversation && !entry.side) {
             let Some(message) = session.facts.nodes[entry.node].message() else { continue };
@@ -315,7 +329,7 @@ impl EntryGraph {
                 && !session.facts.nodes[entry.node].flags.is_synthetic()
                 || session.facts.nodes[entry.node].flags.is_prompt();
             let line = session.facts.location(entry.node).line;
-            if !kinds.contains_key(&message) && (has_content || !beside.contains(&entry.node)) {
+            if !kinds.contains_key(&message) && (has_content || !off_path.contains(&entry.node)) {
                 broken.push(format!("line {line} is on no path"));
             }
         }

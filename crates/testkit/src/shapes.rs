@@ -141,8 +141,8 @@ pub fn many_results(n: u32) -> LogBuilder {
 pub fn reused_call_id(n: u32) -> LogBuilder {
     let mut log = new_log_with_prompt();
     for i in 0..n {
-        let mark = answer_of(&mut log, &format!("msg_{i}"), &[call_block("call_0")]);
-        log.result(&PendingCall { id: "call_0".into(), uuid: mark }, &format!("result {i}"));
+        let uuid = answer_of(&mut log, &format!("msg_{i}"), &[call_block("call_0")]);
+        log.result(&PendingCall { id: "call_0".into(), uuid }, &format!("result {i}"));
     }
     with_final_turn(log)
 }
@@ -407,8 +407,8 @@ pub fn copies_with_roots(n: u32) -> LogBuilder {
 fn copy(log: &mut LogBuilder, i: u32) {
     log.block("msg_1", &json!({ "type": "text", "text": format!("Copy {i}.") }));
     let id = format!("toolu_{i}");
-    let mark = log.block("msg_1", &call_block(&id));
-    log.result(&PendingCall { id, uuid: mark }, &format!("result {i}"));
+    let uuid = log.block("msg_1", &call_block(&id));
+    log.result(&PendingCall { id, uuid }, &format!("result {i}"));
     log.answer(&format!("Answer {i}."));
 }
 

@@ -10,20 +10,20 @@ pub fn shared(name: &str) -> Option<PathBuf> {
     if dir.exists() {
         return Some(dir);
     }
-    eprintln!("note: ../shared/{name} is not here, so this test checks nothing");
+    eprintln!("note: ../shared/{name} is missing, so this test checks nothing");
     None
 }
 
 /// Returns all `.jsonl` files under a directory, sorted.
 pub fn logs_under(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut left = vec![dir.to_owned()];
-    while let Some(dir) = left.pop() {
+    let mut pending = vec![dir.to_owned()];
+    while let Some(dir) = pending.pop() {
         for entry in std::fs::read_dir(&dir).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
-                left.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+                pending.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "jsonl") {
                 found.push(path);
             }
         }

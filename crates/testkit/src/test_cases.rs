@@ -4,8 +4,8 @@ use proptest::test_runner::{Config, RngSeed};
 
 /// Returns a configuration with this number of cases, unless `PROPTEST_CASES` is set.
 pub fn test_cases(cases: u32) -> Config {
-    let asked = std::env::var_os("PROPTEST_CASES").is_some();
-    if asked { Config::default() } else { Config::with_cases(cases) }
+    let is_set = std::env::var_os("PROPTEST_CASES").is_some();
+    if is_set { Config::default() } else { Config::with_cases(cases) }
 }
 
 /// Returns a configuration with a seed that depends on the name, so that each property gets other cases.

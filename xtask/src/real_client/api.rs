@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use super::compare::parse;
 
 /// The maximum number of requests in one run. A resume takes one request, rarely three.
-const MOST_REQUESTS: usize = 24;
+const MAX_REQUESTS: usize = 24;
 /// The maximum size of a request: more than any session that a client would send.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 const ANSWER: &str = "Understood, and nothing is left to do.";
 
 /// A running server. It stops when it is dropped.
@@ -119,13 +119,13 @@ fn serve(stream: &TcpStream, state: &ServerState) -> io::Result<()> {
     let Some(request) = read_request(&mut BufReader::new(stream))? else { return Ok(()) };
     let reply = {
         let mut requests = state.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = if requests.len() < MOST_REQUESTS {
+        let reply = if requests.len() < MAX_REQUESTS {
             answer(&request)
         } else {
             HttpReply::error(400, "more requests than one run needs")
         };
         // One request above the limit is enough to show that a client did not stop.
-        if requests.len() <= MOST_REQUESTS {
+        if requests.len() <= MAX_REQUESTS {
             requests.push(request);
         }
         reply
@@ -153,7 +153,7 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
             return Err(invalid("a body of unknown length"));
         }
     }
-    if length > MOST_BYTES {
+    if length > MAX_BYTES {
         return Err(invalid("the body is too long"));
     }
     let mut body = Vec::new();
@@ -166,9 +166,9 @@ fn read_request(input: &mut impl BufRead) -> io::Result<Option<ApiRequest>> {
 
 /// Reads a header line without its line break; `None` at the end of the input.
 fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
-    const LONGEST: u64 = 64 << 10;
+    const MAX_LINE_BYTES: u64 = 64 << 10;
     let mut line = Vec::new();
-    input.take(LONGEST).read_until(b'\n', &mut line)?;
+    input.take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Ok(None);
     }
@@ -181,8 +181,8 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
-fn invalid(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why)
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 struct HttpReply {
@@ -226,14 +226,14 @@ fn answer(request: &ApiRequest) -> HttpReply {
     }
 }
 
-fn message(asked: &Value) -> HttpReply {
+fn message(request: &Value) -> HttpReply {
     let usage = json!({ "input_tokens": 1000, "output_tokens": 10 });
     let mut message = json!({
-        "id": "msg_real_client", "type": "message", "role": "assistant", "model": asked["model"],
+        "id": "msg_real_client", "type": "message", "role": "assistant", "model": request["model"],
         "content": [{ "type": "text", "text": ANSWER }],
         "stop_reason": "end_turn", "stop_sequence": null, "usage": usage,
     });
-    if asked["stream"] != true {
+    if request["stream"] != true {
         return HttpReply::json(200, &message);
     }
     message["content"] = json!([]);
@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn client_over_the_request_limit_is_refused() {
         let api = ApiServer::start().expect("loopback has a free port");
-        let replies: Vec<_> = (0..MOST_REQUESTS + 3).map(|_| ask(&api, "POST /v1/messages", "{}")).collect();
-        assert!(replies[MOST_REQUESTS - 1].starts_with("HTTP/1.1 200"));
-        assert!(replies[MOST_REQUESTS..].iter().all(|reply| reply.starts_with("HTTP/1.1 400")));
-        assert_eq!(api.requests().len(), MOST_REQUESTS + 1);
+        let replies: Vec<_> = (0..MAX_REQUESTS + 3).map(|_| ask(&api, "POST /v1/messages", "{}")).collect();
+        assert!(replies[MAX_REQUESTS - 1].starts_with("HTTP/1.1 200"));
+        assert!(replies[MAX_REQUESTS..].iter().all(|reply| reply.starts_with("HTTP/1.1 400")));
+        assert_eq!(api.requests().len(), MAX_REQUESTS + 1);
     }
 
     #[test]

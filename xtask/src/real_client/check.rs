@@ -68,12 +68,12 @@ pub(crate) const CLEANED: &[&[&str]] =
 /// The number of recipes that are tried on each log.
 pub(crate) const RECIPES_EACH: usize = 4;
 
-/// Runs all jobs, `at_a_time` in parallel, and prints each difference; returns the number of differences.
-pub(crate) fn run(jobs: &[CheckJob<'_>], at_a_time: usize, rethread: &Path) -> usize {
+/// Runs all jobs, `n_threads` at a time, and prints each difference; returns the number of differences.
+pub(crate) fn run(jobs: &[CheckJob<'_>], n_threads: usize, rethread: &Path) -> usize {
     let next = AtomicUsize::new(0);
     let tally = Mutex::new(Tally::default());
     std::thread::scope(|scope| {
-        for _ in 0..at_a_time {
+        for _ in 0..n_threads {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     job.run(rethread, &tally);
@@ -114,7 +114,7 @@ impl CheckJob<'_> {
                 println!(
                     "{} {} {} {recipe}: {difference}",
                     client.version,
-                    self.check.verb(),
+                    self.check.name(),
                     self.sample.name
                 );
             }
@@ -125,28 +125,28 @@ impl CheckJob<'_> {
     }
 
     fn preview(&self, rethread: &Path, client: &InstalledClient) -> Result<Option<String>> {
-        let stage = ClientHome::of(&self.sample.path)?;
-        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
-        Ok(predicted.difference_from(&stage.resume(client, PROMPT)?))
+        let home = ClientHome::of(&self.sample.path)?;
+        let predicted = home.preview(rethread, &client.version, PROMPT)?;
+        Ok(predicted.difference_from(&home.resume(client, PROMPT)?))
     }
 
     /// Repairs the log; the new session is in the returned home.
     fn repair(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
-        let stage = ClientHome::of(&self.sample.path)?;
-        Ok(stage.repair(rethread)?.map(|output| (stage, output)))
+        let home = ClientHome::of(&self.sample.path)?;
+        Ok(home.repair(rethread)?.map(|output| (home, output)))
     }
 
     /// Clones the log; the clone is in the returned home.
     fn make_clone(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
-        let stage = ClientHome::of(&self.sample.path)?;
-        Ok(stage.make_clone(rethread, self.recipe)?.map(|output| (stage, output)))
+        let home = ClientHome::of(&self.sample.path)?;
+        Ok(home.make_clone(rethread, self.recipe)?.map(|output| (home, output)))
     }
 
     /// Cleans a copy of the log.
     fn clean(&self, rethread: &Path) -> Result<Option<(ClientHome, PathBuf)>> {
-        let stage = ClientHome::of(&self.sample.path)?;
-        let cleaned = stage.clean(rethread, self.recipe)?;
-        Ok(Some((stage, cleaned)))
+        let home = ClientHome::of(&self.sample.path)?;
+        let cleaned = home.clean(rethread, self.recipe)?;
+        Ok(Some((home, cleaned)))
     }
 
     fn resume_output(
@@ -155,12 +155,12 @@ impl CheckJob<'_> {
         rethread: &Path,
         client: &InstalledClient,
     ) -> Result<Option<String>> {
-        let stage = ClientHome::of(output)?;
-        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
-        let sent = stage.resume(client, PROMPT)?;
+        let home = ClientHome::of(output)?;
+        let predicted = home.preview(rethread, &client.version, PROMPT)?;
+        let sent = home.resume(client, PROMPT)?;
         if !sent.accepted && predicted.accepted {
-            let done = self.check.verb();
-            return Ok(Some(format!("after `{done}` the client refused it: {}", sent.client_output)));
+            let command = self.check.name();
+            return Ok(Some(format!("after `{command}` the client refused it: {}", sent.client_output)));
         }
         Ok(predicted.difference_from(&sent))
     }
@@ -171,13 +171,13 @@ impl CheckJob<'_> {
         rethread: &Path,
         client: &InstalledClient,
     ) -> Result<Option<String>> {
-        let stage = ClientHome::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
-        let predicted = stage.preview(rethread, &client.version, PROMPT)?;
-        let sent = stage.resume(client, PROMPT)?;
+        let home = ClientHome::of(repaired.map_or(self.sample.path.as_path(), |(_, output)| output))?;
+        let predicted = home.preview(rethread, &client.version, PROMPT)?;
+        let sent = home.resume(client, PROMPT)?;
         // A session without messages can neither be repaired nor resumed.
         if !sent.accepted && (predicted.accepted || has_messages(&fs::read(&self.sample.path)?)) {
-            let which = if repaired.is_some() { "repaired" } else { "unchanged" };
-            return Ok(Some(format!("{which}, and the client refused it: {}", sent.client_output)));
+            let state = if repaired.is_some() { "repaired" } else { "unchanged" };
+            return Ok(Some(format!("{state}, and the client refused it: {}", sent.client_output)));
         }
         Ok(predicted.difference_from(&sent))
     }
@@ -194,7 +194,7 @@ impl CheckJob<'_> {
 }
 
 impl Check {
-    fn verb(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Preview => "preview",
             Self::Repair => "repair",
@@ -235,7 +235,7 @@ impl Tally {
         for ((check, version), count) in &self.counts {
             let runs = count.same + count.different;
             let each = count.time.as_secs_f64() / runs as f64;
-            println!("{version} {}: {} of {runs} agree, {each:.1} s each", check.verb(), count.same);
+            println!("{version} {}: {} of {runs} agree, {each:.1} s each", check.name(), count.same);
         }
     }
 }

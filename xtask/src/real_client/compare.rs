@@ -1,6 +1,6 @@
 //! Compares the request that was predicted with the one that was sent.
 //!
-//! Both are normalised first. Content that a client adds anew at every start (mid-conversation system messages,
+//! Both are normalised first. Content that a client adds again at every start (mid-conversation system messages,
 //! reminders, cache markers) is not part of the session and is removed.
 
 use serde_json::{Map, Value, json};

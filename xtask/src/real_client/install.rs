@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::which;
+use crate::tools::which;
 
 /// The newest version whose rules are known, and the last one that was a script for Node.
 pub(crate) const VERSIONS: [&str; 2] = ["2.1.325", "2.1.112"];
@@ -29,8 +29,8 @@ pub(crate) fn install(version: &str) -> Result<InstalledClient> {
         return Ok(client);
     }
     let npm = which("npm")?;
-    let whole = directory(version)?;
-    let parent = whole.parent().context("no directory for the clients")?;
+    let target = directory(version)?;
+    let parent = target.parent().context("no directory for the clients")?;
     fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     let partial = tempfile::Builder::new().prefix("partial-").tempdir_in(parent)?;
     let package = format!("@anthropic-ai/claude-code@{version}");
@@ -49,7 +49,7 @@ pub(crate) fn install(version: &str) -> Result<InstalledClient> {
         bail!("npm cannot install {package}: {}", stderr.lines().next().unwrap_or("no reason given"));
     }
     command(&partial.path().join(PACKAGES))?;
-    fs::rename(partial.keep(), &whole).with_context(|| whole.display().to_string())?;
+    fs::rename(partial.keep(), &target).with_context(|| target.display().to_string())?;
     find(version)
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::bench::which;
+use crate::tools::which;
 
 /// Set in the run inside the namespace.
 const INSIDE: &str = "RETHREAD_REAL_CLIENT_INSIDE";

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::api::{ApiServer, main_request};
 use super::compare::{SentRequest, normalise, parse};
 use super::install::InstalledClient;
+use crate::tools::copy_dir;
 
 /// The time limit for a client. A resume takes a second.
 const TIME_LIMIT: Duration = Duration::from_secs(40);
@@ -121,7 +122,7 @@ impl ClientHome {
         let before = fs::read(&self.session)?;
         let args = [&["clone", "--json"], recipe].concat();
         let answers = match self.run_rethread(rethread, &args) {
-            Err(error) if IMPOSSIBLE_CLONE.iter().any(|why| error.to_string().contains(why)) => {
+            Err(error) if IMPOSSIBLE_CLONE.iter().any(|reason| error.to_string().contains(reason)) => {
                 return Ok(None);
             }
             answers => answers?,
@@ -135,8 +136,8 @@ impl ClientHome {
     }
 
     /// Cleans the session in place.
-    pub(crate) fn clean(&self, rethread: &Path, how: &[&str]) -> Result<PathBuf> {
-        let args = [&["clean", "--json", "--in-place"], how].concat();
+    pub(crate) fn clean(&self, rethread: &Path, options: &[&str]) -> Result<PathBuf> {
+        let args = [&["clean", "--json", "--in-place"], options].concat();
         let answers = self.run_rethread(rethread, &args)?;
         answers
             .iter()
@@ -227,20 +228,6 @@ pub(crate) fn is_uuid(text: &str) -> bool {
         })
 }
 
-fn copy_dir(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_dir(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,10 +249,10 @@ mod tests {
         fs::write(&source, "{}\n").expect("a file");
         fs::create_dir_all(dir.path().join(SOME_ID).join("subagents")).expect("a directory");
         fs::write(dir.path().join(SOME_ID).join("subagents/a.jsonl"), "{}").expect("a file");
-        let stage = ClientHome::of(&source).expect("home is created");
-        assert_eq!(fs::read(&stage.session).expect("the copy"), b"{}\n");
-        assert!(stage.session.with_extension("").join("subagents/a.jsonl").is_file());
-        assert!(stage.session.starts_with(stage.home.join(".claude/projects")));
+        let home = ClientHome::of(&source).expect("home is created");
+        assert_eq!(fs::read(&home.session).expect("the copy"), b"{}\n");
+        assert!(home.session.with_extension("").join("subagents/a.jsonl").is_file());
+        assert!(home.session.starts_with(home.home.join(".claude/projects")));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::workspace;
 const PER_CONFIG_DIR: usize = 5;
 const FROM_CORPUS: usize = 30;
 /// The maximum size of a log; a client takes too long for larger ones.
-const LARGEST: u64 = 6 << 20;
+const MAX_BYTES: u64 = 6 << 20;
 
 /// A log with its name for output.
 #[derive(Debug, Clone)]
@@ -62,19 +62,19 @@ pub(crate) fn sessions(choice: &SampleFilter, home: &Home) -> Result<Vec<Sample>
     let logs = |dir: &str| -> Vec<Sample> {
         let dir = shared.join(dir);
         let logs = if dir.is_dir() { logs_under(&dir) } else { Vec::new() };
-        let mains = logs.into_iter().filter(|path| is_main(path));
-        mains.map(|path| Sample { name: name(&shared, &path), path }).collect()
+        let main_logs = logs.into_iter().filter(|path| is_main(path));
+        main_logs.map(|path| Sample { name: name(&shared, &path), path }).collect()
     };
     let mut samples = Vec::new();
     let sessions: Vec<Sample> =
         logs("oracle/sessions").into_iter().filter(|sample| in_project(&sample.path)).collect();
-    for of_one in sessions.chunk_by(|a, b| config_dir(&a.path) == config_dir(&b.path)) {
-        samples.extend(choice.take(of_one.to_vec(), PER_CONFIG_DIR));
+    for group in sessions.chunk_by(|a, b| config_dir(&a.path) == config_dir(&b.path)) {
+        samples.extend(choice.take(group.to_vec(), PER_CONFIG_DIR));
     }
     let mut corpus = Vec::new();
     for sample in logs("corpus") {
         let bytes = fs::metadata(&sample.path)?.len();
-        if bytes <= LARGEST && !sample.name.ends_with("expected.jsonl") {
+        if bytes <= MAX_BYTES && !sample.name.ends_with("expected.jsonl") {
             corpus.push((version(&sample.path)?, bytes, sample));
         }
     }

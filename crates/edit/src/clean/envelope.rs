@@ -19,8 +19,6 @@ pub(super) fn clean_envelope(
     let start = raw.iter().position(|&b| b == b'{').unwrap_or(0);
     let entry = Json::new(raw[start..].trim_ascii_end());
     entry.for_each_member(|name, value| {
-        let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
-        let span = Span::at(place, value.raw().len());
         let known = Key::ALL.iter().copied().find(|key| key.name().as_bytes() == name);
         let keep = match known {
             None => matches!(name, b"title" | b"mode" | b"tag" | b"prUrl" | b"messageId"),
@@ -32,14 +30,13 @@ pub(super) fn clean_envelope(
             Some(_) => value.raw() != b"false",
         };
         if !keep {
-            removed.push(span);
+            removed.push(Span::of_part(value.raw(), raw));
         }
     });
     if let Some(message) = &line.message {
         Json::new(message.whole.bytes_in(raw)).for_each_member(|name, value| {
             if !matches!(name, b"role" | b"id" | b"model" | b"content") {
-                let place = value.raw().as_ptr().addr() - raw.as_ptr().addr();
-                removed.push(Span::at(place, value.raw().len()));
+                removed.push(Span::of_part(value.raw(), raw));
             }
         });
     }

@@ -1,20 +1,19 @@
 //! Replaces images, documents and other data by a note with their type, size and hash.
 
 use memchr::memmem;
-use rethread_log::{Json, unescape};
+use rethread_log::{Json, Span, unescape};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::shorten::{is_strict_base64, strings};
-use crate::splice::json_string;
+use crate::base64::{DATA_URL_MARKER, data_url_body_start, is_loose_digit, is_strict_base64_string};
+use crate::shorten::strings;
+use crate::splice::{RangeReplacer, json_string};
 
 /// The minimum length of data that is replaced; shorter data is not worth a note.
 pub(super) const MIN_DATA_LEN: usize = 512;
 
 /// Returns the replacement for data: its type, approximate size in bytes and the hash of its base64.
 fn placeholder(kind: &str, data: &[u8]) -> String {
-    let start =
-        memmem::find(&data[..data.len().min(128)], BASE64_MARKER).map_or(0, |at| at + BASE64_MARKER.len());
-    let data = &data[start..];
+    let data = &data[data_url_body_start(data).unwrap_or(0)..];
     let size = match data.len() / 4 * 3 {
         n if n < 1000 => format!("{n} bytes"),
         n if n < 1_000_000 => format!("{} KB", n / 1000),
@@ -22,8 +21,6 @@ fn placeholder(kind: &str, data: &[u8]) -> String {
     };
     format!("[{kind}, {size}, xxh3 {:016x}, removed]", xxh3_64(data))
 }
-
-const BASE64_MARKER: &[u8] = b";base64,";
 
 /// Returns the replacement for a block with data, or `None` if it has none.
 pub(super) fn replace_block(block: &[u8]) -> Option<Vec<u8>> {
@@ -46,20 +43,13 @@ pub(super) fn replace_in_result(content: &[u8]) -> Option<Vec<u8>> {
     if !json.is_array() {
         return replace_if_long(content);
     }
-    let mut out = Vec::new();
-    let mut done = 0;
+    let mut replacer = RangeReplacer::new(content);
     for item in json.items() {
-        let Some(with) = replace_block(item.raw()).or_else(|| replace_if_long(item.raw())) else { continue };
-        let start = item.raw().as_ptr().addr() - content.as_ptr().addr();
-        out.extend_from_slice(&content[done..start]);
-        out.extend(with);
-        done = start + item.raw().len();
+        if let Some(with) = replace_block(item.raw()).or_else(|| replace_if_long(item.raw())) {
+            replacer.replace(Span::of_part(item.raw(), content).range(), &with);
+        }
     }
-    if done == 0 {
-        return None;
-    }
-    out.extend_from_slice(&content[done..]);
-    Some(out)
+    replacer.finish()
 }
 
 /// Replaces data in the strings of a value that is long enough: strings that are all data, and `data:` URLs.
@@ -72,8 +62,7 @@ pub(super) fn replace_if_long(value: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns a value with the data in its strings replaced, or `None` if there is none.
 pub(super) fn replace_in_strings(value: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut done = 0;
+    let mut replacer = RangeReplacer::new(value);
     let mut name: &[u8] = b"";
     for (start, end) in strings(value) {
         let inner = &value[start + 1..end - 1];
@@ -84,16 +73,10 @@ pub(super) fn replace_in_strings(value: &[u8]) -> Option<Vec<u8>> {
             && name != b"encrypted_content"
             && let Some(text) = without_data(inner)
         {
-            out.extend_from_slice(&value[done..start]);
-            out.extend(json_string(&text));
-            done = end;
+            replacer.replace(start..end, &json_string(&text));
         }
     }
-    if done == 0 {
-        return None;
-    }
-    out.extend_from_slice(&value[done..]);
-    Some(out)
+    replacer.finish()
 }
 
 /// Returns how many bytes of a value are data.
@@ -102,57 +85,27 @@ pub(super) fn media_len(value: &[u8]) -> u64 {
     left.map_or(0, |left| value.len().saturating_sub(left.len()) as u64)
 }
 
-/// Returns whether a string consists of data only.
-fn is_data(inner: &[u8]) -> bool {
-    let body = match inner.strip_prefix(b"data:") {
-        Some(link) => match memmem::find(&link[..link.len().min(128)], BASE64_MARKER) {
-            Some(at) => &link[at + BASE64_MARKER.len()..],
-            None => return false,
-        },
-        None => inner,
-    };
-    // Fast rejection: prose has other characters near its start.
-    if body.iter().take(60).any(|b| !b.is_ascii_alphanumeric() && !matches!(b, b'+' | b'/')) {
-        return false;
-    }
-    if memchr::memchr(b'\\', body).is_none() {
-        return is_strict_base64(body);
-    }
-    // Wrapped base64: escaped line breaks, and all lines but the last have the same length.
-    let text = unescape(body);
-    let mut lines = text.trim_end().lines();
-    let first = lines.next().unwrap_or_default();
-    let mut lengths = lines.map(str::len).peekable();
-    let mut even = first.len() >= 60;
-    while let Some(len) = lengths.next() {
-        even &= if lengths.peek().is_none() { len <= first.len() } else { len == first.len() };
-    }
-    let joined: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
-    even && is_strict_base64(&joined)
-}
-
 /// Returns the text of a string with its data replaced, or `None` if there is none.
 pub(super) fn without_data(inner: &[u8]) -> Option<String> {
-    if is_data(inner) {
+    if is_strict_base64_string(inner) {
         let kind = inner.strip_prefix(b"data:").and_then(|rest| rest.split(|&b| b == b';').next());
         let kind = kind.and_then(|kind| std::str::from_utf8(kind).ok()).unwrap_or("data");
         return Some(placeholder(kind, inner));
     }
-    memmem::find(inner, BASE64_MARKER)?;
+    memmem::find(inner, DATA_URL_MARKER.as_bytes())?;
     let text = unescape(inner);
     let mut out = String::new();
     let mut rest = &*text;
-    while let Some(at) = rest.find(";base64,") {
-        let data = &rest[at + BASE64_MARKER.len()..];
-        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=' | b'-' | b'_');
-        let len = data.bytes().take_while(|&b| plain(b)).count();
-        let link = rest[..at].rfind("data:").filter(|&start| at - start < 100);
-        match link.filter(|_| len >= MIN_DATA_LEN) {
+    while let Some(at) = rest.find(DATA_URL_MARKER) {
+        let data = &rest[at + DATA_URL_MARKER.len()..];
+        let len = data.bytes().take_while(|&b| is_loose_digit(b)).count();
+        let url = rest[..at].rfind("data:").filter(|&start| at - start < 100);
+        match url.filter(|_| len >= MIN_DATA_LEN) {
             Some(start) => {
                 out.push_str(&rest[..start]);
                 out.push_str(&placeholder(&rest[start + 5..at], &data.as_bytes()[..len]));
             }
-            None => out.push_str(&rest[..at + BASE64_MARKER.len() + len]),
+            None => out.push_str(&rest[..at + DATA_URL_MARKER.len() + len]),
         }
         rest = &data[len..];
     }

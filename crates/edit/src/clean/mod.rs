@@ -9,6 +9,7 @@
 mod changes;
 mod envelope;
 mod media;
+mod reparent;
 mod result_copy;
 mod rules;
 mod text_only;
@@ -18,79 +19,22 @@ use std::collections::BTreeMap;
 use std::io;
 
 use rethread_log::{
-    BlockKind, Defect, Entry, EntryContent, EntryKind, Json, Key, Line, Sink, Span, parse_entry,
+    BlockKind, BlockSpans, Defect, Entry, EntryContent, EntryKind, Json, Key, Line, Sink, Span, parse_entry,
 };
 use rethread_model::Uid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use changes::EntryChanges;
+pub use reparent::ReparentMap;
+use reparent::message_id;
 pub use rules::{Level, Rule, RuleSet};
+use text_only::TextOnly;
 
 use crate::ids::{IdRole, find_id_spans};
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
 use crate::stream::WritePiece;
-
-/// Removed entries, each with the data needed to find its replacement.
-#[derive(Debug, Clone, Default)]
-pub struct ReparentMap(FxHashMap<Uid, RemovedNode>);
-
-/// A removed entry.
-#[derive(Debug, Clone)]
-struct RemovedNode {
-    /// The id of its parent, unescaped.
-    parent: Option<Box<str>>,
-    /// The message that it was part of.
-    message: Option<Uid>,
-    /// A kept entry of the same message that was its descendant.
-    sibling: Option<Box<str>>,
-}
-
-impl ReparentMap {
-    /// Returns the entry that replaces a removed one as the parent of an entry of `message`: another entry of the
-    /// removed one's message, or else its nearest kept ancestor; `Some(None)` if there is neither. Returns `None` if
-    /// `id` was not removed.
-    fn new_parent(&self, id: &[u8], message: Option<Uid>) -> Option<Option<&str>> {
-        let mut bridge = self.0.get(&Uid::new(id))?;
-        // The parents may form a cycle.
-        for _ in 0..=self.0.len() {
-            if let Some(sibling) = bridge.sibling.as_deref().filter(|_| bridge.message != message) {
-                return Some(Some(sibling));
-            }
-            let Some(above) = &bridge.parent else { return Some(None) };
-            match self.0.get(&Uid::new(above.as_bytes())) {
-                Some(next) => bridge = next,
-                None => return Some(Some(above)),
-            }
-        }
-        Some(None)
-    }
-
-    /// Records a kept entry as the sibling of its removed ancestors in the same message. Returns those that had no
-    /// sibling before.
-    fn record_kept_sibling(&mut self, id: &[u8], parent: &[u8], message: Uid) -> Vec<Uid> {
-        let mut noted = Vec::new();
-        let mut next = Some(Uid::new(parent));
-        while let Some(above) = next
-            && let Some(bridge) = self.0.get_mut(&above)
-            && bridge.message == Some(message)
-            && bridge.sibling.is_none()
-        {
-            bridge.sibling = Some(rethread_log::unescape(id).into());
-            noted.push(above);
-            next = bridge.parent.as_ref().map(|parent| Uid::new(parent.as_bytes()));
-        }
-        noted
-    }
-}
-
-/// Returns the id of the assistant message that an entry is part of.
-fn message_id(raw: &[u8], line: &Line) -> Option<Uid> {
-    let id =
-        line.message.filter(|_| line.kind == Some(EntryKind::Assistant)).and_then(|m| m.id.string_in(raw));
-    id.map(Uid::new)
-}
 
 /// The result of cleaning a log.
 #[derive(Debug, Clone, Default)]
@@ -144,7 +88,7 @@ pub struct Cleaner<'c> {
     report: CleanReport,
     reparents: ReparentMap,
     /// Ids that earlier entries refer to.
-    named: FxHashSet<Uid>,
+    referenced: FxHashSet<Uid>,
     needs_rerun: bool,
     /// Content that is sent was changed since the last compaction.
     context_changed: bool,
@@ -159,11 +103,11 @@ pub struct Cleaner<'c> {
 const PIECE: usize = 1 << 18;
 
 impl<'c> Cleaner<'c> {
-    /// Creates a cleaner. `bridges` is the map from an earlier pass, if there was one.
+    /// Creates a cleaner. `reparents` is the map from an earlier pass, if there was one.
     pub fn new(
         rules: RuleSet,
         redaction: Option<&'c Redaction>,
-        bridges: Option<ReparentMap>,
+        reparents: Option<ReparentMap>,
         write: WritePiece<'c>,
     ) -> Self {
         Self {
@@ -174,8 +118,8 @@ impl<'c> Cleaner<'c> {
             failed: None,
             report: CleanReport::default(),
             needs_rerun: false,
-            reparents: bridges.unwrap_or_default(),
-            named: FxHashSet::default(),
+            reparents: reparents.unwrap_or_default(),
+            referenced: FxHashSet::default(),
             context_changed: false,
             inputs: FxHashSet::default(),
             repeated: FxHashMap::default(),
@@ -207,7 +151,7 @@ impl<'c> Cleaner<'c> {
         *self.report.by_rule.entry(rule.name()).or_default() += bytes as u64;
     }
 
-    /// Removes an entry; references to it will be redirected to its parent.
+    /// Removes an entry; references to it will be redirected.
     fn drop_entry(&mut self, raw: &[u8], line: &Line, rule: Rule) {
         let data = media::media_len(raw);
         self.count_removed(rule, raw.len() - usize::try_from(data).unwrap_or(0));
@@ -215,17 +159,14 @@ impl<'c> Cleaner<'c> {
             *self.report.by_rule.entry(Rule::Media.name()).or_default() += data;
         }
         self.report.dropped += 1;
-        let Some(uuid) = line.string(Key::Uuid, raw) else { return };
-        let uid = Uid::new(uuid);
+        let Some(uuid) = line.string(Key::Uuid, raw).map(Uid::new) else { return };
         // A second pass already knows every removed entry.
-        self.needs_rerun |= self.named.contains(&uid) && !self.reparents.0.contains_key(&uid);
-        let parent = line.string(Key::ParentUuid, raw).map(|id| rethread_log::unescape(id).into());
-        let sibling = self.reparents.0.remove(&uid).and_then(|bridge| bridge.sibling);
-        self.reparents.0.insert(uid, RemovedNode { parent, message: message_id(raw, line), sibling });
+        self.needs_rerun |= self.referenced.contains(&uuid) && !self.reparents.contains(uuid);
+        self.reparents.record_removed(uuid, raw, line);
     }
 
     /// Returns the rule that removes the whole entry, if any.
-    fn removal_rule(&self, line: &Line) -> Option<Rule> {
+    fn removal_rule(&self, raw: &[u8], line: &Line) -> Option<Rule> {
         let rule = match line.kind? {
             EntryKind::Progress => Rule::Progress,
             EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape => Rule::Requests,
@@ -241,93 +182,134 @@ impl<'c> Cleaner<'c> {
             | EntryKind::MarbleOrigamiCommit
             | EntryKind::MarbleOrigamiSnapshot
             | EntryKind::MarbleOrigamiReset => Rule::Bookkeeping,
+            EntryKind::Attachment
+                if self.rules.has(Rule::Attachments) && !text_only::is_queued_prompt(raw, line) =>
+            {
+                Rule::Attachments
+            }
             _ => return None,
         };
         self.rules.has(rule).then_some(rule)
     }
 
+    /// Records the changes to an entry, except for references to other entries. Returns the rule that removes it if
+    /// nothing of it is left.
+    fn clean_content(&mut self, raw: &[u8], line: &Line) -> Option<Rule> {
+        if !self.rules.has(Rule::Tools) {
+            if self.clean_message(raw, line) {
+                return Some(Rule::Thinking);
+            }
+            self.clean_other_fields(raw, line);
+            return None;
+        }
+        match text_only::reduce_to_text(raw, line) {
+            TextOnly::Remove => return Some(Rule::Tools),
+            TextOnly::Keep => self.clean_other_fields(raw, line),
+            TextOnly::Replace(content) => self.replace_content(raw, line, content),
+        }
+        None
+    }
+
+    /// Replaces the content of the message by its text and removes the copy of the result.
+    fn replace_content(&mut self, raw: &[u8], line: &Line, content: Vec<u8>) {
+        if let Some(message) = &line.message {
+            self.changes.count_media(message.content.bytes_in(raw), Rule::Tools);
+            self.changes.replace(message.content, content, Rule::Tools);
+        }
+        let copy = line.field(Key::ToolUseResult);
+        if !copy.is_empty() {
+            self.changes.count_media(copy.bytes_in(raw), Rule::Tools);
+            self.changes.remove_field(raw, copy, Rule::Tools);
+        }
+        self.clean_envelope(raw, line);
+    }
+
     /// Records the changes to the message; returns whether nothing of it is left.
     fn clean_message(&mut self, raw: &[u8], line: &Line) -> bool {
-        let mut left = line.blocks.len();
-        let mut removed: Vec<usize> = Vec::new();
-        for (at, block) in line.blocks.iter().enumerate() {
-            let whole = block.whole.bytes_in(raw);
-            match block.kind {
-                Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                    let secret = || self.redaction.is_some_and(|r| !r.find_in_entry(whole).is_empty());
-                    if self.rules.has(Rule::Thinking) || self.context_changed || secret() {
-                        removed.push(at);
-                        left -= 1;
-                    }
-                }
-                Some(BlockKind::Image | BlockKind::Document) if self.rules.has(Rule::Media) => {
-                    if let Some(text) = media::replace_block(whole).or_else(|| media::replace_if_long(whole))
-                    {
-                        self.changes.replace(block.whole, text, Rule::Media);
-                        self.context_changed = true;
-                    }
-                }
-                Some(BlockKind::ToolUse) => {
-                    result_copy::note_inputs(block.input.bytes_in(raw), &mut self.inputs);
-                    let without =
-                        if self.rules.has(Rule::Media) { media::replace_if_long(whole) } else { None };
-                    let left = without.as_deref().unwrap_or(whole);
-                    let short =
-                        if self.rules.has(Rule::LongInputs) { shorten_block(left, MAX_CHARS) } else { None };
-                    self.context_changed |= without.is_some() || short.is_some();
-                    self.record_changes(block.whole, without, short, Rule::LongInputs);
-                }
-                Some(BlockKind::ToolResult) => self.clean_result(raw, block),
-                _ => {
-                    if self.rules.has(Rule::Media)
-                        && let Some(text) = media::replace_if_long(whole)
-                    {
-                        self.changes.replace(block.whole, text, Rule::Media);
-                        self.context_changed = true;
-                    }
-                }
+        if line.blocks.is_empty() {
+            if let Some(message) = &line.message {
+                self.replace_media(raw, message.content, media::replace_if_long);
+            }
+            return false;
+        }
+        let mut removed: Vec<Span> = Vec::new();
+        for block in &line.blocks {
+            if self.is_removed_thinking(raw, block) {
+                removed.push(block.whole);
+            } else {
+                self.clean_block(raw, block);
             }
         }
+        let mut left = line.blocks.len() - removed.len();
         // Blank text next to removed thinking does not count as content.
-        let blank = |block: &rethread_log::BlockSpans| {
-            let text = Json::new(block.text.bytes_in(raw)).as_str();
-            block.kind == Some(BlockKind::Text) && text.is_some_and(|text| text.trim().is_empty())
-        };
         let strips = self.rules.has(Rule::Thinking) || self.context_changed || !removed.is_empty();
         if strips && line.kind == Some(EntryKind::Assistant) {
-            left -= line.blocks.iter().filter(|block| blank(block)).count();
+            left -= line.blocks.iter().filter(|block| is_blank_text(raw, block)).count();
         }
         if left > 0 {
-            for at in removed {
-                self.changes.remove_item(line.blocks[at].whole, Rule::Thinking);
+            for block in removed {
+                self.changes.remove_item(block, Rule::Thinking);
             }
         }
-        if line.blocks.is_empty()
-            && self.rules.has(Rule::Media)
-            && let Some(message) = &line.message
-            && let Some(text) = media::replace_if_long(message.content.bytes_in(raw))
+        left == 0
+    }
+
+    /// Returns whether a block is thinking that cannot be kept: its signature would be invalid, or it contains a
+    /// secret, which would have to be changed.
+    fn is_removed_thinking(&self, raw: &[u8], block: &BlockSpans) -> bool {
+        let thinking = matches!(block.kind, Some(BlockKind::Thinking | BlockKind::RedactedThinking));
+        let has_secret =
+            || self.redaction.is_some_and(|r| !r.find_in_entry(block.whole.bytes_in(raw)).is_empty());
+        thinking && (self.rules.has(Rule::Thinking) || self.context_changed || has_secret())
+    }
+
+    fn clean_block(&mut self, raw: &[u8], block: &BlockSpans) {
+        match block.kind {
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {}
+            Some(BlockKind::Image | BlockKind::Document) => {
+                self.replace_media(raw, block.whole, |whole| {
+                    media::replace_block(whole).or_else(|| media::replace_if_long(whole))
+                });
+            }
+            Some(BlockKind::ToolUse) => {
+                result_copy::record_inputs(block.input.bytes_in(raw), &mut self.inputs);
+                self.clean_long(raw, block.whole, Rule::LongInputs, media::replace_if_long, shorten_block);
+            }
+            Some(BlockKind::ToolResult) => {
+                self.clean_long(raw, block.content, Rule::LongResults, media::replace_in_result, shorten);
+            }
+            _ => self.replace_media(raw, block.whole, media::replace_if_long),
+        }
+    }
+
+    /// Replaces the data in a part of the message, if the rules ask for it.
+    fn replace_media(&mut self, raw: &[u8], span: Span, replace: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
+        if self.rules.has(Rule::Media)
+            && let Some(with) = replace(span.bytes_in(raw))
         {
-            self.changes.replace(message.content, text, Rule::Media);
+            self.changes.replace(span, with, Rule::Media);
             self.context_changed = true;
         }
-        left == 0 && !line.blocks.is_empty()
     }
 
-    fn clean_result(&mut self, raw: &[u8], block: &rethread_log::BlockSpans) {
-        let content = block.content.bytes_in(raw);
-        let without = if self.rules.has(Rule::Media) { media::replace_in_result(content) } else { None };
-        let left = without.as_deref().unwrap_or(content);
-        let short = if self.rules.has(Rule::LongResults) { shorten(left, MAX_CHARS) } else { None };
+    /// Replaces the data in a tool call or result, and shortens the rest if `rule` asks for it.
+    fn clean_long(
+        &mut self,
+        raw: &[u8],
+        span: Span,
+        rule: Rule,
+        replace: fn(&[u8]) -> Option<Vec<u8>>,
+        shorten: fn(&[u8], usize) -> Option<Vec<u8>>,
+    ) {
+        let value = span.bytes_in(raw);
+        let without = if self.rules.has(Rule::Media) { replace(value) } else { None };
+        let left = without.as_deref().unwrap_or(value);
+        let short = if self.rules.has(rule) { shorten(left, MAX_CHARS) } else { None };
         self.context_changed |= without.is_some() || short.is_some();
-        self.record_changes(block.content, without, short, Rule::LongResults);
-    }
-
-    /// Records the removal of data and then the change that another rule makes to the rest.
-    fn record_changes(&mut self, span: Span, without: Option<Vec<u8>>, short: Option<Vec<u8>>, rule: Rule) {
         match (without, short) {
             (Some(without), Some(short)) => {
-                let data = (span.len() as u64).saturating_sub(without.len() as u64);
-                self.changes.media_bytes.push((rule, data));
+                let data = span.len().saturating_sub(without.len()) as u64;
+                self.changes.count_media_bytes(data, rule);
                 self.changes.replace(span, short, rule);
             }
             (Some(without), None) => self.changes.replace(span, without, Rule::Media),
@@ -357,56 +339,64 @@ impl<'c> Cleaner<'c> {
                 self.changes.remove_field(raw, inputs, Rule::Bookkeeping);
             }
         }
+        self.clean_envelope(raw, line);
+    }
+
+    fn clean_envelope(&mut self, raw: &[u8], line: &Line) {
         if self.rules.has(Rule::Envelope) {
             envelope::clean_envelope(raw, line, &mut self.repeated, &mut self.changes);
         }
     }
 
-    /// Redirects references to removed entries.
+    /// Redirects the references of a kept entry to removed entries.
     fn reparent(&mut self, raw: &[u8], line: &Line) {
-        let message = if self.reparents.0.is_empty() { None } else { message_id(raw, line) };
+        let message = if self.reparents.is_empty() { None } else { message_id(raw, line) };
         if let (Some(id), Some(parent)) = (line.string(Key::Uuid, raw), line.string(Key::ParentUuid, raw))
             && let Some(message) = message
         {
-            let known = self.reparents.record_kept_sibling(id, parent, message);
-            self.needs_rerun |= known.iter().any(|above| self.named.contains(above));
+            let updated = self.reparents.record_kept_sibling(id, parent, message);
+            self.needs_rerun |= updated.iter().any(|ancestor| self.referenced.contains(ancestor));
         }
         for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid] {
             if let Some(id) = line.string(key, raw) {
-                self.named.insert(Uid::new(id));
+                self.referenced.insert(Uid::new(id));
             }
         }
-        if self.reparents.0.is_empty() {
+        if self.reparents.is_empty() {
             return;
         }
-        // Messages refer only to their parent and their call; other entries may contain ids anywhere.
+        let found_uuids = self.redirect_ids_anywhere(raw, line, message);
+        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
+            let span = line.field(key);
+            if let Some(id) = span.string_in(raw).filter(|id| !found_uuids || id.len() != 36)
+                && let Some(parent) = self.reparents.new_parent(id, message)
+            {
+                self.changes.replace_reference(span.range(), json_id(parent));
+            }
+        }
+    }
+
+    /// Redirects the references in an entry that is not a message; returns whether it contains ids. Messages refer
+    /// only to their parent and their call, other entries may contain ids anywhere.
+    fn redirect_ids_anywhere(&mut self, raw: &[u8], line: &Line, message: Option<Uid>) -> bool {
         let mut found = Vec::new();
         if !matches!(line.kind, Some(EntryKind::User | EntryKind::Assistant)) {
             find_id_spans(raw, line, 0, &mut found);
         }
-        for spot in found.iter().filter(|spot| spot.role != IdRole::Session) {
-            let at = usize::try_from(spot.at).unwrap_or(0);
-            let end = at + spot.len as usize;
+        for id in found.iter().filter(|id| id.role != IdRole::Session) {
+            let start = usize::try_from(id.at).unwrap_or(0);
+            let end = start + id.len as usize;
             // The entry's own id never changes, even if a removed entry had the same one.
             let own = line.field(Key::Uuid);
-            if own.start() < at && at < own.start() + own.len() {
+            if own.start() < start && start < own.end() {
                 continue;
             }
-            if let Some(over) = self.reparents.new_parent(&raw[at..end], message) {
-                let with = over.map_or(b"null".to_vec(), json_string);
-                self.changes.replacements.push((at - 1, end + 1, with, None));
+            if let Some(parent) = self.reparents.new_parent(&raw[start..end], message) {
+                // The quotes are replaced, too.
+                self.changes.replace_reference(start - 1..end + 1, json_id(parent));
             }
         }
-        let spotted = !found.is_empty();
-        for key in [Key::ParentUuid, Key::LogicalParentUuid, Key::LeafUuid, Key::SourceToolAssistantUuid] {
-            let span = line.field(key);
-            if let Some(id) = span.string_in(raw).filter(|id| !spotted || id.len() != 36)
-                && let Some(over) = self.reparents.new_parent(id, message)
-            {
-                let with = over.map_or(b"null".to_vec(), json_string);
-                self.changes.replacements.push((span.start(), span.start() + span.len(), with, None));
-            }
-        }
+        !found.is_empty()
     }
 
     fn clean_entry(&mut self, entry: &Entry<'_>, line: &Line) {
@@ -416,42 +406,9 @@ impl<'c> Cleaner<'c> {
         {
             self.context_changed = false;
         }
-        if let Some(rule) = self.removal_rule(line) {
+        self.changes.clear();
+        if let Some(rule) = self.removal_rule(raw, line).or_else(|| self.clean_content(raw, line)) {
             return self.drop_entry(raw, line, rule);
-        }
-        if self.rules.has(Rule::Attachments)
-            && line.kind == Some(EntryKind::Attachment)
-            && !text_only::is_queued_prompt(raw, line)
-        {
-            return self.drop_entry(raw, line, Rule::Attachments);
-        }
-        self.changes.replacements.clear();
-        self.changes.removals.clear();
-        self.changes.media_bytes.clear();
-        if self.rules.has(Rule::Tools) {
-            match text_only::reduce_to_text(raw, line) {
-                text_only::TextOnly::Remove => return self.drop_entry(raw, line, Rule::Tools),
-                text_only::TextOnly::Replace(content) => {
-                    if let Some(message) = &line.message {
-                        self.changes.count_media(message.content.bytes_in(raw), Rule::Tools);
-                        self.changes.replace(message.content, content, Rule::Tools);
-                    }
-                    let copy = line.field(Key::ToolUseResult);
-                    if !copy.is_empty() {
-                        self.changes.count_media(copy.bytes_in(raw), Rule::Tools);
-                        self.changes.remove_field(raw, copy, Rule::Tools);
-                    }
-                    if self.rules.has(Rule::Envelope) {
-                        envelope::clean_envelope(raw, line, &mut self.repeated, &mut self.changes);
-                    }
-                }
-                text_only::TextOnly::Keep => self.clean_other_fields(raw, line),
-            }
-        } else {
-            if self.clean_message(raw, line) {
-                return self.drop_entry(raw, line, Rule::Thinking);
-            }
-            self.clean_other_fields(raw, line);
         }
         self.reparent(raw, line);
         let Some(redaction) = self.redaction else {
@@ -473,8 +430,8 @@ impl<'c> Cleaner<'c> {
             return self.put_bytes(line);
         };
         self.context_changed |= !self.context_changed && content_of(&line) != content_of(&safe);
-        let taken = line.len().saturating_sub(safe.len()) as u64;
-        *self.report.by_rule.entry("redact").or_default() += taken;
+        let removed = line.len().saturating_sub(safe.len()) as u64;
+        *self.report.by_rule.entry("redact").or_default() += removed;
         drop(line);
         self.put_bytes(safe.into());
     }
@@ -531,6 +488,17 @@ pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
         Some(EntryKind::System) if within(line.field(Key::Content)) => "system_note",
         _ => "envelope",
     }
+}
+
+/// Returns whether a block is a text of white space only.
+fn is_blank_text(raw: &[u8], block: &BlockSpans) -> bool {
+    let text = || Json::new(block.text.bytes_in(raw)).as_str();
+    block.kind == Some(BlockKind::Text) && text().is_some_and(|text| text.trim().is_empty())
+}
+
+/// Encodes an optional id as JSON.
+fn json_id(id: Option<&str>) -> Vec<u8> {
+    id.map_or_else(|| b"null".to_vec(), json_string)
 }
 
 /// Returns the content of the message in an entry.

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{EntryChanges, Rule, RuleSet, media};
 use crate::shorten::strings;
-use crate::splice::is_escaped;
+use crate::splice::{is_escaped, json_string};
 
 /// The minimum length of a duplicate; shorter strings may be equal by chance.
 const MIN_MATCH_LEN: usize = 64;
@@ -20,7 +20,7 @@ const SEE_RESULT: &[u8] = b"\"[see the result]\"";
 const REMOVED: &[u8] = b"\"[removed]\"";
 
 /// Records the hashes of the texts in a tool input.
-pub(super) fn note_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
+pub(super) fn record_inputs(input: &[u8], inputs: &mut FxHashSet<u64>) {
     let texts = strings(input).map(|(start, end)| &input[start + 1..end - 1]);
     inputs.extend(texts.filter(|text| text.len() >= MIN_MATCH_LEN).map(xxh3_64));
 }
@@ -43,7 +43,7 @@ pub(super) fn clean(
                 if rule == Rule::ResultCopy {
                     changes.count_media(value.raw(), rule);
                 }
-                changes.replace(span_of(raw, value), with, rule);
+                changes.replace(Span::of_part(value.raw(), raw), with, rule);
             }
             CopyAction::Keep => {}
             CopyAction::Descend => {
@@ -54,24 +54,22 @@ pub(super) fn clean(
     }
 }
 
-/// Returns `part` as a slice of the entry.
+/// Returns `part` as a slice of the entry, or an empty slice if it is not one: a key with escapes is unescaped
+/// elsewhere.
 fn reborrow_from<'r>(raw: &'r [u8], part: &[u8]) -> &'r [u8] {
     let start = part.as_ptr().addr().wrapping_sub(raw.as_ptr().addr());
     raw.get(start..start.saturating_add(part.len())).unwrap_or_default()
 }
 
-fn span_of(raw: &[u8], value: Json<'_>) -> Span {
-    let start = value.raw().as_ptr().addr() - raw.as_ptr().addr();
-    Span::at(start, value.raw().len())
-}
-
+/// The action for a value of a copy.
 enum CopyAction {
     Keep,
-    /// The members or items are decided one by one.
+    /// Decides on its members or items one by one.
     Descend,
     Replace(Vec<u8>, Rule),
 }
 
+/// Decides what is kept of the copy of a result.
 struct ResultCopyCleaner<'c> {
     /// The contents of the tool results in the entry.
     contents: Vec<&'c [u8]>,
@@ -92,17 +90,16 @@ impl ResultCopyCleaner<'_> {
         let Some(inner) = value.raw_string() else {
             // A list that repeats the result.
             let list = value.is_array() && len > 2 * SHORT_FIELD_LEN && self.rules.has(Rule::ResultCopy);
-            return if list {
-                CopyAction::Replace(b"[]".to_vec(), Rule::ResultCopy)
-            } else {
-                CopyAction::Descend
+            return match list {
+                true => CopyAction::Replace(b"[]".to_vec(), Rule::ResultCopy),
+                false => CopyAction::Descend,
             };
         };
         if self.rules.has(Rule::Media)
             && len >= media::MIN_DATA_LEN
             && let Some(text) = media::without_data(inner)
         {
-            return CopyAction::Replace(crate::splice::json_string(&text), Rule::Media);
+            return CopyAction::Replace(json_string(&text), Rule::Media);
         }
         if self.rules.has(Rule::StoredTwice) && self.is_stored_elsewhere(inner) {
             return CopyAction::Replace(SEE_RESULT.to_vec(), Rule::StoredTwice);

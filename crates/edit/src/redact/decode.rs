@@ -51,14 +51,14 @@ impl DecodedText {
 /// Texts are decoded in pieces of this size, so that a long text needs little memory.
 const PIECE: usize = 1 << 20;
 /// The overlap between pieces; no secret is longer.
-const SHARED: usize = 1 << 15;
+const OVERLAP: usize = 1 << 15;
 
 /// Splits a text into the pieces that are decoded one at a time.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = Some(0);
     std::iter::from_fn(move || {
         let start = at?;
-        let end = text.ceil_char_boundary((start + PIECE + SHARED).min(text.len()));
+        let end = text.ceil_char_boundary((start + PIECE + OVERLAP).min(text.len()));
         at = (end < text.len()).then(|| text.floor_char_boundary(start + PIECE));
         Some(start..end)
     })
@@ -126,7 +126,7 @@ pub(super) fn each_percent(text: &str, mut visit: impl FnMut(Range<usize>, Decod
             continue;
         }
         let start = memchr::memrchr(b'\n', &bytes[done..sign]).map_or(done, |at| done + at + 1);
-        let start = text.ceil_char_boundary(start.max(sign.saturating_sub(SHARED)));
+        let start = text.ceil_char_boundary(start.max(sign.saturating_sub(OVERLAP)));
         let end = memchr::memchr(b'\n', &bytes[sign..]).map_or(bytes.len(), |at| sign + at);
         let end = text.floor_char_boundary(end.min(sign + PIECE));
         visit(start..end, percent(&text[start..end]));
@@ -444,7 +444,7 @@ mod tests {
         let text = "ä".repeat(PIECE);
         let all: Vec<_> = pieces(&text).collect();
         assert!(all[0].start == 0 && all.last().is_some_and(|last| last.end == text.len()));
-        assert!(all.windows(2).all(|two| two[1].start + SHARED / 2 < two[0].end));
+        assert!(all.windows(2).all(|two| two[1].start + OVERLAP / 2 < two[0].end));
         assert_eq!(pieces("").count(), 1);
     }
 }

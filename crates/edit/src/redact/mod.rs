@@ -6,11 +6,13 @@
 
 mod decode;
 mod file;
+mod kubernetes;
 mod named;
 mod people;
 mod rules;
 mod search;
 mod strings;
+mod url;
 mod value;
 mod words;
 
@@ -26,7 +28,7 @@ use rustc_hash::FxHashSet;
 
 pub use file::NotTextError;
 use people::People;
-use search::{FIRST_CAREFUL_RANK, may_name_secret, named_secret, secret_search, without_ending};
+use search::{FIRST_CAREFUL_RANK, may_name_secret, named_secret, secret_search, without_extension};
 use strings::{StringGroup, TextGroup, each_text, rewrite};
 use value::{is_distinct, without_marks};
 
@@ -43,7 +45,7 @@ pub(crate) struct Hit {
     /// The rule that found it.
     pub rule: Cow<'static, str>,
     /// The replacement.
-    pub with: String,
+    pub replacement: String,
     /// The certainty of the rule; lower is more certain.
     rank: usize,
     /// The secret began in an earlier string.
@@ -113,8 +115,9 @@ pub struct PatternError {
 impl RedactOptions {
     /// Compiles a user-defined pattern.
     pub fn pattern(text: &str) -> Result<Regex, PatternError> {
-        let bad = |error: regex::Error| PatternError { pattern: text.to_owned(), reason: error.to_string() };
-        let pattern = Regex::new(text).map_err(bad)?;
+        let invalid =
+            |error: regex::Error| PatternError { pattern: text.to_owned(), reason: error.to_string() };
+        let pattern = Regex::new(text).map_err(invalid)?;
         if pattern.is_match(b"") {
             let reason = "it matches the empty string".to_owned();
             return Err(PatternError { pattern: text.to_owned(), reason });
@@ -131,7 +134,7 @@ impl RedactOptions {
 /// Finds and replaces values that must not be shared.
 #[derive(Debug, Default)]
 pub struct Redaction {
-    redact: RedactOptions,
+    options: RedactOptions,
     /// Recognised values with the rank and name of their rule.
     values: BTreeMap<String, (usize, Cow<'static, str>)>,
     known: Option<KnownSecrets>,
@@ -148,13 +151,13 @@ struct KnownSecrets {
 
 impl Redaction {
     /// Creates a redaction with these options.
-    pub fn new(redact: RedactOptions) -> Self {
-        Self { redact, ..Self::default() }
+    pub fn new(options: RedactOptions) -> Self {
+        Self { options, ..Self::default() }
     }
 
     /// Adds names of the current user and machine, which are replaced wherever they occur.
     pub fn with_people(mut self, users: &[String], hosts: &[String]) -> Self {
-        if self.redact.people {
+        if self.options.people {
             self.people.add_known(users, hosts);
         }
         self
@@ -162,7 +165,7 @@ impl Redaction {
 
     /// Records the secrets in a text before any text is rewritten; returns whether it may contain some.
     fn scan_string(&mut self, name: &[u8], text: &str) -> bool {
-        if self.redact.people {
+        if self.options.people {
             self.people.scan(text, name == b"cwd");
         }
         if is_id(name) {
@@ -172,7 +175,7 @@ impl Redaction {
         let any = !hits.is_empty();
         for hit in hits {
             let value = &text[hit.range.clone()];
-            let mut keep = |value: &str| {
+            let mut record = |value: &str| {
                 if is_distinct(value) {
                     let known = (hit.rank, hit.rule.clone());
                     let slot = self.values.entry(value.to_owned()).or_insert_with(|| known.clone());
@@ -184,10 +187,10 @@ impl Redaction {
             if value.contains('\n') {
                 // A key that spans lines: each line reveals part of it.
                 let lines = value.split(|c: char| c.is_whitespace() || c == '\\').filter(|l| l.len() >= 40);
-                lines.for_each(keep);
+                lines.for_each(record);
             } else {
                 // Elsewhere it may occur without the punctuation that ends a sentence.
-                keep(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
+                record(value.trim_end_matches(['.', ',', ';', '?', ')', ':']));
             }
         }
         any
@@ -197,7 +200,7 @@ impl Redaction {
     pub fn scan_entry(&mut self, raw: &[u8]) {
         each_text(raw, |strings| {
             let key = cache_key(strings);
-            if !self.redact.people && key.is_some_and(|key| self.clean_hashes.contains(&key)) {
+            if !self.options.people && key.is_some_and(|key| self.clean_hashes.contains(&key)) {
                 return;
             }
             let texts = strings.texts();
@@ -263,10 +266,10 @@ impl Redaction {
 
     /// Redacts the name of a file; its extension is kept.
     pub fn rewrite_name(&self, name: &str) -> String {
-        let (stem, ending) = name.split_at(without_ending(name.as_bytes()).len());
+        let (stem, extension) = name.split_at(without_extension(name.as_bytes()).len());
         let stem =
             self.rewrite_text(stem, &mut RedactionCounts::default()).unwrap_or_else(|| stem.to_owned());
-        stem + ending
+        stem + extension
     }
 
     /// Redacts all components of a path.
@@ -277,8 +280,8 @@ impl Redaction {
     /// Redacts the strings of an entry and counts by rule; returns `None` if nothing changes.
     pub fn rewrite_entry(&self, raw: &[u8], counts: &mut RedactionCounts) -> Option<Vec<u8>> {
         rewrite(raw, |strings| {
-            let empty =
-                !self.redact.people && cache_key(strings).is_some_and(|key| self.clean_hashes.contains(&key));
+            let empty = !self.options.people
+                && cache_key(strings).is_some_and(|key| self.clean_hashes.contains(&key));
             if empty && self.known.is_none() {
                 return None;
             }
@@ -380,29 +383,29 @@ impl Redaction {
         }
         self.find_known(text, &mut hits);
         hits.retain(|hit| !self.is_allowed(&text[hit.range.clone()]));
-        if self.redact.people && !is_structure(name) {
+        if self.options.people && !is_structure(name) {
             hits.extend(self.people.find(text));
         }
         merge_overlapping(hits)
     }
 
     fn is_allowed(&self, value: &str) -> bool {
-        self.redact.allow.iter().any(|allow| allow.is_match(value.as_bytes()))
+        self.options.allow.iter().any(|allow| allow.is_match(value.as_bytes()))
     }
 
     fn secrets_in(&self, name: &[u8], text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
-        if self.redact.secrets && text.len() >= 6 {
+        if self.options.secrets && text.len() >= 6 {
             secret_search().find(text, &mut hits);
             // In JSON the name is separate from its value.
             if !name.is_empty() && text.len() <= 1 << 16 {
                 hits.extend(named_secret(name, text));
             }
         }
-        for also in &self.redact.extra {
-            let found = also.captures_iter(text.as_bytes()).filter_map(|c| c.get(1).or_else(|| c.get(0)));
+        for pattern in &self.options.extra {
+            let found = pattern.captures_iter(text.as_bytes()).filter_map(|c| c.get(1).or_else(|| c.get(0)));
             hits.extend(
-                found.filter(|m| !m.is_empty()).map(|m| hit(snapped(text, m.range()), 0, "also".into())),
+                found.filter(|m| !m.is_empty()).map(|m| hit(char_aligned(text, m.range()), 0, "also".into())),
             );
         }
         hits.retain(|hit| {
@@ -414,14 +417,14 @@ impl Redaction {
 }
 
 /// Texts of at least this length are cached.
-const REMEMBERED: usize = 32;
+const MIN_CACHED_LEN: usize = 32;
 /// The maximum number of cached texts.
 const MAX_CACHED: usize = 1 << 20;
 
 /// Returns the cache key of strings: their raw bytes, and their name if it affects the result.
 fn cache_key(strings: &StringGroup<'_, '_>) -> Option<u128> {
-    let raw = strings.spelled();
-    if raw.len() < REMEMBERED {
+    let raw = strings.raw_bytes();
+    if raw.len() < MIN_CACHED_LEN {
         return None;
     }
     let seed = if may_name_secret(strings.name) { xxhash_rust::xxh3::xxh3_64(strings.name) } else { 0 };
@@ -475,12 +478,12 @@ fn is_structure(name: &[u8]) -> bool {
 }
 
 fn hit(range: Range<usize>, rank: usize, rule: Cow<'static, str>) -> Hit {
-    let with = format!("{MARK}{rule}]");
-    Hit { range, rule, with, rank, continued: false }
+    let replacement = format!("{MARK}{rule}]");
+    Hit { range, rule, replacement, rank, continued: false }
 }
 
 /// Extends a range to character boundaries.
-fn snapped(text: &str, range: Range<usize>) -> Range<usize> {
+fn char_aligned(text: &str, range: Range<usize>) -> Range<usize> {
     text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end)
 }
 
@@ -496,7 +499,7 @@ fn merge_overlapping(mut hits: Vec<Hit>) -> Vec<Hit> {
             Some(last) if hit.range.start < last.range.end => {
                 let end = last.range.end.max(hit.range.end);
                 if hit.rank < last.rank {
-                    (last.rank, last.rule, last.with) = (hit.rank, hit.rule, hit.with);
+                    (last.rank, last.rule, last.replacement) = (hit.rank, hit.rule, hit.replacement);
                 }
                 last.range.end = end;
             }
@@ -512,7 +515,7 @@ fn replaced(text: &str, hits: &[Hit]) -> String {
     let mut done = 0;
     for hit in hits {
         out.push_str(&text[done..hit.range.start]);
-        out.push_str(&hit.with);
+        out.push_str(&hit.replacement);
         done = hit.range.end;
     }
     out.push_str(&text[done..]);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::{Hit, snapped};
+use super::{Hit, char_aligned};
 
 /// The names that were seen.
 #[derive(Debug, Default)]
@@ -17,11 +17,12 @@ pub(super) struct People {
     /// Other users with a home directory; their names are replaced in paths only.
     homes: BTreeSet<String>,
     hosts: BTreeSet<String>,
+    /// The search for all names, and for each name its kind and its replacement.
     finder: Option<(AhoCorasick, Vec<(&'static str, String)>)>,
 }
 
 /// Account names that identify nobody.
-const NOBODY: [&str; 25] = [
+const GENERIC_NAMES: [&str; 25] = [
     "user",
     "users",
     "username",
@@ -89,18 +90,18 @@ impl People {
         self.hosts.extend(hosts.iter().filter(|name| name.len() >= 3 && *name != "localhost").cloned());
     }
 
-    /// Records names; `own` marks the text as the user's working directory.
-    pub(super) fn scan(&mut self, text: &str, own: bool) {
+    /// Records names; `is_cwd` marks the text as a working directory of the user.
+    pub(super) fn scan(&mut self, text: &str, is_cwd: bool) {
         for found in home_regex().captures_iter(text.as_bytes()).filter_map(|found| found.get(1)) {
-            let name = text[snapped(text, found.range())].trim_end_matches('.');
-            let known = if own { &mut self.users } else { &mut self.homes };
+            let name = text[char_aligned(text, found.range())].trim_end_matches('.');
+            let known = if is_cwd { &mut self.users } else { &mut self.homes };
             if is_personal_name(name) && !known.contains(name) {
                 known.insert(name.to_owned());
             }
         }
         for found in prompt_regex().captures_iter(text.as_bytes()) {
             let (Some(user), Some(host)) = (found.get(1), found.get(2)) else { continue };
-            let text = |range| &text[snapped(text, range)];
+            let text = |range| &text[char_aligned(text, range)];
             let user = text(user.range());
             if (self.users.contains(user) || self.homes.contains(user)) && !is_placeholder(text(host.range()))
             {
@@ -114,51 +115,51 @@ impl People {
         let homes = homes.map(|name| (name.clone(), "home"));
         let users = self.users.iter().map(|name| (name.clone(), "user")).chain(homes);
         let hosts = self.hosts.iter().map(|name| (name.clone(), "host"));
-        let (names, with): (Vec<_>, Vec<_>) = users
+        let (names, replacements): (Vec<_>, Vec<_>) = users
             .chain(hosts)
             .map(|(name, kind)| (name.clone(), (kind, placeholder(kind_of(kind), &name))))
             .unzip();
         let mut finder = AhoCorasickBuilder::new();
         finder.match_kind(MatchKind::LeftmostLongest).ascii_case_insensitive(true);
         let finder = if names.is_empty() { None } else { finder.build(&names).ok() };
-        self.finder = finder.map(|finder| (finder, with));
+        self.finder = finder.map(|finder| (finder, replacements));
     }
 
     pub(super) fn find(&self, text: &str) -> Vec<Hit> {
         let mut hits = Vec::new();
         if memchr::memchr(b'@', text.as_bytes()).is_some() {
             for found in email_regex().find_iter(text.as_bytes()) {
-                let range = snapped(text, found.range());
+                let range = char_aligned(text, found.range());
                 let address = &text[range.clone()];
                 if is_personal_email(address) {
-                    let with = placeholder("mail", address) + "@example.com";
+                    let replacement = placeholder("mail", address) + "@example.com";
                     hits.push(Hit {
                         range,
                         rule: Cow::Borrowed("mail"),
-                        with,
+                        replacement,
                         rank: 20_000,
                         continued: false,
                     });
                 }
             }
         }
-        let Some((finder, with)) = &self.finder else { return hits };
+        let Some((finder, replacements)) = &self.finder else { return hits };
         for found in finder.find_iter(text) {
             let bytes = text.as_bytes();
-            let goes_on = bytes.get(found.end()).is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
-            if goes_on || !is_name_start(bytes, found.start()) {
+            let continues = bytes.get(found.end()).is_some_and(|b| b.is_ascii_alphanumeric() || *b >= 0x80);
+            if continues || !is_name_start(bytes, found.start()) {
                 continue;
             }
-            let (rule, with) = with[found.pattern().as_usize()].clone();
+            let (rule, replacement) = replacements[found.pattern().as_usize()].clone();
             let before = &text[..found.start()];
-            let home = ["/home/", "/Users/", "Users\\", "-home-", "-Users-", "%2Fhome%2F", "%2FUsers%2F"];
-            if rule == "home" && !home.iter().any(|home| before.ends_with(home)) {
+            let prefixes = ["/home/", "/Users/", "Users\\", "-home-", "-Users-", "%2Fhome%2F", "%2FUsers%2F"];
+            if rule == "home" && !prefixes.iter().any(|prefix| before.ends_with(prefix)) {
                 continue;
             }
             hits.push(Hit {
                 range: found.range(),
                 rule: Cow::Borrowed(kind_of(rule)),
-                with,
+                replacement,
                 rank: 20_001,
                 continued: false,
             });
@@ -186,7 +187,7 @@ fn is_name_start(bytes: &[u8], at: usize) -> bool {
 
 fn is_personal_name(name: &str) -> bool {
     name.len() >= 3
-        && !NOBODY.contains(&&*name.to_ascii_lowercase())
+        && !GENERIC_NAMES.contains(&&*name.to_ascii_lowercase())
         && !is_placeholder(name)
         && !name.bytes().all(|b| b.is_ascii_digit())
 }
@@ -194,7 +195,7 @@ fn is_personal_name(name: &str) -> bool {
 /// Returns whether an email address is a person's; addresses of programs and examples are not.
 fn is_personal_email(address: &str) -> bool {
     let low = address.to_ascii_lowercase();
-    let nobody = ["git@", "noreply@", "no-reply@", "npm@", "user@", "you@"];
+    let generic = ["git@", "noreply@", "no-reply@", "npm@", "user@", "you@"];
     let examples = [
         "@example.com",
         "@example.org",
@@ -205,5 +206,5 @@ fn is_personal_email(address: &str) -> bool {
         ".ts",
         ".svg",
     ];
-    !nobody.iter().any(|start| low.starts_with(start)) && !examples.iter().any(|end| low.ends_with(end))
+    !generic.iter().any(|start| low.starts_with(start)) && !examples.iter().any(|end| low.ends_with(end))
 }

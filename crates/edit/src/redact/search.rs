@@ -10,23 +10,22 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::decode;
 use super::named::{self, SERVICES, SecretKind, WORDS};
 use super::rules::{CharClass, PATTERNS, PatternRule, TOKENS, TokenRule};
 use super::value::{SecretName, entropy, is_data, is_rule_value, is_scrambled, is_secret, without_marks};
 use super::words::WordFinder;
-use super::{Hit, hit, is_id, snapped};
+use super::{Hit, char_aligned, decode, hit, is_id, kubernetes, url};
 
 /// Rules with a lower rank recognise a secret without a name or context.
 pub(super) const FIRST_CAREFUL_RANK: usize = 10_000;
 
 /// The maximum depth of nested escapes.
-const DEPTH: usize = 3;
+const MAX_DEPTH: usize = 3;
 /// A pattern that may start before its word is matched up to this far after it.
-const AHEAD: usize = 256;
+const LOOKAHEAD: usize = 256;
 
 /// Rules that are neither tokens nor patterns.
-const OTHERS: [&str; 10] = [
+const OTHER_RULES: [&str; 10] = [
     "also",
     "url-password",
     "kubernetes-secret",
@@ -45,7 +44,7 @@ enum Matcher {
     Token(u16),
     Pattern(u16),
     Name,
-    Address,
+    Url,
     Kubernetes,
 }
 
@@ -69,7 +68,7 @@ pub(super) fn is_rule(name: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
     let names = || {
         let tokens = TOKENS.iter().map(|token| token.name);
-        tokens.chain(PATTERNS.iter().map(|pattern| pattern.name)).chain(OTHERS).collect()
+        tokens.chain(PATTERNS.iter().map(|pattern| pattern.name)).chain(OTHER_RULES).collect()
     };
     NAMES.get_or_init(names).contains(name)
 }
@@ -80,9 +79,9 @@ fn compile_pattern(rule: &PatternRule) -> Regex {
         Some(rest) => ("(?i)", rest),
         None => ("", rule.pattern),
     };
-    let begins = rest.strip_prefix(r"\b");
-    let pattern = match begins {
-        _ if rule.lookbehind == 0 => format!(r"{flags}\A(?:{})", begins.unwrap_or(rest)),
+    let after_boundary = rest.strip_prefix(r"\b");
+    let pattern = match after_boundary {
+        _ if rule.lookbehind == 0 => format!(r"{flags}\A(?:{})", after_boundary.unwrap_or(rest)),
         // A terminal colour may precede it.
         Some(rest) => format!(r"{flags}(?:\b|\[[0-9;]{{0,8}}m)({rest})"),
         None => rule.pattern.to_owned(),
@@ -109,8 +108,8 @@ impl SecretSearch {
     fn new() -> Self {
         let mut words = Vec::new();
         for (n, token) in (0..).zip(TOKENS) {
-            for head in token.heads {
-                words.push((*head, true, Matcher::Token(n)));
+            for prefix in token.prefixes {
+                words.push((*prefix, true, Matcher::Token(n)));
             }
         }
         for (n, pattern) in (0..).zip(PATTERNS) {
@@ -126,7 +125,7 @@ impl SecretSearch {
             words.push((word, false, Matcher::Name));
         }
         for word in ["://", r":\/\/", r":\\/\\/", "//"] {
-            words.push((word, true, Matcher::Address));
+            words.push((word, true, Matcher::Url));
         }
         for word in ["kind: secret", "kind\": \"secret", "kind\":\"secret", "kind: \"secret"] {
             words.push((word, false, Matcher::Kubernetes));
@@ -144,7 +143,7 @@ impl SecretSearch {
     /// Finds secrets in a text in any encoding; hits may overlap.
     pub(super) fn find(&self, text: &str, hits: &mut Vec<Hit>) {
         if !is_data(text) {
-            self.find_decoded(text, DEPTH, hits);
+            self.find_decoded(text, MAX_DEPTH, hits);
         }
         self.find_base64(text, hits);
     }
@@ -157,12 +156,12 @@ impl SecretSearch {
         decode::each_percent(text, |place, view| {
             self.find_plain(&view.text, &mut inner);
             key_arrays(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
+            move_hits(&mut inner, hits, |range| view.source(range), place.start);
         });
         for place in decode::pieces(text) {
             let Some(view) = decode::unnumbered(&text[place.clone()]) else { continue };
             self.find_plain(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
+            move_hits(&mut inner, hits, |range| view.source(range), place.start);
         }
         if !decode::may_resolve(text) {
             return;
@@ -170,7 +169,7 @@ impl SecretSearch {
         for place in decode::pieces(text) {
             let Some(view) = decode::uncoloured(&text[place.clone()]) else { continue };
             self.find_plain(&view.text, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.kept(range), place.start)));
+            move_hits(&mut inner, hits, |range| view.kept(range), place.start);
         }
         if depth == 0 {
             return;
@@ -178,7 +177,7 @@ impl SecretSearch {
         for place in decode::pieces(text) {
             let Some(view) = decode::unescaped(&text[place.clone()]) else { continue };
             self.find_decoded(&view.text, depth - 1, &mut inner);
-            hits.extend(inner.drain(..).map(|hit| map_hit(hit, |range| view.source(range), place.start)));
+            move_hits(&mut inner, hits, |range| view.source(range), place.start);
         }
     }
 
@@ -198,9 +197,9 @@ impl SecretSearch {
         let bytes = text.as_bytes();
         let mut named = named::NameProgress::default();
         let mut runs = ClassRuns::default();
-        let mut kubernetes = 0;
-        let mut done: Vec<PatternAttempts> = Vec::new();
-        self.words.each(bytes, |word, what| match what {
+        let mut kubernetes_done = 0;
+        let mut attempts: Vec<PatternAttempts> = Vec::new();
+        self.words.each(bytes, |word, matcher| match matcher {
             Matcher::Token(n) => {
                 let token = &TOKENS[usize::from(n)];
                 if let Some(range) = token_at(token, bytes, &word, &mut runs) {
@@ -208,36 +207,33 @@ impl SecretSearch {
                 }
             }
             Matcher::Pattern(n) => {
-                let at = done.iter().position(|done| done.rule == n).unwrap_or_else(|| {
-                    done.push(PatternAttempts { rule: n, end: 0, failed: 0 });
-                    done.len() - 1
-                });
-                if done[at].end <= word.start {
-                    match self.pattern_at(n, text, &word, done[at].window(), hits) {
-                        Some(end) => done[at].end = end,
-                        None => done[at].failed += 1,
+                let tried = PatternAttempts::of_rule(n, &mut attempts);
+                if tried.end <= word.start {
+                    match self.pattern_at(n, text, &word, tried.window(), hits) {
+                        Some(end) => tried.end = end,
+                        None => tried.failed += 1,
                     }
                 }
             }
             Matcher::Name => {
                 if let Some((range, kind)) = named::find(text, word, &mut named) {
-                    hits.push(careful_hit(snapped(text, range), kind));
+                    hits.push(careful_hit(char_aligned(text, range), kind));
                 }
             }
-            Matcher::Address => {
-                if let Some(range) = named::url_password(text, word)
+            Matcher::Url => {
+                if let Some(range) = url::url_password(text, word)
                     && is_url_password(&without_marks(&text[range.clone()]))
                 {
-                    hits.push(hit(snapped(text, range), FIRST_CAREFUL_RANK, "url-password".into()));
+                    hits.push(hit(char_aligned(text, range), FIRST_CAREFUL_RANK, "url-password".into()));
                 }
             }
-            Matcher::Kubernetes if word.start < kubernetes => {}
+            Matcher::Kubernetes if word.start < kubernetes_done => {}
             Matcher::Kubernetes => {
-                kubernetes = word.start + named::KUBE_REACH / 4;
-                let values = named::kube_values(text, word.start).into_iter();
+                kubernetes_done = word.start + kubernetes::REACH / 4;
+                let values = kubernetes::secret_values(text, word.start).into_iter();
                 let values = values.filter(|range| without_marks(&text[range.clone()]).len() >= 4);
                 hits.extend(values.map(|range| {
-                    hit(snapped(text, range), FIRST_CAREFUL_RANK + 1, "kubernetes-secret".into())
+                    hit(char_aligned(text, range), FIRST_CAREFUL_RANK + 1, "kubernetes-secret".into())
                 }));
             }
         });
@@ -264,15 +260,15 @@ impl SecretSearch {
         }
         let start = word.start.saturating_sub(rule.lookbehind);
         // Token characters directly before the word are part of the secret.
-        let part = |b: &u8| b.is_ascii_alphanumeric() || b"_~.+/-".contains(b);
+        let in_token = |b: &u8| b.is_ascii_alphanumeric() || b"_~.+/-".contains(b);
         if !anchored
             && !rule.careful
-            && !bytes[start.max(word.start.saturating_sub(8))..word.start].iter().all(part)
+            && !bytes[start.max(word.start.saturating_sub(8))..word.start].iter().all(in_token)
         {
             return None;
         }
         let regex = self.patterns[n].get_or_init(|| compile_pattern(rule));
-        let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { AHEAD }));
+        let mut end = bytes.len().min(word.end.saturating_add(if anchored { window } else { LOOKAHEAD }));
         let mut found = regex.captures(&bytes[start..end])?;
         // The window may end within a match.
         if anchored && end < bytes.len() && found.get(0).is_some_and(|all| start + all.end() + 64 >= end) {
@@ -287,7 +283,7 @@ impl SecretSearch {
         {
             range.end += 1;
         }
-        let range = snapped(text, range);
+        let range = char_aligned(text, range);
         let before = &text[text.floor_char_boundary(start + all.start())..range.start];
         let value = &text[range.clone()];
         if is_rule_value(rule, value, before) {
@@ -307,6 +303,15 @@ struct PatternAttempts {
 }
 
 impl PatternAttempts {
+    /// Returns the attempts of a rule, which are added if there were none.
+    fn of_rule(rule: u16, all: &mut Vec<Self>) -> &mut Self {
+        let at = all.iter().position(|tried| tried.rule == rule).unwrap_or_else(|| {
+            all.push(Self { rule, end: 0, failed: 0 });
+            all.len() - 1
+        });
+        &mut all[at]
+    }
+
     /// Returns the length of the window to match in. After repeated failures it no longer reaches the end of the text.
     fn window(&self) -> usize {
         match self.failed {
@@ -332,10 +337,17 @@ impl ClassRuns {
     }
 }
 
-/// Maps a hit in a decoded text back to its source.
-fn map_hit(hit: Hit, source: impl Fn(Range<usize>) -> Range<usize>, by: usize) -> Hit {
-    let range = source(hit.range.clone());
-    Hit { range: by + range.start..by + range.end, ..hit }
+/// Maps hits in a decoded text back to its source, which starts at `offset`, and moves them to `hits`.
+fn move_hits(
+    decoded: &mut Vec<Hit>,
+    hits: &mut Vec<Hit>,
+    source: impl Fn(Range<usize>) -> Range<usize>,
+    offset: usize,
+) {
+    hits.extend(decoded.drain(..).map(|hit| {
+        let range = source(hit.range.clone());
+        Hit { range: offset + range.start..offset + range.end, ..hit }
+    }));
 }
 
 fn careful_hit(range: Range<usize>, kind: SecretKind) -> Hit {
@@ -408,40 +420,40 @@ pub(super) fn named_secret(name: &[u8], text: &str) -> Option<Hit> {
     is_secret(&named, trimmed).then(|| careful_hit(start..start + trimmed.len(), kind))
 }
 
-/// Returns the range of the token whose prefix is at `head`.
+/// Returns the range of the token whose prefix is at `prefix`.
 fn token_at(
     token: &TokenRule,
     bytes: &[u8],
-    head: &Range<usize>,
+    prefix: &Range<usize>,
     runs: &mut ClassRuns,
 ) -> Option<Range<usize>> {
-    if !is_word_start(bytes, head.start) {
+    if !is_word_start(bytes, prefix.start) {
         return None;
     }
-    let end = runs.end(token.class, bytes, head.end);
+    let end = runs.end(token.class, bytes, prefix.end);
     // A file extension is not part of the token.
-    let end = head.end + without_ending(&bytes[head.end..end]).len();
-    let run = end - head.end;
+    let end = prefix.end + without_extension(&bytes[prefix.end..end]).len();
+    let run = end - prefix.end;
     // A hex number does not continue with letters.
-    let cut = token.class == CharClass::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
-    if run < token.min_len || cut {
+    let continues = token.class == CharClass::Hex && bytes.get(end).is_some_and(u8::is_ascii_alphanumeric);
+    if run < token.min_len || continues {
         return None;
     }
-    let value = &bytes[head.end..end.min(head.end + 400)];
-    let least = if token.weak { 3.0_f32.min(0.8 * (value.len() as f32).log2()) } else { 1.5 };
+    let value = &bytes[prefix.end..end.min(prefix.end + 400)];
+    let min_entropy = if token.weak { 3.0_f32.min(0.8 * (value.len() as f32).log2()) } else { 1.5 };
     let mixed = match token.class {
         CharClass::Hex | CharClass::Alnum if !token.weak => true,
         CharClass::Hex => value.iter().any(u8::is_ascii_digit),
         _ => is_mixed(value),
     };
-    (mixed && entropy(value) >= least).then_some(head.start..end)
+    (mixed && entropy(value) >= min_entropy).then_some(prefix.start..end)
 }
 
 /// Returns a file name without its extension.
-pub(super) fn without_ending(name: &[u8]) -> &[u8] {
-    const ENDINGS: [&[u8]; 10] =
+pub(super) fn without_extension(name: &[u8]) -> &[u8] {
+    const EXTENSIONS: [&[u8]; 10] =
         [b".meta.json", b".jsonl", b".json", b".txt", b".log", b".md", b".yml", b".yaml", b".env", b".bak"];
-    ENDINGS.iter().find_map(|ending| name.strip_suffix(*ending)).unwrap_or(name)
+    EXTENSIONS.iter().find_map(|extension| name.strip_suffix(*extension)).unwrap_or(name)
 }
 
 /// Returns whether letters and digits are more mixed than in words.
@@ -481,8 +493,9 @@ fn key_arrays(text: &str, hits: &mut Vec<Hit>) {
         let before = bytes[..at].iter().rev().take(600).take_while(|b| part(**b)).count();
         let after = bytes[at..].iter().take(1200).take_while(|b| part(**b)).count();
         let range = at - before..at + after;
-        let closed = range.start > 0 && bytes[range.start - 1] == b'[' && bytes.get(range.end) == Some(&b']');
-        if closed && is_key_array(&text[range.clone()]) {
+        let bracketed =
+            range.start > 0 && bytes[range.start - 1] == b'[' && bytes.get(range.end) == Some(&b']');
+        if bracketed && is_key_array(&text[range.clone()]) {
             hits.push(hit(range.start - 1..range.end + 1, FIRST_CAREFUL_RANK - 1, "key-array".into()));
         }
         at += after.max(STEP);
@@ -501,11 +514,11 @@ mod tests {
     #[test]
     fn all_rules_are_valid() {
         for rule in PATTERNS {
-            assert!(!compile_pattern(rule).is_match(b""), "{} fits everything", rule.name);
-            assert!(!rule.words.is_empty(), "{} is never asked", rule.name);
+            assert!(!compile_pattern(rule).is_match(b""), "{} matches everything", rule.name);
+            assert!(!rule.words.is_empty(), "{} is never tried", rule.name);
         }
         for token in TOKENS {
-            assert!(token.min_len >= 10 && !token.heads.is_empty(), "{}", token.name);
+            assert!(token.min_len >= 10 && !token.prefixes.is_empty(), "{}", token.name);
         }
         for kind in
             [SecretKind::Password, SecretKind::Secret, SecretKind::Key, SecretKind::Service, SecretKind::Data]
@@ -552,13 +565,13 @@ mod tests {
             "^[[4m",
         ];
         for colour in colours {
-            let lit = token.replacen("8r", &format!("8{colour}r"), 1);
+            let coloured = token.replacen("8r", &format!("8{colour}r"), 1);
             for (text, secret) in [
                 (format!("DB_PASSWORD={colour}{value}{colour} x"), value),
                 (format!("{colour}DB_PASSWORD{colour}={colour}{value}"), value),
                 (format!("DB_PASSWORD{colour}: {colour}\"{value}\"{colour}"), value),
                 (format!("see {colour}{token}{colour} x"), &*token),
-                (format!("see {lit}{colour} x"), &*lit),
+                (format!("see {coloured}{colour} x"), &*coloured),
             ] {
                 let found = found(&text);
                 assert!(found.len() == 1 && found[0].contains(secret), "{found:?} in {text:?}");

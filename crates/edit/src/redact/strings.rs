@@ -7,8 +7,9 @@ use std::borrow::Cow;
 
 use rethread_log::unescape;
 
-use crate::shorten::{is_strict_base64, strings};
-use crate::splice::json_string;
+use crate::base64::is_strict_base64;
+use crate::shorten::strings;
+use crate::splice::{RangeReplacer, json_string};
 
 /// Consecutive strings of an array, or a single string.
 pub(crate) struct TextGroup<'a> {
@@ -36,7 +37,7 @@ pub(crate) struct StringGroup<'t, 'a> {
 
 impl<'a> StringGroup<'_, 'a> {
     /// Returns the raw bytes from the first to the last string.
-    pub(crate) fn spelled(&self) -> &'a [u8] {
+    pub(crate) fn raw_bytes(&self) -> &'a [u8] {
         &self.raw[self.tokens[0].start..self.tokens[self.tokens.len() - 1].end]
     }
 
@@ -55,7 +56,7 @@ struct StringToken<'a> {
 }
 
 /// Returns whether a field contains only opaque data.
-fn is_sealed(name: &[u8]) -> bool {
+fn is_opaque(name: &[u8]) -> bool {
     matches!(name, b"signature" | b"encrypted_content" | b"encrypted_index" | b"thinkingSignature")
 }
 
@@ -69,37 +70,30 @@ pub(crate) fn rewrite(
     raw: &[u8],
     mut change: impl FnMut(&StringGroup<'_, '_>) -> Option<Vec<Option<String>>>,
 ) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut done = 0;
+    let mut replacer = RangeReplacer::new(raw);
     walk(raw, &mut |tokens, name| {
         let Some(changed) = change(&StringGroup { name, tokens, raw }) else { return };
         for (token, text) in tokens.iter().zip(changed) {
             if let Some(text) = text {
-                out.extend_from_slice(&raw[done..token.start]);
-                out.extend(json_string(&text));
-                done = token.end;
+                replacer.replace(token.start..token.end, &json_string(&text));
             }
         }
     });
-    if done == 0 {
-        return None;
-    }
-    out.extend_from_slice(&raw[done..]);
-    Some(out)
+    replacer.finish()
 }
 
 fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) {
     let mut name: &[u8] = b"";
     // The value of a `name` or `key` field before a `value` field, a common form of settings.
     let mut label: &[u8] = b"";
-    let mut list: Vec<StringToken<'a>> = Vec::new();
+    let mut group: Vec<StringToken<'a>> = Vec::new();
     let mut at = 0;
     for (start, end) in strings(raw) {
         let between = &raw[at..start];
-        let goes_on = !list.is_empty() && between.iter().all(|b| *b == b',' || b.is_ascii_whitespace());
-        if !goes_on && !list.is_empty() {
-            visit(&list, name);
-            list.clear();
+        let continues = !group.is_empty() && between.iter().all(|b| *b == b',' || b.is_ascii_whitespace());
+        if !continues && !group.is_empty() {
+            visit(&group, name);
+            group.clear();
         }
         if between.iter().any(|b| matches!(b, b'}' | b']')) {
             name = b"";
@@ -109,10 +103,10 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) 
         let after = raw[end..].iter().find(|b| !b.is_ascii_whitespace());
         at = end;
         if after == Some(&b':') {
-            // The string was not the next line of the list but the next key.
-            if !list.is_empty() {
-                visit(&list, name);
-                list.clear();
+            // The string was not the next line of the group but the next key.
+            if !group.is_empty() {
+                visit(&group, name);
+                group.clear();
             }
             name = if token.inner == b"value" && !label.is_empty() { label } else { token.inner };
             // Most keys are short and plain; file names and addresses are not.
@@ -120,15 +114,15 @@ fn walk<'a>(raw: &'a [u8], visit: &mut dyn FnMut(&[StringToken<'a>], &'a [u8])) 
             if token.inner.len() >= 16 || !token.inner.iter().all(plain) {
                 visit(&[token], b"");
             }
-        } else if !(is_sealed(name) && is_strict_base64(token.inner)) {
+        } else if !(is_opaque(name) && is_strict_base64(token.inner)) {
             if matches!(name, b"name" | b"key") {
                 label = token.inner;
             }
-            list.push(token);
+            group.push(token);
         }
     }
-    if !list.is_empty() {
-        visit(&list, name);
+    if !group.is_empty() {
+        visit(&group, name);
     }
 }
 

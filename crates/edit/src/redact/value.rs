@@ -66,27 +66,20 @@ pub(super) fn without_marks(value: &str) -> Cow<'_, str> {
     if !value.contains(MARK) {
         return Cow::Borrowed(value);
     }
-    let mut left = String::with_capacity(value.len());
+    let mut out = String::with_capacity(value.len());
     let mut rest = value;
     while let Some(mark) = rest.find(MARK) {
         let inside = &rest[mark + MARK.len()..];
-        match inside.bytes().take(64).position(|b| b == b']').filter(|end| is_rule(&inside[..*end])) {
-            Some(end) => {
-                left.push_str(&rest[..mark]);
-                rest = &inside[end + 1..];
-            }
-            None => {
-                left.push_str(&rest[..mark]);
-                rest = inside;
-            }
-        }
+        let end = inside.bytes().take(64).position(|b| b == b']').filter(|end| is_rule(&inside[..*end]));
+        out.push_str(&rest[..mark]);
+        rest = end.map_or(inside, |end| &inside[end + 1..]);
     }
-    left.push_str(rest);
-    Cow::Owned(left)
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 /// Substrings of values that are never secret.
-const NEVER: [&str; 15] = [
+const NEVER_SECRET: [&str; 15] = [
     "example",
     "xxxx",
     "placeholder",
@@ -104,30 +97,31 @@ const NEVER: [&str; 15] = [
     "•••",
 ];
 /// Prefixes of values that are code.
-const CODE: [&str; 10] =
+const CODE_PREFIXES: [&str; 10] =
     ["config.", "settings.", "secrets.", "self.", "this.", "req.", "os.", "import ", "env.", "$env:"];
 /// Words of example values.
-const SAMPLES: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
+const SAMPLE_WORDS: [&str; 8] = ["your", "todo", "insert", "sample", "dummy", "fake", "import", "function"];
 
 /// Returns whether a value is code or an example, so that no name makes it secret.
 fn is_code_or_sample(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
-    let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLES.contains(&word));
-    let code = CODE.iter().any(|word| low.starts_with(word));
-    let whole = |open: char, close: char| value.starts_with(open) && value.ends_with(close);
+    let sample = low.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SAMPLE_WORDS.contains(&word));
+    let code = CODE_PREFIXES.iter().any(|word| low.starts_with(word));
+    let is_wrapped = |open: char, close: char| value.starts_with(open) && value.ends_with(close);
     let variable = value.strip_prefix('$').is_some_and(|name| {
         let name = name.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '_');
         !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
             || name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
                 && !name.bytes().any(|b| b.is_ascii_digit())
     });
-    let wrapped = whole('<', '>') || whole('{', '}') || whole('[', ']') || whole('%', '%');
+    let wrapped =
+        is_wrapped('<', '>') || is_wrapped('{', '}') || is_wrapped('[', ']') || is_wrapped('%', '%');
     sample
         || code
         || variable
         || wrapped
         || has_template(value)
-        || NEVER.iter().any(|word| low.contains(word))
+        || NEVER_SECRET.iter().any(|word| low.contains(word))
 }
 
 /// Returns whether a value has a template placeholder: `${NAME}`, `{{ name }}`, `$(cat file)`, `%s`.
@@ -198,9 +192,9 @@ fn is_plausible(rule: &PatternRule, value: &str, before: &str) -> bool {
         "cookie" => {
             let signed = value.trim_start_matches("s%3A").trim_start_matches("s:");
             let hex = signed.len() >= 24 && signed.bytes().all(|b| b.is_ascii_hexdigit());
-            let long = |one: &str| {
-                let held = one.split_once('=').map_or("", |(_, held)| held);
-                held.len() >= 12 && ValueTraits::of(held).digit
+            let long = |cookie: &str| {
+                let content = cookie.split_once('=').map_or("", |(_, content)| content);
+                content.len() >= 12 && ValueTraits::of(content).digit
             };
             traits.digit && (value.split(';').any(long) || hex || is_scrambled(value))
         }
@@ -212,11 +206,11 @@ fn is_plausible(rule: &PatternRule, value: &str, before: &str) -> bool {
 }
 
 /// Returns whether a named value is a secret.
-pub(super) fn is_secret(named: &SecretName<'_>, written: &str) -> bool {
+pub(super) fn is_secret(named: &SecretName<'_>, raw: &str) -> bool {
     // Values redacted by other programs are not secret; the rest of the text may be.
-    let value = without_marks(written).replace("REDACTED", "");
+    let value = without_marks(raw).replace("REDACTED", "");
     let value = &*value;
-    if value.len() < 5 || value.len() < written.len() && value.len() < 8 || is_code_or_sample(value) {
+    if value.len() < 5 || value.len() < raw.len() && value.len() < 8 || is_code_or_sample(value) {
         return false;
     }
     // Without quotes or an environment variable, code is more likely.
@@ -309,7 +303,7 @@ fn is_password(named: &SecretName<'_>, value: &str, traits: &ValueTraits) -> boo
     let words = value.split(['.', '_', '-', '/', ':']).filter(|part| !part.is_empty()).count();
     // Code has names and calls where a password has symbols.
     let in_core = ValueTraits::of(core);
-    let unusual = environment && !is_dictionary(core)
+    let unusual = environment && !is_description(core)
         || in_core.digit
         || traits.sign && named.quoted
         || is_scrambled(value);
@@ -320,7 +314,7 @@ fn is_password(named: &SecretName<'_>, value: &str, traits: &ValueTraits) -> boo
 }
 
 /// Returns whether a value is a word that describes a value (`required`, `hidden`).
-fn is_dictionary(value: &str) -> bool {
+fn is_description(value: &str) -> bool {
     let low = value.to_ascii_lowercase();
     [
         "password", "secret", "string", "required", "optional", "unset", "empty", "disabled", "enabled",
@@ -332,10 +326,10 @@ fn is_dictionary(value: &str) -> bool {
 /// Returns whether a value is as mixed as a token.
 fn is_token(value: &str, traits: &ValueTraits) -> bool {
     let value = value.strip_prefix("base64:").unwrap_or(value);
-    let least = (0.8 * (value.len() as f32).log2()).min(2.8);
+    let min_entropy = (0.8 * (value.len() as f32).log2()).min(2.8);
     let address = value.starts_with("0x");
     value.len() >= 8
-        && entropy(value.as_bytes()) >= least
+        && entropy(value.as_bytes()) >= min_entropy
         && traits.letter
         && !address
         && !is_uuid(value)
@@ -352,20 +346,20 @@ fn is_hex_key(value: &str) -> bool {
 }
 
 fn is_service_secret(name: &str, value: &str, traits: &ValueTraits) -> bool {
-    const TELLING: [&str; 12] = [
+    const ANNOUNCING_WORDS: [&str; 12] = [
         "key", "token", "secret", "auth", "sid", "dsn", "login", "webhook", "license", "client", "access",
         "pass",
     ];
     let low = name.to_ascii_lowercase();
-    let announced = TELLING.iter().any(|word| low.contains(word)) || low.ends_with("id");
+    let announced = ANNOUNCING_WORDS.iter().any(|word| low.contains(word)) || low.ends_with("id");
     let plain = value.bytes().all(|b| b.is_ascii_alphanumeric() || b"_=./+:|-".contains(&b));
     let number = low.ends_with("id") && value.len() >= 16 && value.bytes().all(|b| b.is_ascii_digit());
     if announced {
         let token = value.len() >= 14 && is_token(value, traits);
         return plain && (token || is_uuid(value) || number);
     }
-    let solid = value.bytes().all(|b| b.is_ascii_alphanumeric());
-    solid && value.len() >= 24 && entropy(value.as_bytes()) >= 3.2 && is_token(value, traits)
+    let alphanumeric = value.bytes().all(|b| b.is_ascii_alphanumeric());
+    alphanumeric && value.len() >= 24 && entropy(value.as_bytes()) >= 3.2 && is_token(value, traits)
 }
 
 /// Returns whether upper and lower case alternate more often than in any name.
@@ -461,7 +455,7 @@ fn is_identifier(value: &str) -> bool {
 
 /// Returns whether a text is base64 of binary data, such as an image or archive.
 pub(super) fn is_data(text: &str) -> bool {
-    text.len() >= 512 && crate::shorten::is_strict_base64(text.as_bytes())
+    text.len() >= 512 && crate::base64::is_strict_base64(text.as_bytes())
 }
 
 /// Returns whether a value is so long and mixed that it means the same wherever it occurs.

@@ -40,27 +40,27 @@ struct Word<T> {
 }
 
 impl<T> Word<T> {
-    fn new(word: &str, exact: bool, what: T) -> Self {
+    fn new(word: &str, exact: bool, value: T) -> Self {
         let word = if exact { word.to_owned() } else { word.to_ascii_lowercase() };
         let (first, rest) = word.as_bytes().split_at(word.len().min(WIDE));
-        let wide = |byte: &dyn Fn(u8) -> u8| {
+        let packed = |byte: &dyn Fn(u8) -> u8| {
             let mut bytes = [0; WIDE];
             bytes.iter_mut().zip(first).for_each(|(slot, b)| *slot = byte(*b));
             u64::from_le_bytes(bytes)
         };
         Self {
-            first: wide(&|b| b),
-            mask: wide(&|_| 0xff),
-            fold: wide(&|b| if !exact && b.is_ascii_lowercase() { 0x20 } else { 0 }),
+            first: packed(&|b| b),
+            mask: packed(&|_| 0xff),
+            fold: packed(&|b| if !exact && b.is_ascii_lowercase() { 0x20 } else { 0 }),
             rest: rest.into(),
             len: word.len(),
             exact,
-            value: what,
+            value,
         }
     }
 
     /// Returns whether a text starts with the word; `eight` are its first bytes.
-    fn stands(&self, eight: u64, text: &[u8]) -> bool {
+    fn matches(&self, eight: u64, text: &[u8]) -> bool {
         (eight | self.fold) & self.mask == self.first
             && (self.rest.is_empty()
                 || text.get(WIDE..self.len).is_some_and(|after| {
@@ -69,24 +69,24 @@ impl<T> Word<T> {
     }
 
     /// Returns the table positions of the word.
-    fn places(&self) -> Vec<(usize, usize)> {
+    fn positions(&self) -> Vec<(usize, usize)> {
         // Any byte may follow a short word.
         let bytes = [0, 1, 2].map(|at: usize| {
-            let [byte, fold] = [self.first, self.fold].map(|wide| wide.to_le_bytes()[at]);
+            let [byte, fold] = [self.first, self.fold].map(|packed| packed.to_le_bytes()[at]);
             if at < self.len { vec![byte, byte & !fold] } else { (0..=u8::MAX).collect() }
         });
         let [a, b, c] = &bytes;
         let pairs = a.iter().flat_map(|a| b.iter().map(|b| [*a, *b]));
         let heads = pairs.flat_map(|[a, b]| c.iter().map(move |c| [a, b, *c, 0, 0, 0, 0, 0]));
-        let mut places: Vec<_> = heads.map(|head| place(u64::from_le_bytes(head))).collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+        let mut positions: Vec<_> = heads.map(|head| table_position(u64::from_le_bytes(head))).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        positions
     }
 }
 
 /// Returns the row and the bit of the table for a prefix.
-fn place(eight: u64) -> (usize, usize) {
+fn table_position(eight: u64) -> (usize, usize) {
     let row = (eight as u16).wrapping_mul(0x79b1) >> (16 - ROWS);
     (usize::from(row), (eight >> 16) as usize % ROW)
 }
@@ -95,10 +95,10 @@ impl<T: Copy> WordFinder<T> {
     /// Creates a finder from words, each with whether its case matters and its value.
     pub(super) fn new<'w>(words: impl IntoIterator<Item = (&'w str, bool, T)>) -> Self {
         let mut lists: BTreeMap<(usize, usize), Vec<Word<T>>> = BTreeMap::new();
-        for (word, exact, what) in words {
-            let word = Word::new(word, exact, what);
-            for place in word.places() {
-                lists.entry(place).or_default().push(word.clone());
+        for (word, exact, value) in words {
+            let word = Word::new(word, exact, value);
+            for position in word.positions() {
+                lists.entry(position).or_default().push(word.clone());
             }
         }
         let mut rows = Box::new([0_u32; 1 << ROWS]);
@@ -136,17 +136,17 @@ impl<T: Copy> WordFinder<T> {
     /// Returns whether a word may start with these bytes.
     #[inline(always)]
     fn may_begin(&self, eight: u64) -> bool {
-        let (row, bit) = place(eight);
+        let (row, bit) = table_position(eight);
         self.rows[row] >> bit & 1 == 1
     }
 
     /// Visits the words at a position where one may start.
     #[inline(never)]
     fn at(&self, bytes: &[u8], at: usize, eight: u64, visit: &mut impl FnMut(Range<usize>, T)) {
-        let (row, bit) = place(eight);
+        let (row, bit) = table_position(eight);
         let lower = self.rows[row] & ((1 << bit) - 1);
         for word in &self.lists[usize::from(self.before[row]) + lower.count_ones() as usize] {
-            if word.stands(eight, &bytes[at..]) {
+            if word.matches(eight, &bytes[at..]) {
                 visit(at..at + word.len, word.value);
             }
         }

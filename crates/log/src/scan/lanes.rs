@@ -205,11 +205,11 @@ fn find_escaped(backslashes: u64, carry: &mut u64) -> u64 {
     }
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let backslashes = backslashes & !*carry;
-    let behind = backslashes << 1 | *carry;
-    let odd_starts = backslashes & !EVEN & !behind;
+    let after_backslash = backslashes << 1 | *carry;
+    let odd_starts = backslashes & !EVEN & !after_backslash;
     let (runs, overflow) = odd_starts.overflowing_add(backslashes);
     *carry = u64::from(overflow);
-    (EVEN ^ (runs << 1)) & behind
+    (EVEN ^ (runs << 1)) & after_backslash
 }
 
 /// Sets every bit that has an odd number of set bits at or below it.
@@ -223,14 +223,14 @@ fn prefix_xor(mut bits: u64) -> u64 {
 
 /// Returns the 64 bytes at `pos`, padded with blanks at the end of the line; `None` after it.
 #[inline(always)]
-fn chunk_at<'a>(bytes: &'a [u8], pos: usize, room: &'a mut [u8; 64]) -> Option<&'a [u8; 64]> {
+fn chunk_at<'a>(bytes: &'a [u8], pos: usize, padded: &'a mut [u8; 64]) -> Option<&'a [u8; 64]> {
     let rest = bytes.get(pos..).filter(|rest| !rest.is_empty())?;
     if let Some(chunk) = rest.first_chunk::<64>() {
         return Some(chunk);
     }
-    *room = [b' '; 64];
-    room[..rest.len()].copy_from_slice(rest);
-    Some(room)
+    *padded = [b' '; 64];
+    padded[..rest.len()].copy_from_slice(rest);
+    Some(padded)
 }
 
 /// Finds the closing quote of the string whose inner bytes begin at `at`.
@@ -252,11 +252,11 @@ impl LaneTask for StringEnd<'_> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
         let mut seen = ScannedString { end: 0, escaped: false, suspicious: false };
-        let mut room = [0; 64];
+        let mut padded = [0; 64];
         let mut pos = self.at;
         let mut carry = 0;
         loop {
-            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
+            let chunk = chunk_at(self.bytes, pos, &mut padded).ok_or(ScanError::CutShort)?;
             let StringBits { quotes, backslashes, controls } = lanes.string_bits(chunk);
             let ends = quotes & !find_escaped(backslashes, &mut carry);
             // Bits after the end do not belong to the string.
@@ -284,7 +284,7 @@ impl LaneTask for ContainerEnd<'_> {
 
     #[inline(always)]
     fn run(self, lanes: impl Lanes) -> Self::Output {
-        let mut room = [0; 64];
+        let mut padded = [0; 64];
         let mut suspicious = false;
         let mut depth = 1u32;
         let mut pos = self.at + 1;
@@ -292,7 +292,7 @@ impl LaneTask for ContainerEnd<'_> {
         // string, ends a string.
         let (mut escapes, mut in_string, mut before, mut ended) = (0, 0u64, 1u64, 0u64);
         loop {
-            let chunk = chunk_at(self.bytes, pos, &mut room).ok_or(ScanError::CutShort)?;
+            let chunk = chunk_at(self.bytes, pos, &mut padded).ok_or(ScanError::CutShort)?;
             let StructureBits { strings, opens, closes, separators } = lanes.structure_bits(chunk);
             let quotes = strings.quotes & !find_escaped(strings.backslashes, &mut escapes);
             // The bytes of strings, including the opening quote but not the closing one.
