@@ -123,7 +123,7 @@ pub struct TranscriptPart<'a> {
 }
 
 /// Reads the full text of a result that was shortened, if the given predicate accepts its file.
-pub type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
+pub type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + Send + Sync + 'a>;
 
 /// The sidecars of the calls of a log: subagents and large results.
 #[derive(Default)]
