@@ -40,6 +40,7 @@ mod content_keys;
 mod copies;
 mod inventory;
 mod reminders;
+mod step_sequence;
 mod step_stream;
 mod title;
 mod transcript;
@@ -70,7 +71,8 @@ pub use resume::{
 };
 pub use rules::{CLIENT_RULES, ClientRange, ClientRule, RuleInfo, RuleStage};
 pub use session::{BranchPoint, Path, Session};
-pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
+pub use step_sequence::{ItemHeader, StepItems};
+pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};

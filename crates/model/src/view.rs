@@ -10,7 +10,8 @@ use crate::flags::EntryFlags;
 use crate::id::Time;
 use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId};
 use crate::session::Session;
-use crate::step_stream::{StepContents, StepNodes, StepSequence};
+use crate::step_sequence::{StepContents, StepSequence};
+use crate::step_stream::StepNodes;
 use crate::usage::Usage;
 
 /// The kind of a message for a reader.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rethread::render::{self, Style};
 use rethread::render::{SubagentRow, TranscriptRow};
 use rethread::{
-    ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent, ExportedTranscript, PathChoice,
+    Client, ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent, ExportedTranscript,
+    PathChoice,
 };
 
 use crate::CommandOutcome;
@@ -124,20 +125,7 @@ pub(crate) fn run(
         terminal.print_note("no sessions to export; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
-    let options = ExportOptions {
-        format: match args.format {
-            FormatArg::Md => rethread::Format::Md,
-            FormatArg::Html => rethread::Format::Html,
-            FormatArg::Json => rethread::Format::Json,
-        },
-        paths: args.path,
-        all_copies: args.all_copies,
-        from_fork: args.branches == BranchesArg::Fork,
-        images: !args.no_images,
-        thinking: !args.no_thinking,
-        client,
-        force: args.force,
-    };
+    let options = export_options(args, client);
     // Every session is read, and then written.
     let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
     let exported = library.export(sources, &args.output, &options, &|n| progress.advance(n));
@@ -171,6 +159,23 @@ pub(crate) fn run(
     }
     let nothing = exported.transcripts.is_empty() && exported.subagents.is_empty();
     if nothing { Ok(CommandOutcome::Negative) } else { Ok(CommandOutcome::Success) }
+}
+
+fn export_options(args: &ExportArgs, client: Client) -> ExportOptions {
+    ExportOptions {
+        format: match args.format {
+            FormatArg::Md => rethread::Format::Md,
+            FormatArg::Html => rethread::Format::Html,
+            FormatArg::Json => rethread::Format::Json,
+        },
+        paths: args.path,
+        all_copies: args.all_copies,
+        from_fork: args.branches == BranchesArg::Fork,
+        images: !args.no_images,
+        thinking: !args.no_thinking,
+        client,
+        force: args.force,
+    }
 }
 
 fn transcript_row(transcript: &ExportedTranscript) -> TranscriptRow {

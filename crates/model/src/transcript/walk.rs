@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{SubagentNo, Transcript, TranscriptPart, TranscriptRange, TranscriptSubagent};
 use crate::index::{CallId, MessageNo};
-use crate::step_stream::StepItems;
+use crate::step_sequence::StepItems;
 use crate::view::{
     BlockView, MessageKind, MessageView, NoteView, ResultPart, TranscriptItem, join_result_parts,
 };
