@@ -1,7 +1,7 @@
 //! The steps of a part of a conversation, determined from the facts alone.
 
 use rethread_log::Line;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::flags::EntryFlags;
 use crate::id::Time;
@@ -159,9 +159,14 @@ impl<'a> StepSequence<'a> {
                 uses.extend(calls_of_node(&facts.call_sites, node).map(|call| (call, place, message)));
             }
         }
+        uses.sort_unstable();
+        uses.dedup();
+        if !self.session.tree.split_messages.is_empty() {
+            // A block that a message repeats in another step is shown once, where it first occurs.
+            let mut known = FxHashSet::default();
+            uses.retain(|&(call, _, message)| known.insert((call, message)));
+        }
         self.call_sites = uses;
-        self.call_sites.sort_unstable();
-        self.call_sites.dedup();
         let mut separate: Vec<(StreamPlace, StreamPlace)> = Vec::new();
         let mut in_place = Vec::new();
         for place in self.places() {

@@ -11,7 +11,7 @@ use rethread_model::{
     SubagentNo, Transcript, TranscriptHeader, TranscriptPart, TranscriptRange, TranscriptSubagent,
     TranscriptWriter, VisibleContent, VisibleThinking, Visit,
 };
-use rethread_testkit::LogBuilder;
+use rethread_testkit::{LogBuilder, PendingCall};
 use serde_json::json;
 
 /// A log whose text is read piece by piece.
@@ -273,6 +273,29 @@ fn reading_starts_at_the_call_of_a_result() {
     let mut numbers = (1..=20).filter_map(MessageNo::new);
     let with_result = numbers.find(|&n| part.steps.reading_start(n) != n);
     assert_eq!(with_result.map(|n| part.steps.reading_start(n)), MessageNo::new(3));
+}
+
+#[test]
+fn result_of_a_repeated_block_is_shown_under_its_first_copy() {
+    let mut log = LogBuilder::new(1);
+    log.prompt("run it");
+    let call = json!({ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": { "command": "ls" } });
+    log.block("msg_1", &call);
+    // A client wrote a queued prompt between two entries of one message, and repeated a block.
+    log.prompt("queued");
+    let uuid = log.block("msg_1", &call);
+    log.result(&PendingCall { id: "toolu_1".to_owned(), uuid }, "the files");
+    let log = TestLog::new(&log);
+    let all = events(&log.transcript(VisibleContent::default(), TranscriptRange::default()));
+    assert_snapshot!(all, @r#"
+    part 1 of 1: test
+    prompt m1
+      text "run it"
+    answer m2
+      call Bash = [#m4 "the files"]
+    prompt m3
+      text "queued"
+    "#);
 }
 
 /// The log of a subagent that starts another one.

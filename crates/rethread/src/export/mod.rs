@@ -32,7 +32,7 @@ use crate::library::{Library, LogSource};
 pub(crate) use self::export_dir::safe_name;
 
 /// Incremented when the output changes, so that documents by an older version are written again.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 /// Options of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
