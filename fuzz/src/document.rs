@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::render::{Document, DocumentLinks, Format, write_document};
+use rethread::internals::render::{Document, DocumentLinks, Format, write_document};
 use rethread::{Library, LogSource, TranscriptOptions, TranscriptPath};
 use rethread_testkit::{LogBuilder, markdown};
 use serde_json::json;

@@ -28,6 +28,7 @@ mod base64;
 mod clean;
 mod clone;
 mod ids;
+mod outcome;
 mod plan;
 mod redact;
 mod repair;
@@ -36,9 +37,10 @@ mod source;
 mod splice;
 mod stream;
 
-pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, entry_part_at};
+pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, secret_place_at};
 pub use clone::*;
 pub use ids::IdMap;
+pub use outcome::{CleanWarning, Cleaned, LineCounts, Repaired, RepairedLog, Secret, SecretPlace};
 pub use redact::{
     FoundSecret, NotTextError, PatternError, RedactOptions, RedactPattern, Redaction, RedactionCounts,
 };

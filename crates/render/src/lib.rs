@@ -33,7 +33,7 @@ mod repair;
 mod show;
 mod tree;
 
-pub use check::{CheckReport, write_check};
+pub use check::write_check;
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{
@@ -42,11 +42,11 @@ pub use export::{
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{write_info, write_info_table};
 pub use ls::write_ls;
-pub use preview::{Preview, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
-pub use repair::{LineChange, write_repair};
+pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
+pub use repair::write_repair;
 pub use rows::{
-    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFrom, FindingRow, InventoryRow, MessageRow,
-    NoteRow, PathRow, RepairRow, SecretRow, SessionKind, SessionRow, SubagentRow, TokenSources,
+    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
+    MessageRow, NoteRow, PathRow, RepairRow, SecretRow, SessionRow, SubagentRow, TokenSources, TotalRow,
     TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};

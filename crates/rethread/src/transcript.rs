@@ -1,11 +1,11 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
 use rethread_model::{
-    BranchPoint, CallId, CallSidecars, Client, MessageNo, Session, SiblingPath, StepId, StepNodes,
-    StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
+    BranchPoint, CallId, CallSidecars, Client, MessageNo, PathSummary, Session, SiblingPath, StepId,
+    StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
     TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
 };
-use rethread_render::{PathRow, truncate};
+use rethread_render::truncate;
 use rethread_store::SessionFile;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -197,14 +197,14 @@ impl Library {
     /// Subagents are listed with their logs.
     ///
     /// ```
-    /// use rethread::{Library, TranscriptOptions};
+    /// use rethread::{TranscriptOptions, TranscriptPath};
     ///
-    /// let library = Library::demo();
-    /// let source = &library.find("0000d001")?[0];
-    /// let loaded = library.transcript(source, &TranscriptOptions::default()).expect("a conversation");
-    /// let transcript = loaded.transcript();
-    /// println!("{}: {} messages", transcript.header.title, transcript.header.messages);
-    /// # Ok::<(), rethread::Error>(())
+    /// # let library = rethread::Library::demo();
+    /// let source = library.find_one("0000d001")?;
+    /// let options = TranscriptOptions { path: TranscriptPath::Number(1), ..TranscriptOptions::default() };
+    /// let loaded = library.transcript(&source, &options)?;
+    /// assert_eq!(loaded.transcript().header.path_n, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn transcript(
         &self,
@@ -232,6 +232,16 @@ impl Library {
     /// Reads the entries that a clone removed, if it kept them. Message numbers are those of the session that it
     /// was cloned from. With `n`, shows only this message, its calls and results, and all results of those
     /// calls.
+    ///
+    /// ```
+    /// use rethread::{TranscriptError, VisibleContent};
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let source = library.find_one("0000d001")?;
+    /// let removed = library.removed_transcript(&source, None, VisibleContent::default());
+    /// assert!(matches!(removed, Err(TranscriptError::NotKept)), "not a clone");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn removed_transcript(
         &self,
         source: &LogSource,
@@ -259,6 +269,26 @@ impl Library {
 
 impl LoadedTranscript {
     /// Returns the transcript, for a writer.
+    ///
+    /// ```
+    /// use rethread::{MessageEvent, TranscriptOptions, TranscriptWriter};
+    ///
+    /// /// Prints the number and the kind of each message.
+    /// struct Outline;
+    ///
+    /// impl TranscriptWriter for Outline {
+    ///     fn begin_message(&mut self, event: &MessageEvent<'_>) -> std::io::Result<()> {
+    ///         println!("#{} {}", event.message.n, event.message.kind.name());
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let source = library.find_one("0000d001")?;
+    /// let loaded = library.transcript(&source, &TranscriptOptions::default())?;
+    /// loaded.transcript().walk(&mut Outline)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn transcript(&self) -> Transcript<'_> {
         let (mut subagents, mut unlinked) = (Vec::new(), Vec::new());
         let parts = transcript_parts(&self.parts);
@@ -304,7 +334,7 @@ pub(crate) fn anchor_prefix(index: usize, is_own: bool) -> String {
 /// Finds the path to show, as an index.
 fn choose_path(
     loaded: &LoadedSession,
-    rows: &[PathRow],
+    rows: &[PathSummary],
     options: &TranscriptOptions,
 ) -> Result<usize, TranscriptError> {
     if let TranscriptPath::Number(n) = options.path {
@@ -331,7 +361,7 @@ fn choose_path(
 /// Resolves the range of messages on a path.
 fn choose_messages(
     part: &LoadedPart,
-    row: &PathRow,
+    row: &PathSummary,
     options: &TranscriptOptions,
 ) -> Result<TranscriptRange, TranscriptError> {
     let mut range = TranscriptRange::default();
@@ -385,13 +415,14 @@ fn related_messages(part: &LoadedPart, n: MessageNo) -> Result<FxHashSet<Message
 }
 
 /// Returns the line at which the client would continue, if that is not the end of this path.
-fn resume_line(shown: &PathRow, rows: &[PathRow]) -> Option<u32> {
+fn resume_line(shown: &PathSummary, rows: &[PathSummary]) -> Option<u32> {
     let active = rows.iter().find(|row| row.path.active)?;
-    active.resumes_line.filter(|_| active.n != shown.n || active.inner)
+    let is_elsewhere = active.n != shown.n || active.path.resumes_before_end;
+    active.resumes_at.as_ref().filter(|_| is_elsewhere).map(|entry| entry.line)
 }
 
 /// Builds the header of a path whose last part is the session itself.
-fn header(parts: &[LoadedPart], rows: &[PathRow], at: usize) -> TranscriptHeader {
+fn header(parts: &[LoadedPart], rows: &[PathSummary], at: usize) -> TranscriptHeader {
     let (own, row) = (&parts[parts.len() - 1].loaded, &rows[at]);
     let paths: Vec<_> = rows.iter().map(|row| row.path.clone()).collect();
     let branchings = own.session.branch_points(&paths);
@@ -444,7 +475,7 @@ impl SessionHeader {
     pub(crate) fn path_header(
         &self,
         title: &str,
-        row: &PathRow,
+        row: &PathSummary,
         paths: usize,
         totals: &TranscriptTotals,
     ) -> TranscriptHeader {
@@ -455,8 +486,8 @@ impl SessionHeader {
             path_n: row.n,
             paths,
             active: row.path.active,
-            fork_point: row.fork_point.clone(),
-            fork_message: row.fork_message,
+            fork_point: row.fork.as_ref().map(|entry| entry.uuid.clone()),
+            fork_message: row.fork.as_ref().and_then(|entry| entry.message),
             compactions: row.compactions,
             messages: row.messages,
             turns: row.turns,
@@ -490,7 +521,7 @@ pub(crate) fn near(path: usize, paths: usize, around: usize) -> std::ops::Range<
 
 /// Describes some paths of a session; a session with a single path lists none.
 pub(crate) fn sibling_paths(
-    rows: &[PathRow],
+    rows: &[PathSummary],
     branchings: &[Option<BranchPoint>],
     listed: std::ops::Range<usize>,
 ) -> Vec<SiblingPath> {

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rethread::edit::{CompressOptions, Preset, Recipe, ToolRecipe};
-use rethread::render;
 use rethread::{CloneOptions, Summariser};
+use rethread::{CompressOptions, Preset, Recipe, ToolRecipe};
+use rethread_render as render;
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

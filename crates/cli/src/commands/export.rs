@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rethread::render::{self, Style};
-use rethread::render::{SubagentRow, TranscriptRow};
 use rethread::{
     Client, ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent, ExportedTranscript,
     PathChoice,
 };
+use rethread_render::{self as render, Style, SubagentRow, TranscriptRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -128,7 +127,7 @@ pub(crate) fn run(
     let options = export_options(args, client);
     // Every session is read, and then written.
     let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let exported = library.export(sources, &args.output, &options, &|n| progress.advance(n));
+    let exported = library.with_progress(progress.observer()).export(sources, &args.output, &options);
     drop(progress);
     let mut exported = exported?;
     let mut errors = std::mem::take(&mut exported.errors);

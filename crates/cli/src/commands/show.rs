@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use rethread::model::{
-    MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptSubagent, TranscriptWriter, VisibleContent,
+use rethread::{
+    LoadedTranscript, MessageEvent, MessageNo, NoteEvent, Transcript, TranscriptError, TranscriptOptions,
+    TranscriptPath, TranscriptSubagent, TranscriptWriter, TurnBound, TurnRange, VisibleContent,
     VisibleThinking, Visit,
 };
-use rethread::render::{self, MessageRow, NoteRow, ShowOptions};
-use rethread::{LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange};
+use rethread_render::{self as render, MessageRow, NoteRow, ShowOptions};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

@@ -109,6 +109,16 @@ struct CloneReport {
 
 impl Library {
     /// Clones a session. The source is never written to.
+    ///
+    /// ```
+    /// use rethread::{CloneOptions, Library};
+    ///
+    /// let library = Library::demo();
+    /// let options = CloneOptions { dry_run: true, ..CloneOptions::default() };
+    /// let clone = library.clone_session(&library.find_one("0000d001")?, &options)?;
+    /// assert_eq!(clone.turns, 6);
+    /// # Ok::<(), rethread::CloneError>(())
+    /// ```
     pub fn clone_session(&self, source: &LogSource, options: &CloneOptions) -> Result<CloneRow, CloneError> {
         if source.file.is_subagent {
             return Err(Unmakable::Subagent.into());

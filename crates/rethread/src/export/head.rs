@@ -1,10 +1,9 @@
 //! The metadata above the conversation in a document.
 
 use rethread_model::{
-    MessageNo, PathId, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptTotals,
+    MessageNo, PathId, PathSummary, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptTotals,
     collapse_whitespace, heading,
 };
-use rethread_render::PathRow;
 
 use super::export_dir::IndexRecord;
 use super::survey::{Predecessor, Survey, Surveys};
@@ -12,7 +11,7 @@ use super::survey::{Predecessor, Survey, Surveys};
 /// Describes a path. With `cut`, the document contains only the part after its fork.
 pub(super) fn path_header(
     survey: &Survey,
-    row: &PathRow,
+    row: &PathSummary,
     parts: &[TranscriptPart<'_>],
     before: &[Predecessor],
     cut: bool,
@@ -34,7 +33,7 @@ pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Opti
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
     let holder = surveys.containing_path(PathId { session, path: active })?;
-    (holder == PathId { session, path }).then_some(survey.paths[active].tip_message)?
+    (holder == PathId { session, path }).then_some(survey.paths[active].tip.message)?
 }
 
 /// Builds the index row of a document.
