@@ -90,7 +90,7 @@
 //! let recipe = Recipe { path: Some(1), ..Recipe::default() };
 //! let options = CloneOptions { recipe, dry_run: true, ..CloneOptions::default() };
 //! let clone = library.clone_session(&library.find_one("0000d001")?, &options)?;
-//! assert!(clone.bytes_after < clone.bytes_before);
+//! assert!(clone.after.bytes < clone.before.bytes);
 //! # Ok::<(), rethread::CloneError>(())
 //! ```
 //!
@@ -158,8 +158,9 @@ pub use transcript::{
 };
 
 pub use rethread_edit::{
-    CleanReport, CleanWarning, Cleaned, ClonePlanError, CompressOptions, Level, LineCounts, Preset, Recipe,
-    RedactOptions, RedactPattern, Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
+    Change, CleanReport, CleanWarning, Cleaned, ClonePlanError, CompressOptions, Level, LineCounts,
+    PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts, Repaired, RepairedLog, Rule,
+    RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 pub use rethread_model::{
     BlockView, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom, EntryNo, EntryRef,
