@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::model::{StepNodes, StepStream};
-use rethread::render::{
+use rethread::internals::model::{StepNodes, StepStream};
+use rethread::internals::render::{
     CallSidecars, Document, DocumentHead, DocumentPart, Format, ShownSidecars, write_document,
 };
 use rethread::{Client, Library, LogSource};

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
+use rethread::internals::render::PreviewDocument;
 use rethread::{CheckOptions, Client, ClientChoice, Library, LogSource};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     // A branch of notes is an additional path for the clients that would resume it.
     let tips = loaded.session.tree.tips().len();
     for client in Client::ALL {
-        let preview = serde_json::to_string(&loaded.preview(client, "next")).expect("spelled");
+        let preview = loaded.preview(client, "next");
+        let preview = serde_json::to_string(&PreviewDocument::from(&preview)).expect("spelled");
         serde_json::from_str::<serde_json::Value>(&preview).expect("one document");
         let paths = loaded.tree(client);
         assert!((tips..=tips + 1).contains(&paths.len()), "{} paths of {tips} endings", paths.len());
@@ -22,9 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
             loaded.show(&path.path);
         }
     }
-    let options = CheckOptions { clients: ClientChoice::All, now: None };
+    let options = CheckOptions::new().clients(ClientChoice::All);
     library.check(&source, &options).expect("anything can be checked");
-    let mended = rethread::edit::repair(bytes);
+    let mended = rethread::internals::edit::repair(bytes);
     assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);
     library.info(&source).expect("anything can be counted");
     loaded.subagents();

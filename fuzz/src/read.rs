@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rethread::log::{EntryContent, Line, read};
+use rethread::internals::log::{EntryContent, Line, read};
 
 fuzz_target!(|bytes: &[u8]| {
     let log = read(bytes);
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     for entry in &log.entries {
         assert_eq!(entry.parse(&mut line), entry.content == EntryContent::Object);
         for block in &line.blocks {
-            let _ = rethread::log::Json::new(block.whole.bytes_in(entry.raw)).get("text");
+            let _ = rethread::internals::log::Json::new(block.whole.bytes_in(entry.raw)).get("text");
         }
     }
     // In a single line, an object for a strict parser is an object for us.

@@ -28,6 +28,23 @@ const WRITES: [&str; 10] = [
 /// Words that no doc comment begins with: a comment states what an item is or does.
 const QUESTIONS: [&str; 7] = ["What ", "Why ", "How ", "Which ", "Where ", "Whether ", "Tells "];
 
+/// Nouns whose indices have a type: `NodeId`, `StepId`, `MessageNo`, `CallId`, `EntryNo`.
+const INDEXED: [&str; 10] =
+    ["node", "nodes", "step", "steps", "message", "messages", "call", "calls", "entry", "entries"];
+
+/// Counts that are named like an index.
+const COUNTS: [&str; 2] = ["messages", "entries"];
+
+/// The crates below the front ends, which do not know commands and options.
+const LIBRARY: [&str; 6] = ["log", "model", "store", "edit", "render", "rethread"];
+
+/// Files of the library with texts that name commands or options, and the reason.
+const NAMES_COMMANDS: [(&str, &str); 3] = [
+    ("crates/edit/src/redact", "patterns of command lines that contain secrets"),
+    ("crates/edit/src/clone/turn_summary.rs", "text that is written into a clone"),
+    ("crates/rethread/src/clone", "commands that are written into a clone or resume it"),
+];
+
 /// Checks all conventions and lists every violation.
 pub(crate) fn run() -> Result<()> {
     let sources = Sources::read()?;
@@ -36,8 +53,12 @@ pub(crate) fn run() -> Result<()> {
     violations.extend(upward_dependencies()?);
     violations.extend(writes_outside_store(&sources));
     violations.extend(parsed_details(&sources));
+    violations.extend(commands_in_library(&sources));
+    violations.extend(functions_without_example(&sources));
     violations.extend(shared_type_names(&sources));
     violations.extend(question_comments(&sources));
+    violations.extend(sentinels(&sources));
+    violations.extend(bare_indices(&sources));
     for violation in &violations {
         println!("{violation}");
     }
@@ -206,6 +227,46 @@ fn parsed_details(sources: &Sources) -> Vec<String> {
     code.map(|(path, line, _)| format!("{}:{line}: parses the wording of a defect", path.display())).collect()
 }
 
+/// Finds texts of the library that name a command or an option of the program. The library reports findings, warnings and
+/// errors as data, and front ends word the advice.
+fn commands_in_library(sources: &Sources) -> Vec<String> {
+    let is_library = |path: &Path| {
+        LIBRARY.contains(&crate_of(path)) && !NAMES_COMMANDS.iter().any(|(part, _)| path.starts_with(part))
+    };
+    let code = sources.code().filter(|(path, _, text)| is_library(path) && names_command(text));
+    code.map(|(path, line, _)| format!("{}:{line}: names a command or an option", path.display())).collect()
+}
+
+/// Returns whether a line of code contains `` `rethread … `` or `--option` in a text.
+fn names_command(line: &str) -> bool {
+    let names_option = line.match_indices("--").any(|(at, _)| {
+        line[..at].ends_with([' ', '(', '`', '"'])
+            && line[at + 2..].starts_with(|c: char| c.is_ascii_lowercase())
+    });
+    line.contains('"') && (line.contains("`rethread ") || names_option)
+}
+
+/// Finds public functions of the façade without a compiled example.
+fn functions_without_example(sources: &Sources) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in sources.0.iter().filter(|(path, _)| path.starts_with("crates/rethread/src")) {
+        let mut has_example = false;
+        for (at, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            if code.starts_with("///") {
+                has_example |= code.contains("```");
+                continue;
+            }
+            if code.starts_with("pub fn ") && !has_example {
+                found.push(format!("{}:{}: a public function has no example", path.display(), at + 1));
+            }
+            // Attributes may stand between the example and the function.
+            has_example &= code.starts_with("#[");
+        }
+    }
+    found
+}
+
 /// Finds types that share a name.
 fn shared_type_names(sources: &Sources) -> Vec<String> {
     let mut types: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
@@ -249,6 +310,47 @@ fn question_comments(sources: &Sources) -> Vec<String> {
     found
 }
 
+/// Finds numbers in `model` that mean none.
+fn sentinels(sources: &Sources) -> Vec<String> {
+    let is_sentinel = |line: &str| {
+        let compared = |bits: &str| {
+            [format!("== {bits}::MAX"), format!("!= {bits}::MAX")].iter().any(|test| line.contains(test))
+        };
+        line.contains("const NONE") || compared("u32") || compared("u16")
+    };
+    let code = sources.code().filter(|(path, _, text)| crate_of(path) == "model" && is_sentinel(text));
+    code.map(|(path, line, _)| format!("{}:{line}: a number means none", path.display())).collect()
+}
+
+/// Finds parameters and fields that are the index of an entry, step, message or call but have no type of their own.
+///
+/// `testkit` is left out: its laws number the entries of a graph that is independent of the model.
+fn bare_indices(sources: &Sources) -> Vec<String> {
+    let code = sources.code().filter(|(path, ..)| path.starts_with("crates") && crate_of(path) != "testkit");
+    code.flat_map(|(path, line, text)| {
+        let report = move |name| format!("{}:{line}: `{name}` is a bare index", path.display());
+        bare_indices_in(text).map(report)
+    })
+    .collect()
+}
+
+/// Returns the names in a line of code that are declared as a number, or several, and named like an index.
+fn bare_indices_in(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices(": ").filter_map(|(at, _)| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let start = text[..at].rfind(|c| !is_word(c)).map_or(0, |before| before + 1);
+        let name = &text[start..at];
+        let value = text[at + 2..].trim_start_matches(['&', '[']);
+        let many = value.strip_prefix("Option<").or(value.strip_prefix("Vec<"));
+        let value = many.unwrap_or(value);
+        let end = value.find(|c| !is_word(c)).unwrap_or(value.len());
+        let is_number = matches!(&value[..end], "usize" | "u32");
+        let noun = name.rsplit('_').next().unwrap_or_default();
+        let is_count = many.is_none() && COUNTS.contains(&noun);
+        (is_number && INDEXED.contains(&noun) && !is_count).then_some(name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +363,27 @@ mod tests {
             (vec!["e_f".to_owned()], "cli/tests/cli.rs".to_owned()),
         ];
         assert_eq!(tests_in(cell), expected);
+    }
+
+    #[test]
+    fn bare_indices_are_found_by_name_and_type() {
+        let found = |text| bare_indices_in(text).collect::<Vec<_>>();
+        assert_eq!(found("fn f(node: usize, first_step: u32, at: usize)"), ["node", "first_step"]);
+        assert_eq!(found("    let f = |call: &usize| 0;"), ["call"]);
+        assert_eq!(found("pub entries: Vec<u32>, pub message: Option<usize>"), ["entries", "message"]);
+        assert_eq!(found("node: NodeId, entry: &Entry, pub messages: usize, n_steps: u64"), [""; 0]);
+    }
+
+    #[test]
+    fn commands_and_options_in_texts_are_found() {
+        for line in
+            [r#"hint("`rethread repair` fixes it")"#, r#"push("not copied (--file-history copies it)")"#]
+        {
+            assert!(names_command(line), "{line}");
+        }
+        for line in [r#"concat("a", "<!-- b -->")"#, "let n = a - -b;", r#"split("--")"#] {
+            assert!(!names_command(line), "{line}");
+        }
     }
 
     #[test]

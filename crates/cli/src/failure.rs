@@ -2,8 +2,8 @@
 
 use std::io;
 
-use rethread::store::{FindError, Holder, PathRejection, SkippedPath};
 use rethread::{CleanError, CloneError, ExportError, RepairError};
+use rethread::{FindError, Holder, PathRejection, SkippedPath};
 
 /// An error; printed once, in `main`.
 #[derive(Debug)]
@@ -43,18 +43,16 @@ impl From<serde_json::Error> for Failure {
 }
 
 /// Describes a session for the user.
-fn session_label(file: &rethread::store::SessionFile) -> String {
-    let source = rethread::LogSource::from(file.clone());
-    let Ok((facts, _)) = source.facts() else { return file.id.clone() };
-    let title = rethread::model::title(&facts, None).text;
-    let when = facts.time_span.and_then(|(_, last)| last.timestamp());
+fn session_label(file: &rethread::SessionFile) -> String {
+    let Ok(session) = rethread::LogSource::from(file.clone()).summary() else { return file.id.clone() };
+    let when = session.created.and(session.modified).and_then(|time| time.timestamp());
     let when = when.map_or(String::new(), |time| {
         format!(
             ", {}",
-            rethread::render::format_ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system())
+            rethread_render::format_ago(time, crate::terminal::now(), &jiff::tz::TimeZone::system())
         )
     });
-    let title = rethread::render::truncate(&title, 50);
+    let title = rethread_render::truncate(&session.title.text, 50);
     if title.is_empty() { file.id.clone() } else { format!("{} \"{title}\"{when}", file.id) }
 }
 
@@ -172,7 +170,7 @@ impl From<CleanError> for Failure {
 
 impl From<CloneError> for Failure {
     fn from(error: CloneError) -> Self {
-        use rethread::edit::ClonePlanError as Unmakable;
+        use rethread::ClonePlanError as Unmakable;
         let error = match error {
             CloneError::Read(error) => return error.into(),
             error => error,
@@ -242,6 +240,7 @@ impl From<rethread::Error> for Failure {
             {
                 failure.hint(PathRejection::from_io_error(source).map_or("", not_regular_hint))
             }
+            rethread::Error::NotOne { .. } => failure.hint("name one of them; `rethread ls DIR` lists them"),
             rethread::Error::NotASession { .. } => {
                 failure.hint("a session is a .jsonl file with one JSON object per line")
             }

@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod terminal;
 mod time_arg;
+mod wording;
 
 use std::process::ExitCode;
 
@@ -71,7 +72,7 @@ fn print_usage_error(error: &clap::Error) -> ExitCode {
 /// Returns a usage error for a terminal. Control characters in the repeated arguments are escaped, because
 /// they may be untrusted file names.
 fn usage_for_terminal(error: &clap::Error) -> String {
-    error.render().to_string().lines().map(|line| format!("{}\n", rethread::render::escape(line))).collect()
+    error.render().to_string().lines().map(|line| format!("{}\n", rethread_render::escape(line))).collect()
 }
 
 fn run(args: &CliArgs, terminal: &Terminal) -> Result<CommandOutcome, Failure> {

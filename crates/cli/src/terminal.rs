@@ -2,10 +2,11 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rethread::render::{DisplayOptions, Style};
+use rethread::Progress;
+use rethread_render::{DisplayOptions, Style};
 
 use crate::args::{ColorArg, GlobalArgs};
 use crate::failure::Failure;
@@ -93,41 +94,56 @@ impl Terminal {
     /// Shows the progress of work on a number of bytes, if it takes longer than a second. `bytes` is
     /// evaluated only if progress is shown.
     pub(crate) fn progress(&self, bytes: impl FnOnce() -> u64) -> ProgressMeter {
-        if !self.is_interactive() {
-            return ProgressMeter { bar: None, started: std::time::Instant::now() };
-        }
-        let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
-        if let Ok(style) = style {
-            bar.set_style(style);
-        }
-        ProgressMeter { bar: Some(Mutex::new(bar)), started: std::time::Instant::now() }
+        let bar = self.is_interactive().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(bytes()), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            Mutex::new(bar)
+        });
+        ProgressMeter(Arc::new(LateBar { bar, started: std::time::Instant::now() }))
     }
 }
 
-/// A progress bar that appears only if the work takes long.
-pub(crate) struct ProgressMeter {
-    bar: Option<Mutex<ProgressBar>>,
-    started: std::time::Instant,
-}
+/// Shows the progress of one operation until it is dropped.
+pub(crate) struct ProgressMeter(Arc<LateBar>);
 
 impl ProgressMeter {
     pub(crate) fn advance(&self, bytes: u64) {
-        let Some(bar) = &self.bar else { return };
-        let Ok(bar) = bar.lock() else { return };
-        bar.inc(bytes);
-        if bar.is_hidden() && self.started.elapsed().as_millis() > 1000 {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
+        self.0.advance(bytes);
+    }
+
+    /// Returns the observer of a library that advances the meter.
+    pub(crate) fn observer(&self) -> impl Fn(Progress<'_>) + Send + Sync + use<> {
+        let bar = Arc::clone(&self.0);
+        move |progress| bar.advance(progress.bytes)
     }
 }
 
 impl Drop for ProgressMeter {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar
+        if let Some(bar) = &self.0.bar
             && let Ok(bar) = bar.lock()
         {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// A progress bar that appears only if the work takes long.
+struct LateBar {
+    bar: Option<Mutex<ProgressBar>>,
+    started: std::time::Instant,
+}
+
+impl LateBar {
+    fn advance(&self, bytes: u64) {
+        let Some(bar) = &self.bar else { return };
+        let Ok(bar) = bar.lock() else { return };
+        bar.inc(bytes);
+        if bar.is_hidden() && self.started.elapsed().as_millis() > 1000 {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 }

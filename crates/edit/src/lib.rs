@@ -29,6 +29,7 @@ mod clean;
 mod clone;
 mod fast_path;
 mod ids;
+mod outcome;
 mod plan;
 mod redact;
 mod repair;
@@ -36,10 +37,11 @@ mod shorten;
 mod source;
 mod splice;
 
-pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, entry_part_at};
+pub use clean::{CleanReport, Cleaner, Level, ReparentMap, Rule, RuleSet, secret_place_at};
 pub use clone::*;
 pub use fast_path::{IdRenamer, RenamedLog};
 pub use ids::IdMap;
+pub use outcome::{CleanWarning, Cleaned, LineCounts, Repaired, RepairedLog, Secret, SecretPlace};
 pub use redact::{
     FoundSecret, NotTextError, PatternError, RedactOptions, RedactPattern, Redaction, RedactionCounts,
 };

@@ -224,21 +224,49 @@ impl FactsBuilder {
 
     fn add_tree_entry(&mut self, entry: &Entry<'_>, number: EntryNo, line: &Line, uid: Uid, usual: bool) {
         let raw = entry.raw;
+        let index = self.facts.nodes.next_key();
+        let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(u32::MAX);
+        self.facts.block_starts.push(first_block);
+        let mut node = self.new_node(line, raw, number, uid);
+        set_envelope_flags(entry, line, &mut node.flags);
+        node.flags.set_if(usual, EntryFlags::CANONICAL_UUID);
+        if node.flags.is_sidechain()
+            && let Some(agent) = line.string(Key::AgentId, raw)
+        {
+            self.facts.agent_ids.count(agent);
+        }
+        match node.role {
+            Role::User => self.add_user_entry(entry, line, index, &mut node),
+            Role::Assistant => self.add_assistant_entry(entry, line, index, &mut node),
+            Role::System => self.add_system_entry(line, raw, index, &mut node),
+            Role::Attachment => self.add_attachment_entry(line, raw, index, &mut node),
+            Role::Progress => {
+                // In every version that writes these, `type` is the first key of `data`.
+                let data = line.field(Key::Data).bytes_in(raw);
+                let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
+                node.flags.set_if(of_tool, EntryFlags::TOOL_PROGRESS);
+            }
+            Role::Other => {}
+        }
+        self.add_references(line, raw, index, &node);
+        self.facts.nodes.push(node);
+        self.index_uuid(entry, index, uid);
+    }
+
+    /// Creates the node of an entry, without flags and message.
+    fn new_node(&mut self, line: &Line, raw: &[u8], number: EntryNo, uid: Uid) -> Node {
         let time = line.string(Key::Timestamp, raw).and_then(Time::parse);
         if let Some(time) = time {
             let (first, last) = self.facts.time_span.unwrap_or((time, time));
             self.facts.time_span = Some((first.min(time), last.max(time)));
         }
-        let index = self.facts.nodes.next_key();
-        let first_block = u32::try_from(self.facts.blocks.len()).unwrap_or(u32::MAX);
-        self.facts.block_starts.push(first_block);
         let parent = line.string(Key::ParentUuid, raw).and_then(|parent| self.parent_id(parent));
         if let Some(uuid) = line.string(Key::Uuid, raw) {
             self.last_uuid.0.clear();
             self.last_uuid.0.extend_from_slice(uuid);
             self.last_uuid.1 = Some(uid);
         }
-        let mut node = Node {
+        Node {
             uid,
             parent,
             time,
@@ -254,48 +282,26 @@ impl FactsBuilder {
                 Some(EntryKind::Progress) => Role::Progress,
                 _ => Role::Other,
             },
-        };
-        let flags = &mut node.flags;
-        flags.set_if(line.flag(Key::IsSidechain, raw), EntryFlags::SIDECHAIN);
-        flags.set_if(!line.field(Key::IsSidechain).is_empty(), EntryFlags::SIDECHAIN_KEY);
-        flags.set_if(line.flag(Key::IsMeta, raw), EntryFlags::META);
-        flags.set_if(entry.preceded, EntryFlags::PRECEDED);
-        flags.set_if(entry.followed, EntryFlags::FOLLOWED);
-        flags.set_if(line.flag(Key::IsVirtual, raw), EntryFlags::VIRTUAL);
-        flags.set_if(!line.field(Key::ParentUuid).is_empty(), EntryFlags::PARENT_KEY);
-        flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), EntryFlags::NO_UUID);
-        flags.set_if(usual, EntryFlags::CANONICAL_UUID);
-        if flags.is_sidechain()
-            && let Some(agent) = line.string(Key::AgentId, raw)
+        }
+    }
+
+    fn add_attachment_entry(&mut self, line: &Line, raw: &[u8], index: NodeId, node: &mut Node) {
+        let attachment = Json::new(line.field(Key::Attachment).bytes_in(raw));
+        let (attached, flags) = AttachmentFacts::read(line, raw);
+        node.flags.set(flags);
+        self.facts.attachments.insert(index, attached);
+        if flags.is_queued_prompt() {
+            self.add_queued_prompt(attachment, index, node);
+        }
+        if let Some(id) = attachment.get("toolUseID").and_then(Json::raw_string)
+            && let Some(call) = self.find_call(&clip_call_id(id))
         {
-            self.facts.agent_ids.count(agent);
+            self.facts.attachment_calls.insert(index, call);
         }
-        match node.role {
-            Role::User => self.add_user_entry(entry, line, index, &mut node),
-            Role::Assistant => self.add_assistant_entry(entry, line, index, &mut node),
-            Role::System => self.add_system_entry(line, raw, index, &mut node),
-            Role::Attachment => {
-                let attachment = Json::new(line.field(Key::Attachment).bytes_in(raw));
-                let (attached, flags) = AttachmentFacts::read(line, raw);
-                node.flags.set(flags);
-                self.facts.attachments.insert(index, attached);
-                if flags.is_queued_prompt() {
-                    self.add_queued_prompt(attachment, index, &mut node);
-                }
-                if let Some(id) = attachment.get("toolUseID").and_then(Json::raw_string)
-                    && let Some(call) = self.find_call(&clip_call_id(id))
-                {
-                    self.facts.attachment_calls.insert(index, call);
-                }
-            }
-            Role::Progress => {
-                // In every version that writes these, `type` is the first key of `data`.
-                let data = line.field(Key::Data).bytes_in(raw);
-                let of_tool = TOOL_PROGRESS.iter().any(|start| data.starts_with(start.as_bytes()));
-                node.flags.set_if(of_tool, EntryFlags::TOOL_PROGRESS);
-            }
-            Role::Other => {}
-        }
+    }
+
+    /// Adds the references of an entry to others, except for its parent.
+    fn add_references(&mut self, line: &Line, raw: &[u8], index: NodeId, node: &Node) {
         if self.facts.forked_from.is_none() && !line.field(Key::ForkedFrom).is_empty() {
             let from = Json::new(line.field(Key::ForkedFrom).bytes_in(raw));
             self.facts.forked_from =
@@ -306,13 +312,15 @@ impl FactsBuilder {
             let uuids = uuids.items().filter_map(Json::raw_string).map(Uid::new).collect();
             self.facts.retracted.insert(index, uuids);
         }
-        if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw) {
-            let source = Uid::new(source);
-            if Some(source) != node.parent {
-                self.facts.source_assistants.insert(index, source);
-            }
+        if let Some(source) = line.string(Key::SourceToolAssistantUuid, raw).map(Uid::new)
+            && Some(source) != node.parent
+        {
+            self.facts.source_assistants.insert(index, source);
         }
-        self.facts.nodes.push(node);
+    }
+
+    /// Makes a node findable by its uuid, unless an earlier one has the same.
+    fn index_uuid(&mut self, entry: &Entry<'_>, index: NodeId, uid: Uid) {
         let Facts { nodes, by_uid, .. } = &mut self.facts;
         let id_of = |&node: &NodeId| nodes[node].uid;
         match by_uid.entry(uid.table_hash(), |node| id_of(node) == uid, |node| id_of(node).table_hash()) {
@@ -375,9 +383,13 @@ impl FactsBuilder {
 
         node.flags.set_if(line.flag(Key::IsCompactSummary, raw), EntryFlags::SUMMARY);
         set_user_flags(line, raw, &mut node.flags);
-        if node.flags.has_result() {
-            return;
+        if !node.flags.has_result() {
+            self.add_author(line, raw, index, node);
         }
+    }
+
+    /// Sets the flags that depend on the author of a user entry, and records its text if it is the first.
+    fn add_author(&mut self, line: &Line, raw: &[u8], index: NodeId, node: &mut Node) {
         let (author, words) = author_of_entry(line, raw);
         match author {
             Author::Summary => node.flags.set(EntryFlags::SUMMARY),
@@ -525,20 +537,7 @@ impl FactsBuilder {
             usage: None,
         });
         node.message = Some(number);
-        // Entries of one message usually repeat its usage byte for byte.
-        let encoded = message.usage.bytes_in(raw);
-        if *encoded != *self.last_usage.0 {
-            self.last_usage.0.clear();
-            self.last_usage.0.extend_from_slice(encoded);
-            self.last_usage.1 = Usage::parse(Json::new(encoded));
-        }
-        if let Some(usage) = self.last_usage.1 {
-            let Facts { messages, usages, .. } = &mut self.facts;
-            match &mut messages[number].usage {
-                Some(known) => usages[*known] = usage,
-                none => *none = Some(usages.push(usage)),
-            }
-        }
+        self.record_usage(number, message.usage.bytes_in(raw));
 
         let mut new_blocks = 0;
         for block in &line.blocks {
@@ -558,6 +557,23 @@ impl FactsBuilder {
         }
         let repeats = new_blocks == 0 && !line.blocks.is_empty();
         node.flags.set_if(repeats, EntryFlags::REPLAY);
+    }
+
+    /// Sets the usage of a message to the last one that its entries have.
+    fn record_usage(&mut self, message: MessageNo, encoded: &[u8]) {
+        // Entries of one message usually repeat its usage byte for byte.
+        if *encoded != *self.last_usage.0 {
+            self.last_usage.0.clear();
+            self.last_usage.0.extend_from_slice(encoded);
+            self.last_usage.1 = Usage::parse(Json::new(encoded));
+        }
+        if let Some(usage) = self.last_usage.1 {
+            let Facts { messages, usages, .. } = &mut self.facts;
+            match &mut messages[message].usage {
+                Some(known) => usages[*known] = usage,
+                none => *none = Some(usages.push(usage)),
+            }
+        }
     }
 
     fn add_system_entry(&mut self, line: &Line, raw: &[u8], index: NodeId, node: &mut Node) {
@@ -796,6 +812,19 @@ fn is_from_human(line: &Line, raw: &[u8]) -> bool {
         return kind.and_then(Json::raw_string).is_none_or(|kind| kind == b"human");
     }
     line.string(Key::PromptSource, raw) != Some(b"system")
+}
+
+/// Sets the flags that an entry of any type can have.
+fn set_envelope_flags(entry: &Entry<'_>, line: &Line, flags: &mut EntryFlags) {
+    let raw = entry.raw;
+    flags.set_if(line.flag(Key::IsSidechain, raw), EntryFlags::SIDECHAIN);
+    flags.set_if(!line.field(Key::IsSidechain).is_empty(), EntryFlags::SIDECHAIN_KEY);
+    flags.set_if(line.flag(Key::IsMeta, raw), EntryFlags::META);
+    flags.set_if(entry.preceded, EntryFlags::PRECEDED);
+    flags.set_if(entry.followed, EntryFlags::FOLLOWED);
+    flags.set_if(line.flag(Key::IsVirtual, raw), EntryFlags::VIRTUAL);
+    flags.set_if(!line.field(Key::ParentUuid).is_empty(), EntryFlags::PARENT_KEY);
+    flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), EntryFlags::NO_UUID);
 }
 
 fn set_content_flags(content: &[u8], line: &Line, flags: &mut EntryFlags) {

@@ -8,6 +8,7 @@
 mod kinds;
 mod linear;
 mod losses;
+mod report;
 mod request;
 
 use rethread_log::DefectKind;
@@ -23,6 +24,7 @@ use crate::session::Session;
 pub use kinds::{FindingKind, Severity};
 pub(crate) use linear::{LinearConversation, linear_conversation, newest_client_tip};
 pub use linear::{harmful_findings, newest_client_chain, session_intended_path};
+pub use report::CheckReport;
 pub use request::MAX_IMAGE_BYTES;
 
 /// Something that a user should know before resuming a session.

@@ -61,7 +61,7 @@ macro_rules! index_type {
 
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self.$shown())
+                std::fmt::Debug::fmt(&self.$shown(), f)
             }
         }
     };
@@ -345,9 +345,9 @@ mod tests {
         let first = MessageNo::from_index(0);
         assert_eq!((first.get(), first.index(), MessageNo::new(1)), (1, 0, Some(first)));
         assert_eq!(MessageNo::new(0), None);
-        assert_eq!(format!("{first} {first:?}"), "1 MessageNo(1)");
+        assert_eq!(format!("{first} {first:?}"), "1 1");
         let node = NodeId::from_index(3);
-        assert_eq!(format!("{node} {node:?}"), "3 NodeId(3)");
+        assert_eq!(format!("{node} {node:?}"), "3 3");
         assert_eq!(serde_json::to_string(&first).expect("a number"), "1");
     }
 

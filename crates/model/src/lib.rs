@@ -39,8 +39,11 @@ mod check;
 mod content_keys;
 mod copies;
 mod inventory;
+mod path_summary;
+mod preview;
 mod reminders;
 mod step_stream;
+mod summary;
 mod title;
 mod view;
 mod wire;
@@ -48,8 +51,8 @@ mod wire;
 pub use build::FactsBuilder;
 pub use byte_counts::ByteCounts;
 pub use check::{
-    Finding, FindingKind, MAX_IMAGE_BYTES, Severity, check, harmful_findings, newest_client_chain,
-    session_intended_path,
+    CheckReport, Finding, FindingKind, MAX_IMAGE_BYTES, Severity, check, harmful_findings,
+    newest_client_chain, session_intended_path,
 };
 pub use client::Client;
 pub use content_keys::{RestampedCopy, StepContentKey};
@@ -62,6 +65,8 @@ pub use id::{Time, Uid};
 pub use index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, TableKey};
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
 pub use name_counts::{NameCounts, NameId};
+pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};
+pub use preview::{Preview, PreviewSummary};
 pub use prompt::readable_text;
 pub use resume::{
     BrokenLink, IntendedPath, LinkDefect, PartOrigin, Refusal, Resume, SentMessage, SentPart, intended_path,
@@ -72,6 +77,7 @@ pub use session::{BranchPoint, Path, Session};
 pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
+pub use summary::{SessionId, SessionInfo, SessionKind, SessionSummary};
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
 pub use tree::{Link, Tree};
 pub use usage::Usage;

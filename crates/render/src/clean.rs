@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use rethread_edit::Rule;
+use rethread_edit::{Cleaned, Rule, Secret};
+use rethread_model::SessionId;
 
-use crate::rows::{CleanedRow, SecretRow};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count};
 
 /// Writes a table of the matches of each rule, summed over all sessions.
-pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptions) -> io::Result<()> {
-    let sum = |of: fn(&CleanedRow) -> u64| rows.iter().map(of).sum::<u64>();
-    let (raw, cleaned) = (sum(|row| row.raw), sum(|row| row.cleaned));
+pub fn write_clean(out: &mut dyn Write, sessions: &[Cleaned], look: &DisplayOptions) -> io::Result<()> {
+    let reports = || sessions.iter().map(|cleaned| &cleaned.report);
+    let raw: u64 = reports().map(|report| report.bytes_before).sum();
+    let cleaned = reports().map(|report| report.bytes_after).sum();
     let share =
         |n: u64| if raw == 0 { String::new() } else { format!("{:.1} %", n as f64 * 100.0 / raw as f64) };
     let line = |name: &str, n: u64, sign: &str| {
@@ -19,18 +20,18 @@ pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptio
     };
     writeln!(out, "{}", line("before", raw, ""))?;
     for rule in Rule::ALL {
-        let taken: u64 = rows.iter().filter_map(|row| row.by_rule.get(rule.name())).sum();
+        let taken: u64 = reports().filter_map(|report| report.by_rule.get(rule.name())).sum();
         if taken > 0 {
             writeln!(out, "{}", look.paint(Style::Dim, line(rule.name(), taken, "−")))?;
         }
     }
-    let taken: u64 = rows.iter().filter_map(|row| row.by_rule.get("redact")).sum();
+    let taken: u64 = reports().filter_map(|report| report.by_rule.get("redact")).sum();
     if taken > 0 {
         writeln!(out, "{}", look.paint(Style::Dim, line("redact", taken, "−")))?;
     }
     writeln!(out, "{}", line("after", cleaned, ""))?;
     let mut redactions: BTreeMap<&str, u64> = BTreeMap::new();
-    for (rule, n) in rows.iter().flat_map(|row| &row.redactions.0) {
+    for (rule, n) in reports().flat_map(|report| &report.redactions.0) {
         *redactions.entry(rule).or_default() += n;
     }
     for (rule, n) in redactions {
@@ -41,38 +42,39 @@ pub fn write_clean(out: &mut dyn Write, rows: &[CleanedRow], look: &DisplayOptio
 }
 
 /// Writes the secrets found: each once, with its count and first position.
-pub fn write_secrets(out: &mut dyn Write, rows: &[SecretRow], look: &DisplayOptions) -> io::Result<()> {
-    let mut sessions: Vec<(&str, Vec<&SecretRow>)> = Vec::new();
-    for row in rows {
-        match sessions.iter_mut().find(|(session, _)| *session == row.session) {
-            Some((_, rows)) => rows.push(row),
-            None => sessions.push((&row.session, vec![row])),
+pub fn write_secrets(out: &mut dyn Write, secrets: &[Secret], look: &DisplayOptions) -> io::Result<()> {
+    let mut sessions: Vec<(&SessionId, Vec<&Secret>)> = Vec::new();
+    for secret in secrets {
+        match sessions.iter_mut().find(|(session, _)| **session == secret.session) {
+            Some((_, secrets)) => secrets.push(secret),
+            None => sessions.push((&secret.session, vec![secret])),
         }
     }
-    for (session, rows) in sessions {
-        writeln!(out, "{}", look.paint(Style::Id, look.sanitize_line(session)))?;
-        let mut distinct: Vec<(&SecretRow, u64)> = Vec::new();
-        for row in rows {
-            match distinct.iter_mut().find(|(first, _)| first.rule == row.rule && first.masked == row.masked)
-            {
+    for (session, secrets) in sessions {
+        writeln!(out, "{}", look.paint(Style::Id, look.sanitize_line(session.as_str())))?;
+        let mut distinct: Vec<(&Secret, u64)> = Vec::new();
+        for secret in secrets {
+            let is_same = |first: &Secret| first.rule == secret.rule && first.masked == secret.masked;
+            match distinct.iter_mut().find(|(first, _)| is_same(first)) {
                 Some((_, n)) => *n += 1,
-                None => distinct.push((row, 1)),
+                None => distinct.push((secret, 1)),
             }
         }
-        for (row, n) in distinct {
+        for (secret, n) in distinct {
             let places = match n {
                 1 => String::new(),
                 2 => ", and 1 more place".to_owned(),
                 n => format!(", and {} more places", format_count(n - 1)),
             };
-            let file = std::path::Path::new(&row.file);
-            let file = match file.file_stem().is_some_and(|stem| stem.to_string_lossy() == row.session) {
+            let file = &secret.file;
+            let file = match file.file_stem().is_some_and(|stem| secret.session == *stem.to_string_lossy()) {
                 true => String::new(),
                 false => format!("{}, ", file.file_name().unwrap_or_default().to_string_lossy()),
             };
-            let kind = row.r#where.replace('_', " ");
-            let place = look.sanitize_line(&format!("{file}line {} ({kind}){places}", row.line));
-            let (rule, masked) = (look.sanitize_line(&row.rule), look.sanitize_line(&row.masked));
+            let kind = secret.place.name().replace('_', " ");
+            let line = secret.line.unwrap_or(0);
+            let place = look.sanitize_line(&format!("{file}line {line} ({kind}){places}"));
+            let (rule, masked) = (look.sanitize_line(&secret.rule), look.sanitize_line(&secret.masked));
             writeln!(out, "  {rule:<26} {masked:<28} {}", look.paint(Style::Dim, place))?;
         }
     }

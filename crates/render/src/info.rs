@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use rethread_model::{Inventory, Usage};
+use rethread_model::{Inventory, LinkCounts, SessionInfo, ToolCallCounts, Usage};
 
-use crate::rows::InventoryRow;
 use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left, plural};
 
 /// Writes the inventory of one session.
@@ -16,8 +15,34 @@ pub fn write_info(
     look: &DisplayOptions,
 ) -> io::Result<()> {
     writeln!(out, "{}", look.paint(Style::Title, look.sanitize_line(name)))?;
+    write_sizes(out, look, inventory)?;
+    let messages = &inventory.messages;
+    let (user, assistant) = (messages.user, messages.assistant + messages.assistant_without_id);
+    let told = format!("{} user, {} assistant", format_count(user), format_count(assistant));
+    write_line(out, look, "messages", &told)?;
+    write_counts(out, look, "entries", &inventory.entries)?;
+    write_counts(out, look, "system", &inventory.system)?;
+    write_counts(out, look, "blocks", &inventory.blocks)?;
+    write_calls(out, look, &inventory.tool_calls)?;
+    write_counts(out, look, "models", &inventory.models)?;
+    write_counts(out, look, "versions", &inventory.versions)?;
+    write_counts(out, look, "stop reasons", &inventory.stop_reasons)?;
+    write_links(out, look, &inventory.chain)?;
+    write_usage(out, look, &inventory.usage)?;
+    write_counts(out, look, "unknown types", &inventory.unknown.types)?;
+    write_counts(out, look, "unknown fields", &inventory.unknown.fields)?;
+    write_byte_shares(out, look, inventory)?;
+    write_defects(out, look, inventory)
+}
+
+/// Returns the number of defects, listed or not.
+fn defects_of(inventory: &Inventory) -> u64 {
+    inventory.defects.len() as u64 + inventory.defects_omitted
+}
+
+/// Writes the size of a session and the shape of its conversation.
+fn write_sizes(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
     let entries: u64 = inventory.entries.values().sum();
-    let defects = inventory.defects.len() as u64 + inventory.defects_omitted;
     let mut facts = vec![
         format_bytes(inventory.bytes),
         plural(inventory.lines, "line").to_string(),
@@ -32,23 +57,13 @@ pub fn write_info(
             facts.push(plural(n, word).to_string());
         }
     }
-    if defects > 0 {
-        facts.push(look.paint(Style::Error, plural(defects, "defect")));
+    if defects_of(inventory) > 0 {
+        facts.push(look.paint(Style::Error, plural(defects_of(inventory), "defect")));
     }
-    writeln!(out, "  {}", facts.join(" · "))?;
+    writeln!(out, "  {}", facts.join(" · "))
+}
 
-    let messages = &inventory.messages;
-    let assistant = messages.assistant + messages.assistant_without_id;
-    write_line(
-        out,
-        look,
-        "messages",
-        &format!("{} user, {} assistant", format_count(messages.user), format_count(assistant)),
-    )?;
-    write_counts(out, look, "entries", &inventory.entries)?;
-    write_counts(out, look, "system", &inventory.system)?;
-    write_counts(out, look, "blocks", &inventory.blocks)?;
-    let calls = &inventory.tool_calls;
+fn write_calls(out: &mut dyn Write, look: &DisplayOptions, calls: &ToolCallCounts) -> io::Result<()> {
     let mut told = format!("{}, {} with a result", format_count(calls.total), format_count(calls.paired));
     if !calls.orphan_uses.is_empty() {
         told += &format!(", {} without", calls.orphan_uses.len());
@@ -60,11 +75,11 @@ pub fn write_info(
         told += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
     }
     write_line(out, look, "tool calls", &told)?;
-    write_counts(out, look, "tools", &calls.by_name)?;
-    write_counts(out, look, "models", &inventory.models)?;
-    write_counts(out, look, "versions", &inventory.versions)?;
-    write_counts(out, look, "stop reasons", &inventory.stop_reasons)?;
-    let chain = &inventory.chain;
+    write_counts(out, look, "tools", &calls.by_name)
+}
+
+/// Writes the parents of entries by their position.
+fn write_links(out: &mut dyn Write, look: &DisplayOptions, chain: &LinkCounts) -> io::Result<()> {
     let links: BTreeMap<String, u64> = [
         ("parent is the previous entry", chain.previous),
         ("parent is another entry", chain.other),
@@ -76,39 +91,36 @@ pub fn write_info(
     ]
     .map(|(name, n)| (name.to_owned(), n))
     .into();
-    write_counts(out, look, "chain", &links)?;
-    write_usage(out, look, &inventory.usage)?;
-    write_counts(out, look, "unknown types", &inventory.unknown.types)?;
-    write_counts(out, look, "unknown fields", &inventory.unknown.fields)?;
-    write_byte_shares(out, look, inventory)?;
-    let listed = &inventory.defects[..inventory.defects.len().min(20)];
+    write_counts(out, look, "chain", &links)
+}
+
+/// Writes the first defects, and the number of others.
+fn write_defects(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory) -> io::Result<()> {
+    let listed = &inventory.defects[..inventory.defects.len().min(MAX_DEFECTS)];
     for defect in listed {
         let text = format!("line {}: {}", defect.line, defect.detail);
         write_line(out, look, "defect", &look.paint(Style::Error, look.sanitize_line(&text)))?;
     }
-    let more = defects - listed.len() as u64;
-    if more > 0 {
-        let and = if listed.is_empty() { "" } else { "and " };
-        let told =
-            format!("{and}{} {}", format_count(more), if listed.is_empty() { "in total" } else { "more" });
-        write_line(
-            out,
-            look,
-            if listed.is_empty() { "defects" } else { "" },
-            &look.paint(Style::Error, told),
-        )?;
-    }
-    Ok(())
+    let more = defects_of(inventory) - listed.len() as u64;
+    let (name, told) = match listed {
+        _ if more == 0 => return Ok(()),
+        [] => ("defects", format!("{} in total", format_count(more))),
+        _ => ("", format!("and {} more", format_count(more))),
+    };
+    write_line(out, look, name, &look.paint(Style::Error, told))
 }
 
+/// Maximum number of defects that are listed.
+const MAX_DEFECTS: usize = 20;
+
 /// Writes one line per session.
-pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &DisplayOptions) -> io::Result<()> {
+pub fn write_info_table(out: &mut dyn Write, infos: &[SessionInfo], look: &DisplayOptions) -> io::Result<()> {
     let head = ["SIZE", "ENTRIES", "MESSAGES", "TURNS", "CALLS", "PATHS", "DEFECTS"];
     writeln!(out, "{}", look.paint(Style::Dim, head.map(|h| pad_left(h, 8)).join(" ") + "  SESSION"))?;
-    for row in rows {
-        let i = &row.inventory;
+    for info in infos {
+        let i = &info.inventory;
         let messages = i.messages.user + i.messages.assistant + i.messages.assistant_without_id;
-        let defects = i.defects.len() as u64 + i.defects_omitted;
+        let defects = defects_of(i);
         let cells = [
             format_bytes(i.bytes),
             format_count(i.entries.values().sum()),
@@ -119,7 +131,7 @@ pub fn write_info_table(out: &mut dyn Write, rows: &[InventoryRow], look: &Displ
             if defects > 0 { format_count(defects) } else { String::new() },
         ];
         let cells = cells.map(|cell| pad_left(&cell, 8)).join(" ");
-        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(&row.id)))?;
+        writeln!(out, "{cells}  {}", look.paint(Style::Id, look.sanitize_line(info.id.as_str())))?;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ mod repair;
 mod show;
 mod tree;
 
-pub use check::{CheckReport, write_check};
+pub use check::write_check;
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{
@@ -43,12 +43,12 @@ pub use export::{
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{write_info, write_info_table};
 pub use ls::write_ls;
-pub use preview::{Preview, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
-pub use repair::{LineChange, write_repair};
+pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, preview_line, refusal_text};
+pub use repair::write_repair;
 pub use rows::{
-    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFrom, FindingRow, InventoryRow, MessageRow,
-    NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow,
-    TokenSources, TranscriptRow,
+    BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
+    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionRow, ShowRow, SubagentRow,
+    TokenSources, TotalRow, TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};
 pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};

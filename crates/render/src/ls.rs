@@ -2,26 +2,25 @@
 
 use std::io::{self, Write};
 
-use rethread_model::TitleSource;
+use rethread_model::{SessionKind, SessionSummary, TitleSource};
 
-use crate::rows::{SessionKind, SessionRow};
 use crate::text::{DisplayOptions, Style, format_bytes, format_count, pad, pad_left};
 
 /// Writes a table of sessions. Ids are shortened to a width that keeps them distinct.
-pub fn write_ls(out: &mut dyn Write, rows: &[SessionRow], look: &DisplayOptions) -> io::Result<()> {
-    if rows.is_empty() {
+pub fn write_ls(out: &mut dyn Write, sessions: &[SessionSummary], look: &DisplayOptions) -> io::Result<()> {
+    if sessions.is_empty() {
         return Ok(());
     }
-    let several_projects = rows.iter().any(|row| row.project != rows[0].project);
-    let id_width = id_width(rows);
-    let cells: Vec<[String; 5]> = rows
+    let several_projects = sessions.iter().any(|session| session.project() != sessions[0].project());
+    let id_width = id_width(sessions);
+    let cells: Vec<[String; 5]> = sessions
         .iter()
         .map(|row| {
             [
-                look.format_ago(row.last_time),
+                look.format_ago(row.modified),
                 format_count(row.turns),
                 format_bytes(row.bytes),
-                if row.tips > 1 { format_count(row.tips) } else { String::new() },
+                if row.paths > 1 { format_count(row.paths) } else { String::new() },
                 if several_projects { short_project(row) } else { String::new() },
             ]
         })
@@ -51,35 +50,34 @@ pub fn write_ls(out: &mut dyn Write, rows: &[SessionRow], look: &DisplayOptions)
     let used = id_width + widths.iter().sum::<usize>() + 2 * (5 + usize::from(several_projects));
     let head = columns("ID", heads).join("  ") + "  TITLE";
     writeln!(out, "{}", look.paint(Style::Dim, look.truncate(&head, 0)))?;
-    for (row, cells) in rows.iter().zip(&cells) {
+    for (row, cells) in sessions.iter().zip(&cells) {
         let mut line = columns(
-            &look.sanitize(&row.id[..id_end(&row.id, id_width)]),
+            &look.sanitize(short_id(row.id.as_str(), id_width)),
             [&cells[0], &cells[1], &cells[2], &cells[3], &look.sanitize(&cells[4])],
         );
         line[0] = look.paint(Style::Id, &line[0]);
         line[1] = look.paint(Style::Dim, &line[1]);
         line[4] = look.paint(Style::Abandoned, &line[4]);
-        let mark = if row.live { "● " } else { "" };
-        let (title, style) = title(row);
-        let marks = 2 * (usize::from(row.live) + usize::from(row.defects > 0));
-        let title = look.truncate(&look.sanitize_line(&title), used + marks);
-        let bad = if row.defects > 0 { look.paint(Style::Error, " !") } else { String::new() };
-        writeln!(
-            out,
-            "{}  {}{}{bad}",
-            line.join("  "),
-            look.paint(Style::Active, mark),
-            look.paint(style, title)
-        )?;
+        writeln!(out, "{}  {}", line.join("  "), title_cell(row, used, look))?;
     }
     Ok(())
 }
 
+/// Returns the title with its marks: ● for an open session, ! for one with defects. The other columns are `used` wide.
+fn title_cell(session: &SessionSummary, used: usize, look: &DisplayOptions) -> String {
+    let mark = look.paint(Style::Active, if session.is_live { "● " } else { "" });
+    let bad = if session.defects > 0 { look.paint(Style::Error, " !") } else { String::new() };
+    let marks = 2 * (usize::from(session.is_live) + usize::from(session.defects > 0));
+    let (title, style) = title(session);
+    let title = look.truncate(&look.sanitize_line(&title), used + marks);
+    format!("{mark}{}{bad}", look.paint(style, title))
+}
+
 /// Returns the width of the id column. Eight characters distinguish uuids in practice; files with other names
 /// need more.
-fn id_width(rows: &[SessionRow]) -> usize {
+fn id_width(sessions: &[SessionSummary]) -> usize {
     let mut width = 8;
-    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    let mut ids: Vec<&str> = sessions.iter().map(|session| session.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
     for pair in ids.windows(2) {
@@ -90,22 +88,23 @@ fn id_width(rows: &[SessionRow]) -> usize {
     width.min(16)
 }
 
-fn id_end(id: &str, width: usize) -> usize {
-    id.char_indices().nth(width).map_or(id.len(), |(at, _)| at)
+fn short_id(id: &str, width: usize) -> &str {
+    id.char_indices().nth(width).map_or(id, |(end, _)| &id[..end])
 }
 
-fn short_project(row: &SessionRow) -> String {
-    let name = row.project.trim_end_matches(['/', '\\']);
+fn short_project(row: &SessionSummary) -> String {
+    let project = row.project();
+    let name = project.trim_end_matches(['/', '\\']);
     name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned()
 }
 
-fn title(row: &SessionRow) -> (String, Style) {
-    match (row.kind, row.title_source) {
+fn title(row: &SessionSummary) -> (String, Style) {
+    match (row.kind, row.title.source) {
         (SessionKind::Empty, _) => ("(empty)".into(), Style::Dim),
         (SessionKind::Summaries, _) => ("(summaries of other sessions)".into(), Style::Dim),
         (SessionKind::Pointer, _) => ("(no conversation, only client state)".into(), Style::Dim),
         (_, TitleSource::None) => ("(no prompt)".into(), Style::Dim),
-        (_, TitleSource::FirstPrompt) => (row.title.clone(), Style::Plain),
-        _ => (row.title.clone(), Style::Title),
+        (_, TitleSource::FirstPrompt) => (row.title.text.clone(), Style::Plain),
+        _ => (row.title.text.clone(), Style::Title),
     }
 }

@@ -4,33 +4,13 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use rethread_log::{Json, unescape};
-use rethread_model::{Client, Refusal, Resume, WireMessage, collapse_whitespace, describe_media};
+use rethread_model::{
+    Preview, PreviewSummary, Refusal, SessionId, WireMessage, collapse_whitespace, describe_media,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use crate::text::{DisplayOptions, Style, plural};
-
-/// The request that a client would send to the API on resume.
-#[derive(Debug, Clone)]
-pub struct Preview<'a> {
-    /// The session's id.
-    pub session: &'a str,
-    /// The client version whose rules were applied.
-    pub client: Client,
-    /// The uuid of the entry that it selects as the leaf.
-    pub leaf: Option<String>,
-    /// The messages, including the new prompt; empty if the client does not resume.
-    pub messages: Vec<WireMessage<'a>>,
-    /// The decisions of the client on resume.
-    pub resume: Resume,
-}
-
-impl Preview<'_> {
-    /// Returns whether the client resumes the session at all.
-    pub fn is_accepted(&self) -> bool {
-        self.resume.refusal.is_none()
-    }
-}
 
 /// Returns the reason why a client does not resume a session.
 pub fn refusal_text(refusal: Refusal) -> &'static str {
@@ -47,9 +27,9 @@ pub fn refusal_text(refusal: Refusal) -> &'static str {
 }
 
 /// Returns the line above the messages, or the reason why the client does not resume.
-pub fn preview_line(head: &PreviewHead<'_>, messages: usize, look: &DisplayOptions) -> String {
-    let client = head.client;
-    match head.reason {
+pub fn preview_line(preview: &PreviewSummary, messages: usize, look: &DisplayOptions) -> String {
+    let client = preview.client.version();
+    match preview.refusal.map(refusal_text) {
         Some(why) => look.paint(Style::Error, format!("{client} does not resume this session: {why}")),
         None => {
             let n = plural(messages as u64, "message");
@@ -121,49 +101,43 @@ fn describe(block: Json<'_>, said: Style) -> (Style, String) {
     }
 }
 
-impl Preview<'_> {
-    /// Returns everything except the messages, as `preview --json` prints it.
-    pub fn head(&self) -> PreviewHead<'_> {
-        PreviewHead::new(self.session, self.client, self.leaf.as_deref(), &self.resume)
-    }
-}
-
-impl<'a> PreviewHead<'a> {
-    /// Builds the head of a preview.
-    pub fn new(session: &'a str, client: Client, leaf: Option<&'a str>, resume: &Resume) -> Self {
-        Self {
-            r#type: "preview",
-            session,
-            client: client.version(),
-            accepted: resume.refusal.is_none(),
-            leaf,
-            reason: resume.refusal.map(refusal_text),
-        }
-    }
-}
-
 /// A preview without its messages.
 #[derive(Debug, Clone, serde::Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct PreviewHead<'a> {
     pub r#type: &'static str,
-    pub session: &'a str,
+    pub session: &'a SessionId,
     pub client: &'static str,
     pub accepted: bool,
     pub leaf: Option<&'a str>,
     pub reason: Option<&'static str>,
 }
 
-impl Serialize for Preview<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(serde::Serialize)]
-        struct PreviewDocument<'a> {
-            #[serde(flatten)]
-            head: PreviewHead<'a>,
-            messages: Option<Vec<WireMessageRow<'a>>>,
+impl<'a> From<&'a PreviewSummary> for PreviewHead<'a> {
+    fn from(preview: &'a PreviewSummary) -> Self {
+        Self {
+            r#type: "preview",
+            session: &preview.session,
+            client: preview.client.version(),
+            accepted: preview.is_accepted(),
+            leaf: preview.leaf.as_deref(),
+            reason: preview.refusal.map(refusal_text),
         }
-        let messages = self.is_accepted().then(|| self.messages.iter().map(WireMessageRow).collect());
-        PreviewDocument { head: self.head(), messages }.serialize(serializer)
+    }
+}
+
+/// A preview, as `preview --json` prints it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct PreviewDocument<'a> {
+    #[serde(flatten)]
+    head: PreviewHead<'a>,
+    messages: Option<Vec<WireMessageRow<'a>>>,
+}
+
+impl<'a> From<&'a Preview<'a>> for PreviewDocument<'a> {
+    fn from(preview: &'a Preview<'a>) -> Self {
+        let messages = preview.is_accepted().then(|| preview.messages.iter().map(WireMessageRow).collect());
+        Self { head: (&preview.summary).into(), messages }
     }
 }
 

@@ -2,20 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::text::{DisplayOptions, Style};
+use rethread_edit::Change;
 
-/// A line that is changed, removed or added.
-#[derive(Debug, Clone, Copy)]
-pub struct LineChange<'a> {
-    /// The line in the source, or the one after which it is added.
-    pub line: u32,
-    /// The defect that it repairs.
-    pub reason: &'a str,
-    /// The original line; none if it is added.
-    pub before: Option<&'a [u8]>,
-    /// The new line; none if it is removed.
-    pub after: Option<&'a [u8]>,
-}
+use crate::text::{DisplayOptions, Style};
 
 /// Bytes of a line shown around a change.
 const CONTEXT_BYTES: usize = 56;
@@ -23,14 +12,14 @@ const CONTEXT_BYTES: usize = 56;
 const MAX_SHOWN_BYTES: usize = 160;
 
 /// Writes the changes, showing only the differing part of each line.
-pub fn write_repair(out: &mut dyn Write, lines: &[LineChange<'_>], look: &DisplayOptions) -> io::Result<()> {
-    for line in lines {
-        let place = match line.before {
-            Some(_) => format!("line {}", line.line),
-            None => format!("after line {}", line.line),
+pub fn write_repair(out: &mut dyn Write, changes: &[Change], look: &DisplayOptions) -> io::Result<()> {
+    for change in changes {
+        let place = match change.before {
+            Some(_) => format!("line {}", change.line),
+            None => format!("after line {}", change.line),
         };
-        writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, line.reason))?;
-        let (before, after) = match (line.before, line.after) {
+        writeln!(out, "{}  {}", look.paint(Style::Id, place), look.paint(Style::Dim, change.reason.name()))?;
+        let (before, after) = match (change.before.as_deref(), change.after.as_deref()) {
             (Some(before), Some(after)) => differing(before, after),
             (before, after) => {
                 (before.map(|b| cut(b, 0, MAX_SHOWN_BYTES)), after.map(|a| cut(a, 0, MAX_SHOWN_BYTES)))

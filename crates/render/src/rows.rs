@@ -1,49 +1,30 @@
 //! The JSON shapes that `--json` prints, one object per line.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use rethread_edit::RedactionCounts;
+use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
-    BlockView, EntryNo, Finding, Inventory, MessageNo, MessageView, NoteView, Path, Time, TitleSource,
-    TranscriptItem, Uid, Usage,
+    BlockView, EntryNo, EntryRef, Finding, FindingKind, Inventory, MessageNo, MessageView, NoteView,
+    PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, TranscriptItem, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The kind of a log, judged by its content.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionKind {
-    /// A person talked with the model.
-    #[default]
-    Conversation,
-    /// A program talked with the model.
-    Headless,
-    /// The log of a subagent.
-    Agent,
-    /// The log of a subagent whose session log is missing.
-    Orphan,
-    /// No entries at all.
-    Empty,
-    /// Only summaries of other sessions.
-    Summaries,
-    /// Only state: titles, checkpoints, queues. The conversation is elsewhere or never began.
-    Pointer,
-}
-
-/// One session of a listing.
+/// One session of a listing, as `ls --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct SessionRow {
+pub struct SessionRow<'a> {
     pub r#type: &'static str,
-    pub id: String,
-    pub path: String,
-    pub project: String,
-    pub cwd: Option<String>,
-    pub kind: SessionKind,
-    pub title: String,
+    pub id: &'a SessionId,
+    pub path: Cow<'a, str>,
+    pub project: Cow<'a, str>,
+    pub cwd: Option<&'a str>,
+    pub kind: &'static str,
+    pub title: &'a str,
     pub title_source: TitleSource,
-    pub first_prompt: Option<String>,
+    pub first_prompt: Option<&'a str>,
     pub created: Option<String>,
     pub modified: Option<String>,
     pub bytes: u64,
@@ -54,90 +35,182 @@ pub struct SessionRow {
     pub tips: u64,
     pub compactions: u64,
     pub subagents: u64,
-    pub models: Vec<String>,
-    pub versions: Vec<String>,
-    pub git_branch: Option<String>,
+    pub models: &'a [String],
+    pub versions: &'a [String],
+    pub git_branch: Option<&'a str>,
     pub live: bool,
     pub defects: u64,
-    #[serde(skip)]
-    pub last_time: Option<Time>,
+}
+
+impl<'a> From<&'a SessionSummary> for SessionRow<'a> {
+    fn from(session: &'a SessionSummary) -> Self {
+        Self {
+            r#type: "session",
+            id: &session.id,
+            path: session.path.to_string_lossy(),
+            project: session.project(),
+            cwd: session.cwd.as_deref(),
+            kind: session.kind.name(),
+            title: &session.title.text,
+            title_source: session.title.source,
+            first_prompt: session.first_prompt.as_deref(),
+            created: session.created.and_then(Time::to_iso),
+            modified: session.modified.and_then(Time::to_iso),
+            bytes: session.bytes,
+            entries: session.entries,
+            messages: session.messages,
+            turns: session.turns,
+            tool_calls: session.tool_calls,
+            tips: session.paths,
+            compactions: session.compactions,
+            subagents: session.subagents,
+            models: &session.models,
+            versions: &session.versions,
+            git_branch: session.git_branch.as_deref(),
+            live: session.is_live,
+            defects: session.defects,
+        }
+    }
 }
 
 /// The inventory of one session, as `info --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct InventoryRow {
+pub struct InventoryRow<'a> {
     pub r#type: &'static str,
-    pub id: String,
-    pub path: String,
+    pub id: &'a SessionId,
+    pub path: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub forked_from: Option<String>,
+    pub forked_from: Option<&'a SessionId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub continued_in: Option<String>,
+    pub continued_in: Option<&'a SessionId>,
     #[serde(flatten)]
-    pub inventory: Inventory,
-    #[serde(skip)]
-    pub charges: Vec<(Option<Uid>, Usage)>,
+    pub inventory: &'a Inventory,
+}
+
+impl<'a> From<&'a SessionInfo> for InventoryRow<'a> {
+    fn from(info: &'a SessionInfo) -> Self {
+        Self {
+            r#type: "inventory",
+            id: &info.id,
+            path: info.path.to_string_lossy(),
+            forked_from: info.forked_from.as_ref(),
+            continued_in: info.continued_in.as_ref(),
+            inventory: &info.inventory,
+        }
+    }
+}
+
+/// The counts of several sessions, as `info --json` prints them last.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct TotalRow<'a> {
+    pub r#type: &'static str,
+    pub sessions: usize,
+    #[serde(flatten)]
+    pub inventory: &'a Inventory,
+}
+
+impl<'a> TotalRow<'a> {
+    /// Builds the row of an inventory of this many sessions.
+    pub fn new(sessions: usize, inventory: &'a Inventory) -> Self {
+        Self { r#type: "total", sessions, inventory }
+    }
 }
 
 /// A path, as `tree --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct PathRow {
+pub struct PathRow<'a> {
     pub r#type: &'static str,
     pub n: usize,
     pub status: &'static str,
-    pub tip: String,
+    pub tip: &'a str,
     pub tip_message: Option<MessageNo>,
     pub tip_line: u32,
     pub inner: bool,
     pub main: bool,
-    pub resumes_at: Option<String>,
+    pub resumes_at: Option<&'a str>,
     pub resumes_line: Option<u32>,
-    pub fork_point: Option<String>,
+    pub fork_point: Option<&'a str>,
     pub fork_message: Option<MessageNo>,
     pub messages: u32,
     pub turns: u32,
     pub compactions: u32,
-    pub last_prompt: Option<String>,
+    pub last_prompt: Option<&'a str>,
     pub time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub continues: Option<ContinuedFrom>,
-    #[serde(skip)]
-    pub path: Path,
+    pub continues: Option<ContinuedFromRow<'a>>,
 }
+
+impl<'a> From<&'a PathSummary> for PathRow<'a> {
+    fn from(path: &'a PathSummary) -> Self {
+        let uuid = |entry: Option<&'a EntryRef>| entry.map(|entry| entry.uuid.as_str());
+        Self {
+            r#type: "path",
+            n: path.n,
+            status: path.status.name(),
+            tip: &path.tip.uuid,
+            tip_message: path.tip.message,
+            tip_line: path.tip.line,
+            inner: path.path.resumes_before_end,
+            main: path.path.main,
+            resumes_at: uuid(path.resumes_at.as_ref()),
+            resumes_line: path.resumes_at.as_ref().map(|entry| entry.line),
+            fork_point: uuid(path.fork.as_ref()),
+            fork_message: path.fork.as_ref().and_then(|entry| entry.message),
+            messages: path.messages,
+            turns: path.turns,
+            compactions: path.compactions,
+            last_prompt: path.last_prompt.as_deref(),
+            time: path.time.and_then(Time::to_iso),
+            continues: path
+                .continues
+                .as_ref()
+                .map(|from| ContinuedFromRow { session: &from.session, message: from.message }),
+        }
+    }
+}
+
+/// The other file that a path continues from.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct ContinuedFromRow<'a> {
+    pub session: &'a SessionId,
+    pub message: Option<MessageNo>,
+}
+
+/// The hint for a kind of finding. Front ends word it, because they know the names of commands.
+pub type FindingHint<'h> = &'h dyn Fn(FindingKind) -> &'static str;
 
 /// A finding about a session, as `check --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct FindingRow {
+pub struct FindingRow<'a> {
     pub r#type: &'static str,
-    pub session: String,
+    pub session: &'a SessionId,
     pub line: Option<u32>,
     pub kind: &'static str,
     pub severity: &'static str,
-    pub detail: String,
+    pub detail: &'a str,
     pub hint: &'static str,
     pub clients: Vec<&'static str>,
-    pub lost_lines: Vec<u32>,
-    #[serde(skip)]
-    pub finding: Finding,
+    pub lost_lines: &'a [u32],
 }
 
-impl FindingRow {
+impl<'a> FindingRow<'a> {
     /// Builds the row of a finding.
-    pub fn new(session: &str, finding: Finding) -> Self {
+    pub fn new(session: &'a SessionId, finding: &'a Finding, hint: FindingHint<'_>) -> Self {
         Self {
             r#type: "finding",
-            session: session.to_owned(),
+            session,
             line: finding.line,
             kind: finding.kind.name(),
             severity: finding.severity.name(),
-            detail: finding.detail.clone(),
-            hint: finding.kind.hint(),
+            detail: &finding.detail,
+            hint: hint(finding.kind),
             clients: finding.clients.iter().map(|client| client.version()).collect(),
-            lost_lines: finding.lost_lines.clone(),
-            finding,
+            lost_lines: &finding.lost_lines,
         }
     }
 }
@@ -145,18 +218,109 @@ impl FindingRow {
 /// A repaired session, as `repair --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct RepairRow {
+pub struct RepairRow<'a> {
     pub r#type: &'static str,
-    pub session: String,
-    pub output: Option<String>,
-    pub id: Option<String>,
-    pub backup: Option<String>,
-    pub findings: Vec<FindingRow>,
-    pub left: Vec<FindingRow>,
+    pub session: &'a SessionId,
+    pub output: Option<Cow<'a, str>>,
+    pub id: Option<&'a SessionId>,
+    pub backup: Option<Cow<'a, str>>,
+    pub findings: Vec<FindingRow<'a>>,
+    pub left: Vec<FindingRow<'a>>,
     pub lines_changed: usize,
     pub lines_dropped: usize,
     pub lines_added: usize,
     pub reordered: bool,
+}
+
+impl<'a> RepairRow<'a> {
+    /// Builds the row of a repaired session.
+    pub fn new(repaired: &'a Repaired, hint: FindingHint<'_>) -> Self {
+        let rows = |findings: &'a [Finding]| {
+            findings.iter().map(|finding| FindingRow::new(&repaired.session, finding, hint)).collect()
+        };
+        let output = repaired.output.as_ref();
+        let lines = repaired.line_counts();
+        Self {
+            r#type: "repair",
+            session: &repaired.session,
+            output: output.map(|output| output.path.to_string_lossy()),
+            id: output.and_then(|output| output.id.as_ref()),
+            backup: output.and_then(|output| output.backup.as_deref()).map(Path::to_string_lossy),
+            findings: rows(&repaired.findings),
+            left: rows(&repaired.remaining),
+            lines_changed: lines.changed,
+            lines_dropped: lines.dropped,
+            lines_added: lines.added,
+            reordered: repaired.reordered,
+        }
+    }
+}
+
+/// A cleaned session, as `clean --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct CleanedRow<'a> {
+    pub r#type: &'static str,
+    pub session: &'a SessionId,
+    pub file: Option<Cow<'a, str>>,
+    pub raw: u64,
+    pub without_base64: u64,
+    pub cleaned: u64,
+    pub by_rule: &'a BTreeMap<&'static str, u64>,
+    pub redactions: &'a RedactionCounts,
+    /// Sidecars (subagent logs and large results) that were cleaned too.
+    pub beside: u64,
+    pub resumable: bool,
+    pub backup: Option<Cow<'a, str>>,
+    pub warnings: Vec<String>,
+}
+
+impl<'a> CleanedRow<'a> {
+    /// Builds the row of a cleaned session; `wording` words its warnings.
+    pub fn new(cleaned: &'a Cleaned, wording: &dyn Fn(&CleanWarning) -> String) -> Self {
+        let report = &cleaned.report;
+        Self {
+            r#type: "cleaned",
+            session: &cleaned.session,
+            file: cleaned.output.as_deref().map(Path::to_string_lossy),
+            raw: report.bytes_before,
+            without_base64: report.without_base64(),
+            cleaned: report.bytes_after,
+            by_rule: &report.by_rule,
+            redactions: &report.redactions,
+            beside: cleaned.sidecars,
+            resumable: cleaned.is_resumable,
+            backup: cleaned.backup.as_deref().map(Path::to_string_lossy),
+            warnings: cleaned.warnings.iter().map(wording).collect(),
+        }
+    }
+}
+
+/// A secret and its position, as `secrets --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct SecretRow<'a> {
+    pub r#type: &'static str,
+    pub session: &'a SessionId,
+    pub file: Cow<'a, str>,
+    pub line: u32,
+    pub r#where: &'static str,
+    pub rule: &'a str,
+    pub masked: &'a str,
+}
+
+impl<'a> From<&'a Secret> for SecretRow<'a> {
+    fn from(secret: &'a Secret) -> Self {
+        Self {
+            r#type: "secret",
+            session: &secret.session,
+            file: secret.file.to_string_lossy(),
+            line: secret.line.unwrap_or(0),
+            r#where: secret.place.name(),
+            rule: &secret.rule,
+            masked: &secret.masked,
+        }
+    }
 }
 
 /// A clone, as `clone --json` prints it.
@@ -244,14 +408,6 @@ pub struct SubagentRow {
     pub agent: String,
     pub file: String,
     pub unchanged: bool,
-}
-
-/// The other file that a path continues from.
-#[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct ContinuedFrom {
-    pub session: String,
-    pub message: Option<MessageNo>,
 }
 
 /// A message, as `show --json` prints it.
@@ -376,36 +532,4 @@ fn note_row(note: &NoteView<'_>) -> NoteRow {
         time: note.time.and_then(Time::to_iso),
         text: note.text.clone().into_owned(),
     }
-}
-
-/// A cleaned session, as `clean --json` prints it.
-#[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct CleanedRow {
-    pub r#type: &'static str,
-    pub session: String,
-    pub file: Option<String>,
-    pub raw: u64,
-    pub without_base64: u64,
-    pub cleaned: u64,
-    pub by_rule: std::collections::BTreeMap<&'static str, u64>,
-    pub redactions: RedactionCounts,
-    /// Sidecars (subagent logs and large results) that were cleaned too.
-    pub beside: u64,
-    pub resumable: bool,
-    pub backup: Option<String>,
-    pub warnings: Vec<String>,
-}
-
-/// A secret and its position.
-#[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
-pub struct SecretRow {
-    pub r#type: &'static str,
-    pub session: String,
-    pub file: String,
-    pub line: u32,
-    pub r#where: &'static str,
-    pub rule: String,
-    pub masked: String,
 }

@@ -5,10 +5,9 @@
 
 use std::io::{self, Write};
 
-use rethread_model::{Reader, Session, StepId, StepKind, Table, Time, heading};
+use rethread_model::{PathSummary, Reader, Session, StepId, StepKind, Table, Time, heading};
 use rustc_hash::FxHashMap;
 
-use crate::rows::PathRow;
 use crate::text::{DisplayOptions, Style, plural};
 
 /// Maximum depth of nested branches that is drawn.
@@ -19,7 +18,7 @@ pub fn write_tree(
     out: &mut dyn Write,
     session: &Session,
     reader: &Reader<'_>,
-    paths: &[PathRow],
+    paths: &[PathSummary],
     look: &DisplayOptions,
 ) -> io::Result<()> {
     let picture = TreeDrawing::new(session, reader, paths, look);
@@ -40,7 +39,7 @@ struct TreeDrawing<'a> {
     look: &'a DisplayOptions,
     children: FxHashMap<StepId, Vec<StepId>>,
     /// The paths that end at a step.
-    ends: FxHashMap<StepId, Vec<&'a PathRow>>,
+    ends: FxHashMap<StepId, Vec<&'a PathSummary>>,
     /// The steps that are on a path.
     on_paths: Table<StepId, bool>,
     /// The steps that are on the active path.
@@ -51,16 +50,16 @@ impl<'a> TreeDrawing<'a> {
     fn new(
         session: &'a Session,
         reader: &'a Reader<'a>,
-        paths: &'a [PathRow],
+        paths: &'a [PathSummary],
         look: &'a DisplayOptions,
     ) -> Self {
         let mut children: FxHashMap<StepId, Vec<StepId>> = FxHashMap::default();
-        let mut ends: FxHashMap<StepId, Vec<&PathRow>> = FxHashMap::default();
+        let mut ends: FxHashMap<StepId, Vec<&PathSummary>> = FxHashMap::default();
         // The straight line follows the active path, or else the newest leaf.
         let mut rank = Table::filled((false, 0), session.tree.steps.len());
         for path in paths {
             ends.entry(path.path.step).or_default().push(path);
-            rank[path.path.step] = rank[path.path.step].max((path.path.main, path.tip_line));
+            rank[path.path.step] = rank[path.path.step].max((path.path.main, path.tip.line));
         }
         let on_paths = session.steps_on_paths(paths.iter().map(|path| &path.path));
         for step in session.tree.children_first() {
@@ -153,8 +152,8 @@ impl<'a> TreeDrawing<'a> {
             if path.path.main && !path.path.active && paths_have_active {
                 tag += " (the conversation; the client would resume elsewhere)";
             }
-            if let Some(line) = path.resumes_line.filter(|_| path.inner) {
-                tag += &format!(" (the client resumes at line {line})");
+            if let Some(entry) = path.resumes_at.as_ref().filter(|_| path.path.resumes_before_end) {
+                tag += &format!(" (the client resumes at line {})", entry.line);
             }
             facts.push(look.format_ago(path.path.time));
             tag_width += 2 + tag.chars().count();

@@ -9,33 +9,32 @@
 
 use std::error::Error;
 
-use rethread::edit::Recipe;
-use rethread::{Client, CloneOptions, Library, LsOptions};
+use rethread::{Client, CloneOptions, Library, LsOptions, PathStatus, PathSummary, Recipe};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1);
     let (library, session) = match (args.next(), args.next()) {
-        (Some(dir), Some(session)) => (Library::open(vec![dir.into()]), session),
+        (Some(dir), Some(session)) => (Library::open([dir]), session),
         _ => (Library::demo(), "0000d001".into()),
     };
-    for row in library.ls(&LsOptions::default(), &|_| {}).sessions {
-        println!("{}  {:>3} turns  {}", row.id, row.turns, row.title);
+    for session in library.ls(&LsOptions::new()).sessions {
+        println!("{}  {:>3} turns  {}", session.id, session.turns, session.title.text);
     }
 
-    let sources = library.find(&session)?;
-    let loaded = library.load(&sources[0])?;
-    let paths = loaded.tree(Client::NEWEST);
+    let source = library.find_one(&session)?;
+    let loaded = library.load(&source)?;
+    let paths = library.tree(&loaded, Client::NEWEST);
     for path in &paths {
-        println!("path {} is {} and has {} turns", path.n, path.status, path.turns);
+        print_path(path);
     }
 
-    let Some(abandoned) = paths.iter().find(|path| path.status == "abandoned") else {
+    let Some(abandoned) = paths.iter().find(|path| path.status == PathStatus::Abandoned) else {
         println!("no path is abandoned");
         return Ok(());
     };
     let recipe = Recipe { path: Some(abandoned.n), ..Recipe::default() };
     let options = CloneOptions { recipe, dry_run: library.is_demo(), ..CloneOptions::default() };
-    let clone = library.clone_session(&sources[0], &options)?;
+    let clone = library.clone_session(&source, &options)?;
     println!(
         "path {}: {} of {} bytes, {} turns",
         abandoned.n, clone.after.bytes, clone.before.bytes, clone.turns
@@ -44,4 +43,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("claude --resume {}", session.id);
     }
     Ok(())
+}
+
+fn print_path(path: &PathSummary) {
+    let begins = match path.fork.as_ref().and_then(|entry| entry.message) {
+        Some(message) => format!("leaves another after message {message}"),
+        None => "shares nothing".to_owned(),
+    };
+    let prompt = path.last_prompt.as_deref().unwrap_or("(none)");
+    println!("path {} is {}, {begins}, {} turns; last prompt: {prompt}", path.n, path.status, path.turns);
 }

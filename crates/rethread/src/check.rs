@@ -2,8 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use rethread_model::{Client, Finding, FindingKind, Session, Severity, check, title};
-use rethread_render::{CheckReport, FindingRow};
+use rethread_model::{CheckReport, Client, Finding, FindingKind, Session, Severity, check, title};
 
 use crate::library::{Library, LogSource};
 
@@ -20,7 +19,17 @@ pub enum ClientChoice {
 }
 
 /// Options of a check.
+///
+/// ```
+/// use std::time::SystemTime;
+///
+/// use rethread::{CheckOptions, ClientChoice};
+///
+/// let options = CheckOptions::new().clients(ClientChoice::All).now(SystemTime::now());
+/// assert_eq!(options.clients, ClientChoice::All);
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct CheckOptions {
     /// The clients whose rules apply.
     pub clients: ClientChoice,
@@ -28,11 +37,56 @@ pub struct CheckOptions {
     pub now: Option<SystemTime>,
 }
 
+impl CheckOptions {
+    /// Creates the default options: the clients in use, ignoring the age of files.
+    ///
+    /// ```
+    /// assert!(rethread::CheckOptions::new().now.is_none());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the clients whose rules apply.
+    ///
+    /// ```
+    /// use rethread::{CheckOptions, Client, ClientChoice};
+    ///
+    /// let options = CheckOptions::new().clients(ClientChoice::One(Client::NEWEST));
+    /// assert_eq!(options.clients, ClientChoice::One(Client::NEWEST));
+    /// ```
+    pub fn clients(mut self, clients: ClientChoice) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// Sets the current time, to predict the client's clean-up.
+    ///
+    /// ```
+    /// let options = rethread::CheckOptions::new().now(std::time::SystemTime::now());
+    /// assert!(options.now.is_some());
+    /// ```
+    pub fn now(mut self, now: SystemTime) -> Self {
+        self.now = Some(now);
+        self
+    }
+}
+
 /// The age at which the client deletes a session, by default.
 const CLEANUP: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Library {
     /// Checks whether a session will resume, and which content would be lost or refused.
+    ///
+    /// ```
+    /// use rethread::{CheckOptions, FindingKind, Library};
+    ///
+    /// let library = Library::demo();
+    /// let report = library.check(&library.find_one("0000d004")?, &CheckOptions::new())?;
+    /// assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::CutShort));
+    /// assert!(!report.has_harmful_findings());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn check(&self, source: &LogSource, options: &CheckOptions) -> Result<CheckReport, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, _) = self.read(source)?;
@@ -40,11 +94,7 @@ impl Library {
         if let Some(stale) = options.now.and_then(|now| stale_finding(source, now)) {
             findings.push(stale);
         }
-        Ok(CheckReport {
-            session: source.file.id.clone(),
-            title: title(&session.facts, None).text,
-            findings: findings.into_iter().map(|f| FindingRow::new(&source.file.id, f)).collect(),
-        })
+        Ok(CheckReport { session: source.id(), title: title(&session.facts, None), findings })
     }
 }
 

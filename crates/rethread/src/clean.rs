@@ -6,15 +6,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rethread_edit::{CleanReport, Cleaner, RedactOptions, Redaction, ReparentMap, RuleSet, entry_part_at};
+use rethread_edit::{
+    CleanReport, CleanWarning, Cleaned, Cleaner, FoundSecret, Level, RedactOptions, Redaction, ReparentMap,
+    RuleSet, Secret, SecretPlace, secret_place_at,
+};
 use rethread_log::{Defect, Entry, EntryContent, Line, Scanner, Sink};
-use rethread_render::{CleanedRow, SecretRow};
-use rethread_store::{ConfinedPath, Holder, NewSession, ReplaceError};
+use rethread_store::{ConfinedPath, Holder, NewSession, ReplaceError, SessionFile};
 
 use crate::library::{Library, LogSource, config_root};
 
 /// Options of a clean run.
+///
+/// ```
+/// use rethread::{CleanDestination, CleanOptions, Level, RedactOptions, RuleSet};
+///
+/// let options = CleanOptions::new(CleanDestination::DryRun)
+///     .rules(RuleSet::of(Level::Light))
+///     .redact(RedactOptions { secrets: true, ..Default::default() });
+/// assert!(options.rules.is_resumable());
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CleanOptions {
     /// The content to remove.
     pub rules: RuleSet,
@@ -26,6 +38,59 @@ pub struct CleanOptions {
     pub users: Vec<String>,
     /// Names of the current machine, redacted likewise.
     pub hosts: Vec<String>,
+}
+
+impl CleanOptions {
+    /// Creates the default options: the rules of the standard level, without redaction.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions};
+    ///
+    /// assert!(CleanOptions::new(CleanDestination::DryRun).users.is_empty());
+    /// ```
+    pub fn new(to: CleanDestination) -> Self {
+        let rules = RuleSet::of(Level::Standard);
+        Self { rules, redact: RedactOptions::default(), to, users: Vec::new(), hosts: Vec::new() }
+    }
+
+    /// Sets the content to remove.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, Level, RuleSet};
+    ///
+    /// let options = CleanOptions::new(CleanDestination::DryRun).rules(RuleSet::of(Level::Max));
+    /// assert!(!options.rules.is_resumable());
+    /// ```
+    pub fn rules(mut self, rules: RuleSet) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// Sets the content to replace.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, RedactOptions};
+    ///
+    /// let secrets = RedactOptions { secrets: true, ..Default::default() };
+    /// assert!(CleanOptions::new(CleanDestination::DryRun).redact(secrets).redact.secrets);
+    /// ```
+    pub fn redact(mut self, redact: RedactOptions) -> Self {
+        self.redact = redact;
+        self
+    }
+
+    /// Sets names of the current user and machine, which are redacted in addition to those found in the logs.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions};
+    ///
+    /// let options = CleanOptions::new(CleanDestination::DryRun).names(vec!["ada".into()], Vec::new());
+    /// assert_eq!(options.users, ["ada"]);
+    /// ```
+    pub fn names(mut self, users: Vec<String>, hosts: Vec<String>) -> Self {
+        (self.users, self.hosts) = (users, hosts);
+        self
+    }
 }
 
 /// The destination of cleaned sessions.
@@ -71,12 +136,12 @@ pub enum CleanError {
 }
 
 /// Secrets found in a session, and files that could not be scanned.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct SecretScan {
     /// The secrets, with their positions.
-    pub found: Vec<SecretRow>,
-    /// Files that could not be read.
-    pub unread: Vec<String>,
+    pub found: Vec<Secret>,
+    /// Sidecars that could not be read, with the cause. Secrets in the paths are redacted.
+    pub unread: Vec<(PathBuf, io::Error)>,
 }
 
 /// A file of a session: its log or a sidecar.
@@ -102,14 +167,20 @@ impl SessionPart {
 }
 
 impl Library {
-    /// Cleans sessions and their sidecars, in parallel. `progress` receives the number of bytes read of each.
-    /// A failure does not stop the others.
-    pub fn clean(
-        &self,
-        sources: &[LogSource],
-        options: &CleanOptions,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Vec<Result<CleanedRow, CleanError>> {
+    /// Cleans sessions and their sidecars, in parallel. A failure does not stop the others.
+    ///
+    /// ```
+    /// use rethread::{CleanDestination, CleanOptions, Library};
+    ///
+    /// let library = Library::demo();
+    /// let sources = library.select(&[], None)?;
+    /// for cleaned in library.clean(&sources, &CleanOptions::new(CleanDestination::DryRun)) {
+    ///     let report = cleaned?.report;
+    ///     assert!(report.bytes_after <= report.bytes_before);
+    /// }
+    /// # Ok::<(), rethread::CleanError>(())
+    /// ```
+    pub fn clean(&self, sources: &[LogSource], options: &CleanOptions) -> Vec<Result<Cleaned, CleanError>> {
         let mut sources = self.without_owned_agents(sources);
         if let CleanDestination::Dir { dir, .. } = &options.to
             && let Ok(dir) = dir.canonicalize()
@@ -123,25 +194,35 @@ impl Library {
         let base = common_dir(&sources);
         let clean = |source: &&LogSource| {
             let _turn = source.lock_if_large();
-            let row = self.clean_session(source, &base, options);
-            progress(source.file.bytes);
-            row
+            let cleaned = self.clean_session(source, &base, options);
+            self.progress.report(source);
+            cleaned
         };
         sources.par_iter().map(clean).collect()
     }
 
     /// Finds secrets in sessions and their sidecars.
+    ///
+    /// ```
+    /// use rethread::{Library, RedactOptions};
+    ///
+    /// let library = Library::demo();
+    /// let sources = library.select(&[], None)?;
+    /// for scan in library.secrets(&sources, &RedactOptions { secrets: true, ..Default::default() }) {
+    ///     assert!(scan?.found.is_empty());
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn secrets(
         &self,
         sources: &[LogSource],
         redact: &RedactOptions,
-        progress: &(dyn Fn(u64) + Sync),
     ) -> Vec<Result<SecretScan, crate::Error>> {
         let sources = self.without_owned_agents(sources);
         let find = |source: &&LogSource| {
-            let rows = self.secrets_of(source, redact);
-            progress(source.file.bytes);
-            rows
+            let found = self.secrets_of(source, redact);
+            self.progress.report(source);
+            found
         };
         sources.par_iter().map(find).collect()
     }
@@ -201,103 +282,45 @@ impl Library {
         source: &LogSource,
         base: &Path,
         options: &CleanOptions,
-    ) -> Result<CleanedRow, CleanError> {
-        if matches!(options.to, CleanDestination::InPlace) {
+    ) -> Result<Cleaned, CleanError> {
+        let is_in_place = matches!(options.to, CleanDestination::InPlace);
+        if is_in_place {
             if source.bytes.is_some() {
                 return Err(CleanError::NoDestination);
             }
             self.store.holder(&source.file).map_or(Ok(()), Err)?;
         }
         let parts = self.parts_of(source, base);
-        if matches!(options.to, CleanDestination::InPlace) {
+        if is_in_place {
             // A session is replaced as a whole or not at all: its sidecars are replaced before the log.
             rethread_store::find_writer(parts.iter().map(|part| &part.confined)).map_or(Ok(()), Err)?;
         }
-        let mut warnings = Vec::new();
         let redaction = options.redact.is_enabled().then(|| redaction_for(&parts, options));
-        let redaction = redaction.as_ref();
-        // The name of a file may contain secrets.
-        let shown = |path: &Path| {
-            redaction
-                .map_or_else(|| path.to_owned(), |redaction| redaction.rewrite_path(path))
-                .display()
-                .to_string()
-        };
-        let mut row = CleanedRow {
-            r#type: "cleaned",
-            session: source.file.id.clone(),
-            file: None,
-            raw: 0,
-            without_base64: 0,
-            cleaned: 0,
-            by_rule: Default::default(),
-            redactions: Default::default(),
-            beside: parts.len() as u64 - 1,
-            resumable: options.rules.is_resumable(),
+        let run = CleanRun { library: self, source, options, redaction: redaction.as_ref() };
+        let mut cleaned = Cleaned {
+            session: source.id(),
+            output: None,
             backup: None,
+            report: CleanReport::default(),
+            sidecars: parts.len() as u64 - 1,
+            is_resumable: options.rules.is_resumable(),
             warnings: Vec::new(),
         };
-        let mut all = CleanReport::default();
         let mut names = BTreeSet::new();
         // Sidecars are written first: a session exists once its log does.
         for (at, part) in parts.iter().enumerate().rev() {
-            let mut target = CleanedFile::new(part, options, redaction, &mut names)?;
-            if let (CleanDestination::Dir { over: true, .. }, Ok(file)) =
-                (&options.to, rethread_store::SessionFile::from_confined(&target.confined))
-            {
-                // The file that is overwritten may be a session of another config directory.
-                self.store.holder(&file).map_or(Ok(()), Err)?;
-                rethread_store::find_writer(std::iter::once(&target.confined)).map_or(Ok(()), Err)?;
-            }
-            // The file is replaced only if it still has the bytes that were read, so later writes are not
-            // lost.
-            let before = match &options.to {
-                CleanDestination::InPlace => Some(part.confined.read().map_err(|e| source.error(e))?),
-                _ => None,
-            };
-            let log = before.as_deref().map_or_else(|| part.input(), CleanInput::Bytes);
-            let cleaned = match part.is_log {
-                true => clean_log(&log, options, redaction, &mut target),
-                false => clean_sidecar(&part.confined, before.as_deref(), redaction, &mut target),
-            };
-            match cleaned {
-                Ok(Some(cleaned)) if at == 0 && cleaned.entries == 0 && cleaned.bytes_before > 0 => {
-                    return Err(crate::Error::NotASession { path: part.path.clone() }.into());
+            let is_main = at == 0;
+            match run.clean_part(part, is_main, &mut names)? {
+                CleanedPart::Skipped(warning) => cleaned.warnings.push(warning),
+                CleanedPart::Written { report, path, backup } => {
+                    cleaned.report.add(&report);
+                    if is_main && !matches!(options.to, CleanDestination::DryRun) {
+                        (cleaned.output, cleaned.backup) = (Some(path), backup);
+                    }
                 }
-                Ok(Some(cleaned)) => all.add(&cleaned),
-                Ok(None) => {
-                    let stays = matches!(options.to, CleanDestination::InPlace);
-                    let told = if stays { "was kept unchanged" } else { "was left out" };
-                    warnings.push(format!("{} is not text and {told}", shown(&part.path)));
-                    continue;
-                }
-                Err(CleanIoError::Read(error)) if at == 0 => return Err(source.error(error).into()),
-                Err(CleanIoError::Read(error)) => {
-                    warnings.push(format!("cannot read {}: {error}", shown(&part.path)));
-                    continue;
-                }
-                Err(CleanIoError::Write(source)) => {
-                    return Err(CleanError::Write { path: target.path, source });
-                }
-            }
-            let path = target.path.clone();
-            let holder = || self.store.holder(&source.file);
-            let backup = target.finish(&part.confined, before.as_deref(), &holder);
-            let backup = backup.map_err(|error| match error {
-                ReplaceError::Held(holder) => holder.into(),
-                ReplaceError::Write(source) => CleanError::Write { path: path.clone(), source },
-                _ => CleanError::Write { path: path.clone(), source: io::Error::other(error) },
-            })?;
-            if at == 0 && !matches!(options.to, CleanDestination::DryRun) {
-                row.file = Some(path.to_string_lossy().into_owned());
-                row.backup = backup.map(|backup| backup.to_string_lossy().into_owned());
             }
         }
-        row.without_base64 = all.without_base64();
-        (row.raw, row.cleaned) = (all.bytes_before, all.bytes_after);
-        (row.by_rule, row.redactions) = (all.by_rule, all.redactions);
-        row.warnings = warnings;
-        Ok(row)
+        Ok(cleaned)
     }
 
     fn secrets_of(&self, source: &LogSource, redact: &RedactOptions) -> Result<SecretScan, crate::Error> {
@@ -306,13 +329,13 @@ impl Library {
         for (at, part) in self.parts_of(source, Path::new("")).iter().enumerate() {
             // The name of a file may contain a secret too, and is shown redacted.
             let path = redaction.rewrite_path(&part.path);
-            let mut found = SecretLocator { redaction: &redaction, rows: Vec::new() };
+            let mut found = SecretLocator { redaction: &redaction, found: Vec::new() };
             if part.is_log {
                 match part.input().scan(&mut found) {
                     Ok(()) => {}
                     Err(error) if at == 0 => return Err(source.error(error)),
                     Err(error) => {
-                        secrets.unread.push(format!("{}: {error}", path.display()));
+                        secrets.unread.push((path, error));
                         continue;
                     }
                 }
@@ -320,25 +343,106 @@ impl Library {
                 match part.confined.read() {
                     Ok(bytes) => {
                         let hits = redaction.find_in_file(&bytes).into_iter();
-                        found.rows.extend(hits.map(|(n, hit)| (n, "file", hit)));
+                        found.found.extend(hits.map(|(n, hit)| (Some(n), SecretPlace::File, hit)));
                     }
-                    Err(error) => secrets.unread.push(format!("{}: {error}", path.display())),
+                    Err(error) => secrets.unread.push((path.clone(), error)),
                 }
             }
             let name = part.relative.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let named = redaction.find_in_text(&name);
-            found.rows.extend(named.into_iter().map(|(_, hit)| (0, "file_name", hit)));
-            secrets.found.extend(found.rows.into_iter().map(|(line, place, found)| SecretRow {
-                r#type: "secret",
-                session: source.file.id.clone(),
-                file: path.to_string_lossy().into_owned(),
+            let named = redaction.find_in_text(&name).into_iter();
+            found.found.extend(named.map(|(_, hit)| (None, SecretPlace::FileName, hit)));
+            secrets.found.extend(found.found.into_iter().map(|(line, place, found)| Secret {
+                session: source.id(),
+                file: path.clone(),
                 line,
-                r#where: place,
+                place,
                 rule: found.rule.into_owned(),
                 masked: found.masked,
             }));
         }
         Ok(secrets)
+    }
+}
+
+/// The cleaning of one session.
+struct CleanRun<'c> {
+    library: &'c Library,
+    source: &'c LogSource,
+    options: &'c CleanOptions,
+    redaction: Option<&'c Redaction>,
+}
+
+/// The outcome for one file of a session.
+enum CleanedPart {
+    Written { report: CleanReport, path: PathBuf, backup: Option<PathBuf> },
+    Skipped(CleanWarning),
+}
+
+impl CleanRun<'_> {
+    /// Cleans one file. A sidecar that cannot be cleaned is skipped; `is_main` is set for the log of the session itself.
+    fn clean_part(
+        &self,
+        part: &SessionPart,
+        is_main: bool,
+        names: &mut BTreeSet<PathBuf>,
+    ) -> Result<CleanedPart, CleanError> {
+        let (options, source) = (self.options, self.source);
+        let mut target = CleanedFile::new(part, options, self.redaction, names)?;
+        self.ensure_free(&target)?;
+        let is_in_place = matches!(options.to, CleanDestination::InPlace);
+        // The file is replaced only if it still has the bytes that were read, so later writes are not lost.
+        let before = match is_in_place {
+            true => Some(part.confined.read().map_err(|e| source.error(e))?),
+            false => None,
+        };
+        let log = before.as_deref().map_or_else(|| part.input(), CleanInput::Bytes);
+        let cleaned = match part.is_log {
+            true => clean_log(&log, options, self.redaction, &mut target),
+            false => clean_sidecar(&part.confined, before.as_deref(), self.redaction, &mut target),
+        };
+        let report = match cleaned {
+            Ok(Some(report)) if is_main && report.entries == 0 && report.bytes_before > 0 => {
+                return Err(crate::Error::NotASession { path: part.path.clone() }.into());
+            }
+            Ok(Some(report)) => report,
+            Ok(None) => {
+                let path = self.shown_path(&part.path);
+                return Ok(CleanedPart::Skipped(CleanWarning::NotText { path, kept: is_in_place }));
+            }
+            Err(CleanIoError::Read(error)) if is_main => return Err(source.error(error).into()),
+            Err(CleanIoError::Read(error)) => {
+                let path = self.shown_path(&part.path);
+                return Ok(CleanedPart::Skipped(CleanWarning::Unreadable { path, error }));
+            }
+            Err(CleanIoError::Write(source)) => {
+                return Err(CleanError::Write { path: target.path, source });
+            }
+        };
+        let path = target.path.clone();
+        let holder = || self.library.store.holder(&source.file);
+        let backup = target.finish(&part.confined, before.as_deref(), &holder);
+        let backup = backup.map_err(|error| match error {
+            ReplaceError::Held(holder) => holder.into(),
+            ReplaceError::Write(source) => CleanError::Write { path: path.clone(), source },
+            _ => CleanError::Write { path: path.clone(), source: io::Error::other(error) },
+        })?;
+        Ok(CleanedPart::Written { report, path, backup })
+    }
+
+    /// Fails if the file that is overwritten is a session that a process has open, possibly in another config directory.
+    fn ensure_free(&self, target: &CleanedFile) -> Result<(), CleanError> {
+        if matches!(self.options.to, CleanDestination::Dir { over: true, .. })
+            && let Ok(file) = SessionFile::from_confined(&target.confined)
+        {
+            self.library.store.holder(&file).map_or(Ok(()), Err)?;
+            rethread_store::find_writer(std::iter::once(&target.confined)).map_or(Ok(()), Err)?;
+        }
+        Ok(())
+    }
+
+    /// Returns a path as it may be shown: the name of a file may contain secrets.
+    fn shown_path(&self, path: &Path) -> PathBuf {
+        self.redaction.map_or_else(|| path.to_owned(), |redaction| redaction.rewrite_path(path))
     }
 }
 
@@ -389,7 +493,7 @@ impl CleanInput<'_> {
         match self {
             Self::Bytes(bytes) => Scanner::default().scan_all(bytes, sink),
             Self::File(path) => {
-                let file = rethread_store::SessionFile::from_confined(path)?;
+                let file = SessionFile::from_confined(path)?;
                 rethread_store::scan_file(&file, file.bytes, sink)?;
             }
         }
@@ -414,18 +518,18 @@ impl Sink for SecretCollector {
 /// Reports the positions of secrets.
 struct SecretLocator<'f> {
     redaction: &'f Redaction,
-    rows: Vec<(u32, &'static str, rethread_edit::FoundSecret)>,
+    found: Vec<(Option<u32>, SecretPlace, FoundSecret)>,
 }
 
 impl Sink for SecretLocator<'_> {
     fn entry(&mut self, entry: &Entry<'_>, line: &Line) {
         if entry.content == EntryContent::Object {
-            let found = self.redaction.find_in_entry(entry.raw);
-            self.rows
-                .extend(found.into_iter().map(|found| (entry.line, entry_part_at(line, found.at), found)));
+            let hits = self.redaction.find_in_entry(entry.raw).into_iter();
+            let place = |hit: &FoundSecret| secret_place_at(line, hit.at);
+            self.found.extend(hits.map(|hit| (Some(entry.line), place(&hit), hit)));
         } else {
-            let found = self.redaction.find_in_text(&String::from_utf8_lossy(entry.raw));
-            self.rows.extend(found.into_iter().map(|(_, found)| (entry.line, "unreadable", found)));
+            let hits = self.redaction.find_in_text(&String::from_utf8_lossy(entry.raw)).into_iter();
+            self.found.extend(hits.map(|(_, hit)| (Some(entry.line), SecretPlace::Unreadable, hit)));
         }
     }
 

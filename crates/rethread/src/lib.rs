@@ -1,38 +1,128 @@
 //! Reads, checks, repairs, clones, cleans and exports Claude Code sessions.
 //!
-//! A [`Library`] gives access to the sessions below one or more config directories such as `~/.claude`.
-//! [`Library::find`] resolves a name to [`LogSource`]s; [`Library::load`] reads one into a [`LoadedSession`],
-//! which has the tree of entries, the paths through it and their messages.
+//! # A tour
+//!
+//! A [`Library`] gives access to the sessions below one or more config directories such as `~/.claude`. The examples use
+//! the built-in sample.
 //!
 //! ```
-//! use rethread::{Client, Library};
+//! use rethread::{Library, LsOptions};
 //!
-//! // Or `Library::open(vec![home.join(".claude")])`.
+//! // Or `Library::open([home.join(".claude")])`, or `Library::builder()` for observers.
 //! let library = Library::demo();
-//! for session in library.ls(&Default::default(), &|_| {}).sessions {
-//!     println!("{} {}", session.id, session.title);
-//!     let loaded = library.load(&library.find(&session.id)?[0])?;
-//!     for path in loaded.tree(Client::NEWEST) {
-//!         println!("  path {} ends at {}", path.n, path.tip);
+//! for session in library.ls(&LsOptions::new().project("kettle")).sessions {
+//!     println!("{}  {:>3} turns  {}", session.id, session.turns, session.title.text);
+//! }
+//! ```
+//!
+//! A [`Selector`] names sessions: an id or its beginning, a path, the newest session of a project, or bytes.
+//! [`Library::find_one`] finds the log, and [`Library::load`] reads it with its texts.
+//!
+//! ```
+//! use rethread::{Library, Selector};
+//!
+//! let library = Library::demo();
+//! let newest = library.find_one(Selector::Last { cwd: "/home/ada/kettle".into() })?;
+//! let by_id = library.find_one("0000d001")?;
+//! let loaded = library.load(&by_id)?;
+//! assert_eq!(loaded.session.turns(), 6);
+//! # let _ = newest;
+//! # Ok::<(), rethread::Error>(())
+//! ```
+//!
+//! A rewind or redo leaves a branch. Every end of the conversation is a numbered path; the client, whose rules depend on
+//! its version, would resume one of them.
+//!
+//! ```
+//! use rethread::{Client, Library, PathStatus};
+//!
+//! # let library = Library::demo();
+//! # let loaded = library.load(&library.find_one("0000d001")?)?;
+//! for path in library.tree(&loaded, Client::NEWEST) {
+//!     let fork = path.fork.and_then(|entry| entry.message);
+//!     println!("path {} is {}; it leaves another after message {fork:?}", path.n, path.status);
+//! }
+//! # assert_eq!(loaded.tree(Client::NEWEST)[2].status, PathStatus::Active);
+//! # Ok::<(), rethread::Error>(())
+//! ```
+//!
+//! A path is read as messages, with tool results under their calls, and notes between them.
+//!
+//! ```
+//! use rethread::{Client, Library, TranscriptItem};
+//!
+//! # let library = Library::demo();
+//! # let loaded = library.load(&library.find_one("0000d001")?)?;
+//! # let mut messages = 0;
+//! let path = &loaded.tree(Client::NEWEST)[0].path;
+//! for item in loaded.reader().items(path.step) {
+//!     if let TranscriptItem::Message(message) = item {
+//!         let text: String = message.blocks.iter().map(|block| block.text()).collect();
+//!         println!("#{} {}: {text}", message.n, if message.assistant { "assistant" } else { "user" });
+//! #       messages += 1;
 //!     }
+//! }
+//! # assert_eq!(messages, 6);
+//! # Ok::<(), rethread::Error>(())
+//! ```
+//!
+//! Will a client resume all of it? [`Library::check`] reports what would be lost or refused, as data: a front end words
+//! the remedies. [`Library::preview`] computes the request that a client would send.
+//!
+//! ```
+//! use rethread::{CheckOptions, Library};
+//!
+//! # let library = Library::demo();
+//! let report = library.check(&library.find_one("0000d004")?, &CheckOptions::new())?;
+//! for finding in report.findings {
+//!     println!("line {:?}: {} (repairable: {})", finding.line, finding.detail, finding.kind.is_repairable());
 //! }
 //! # Ok::<(), rethread::Error>(())
 //! ```
 //!
-//! Each command of the `rethread` program is a function here with the same name (`clone` is
-//! [`Library::clone_session`]) and returns the values that `--json` prints.
+//! [`Library::clone_session`] makes a new session, for example from an abandoned path. [`Library::repair`] and
+//! [`Library::clean`] work alike: they return what they changed, or would change.
 //!
-//! Promises:
+//! ```
+//! use rethread::{CloneOptions, Library, Recipe};
+//!
+//! # let library = Library::demo();
+//! let recipe = Recipe { path: Some(1), ..Recipe::default() };
+//! let options = CloneOptions { recipe, dry_run: true, ..CloneOptions::default() };
+//! let clone = library.clone_session(&library.find_one("0000d001")?, &options)?;
+//! assert!(clone.after.bytes < clone.before.bytes);
+//! # Ok::<(), rethread::CloneError>(())
+//! ```
+//!
+//! [`Library::export`] writes every path of many sessions as Markdown, HTML or JSON, each message once.
+//!
+//! ```
+//! use rethread::{ExportOptions, Format, Library};
+//!
+//! # let library = Library::demo();
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path().join("transcripts");
+//! let options = ExportOptions { format: Format::Html, ..ExportOptions::default() };
+//! let exported = library.export(library.select(&[], None)?, &dir, &options)?;
+//! assert!(exported.errors.is_empty() && exported.index.is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Promises
+//!
 //! - Malformed entries are data: they are reported as defects, and reading continues. Unknown entry types and
 //!   fields are passed through.
 //! - The active path follows the rules of a given [`Client`] version.
 //! - A source log is never written to, except by an in-place clean or repair. These keep a backup and refuse
 //!   a log that a process has open. A file is written completely or not at all.
 //! - Symbolic links inside a session's directory are not followed.
+//! - Nothing is printed, and neither standard input nor the current directory nor the environment is read.
+//! - Paths are passed through as they are, also if they are not UTF-8.
 //!
 //! Left to others: entries and bytes (`log`), the tree and client rules (`model`), editing (`edit`), files
 //! and locks (`store`), text and JSON output (`render`), flags and messages (the `rethread` program).
 
+mod builder;
 mod check;
 mod clean;
 mod clone;
@@ -41,10 +131,12 @@ mod export;
 mod library;
 mod ls;
 mod preview;
+mod progress;
 mod repair;
 mod session;
 mod titles;
 
+pub use builder::LibraryBuilder;
 pub use check::{CheckOptions, ClientChoice};
 pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{
@@ -54,16 +146,31 @@ pub use export::{ExportError, ExportOptions, Exported, PathChoice};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
 pub use preview::LazyPreview;
-pub use repair::{RepairDestination, RepairError, Repaired};
-pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent, info_total};
+pub use progress::Progress;
+pub use repair::{RepairDestination, RepairError};
+pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
 
-pub use rethread_edit as edit;
-pub use rethread_log as log;
-pub use rethread_model as model;
-pub use rethread_model::{Client, Inventory, Reader, Session, Time, TranscriptItem, Usage};
-pub use rethread_render as render;
-pub use rethread_render::{
-    CheckReport, CleanedRow, FindingRow, Format, InventoryRow, MessageRow, NoteRow, PathRow, Preview,
-    RepairRow, SecretRow, SessionKind, SessionRow, ShowRow, SubagentRow, TranscriptRow,
+pub use rethread_edit::{
+    CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize, Level,
+    LineCounts, Measure, Preset, Recipe, RedactOptions, RedactPattern, Repaired, RepairedLog, Rule, RuleSet,
+    Secret, SecretPlace, ToolRecipe,
 };
-pub use rethread_store as store;
+pub use rethread_model::{
+    ByteCounts, CallId, CheckReport, Client, ContinuedFrom, EntryNo, EntryRef, Finding, FindingKind,
+    Inventory, MessageKind, MessageNo, NodeId, PathStatus, PathSummary, Preview, PreviewSummary, Reader,
+    Refusal, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity, StepId, Time, Title,
+    TitleSource, TranscriptItem, Usage, WireMessage,
+};
+pub use rethread_render::{Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
+pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};
+
+/// The crates that this library is made of, for tools that need more than it offers.
+///
+/// Unstable: names and types in here change with any release.
+pub mod internals {
+    pub use rethread_edit as edit;
+    pub use rethread_log as log;
+    pub use rethread_model as model;
+    pub use rethread_render as render;
+    pub use rethread_store as store;
+}

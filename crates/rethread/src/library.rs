@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rethread_model::{Facts, Session, Time};
+use rethread_model::{Facts, Session, SessionId, Time};
 use rethread_store::{
     FindError, FoundSessions, SessionFile, SkippedPaths, Store, SubagentIndex, read_facts, read_facts_from,
     read_whole,
 };
 
+use crate::builder::LibraryBuilder;
 use crate::demo;
+use crate::progress::{Progress, ProgressObserver};
 use crate::session::LoadedSession;
 use crate::titles::SummaryCache;
 
@@ -37,6 +39,14 @@ pub enum Error {
         /// The directory.
         cwd: PathBuf,
     },
+    /// One session is wanted, and the selector names none or several.
+    #[error("`{}` contains {n} sessions", .wanted.display())]
+    NotOne {
+        /// The selector.
+        wanted: OsString,
+        /// The number of sessions.
+        n: usize,
+    },
     /// The file is not a log.
     #[error("{} is not a session", .path.display())]
     NotASession {
@@ -47,6 +57,15 @@ pub enum Error {
 
 /// Names one or several sessions. Front ends make it from their arguments; only they know standard input, the current
 /// directory and the environment.
+///
+/// ```
+/// use rethread::Selector;
+///
+/// assert_eq!(Selector::from("0000d001"), Selector::Named("0000d001".into()));
+/// let newest_of_a_project = Selector::Last { cwd: "/home/ada/kettle".into() };
+/// let piped = Selector::Bytes { name: "stdin".into(), bytes: b"{}\n".to_vec() };
+/// # let _ = (newest_of_a_project, piped);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Selector {
@@ -89,6 +108,15 @@ impl From<SessionFile> for LogSource {
 
 impl LogSource {
     /// Creates a log source from bytes in memory.
+    ///
+    /// ```
+    /// use rethread::{Library, LogSource};
+    ///
+    /// let log = br#"{"type":"user","uuid":"1","message":{"role":"user","content":"Hello"}}"#;
+    /// let source = LogSource::from_bytes("a", "a.jsonl".as_ref(), log);
+    /// assert_eq!(Library::demo().info(&source)?.inventory.turns, 1);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn from_bytes(id: &str, path: &Path, bytes: &[u8]) -> Self {
         Self::from_vec(id, path, bytes.to_vec())
     }
@@ -116,8 +144,19 @@ impl LogSource {
         (self.file.bytes >= LARGE_BYTES).then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the id of its session.
+    ///
+    /// ```
+    /// let source = rethread::Library::demo().find_one("0000d002")?;
+    /// assert_eq!(source.id().as_str(), "0000d002-0000-4000-8000-000000000000");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn id(&self) -> SessionId {
+        SessionId::from(self.file.id.as_str())
+    }
+
     /// Reads its facts, in memory that does not grow with its texts; also returns its size.
-    pub fn facts(&self) -> Result<(Facts, u64), Error> {
+    pub(crate) fn facts(&self) -> Result<(Facts, u64), Error> {
         match &self.bytes {
             Some(bytes) => read_facts_from(&mut &bytes[..], u64::MAX),
             None => read_facts(&self.file),
@@ -134,49 +173,104 @@ pub struct Library {
     pub(crate) demo: Option<Vec<LogSource>>,
     pub(crate) agents: Arc<SubagentIndex>,
     pub(crate) summaries: Arc<SummaryCache>,
+    pub(crate) progress: ProgressObserver,
 }
 
 impl Library {
     /// Opens config directories, such as `~/.claude`. They need not exist.
-    pub fn open(roots: Vec<PathBuf>) -> Self {
-        Self { store: Store::new(roots), demo: None, agents: Arc::default(), summaries: Arc::default() }
-            .with_skips(SkippedPaths::default())
+    ///
+    /// ```
+    /// let library = rethread::Library::open(["/home/ada/.claude"]);
+    /// assert!(!library.has_projects());
+    /// ```
+    pub fn open(roots: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self::builder().roots(roots).open()
     }
 
-    /// Records in `skips` the links and other non-regular files that are skipped.
-    pub fn with_skips(self, skips: SkippedPaths) -> Self {
-        let agents = Arc::new(SubagentIndex::with_skips(skips.clone()));
-        Self { store: self.store.with_skips(skips), agents, ..self }
-    }
-
-    /// Also checks the clients of these config directories before a session is changed.
-    pub fn with_guard_roots(self, roots: Vec<PathBuf>) -> Self {
-        Self { store: self.store.with_guard_roots(roots), ..self }
-    }
-
-    /// Returns the links and other non-regular files that were skipped so far.
-    pub fn skips(&self) -> &SkippedPaths {
-        self.store.skips()
+    /// Returns a builder, for a library with observers or other options.
+    ///
+    /// ```
+    /// let library = rethread::Library::builder().root("/home/ada/.claude").open();
+    /// assert_eq!(library.roots().len(), 1);
+    /// ```
+    pub fn builder() -> LibraryBuilder {
+        LibraryBuilder::default()
     }
 
     /// Opens a small sample that is built into the program.
+    ///
+    /// ```
+    /// assert_eq!(rethread::Library::demo().ls(&Default::default()).sessions.len(), 4);
+    /// ```
     pub fn demo() -> Self {
-        Self {
-            store: Store::new(Vec::new()),
-            demo: Some(demo::sources()),
-            agents: Arc::default(),
-            summaries: Arc::default(),
-        }
+        Self { demo: Some(demo::sources()), ..Self::builder().open() }
     }
 
     /// Returns whether this is the built-in sample.
+    ///
+    /// ```
+    /// assert!(rethread::Library::demo().is_demo());
+    /// ```
     pub fn is_demo(&self) -> bool {
         self.demo.is_some()
     }
 
-    /// Returns the store that contains the sessions.
-    pub fn store(&self) -> &Store {
-        &self.store
+    /// Returns the same library with an observer, which is called for each session that an operation on many sessions
+    /// has processed, from any thread.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use rethread::Library;
+    ///
+    /// let bytes = Arc::new(AtomicU64::new(0));
+    /// let counter = Arc::clone(&bytes);
+    /// let library = Library::demo().with_progress(move |progress| {
+    ///     counter.fetch_add(progress.bytes, Ordering::Relaxed);
+    /// });
+    /// let options = Default::default();
+    /// library.ls(&options);
+    /// assert_eq!(bytes.load(Ordering::Relaxed), library.scope_bytes(&options));
+    /// ```
+    pub fn with_progress(&self, observer: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        Self { progress: ProgressObserver::new(observer), ..self.clone() }
+    }
+
+    /// Returns the config directories.
+    ///
+    /// ```
+    /// assert!(rethread::Library::demo().roots().is_empty());
+    /// ```
+    pub fn roots(&self) -> &[PathBuf] {
+        self.store.roots()
+    }
+
+    /// Returns whether the config directories contain any project.
+    ///
+    /// ```
+    /// assert!(!rethread::Library::open(["/nowhere"]).has_projects());
+    /// ```
+    pub fn has_projects(&self) -> bool {
+        !self.store.projects().is_empty()
+    }
+
+    /// Returns whether sessions were started in a directory.
+    ///
+    /// ```
+    /// assert!(!rethread::Library::open(["/nowhere"]).has_project("/home/ada/kettle".as_ref()));
+    /// ```
+    pub fn has_project(&self, cwd: &Path) -> bool {
+        !self.store.projects_of(cwd).is_empty()
+    }
+
+    /// Returns the links and other non-regular files that were skipped so far.
+    ///
+    /// ```
+    /// assert!(rethread::Library::demo().skips().all().is_empty());
+    /// ```
+    pub fn skips(&self) -> &SkippedPaths {
+        self.store.skips()
     }
 
     /// Finds the logs that a selector names.
@@ -198,8 +292,33 @@ impl Library {
         }
     }
 
+    /// Finds the log that a selector names; fails if it names none or several.
+    ///
+    /// ```
+    /// use rethread::{Error, Library};
+    ///
+    /// let library = Library::demo();
+    /// let source = library.find_one("0000d001")?;
+    /// assert_eq!(source.file.path.extension(), Some("jsonl".as_ref()));
+    /// assert!(matches!(library.find_one("0000"), Err(Error::Find(_))));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn find_one(&self, selector: impl Into<Selector>) -> Result<LogSource, Error> {
+        let selector = selector.into();
+        let wanted = match &selector {
+            Selector::Named(wanted) => wanted.clone(),
+            Selector::Last { cwd } => cwd.clone().into(),
+            Selector::Bytes { name, .. } => name.into(),
+        };
+        let mut sources = self.find(selector)?;
+        match (sources.pop(), sources.len()) {
+            (Some(source), 0) => Ok(source),
+            (last, n) => Err(Error::NotOne { wanted, n: n + usize::from(last.is_some()) }),
+        }
+    }
+
     fn find_named(&self, wanted: &OsStr) -> Result<Vec<LogSource>, Error> {
-        let in_demo = self.find_demo(wanted.to_str().unwrap_or_default())?;
+        let in_demo = self.find_demo(wanted)?;
         match (in_demo, self.is_demo() && !Path::new(wanted).exists()) {
             (Some(source), _) => Ok(vec![source]),
             (None, true) => {
@@ -213,10 +332,14 @@ impl Library {
         }
     }
 
-    fn find_demo(&self, wanted: &str) -> Result<Option<LogSource>, Error> {
+    fn find_demo(&self, wanted: &OsStr) -> Result<Option<LogSource>, Error> {
         let Some(demo) = &self.demo else { return Ok(None) };
-        let matching: Vec<&LogSource> =
-            demo.iter().filter(|s| !wanted.is_empty() && s.file.id.starts_with(wanted)).collect();
+        let path = Path::new(wanted);
+        let wanted = wanted.to_str().unwrap_or_default();
+        let is_named = |source: &&LogSource| {
+            !wanted.is_empty() && (source.file.id.starts_with(wanted) || source.file.path == path)
+        };
+        let matching: Vec<&LogSource> = demo.iter().filter(is_named).collect();
         match matching[..] {
             [] => Ok(None),
             [one] => Ok(Some(one.clone())),
@@ -258,6 +381,15 @@ impl Library {
     }
 
     /// Reads a session with its texts.
+    ///
+    /// ```
+    /// use rethread::{Client, Library};
+    ///
+    /// let library = Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// assert_eq!(loaded.tree(Client::NEWEST).len(), 3);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn load(&self, source: &LogSource) -> Result<LoadedSession, Error> {
         let bytes = self.bytes_of(source)?;
         let session = Session::read(&bytes);
@@ -279,7 +411,7 @@ impl Library {
     }
 
     /// Reads a session without its texts; also returns its size.
-    pub fn read(&self, source: &LogSource) -> Result<(Session, u64), Error> {
+    pub(crate) fn read(&self, source: &LogSource) -> Result<(Session, u64), Error> {
         let (facts, bytes) = source.facts()?;
         reject_non_log(source, &facts)?;
         Ok((Session::new(facts), bytes))

@@ -6,15 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Facts, Session, Time, TitleSource};
-use rethread_render::{SessionKind, SessionRow};
-use rethread_store::{FindError, SessionFile, project_dir_name};
+use rethread_model::{Client, Facts, Session, SessionKind, SessionSummary, Time, title};
+use rethread_store::{FindError, LiveClient, SessionFile, project_dir_name};
 
 use crate::library::{Library, LogSource, Selector};
 use crate::titles::{self, TitleInFile};
 
 /// Options of a listing.
+///
+/// ```
+/// use rethread::{Library, LsOptions, SortOrder};
+///
+/// let options = LsOptions::new().project("kettle").sort(SortOrder::Turns);
+/// let listing = Library::demo().ls(&options);
+/// assert_eq!(listing.sessions[0].title.text, "Kettle: choose a sensor");
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct LsOptions {
     /// Only sessions of this directory's project.
     pub cwd: Option<PathBuf>,
@@ -27,6 +35,77 @@ pub struct LsOptions {
     pub since: Option<Time>,
     /// The order of the sessions.
     pub sort: SortOrder,
+}
+
+impl LsOptions {
+    /// Creates the default options: all conversations of all projects, newest first.
+    ///
+    /// ```
+    /// assert!(rethread::LsOptions::new().projects.is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lists only sessions of the project of a directory.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().cwd("/home/ada/kettle");
+    /// assert_eq!(options.cwd, Some("/home/ada/kettle".into()));
+    /// ```
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Lists only sessions of this project, and of others that are added.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().project("kettle").project("almanac");
+    /// assert_eq!(options.projects.len(), 2);
+    /// ```
+    pub fn project(mut self, project: impl Into<OsString>) -> Self {
+        self.projects.push(project.into());
+        self
+    }
+
+    /// Includes subagents, headless runs and files without a conversation.
+    ///
+    /// ```
+    /// let options = rethread::LsOptions::new().agents(true);
+    /// assert!(rethread::Library::demo().ls(&options).hidden.iter().all(|(_, n)| *n == 0));
+    /// ```
+    pub fn agents(mut self, agents: bool) -> Self {
+        self.agents = agents;
+        self
+    }
+
+    /// Lists only sessions with entries since then.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions, Time};
+    ///
+    /// let future = Time::parse(b"2100-01-01T00:00:00.000Z").expect("a valid time");
+    /// let options = LsOptions::new().since(future);
+    /// assert!(Library::demo().ls(&options).sessions.is_empty());
+    /// ```
+    pub fn since(mut self, since: Time) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// Sorts the sessions.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions, SortOrder};
+    ///
+    /// let sessions = Library::demo().ls(&LsOptions::new().sort(SortOrder::Size)).sessions;
+    /// assert!(sessions.is_sorted_by(|a, b| a.bytes >= b.bytes));
+    /// ```
+    pub fn sort(mut self, sort: SortOrder) -> Self {
+        self.sort = sort;
+        self
+    }
 }
 
 /// The order in which sessions are listed.
@@ -45,19 +124,23 @@ pub enum SortOrder {
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The sessions, in order.
-    pub sessions: Vec<SessionRow>,
+    pub sessions: Vec<SessionSummary>,
     /// Numbers of hidden subagents, headless runs and files without a conversation.
-    pub folded: [(SessionKind, usize); 5],
+    pub hidden: Vec<(SessionKind, usize)>,
     /// Requested projects that were not found.
-    pub missing: Vec<String>,
+    pub missing: Vec<OsString>,
     /// Files that could not be read.
     pub errors: Vec<crate::Error>,
 }
 
 impl Listing {
     /// Returns whether nothing was found, not even hidden sessions.
+    ///
+    /// ```
+    /// assert!(rethread::Library::open(["/nowhere"]).ls(&Default::default()).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty() && self.folded.iter().all(|(_, n)| *n == 0)
+        self.sessions.is_empty() && self.hidden.iter().all(|(_, n)| *n == 0)
     }
 }
 
@@ -71,21 +154,30 @@ const HIDDEN_KINDS: [SessionKind; 5] = [
 ];
 
 struct ScannedSession {
-    row: SessionRow,
+    summary: SessionSummary,
     title_in_file: TitleInFile,
 }
 
 impl Library {
-    /// Lists sessions, newest first. `progress` is called for each file after it was read.
-    pub fn ls(&self, options: &LsOptions, progress: &(dyn Fn(u64) + Sync)) -> Listing {
-        let mut listing = Listing { folded: HIDDEN_KINDS.map(|kind| (kind, 0)), ..Listing::default() };
+    /// Lists sessions.
+    ///
+    /// ```
+    /// use rethread::{Library, LsOptions};
+    ///
+    /// for session in Library::demo().ls(&LsOptions::new()).sessions {
+    ///     println!("{}  {}  {}", session.id, session.turns, session.title.text);
+    /// }
+    /// ```
+    pub fn ls(&self, options: &LsOptions) -> Listing {
+        let hidden = HIDDEN_KINDS.map(|kind| (kind, 0)).to_vec();
+        let mut listing = Listing { hidden, ..Listing::default() };
         let sources = self.sources_in_scope(options, &mut listing);
         let live = self.store.live_clients();
         let scanned: Vec<Result<ScannedSession, crate::Error>> = sources
             .par_iter()
             .map(|source| {
                 let scanned = scan(self, source, &live);
-                progress(source.file.bytes);
+                self.progress.report(source);
                 scanned
             })
             .collect();
@@ -97,23 +189,21 @@ impl Library {
             }
         }
         titles::apply_other_summaries(found.iter_mut().map(|scanned| &mut scanned.title_in_file));
-        for ScannedSession { mut row, title_in_file } in found {
-            row.title = title_in_file.title.text;
-            row.title_source = title_in_file.title.source;
-            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&row, cwd)) {
+        for ScannedSession { mut summary, title_in_file } in found {
+            summary.title = title_in_file.title;
+            if options.cwd.as_ref().is_some_and(|cwd| is_of_other_project(&summary, cwd))
+                || options.since.is_some_and(|since| summary.modified < Some(since))
+            {
                 continue;
             }
-            if options.since.is_some_and(|since| row.last_time < Some(since)) {
-                continue;
-            }
-            match listing.folded.iter_mut().find(|(kind, _)| *kind == row.kind) {
+            match listing.hidden.iter_mut().find(|(kind, _)| *kind == summary.kind) {
                 Some((_, n)) if !options.agents => *n += 1,
-                _ => listing.sessions.push(row),
+                _ => listing.sessions.push(summary),
             }
         }
         listing.sessions.sort_by(|a, b| {
             let order = match options.sort {
-                SortOrder::Recent => b.last_time.cmp(&a.last_time),
+                SortOrder::Recent => b.modified.cmp(&a.modified),
                 SortOrder::Size => b.bytes.cmp(&a.bytes),
                 SortOrder::Turns => b.turns.cmp(&a.turns),
             };
@@ -123,15 +213,19 @@ impl Library {
     }
 
     /// Returns the number of bytes that [`Library::ls`] would read.
+    ///
+    /// ```
+    /// assert!(rethread::Library::demo().scope_bytes(&Default::default()) > 0);
+    /// ```
     pub fn scope_bytes(&self, options: &LsOptions) -> u64 {
         self.sources_in_scope(options, &mut Listing::default()).iter().map(|source| source.file.bytes).sum()
     }
 
     /// Returns the time of the last entry of a log; `None` if it is not a session that is listed for `cwd`.
     pub(crate) fn last_time_in(&self, source: &LogSource, cwd: &Path) -> Option<Option<Time>> {
-        let row = scan(self, source, &BTreeMap::new()).ok()?.row;
-        let is_listed = !HIDDEN_KINDS.contains(&row.kind) && !is_of_other_project(&row, cwd);
-        is_listed.then_some(row.last_time)
+        let summary = scan(self, source, &BTreeMap::new()).ok()?.summary;
+        let is_listed = !HIDDEN_KINDS.contains(&summary.kind) && !is_of_other_project(&summary, cwd);
+        is_listed.then_some(summary.modified)
     }
 
     fn sources_in_scope(&self, options: &LsOptions, listing: &mut Listing) -> Vec<LogSource> {
@@ -148,7 +242,7 @@ impl Library {
         for wanted in &options.projects {
             let found = self.project(wanted);
             if found.is_empty() {
-                listing.missing.push(wanted.to_string_lossy().into_owned());
+                listing.missing.push(wanted.clone());
             }
             sources.extend(found);
         }
@@ -170,15 +264,22 @@ impl Library {
             };
             let found: Vec<LogSource> = demo.iter().filter(in_project).cloned().collect();
             if found.is_empty() {
-                listing.missing.push(wanted.to_string_lossy().into_owned());
+                listing.missing.push(wanted.clone());
             }
             sources.extend(found);
         }
         sources
     }
 
-    /// Resolves the arguments of a command for many sessions: sessions, files, directories, projects. Without
-    /// arguments, selects the project of `cwd`, or without `cwd` the whole library.
+    /// Finds the logs that several selectors name: sessions, files, directories, projects. Without selectors, finds
+    /// those of the project of `cwd`, or without `cwd` the whole library.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// assert_eq!(library.select(&["0000d001".into(), "almanac".into()], None)?.len(), 3);
+    /// assert_eq!(library.select(&[], None)?.len(), 4);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn select(&self, wanted: &[Selector], cwd: Option<PathBuf>) -> Result<Vec<LogSource>, crate::Error> {
         if wanted.is_empty() {
             let options = LsOptions { cwd, ..LsOptions::default() };
@@ -202,7 +303,7 @@ impl Library {
                     return Err(error);
                 }
                 Err(error) => {
-                    let options = LsOptions { projects: vec![wanted.to_owned()], ..LsOptions::default() };
+                    let options = LsOptions::new().project(wanted);
                     let found = self.sources_in_scope(&options, &mut Listing::default());
                     if found.is_empty() {
                         return Err(error);
@@ -247,8 +348,8 @@ impl Library {
 }
 
 /// Returns whether a session began in another directory with the same encoded name (`/a/b-c` and `/a/b/c`).
-fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
-    let Some(theirs) = &row.cwd else { return false };
+fn is_of_other_project(session: &SessionSummary, cwd: &Path) -> bool {
+    let Some(theirs) = &session.cwd else { return false };
     let ours = cwd.to_string_lossy();
     *theirs != ours && project_dir_name(theirs) == project_dir_name(&ours)
 }
@@ -256,54 +357,62 @@ fn is_of_other_project(row: &SessionRow, cwd: &Path) -> bool {
 fn scan(
     library: &Library,
     source: &LogSource,
-    live: &std::collections::BTreeMap<String, rethread_store::LiveClient>,
+    live: &BTreeMap<String, LiveClient>,
 ) -> Result<ScannedSession, crate::Error> {
     let _turn = source.lock_if_large();
     let (facts, bytes) = source.facts()?;
-    let file = source.file.clone();
     let session = Session::new(facts);
-    let titled = TitleInFile::new(&session.facts, &file);
+    let title_in_file = TitleInFile::new(&session.facts, &source.file);
+    let mut summary = summarise(&session, source, bytes);
+    if summary.kind == SessionKind::Agent && library.store.is_orphan_subagent(&source.file) {
+        summary.kind = SessionKind::Orphan;
+    }
+    summary.subagents += library.agents_of(source).len() as u64;
+    summary.is_live = live.contains_key(&source.file.id);
+    Ok(ScannedSession { summary, title_in_file })
+}
+
+impl LogSource {
+    /// Summarises the log on its own: a title in another file, sidecars and clients that have it open are ignored.
+    ///
+    /// ```
+    /// let source = rethread::Library::demo().find_one("0000d001")?;
+    /// assert_eq!(source.summary()?.paths, 3);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn summary(&self) -> Result<SessionSummary, crate::Error> {
+        let (facts, bytes) = self.facts()?;
+        Ok(summarise(&Session::new(facts), self, bytes))
+    }
+}
+
+fn summarise(session: &Session, source: &LogSource, bytes: u64) -> SessionSummary {
     let facts = &session.facts;
-    let kind = match kind_of(facts, &file) {
-        SessionKind::Agent if library.store.is_orphan_subagent(&file) => SessionKind::Orphan,
-        kind => kind,
-    };
-    let written =
-        facts.time_span.map(|(_, last)| last).or_else(|| Some(Time::from_millis(millis(file.modified?)?)));
-    let beside = library.agents_of(source).len();
-    let row = SessionRow {
-        r#type: "session",
-        id: file.id.clone(),
-        path: file.path.to_string_lossy().into_owned(),
-        project: facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned),
+    let last = facts.time_span.map(|(_, last)| last);
+    let answered = |model: &str| model != "<synthetic>" && model != "None";
+    SessionSummary {
+        id: source.id(),
+        path: source.file.path.clone(),
+        kind: kind_of(facts, &source.file),
+        title: title(facts, None),
         cwd: facts.cwds.first().map(str::to_owned),
-        kind,
-        title: String::new(),
-        title_source: TitleSource::None,
         first_prompt: facts.first_prompt.clone(),
-        created: facts.time_span.and_then(|(first, _)| first.to_iso()),
-        modified: written.and_then(Time::to_iso),
+        created: facts.time_span.map(|(first, _)| first),
+        modified: last.or_else(|| Some(Time::from_millis(millis(source.file.modified?)?))),
         bytes,
         entries: facts.locations.len() as u64,
         messages: facts.messages.len() as u64,
         turns: session.turns() as u64,
         tool_calls: facts.calls.len() as u64,
-        tips: session.paths(Client::NEWEST).len() as u64,
+        paths: session.paths(Client::NEWEST).len() as u64,
         compactions: session.compactions() as u64,
-        subagents: (session.inline_subagent_count() + beside) as u64,
-        models: facts
-            .models
-            .iter()
-            .map(|(m, _)| m.to_owned())
-            .filter(|m| m != "<synthetic>" && m != "None")
-            .collect(),
+        subagents: session.inline_subagent_count() as u64,
+        models: facts.models.iter().map(|(m, _)| m.to_owned()).filter(|m| answered(m)).collect(),
         versions: facts.versions.iter().map(|(v, _)| v.to_owned()).collect(),
         git_branch: facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
-        live: live.contains_key(&file.id),
+        is_live: false,
         defects: session.defects().len() as u64 + facts.defects_omitted,
-        last_time: written,
-    };
-    Ok(ScannedSession { row, title_in_file: titled })
+    }
 }
 
 fn millis(time: SystemTime) -> Option<i64> {

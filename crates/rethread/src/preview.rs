@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
-use rethread_model::{Client, Reader, Resume, SentMessage, Session, WireMessage, resume};
-use rethread_render::{Preview, PreviewHead};
+use rethread_model::{
+    Client, Preview, PreviewSummary, Reader, Resume, SentMessage, Session, WireMessage, resume,
+};
 
 use crate::library::{Library, LogSource};
 use crate::session::LoadedSession;
@@ -21,41 +22,79 @@ const BATCH_SIZES: (usize, usize) = (64, 1024);
 pub struct LazyPreview {
     source: LogSource,
     session: Session,
-    client: Client,
     resume: Resume,
-    leaf: Option<String>,
+    summary: PreviewSummary,
     whole_log: OnceLock<Vec<u8>>,
 }
 
 impl Library {
     /// Computes the request that a client would send to the API on resume.
+    ///
+    /// ```
+    /// use rethread::{Client, Library};
+    ///
+    /// let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// assert!(preview.is_accepted());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn preview(&self, source: &LogSource, client: Client) -> Result<LazyPreview, crate::Error> {
         let (session, _) = self.read(source)?;
         let resume = resume(&session.facts, client);
-        let (source, whole) = (source.clone(), OnceLock::new());
-        let mut previewed = LazyPreview { source, session, client, resume, leaf: None, whole_log: whole };
-        if let Some(leaf) = previewed.resume.leaf {
-            let place = previewed.session.facts.location(leaf);
+        let summary = summary(source, client, &resume, None);
+        let (source, whole_log) = (source.clone(), OnceLock::new());
+        let mut preview = LazyPreview { source, session, resume, summary, whole_log };
+        if let Some(leaf) = preview.resume.leaf {
+            let place = preview.session.facts.location(leaf);
             let range = place.offset..place.offset + u64::from(place.len);
-            previewed.leaf = Some(previewed.with_reader(range, |reader| reader.uuid(leaf))?);
+            preview.summary.leaf = Some(preview.with_reader(range, |reader| reader.uuid(leaf))?);
         }
-        Ok(previewed)
+        Ok(preview)
     }
 }
 
 impl LazyPreview {
     /// Returns whether the client resumes the session at all.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d002")?, Client::V2_0_36)?;
+    /// assert!(preview.is_accepted());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn is_accepted(&self) -> bool {
-        self.resume.refusal.is_none()
+        self.summary.is_accepted()
     }
 
-    /// Returns everything except the messages.
-    pub fn head(&self) -> PreviewHead<'_> {
-        PreviewHead::new(&self.source.file.id, self.client, self.leaf.as_deref(), &self.resume)
+    /// Returns the decisions of the client: everything except the messages.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// assert!(preview.summary().leaf.is_some());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn summary(&self) -> &PreviewSummary {
+        &self.summary
     }
 
     /// Converts the messages to API form, with `prompt` as the next prompt: `spell` formats batches in
     /// parallel, and `write` receives the results in order.
+    ///
+    /// ```
+    /// # use rethread::{Client, Error, Library};
+    /// # let library = Library::demo();
+    /// let preview = library.preview(&library.find_one("0000d001")?, Client::NEWEST)?;
+    /// let mut sent = 0;
+    /// preview.for_each_batch("next", |messages| messages.len(), |n| -> Result<(), Error> {
+    ///     sent += n;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sent, 9);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn for_each_batch<T: Send, E: From<crate::Error>>(
         &self,
         prompt: &str,
@@ -67,7 +106,7 @@ impl LazyPreview {
                 .par_chunks(BATCH_SIZES.0)
                 .map(|part| {
                     self.with_reader(self.range_of(part), |reader| {
-                        spell(&reader.wire_messages_for(&self.resume, part, self.client, prompt))
+                        spell(&reader.wire_messages_for(&self.resume, part, self.summary.client, prompt))
                     })
                 })
                 .collect();
@@ -122,15 +161,26 @@ impl LazyPreview {
 
 impl LoadedSession {
     /// Computes the request that a client would send to the API on resume, with `prompt` as the next prompt.
+    ///
+    /// ```
+    /// # use rethread::{Client, Library};
+    /// # let library = Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let preview = loaded.preview(Client::NEWEST, "Thanks.");
+    /// assert!(!preview.messages.last().expect("the prompt").assistant);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn preview(&self, client: Client, prompt: &str) -> Preview<'_> {
         let resume = resume(&self.session.facts, client);
         let reader = self.reader();
+        let leaf = resume.leaf.map(|leaf| reader.uuid(leaf));
         Preview {
-            session: &self.source.file.id,
-            client,
-            leaf: resume.leaf.map(|leaf| reader.uuid(leaf)),
+            summary: summary(&self.source, client, &resume, leaf),
             messages: reader.wire_messages(&resume, client, prompt),
-            resume,
         }
     }
+}
+
+fn summary(source: &LogSource, client: Client, resume: &Resume, leaf: Option<String>) -> PreviewSummary {
+    PreviewSummary { session: source.id(), client, leaf, refusal: resume.refusal }
 }

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rethread_edit::{Change, Repair};
-use rethread_render::{FindingRow, RepairRow};
+use rethread_edit::{Repaired, RepairedLog};
+use rethread_model::SessionId;
 use rethread_store::{ConfinedPath, Holder, ReplaceError};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -50,66 +50,80 @@ pub enum RepairError {
     },
 }
 
-/// A repaired session, or one without defects.
-#[derive(Debug, Clone)]
-pub struct Repaired {
-    /// The row that `repair --json` prints.
-    pub row: RepairRow,
-    /// The changes, line by line.
-    pub changes: Vec<Change>,
-}
-
 impl Library {
     /// Repairs a session. Writes nothing if there is nothing to repair.
+    ///
+    /// ```
+    /// use rethread::{Library, RepairDestination};
+    ///
+    /// let library = Library::demo();
+    /// let repaired = library.repair(&library.find_one("0000d004")?, &RepairDestination::DryRun)?;
+    /// assert_eq!(repaired.line_counts().dropped, 1);
+    /// assert!(repaired.remaining.is_empty());
+    /// # Ok::<(), rethread::RepairError>(())
+    /// ```
     pub fn repair(&self, source: &LogSource, to: &RepairDestination) -> Result<Repaired, RepairError> {
         let again = self.reload(source)?;
         let repair = rethread_edit::repair_from(&again)?;
-        let mut row = row_of(source, &repair);
-        if repair.changes.is_empty() && !repair.reordered {
-            return Ok(Repaired { row, changes: repair.changes });
+        let mut repaired = Repaired {
+            session: source.id(),
+            output: None,
+            findings: repair.findings,
+            remaining: repair.remaining,
+            changes: repair.changes,
+            reordered: repair.reordered,
+        };
+        if repaired.is_unchanged() {
+            return Ok(repaired);
         }
-        let path = &source.file.path;
-        let file = source.bytes.is_none();
-        let failed = |path: &Path, source: io::Error| RepairError::Write { path: path.to_owned(), source };
-        match to {
-            RepairDestination::DryRun => {}
+        let is_file = source.bytes.is_none();
+        repaired.output = match to {
+            RepairDestination::DryRun => None,
             RepairDestination::File(output) => {
                 rethread_store::write_session(output, &repair.bytes).map_err(|e| failed(output, e))?;
-                row.output = Some(output.to_string_lossy().into_owned());
+                Some(RepairedLog { path: output.clone(), id: None, backup: None })
             }
-            RepairDestination::New if file => {
-                let id = uuid::Uuid::new_v4().to_string();
-                let output = path.with_file_name(format!("{id}.jsonl"));
-                // Sidecars are written first: a session exists once its log does.
-                let side_dir = ConfinedPath::of_file(&output).with_extension("");
-                rethread_store::copy_side_dir(&source.file.confined_side_dir(), &side_dir, self.skips())
-                    .map_err(|e| failed(&output, e))?;
-                rethread_store::write_session(&output, &repair.bytes).map_err(|e| {
-                    rethread_store::remove_tree(&side_dir);
-                    failed(&output, e)
-                })?;
-                row.output = Some(output.to_string_lossy().into_owned());
-                row.id = Some(id);
-            }
-            RepairDestination::InPlace if file => {
-                // A link was resolved when the session was found; this path is checked and written.
-                let holder = || self.store.holder(&source.file);
-                let place = source.file.confined_path();
-                let before = again()?;
-                let backup = rethread_store::replace_session(&place, &before, &repair.bytes, &holder);
-                let backup = backup.map_err(|error| match error {
-                    ReplaceError::Held(holder) => holder.into(),
-                    ReplaceError::Write(error) => failed(path, error),
-                    _ => failed(path, io::Error::other(error)),
-                })?;
-                row.output = Some(path.to_string_lossy().into_owned());
-                row.id = Some(source.file.id.clone());
-                row.backup = Some(backup.to_string_lossy().into_owned());
+            RepairDestination::New if is_file => Some(self.write_new(source, &repair.bytes)?),
+            RepairDestination::InPlace if is_file => {
+                Some(self.replace_log(source, &again()?, &repair.bytes)?)
             }
             RepairDestination::New | RepairDestination::InPlace => return Err(RepairError::NoDestination),
-        }
-        Ok(Repaired { row, changes: repair.changes })
+        };
+        Ok(repaired)
     }
+
+    /// Writes a repaired log and copies of its sidecars next to the original.
+    fn write_new(&self, source: &LogSource, log: &[u8]) -> Result<RepairedLog, RepairError> {
+        let id = uuid::Uuid::new_v4().to_string();
+        let path = source.file.path.with_file_name(format!("{id}.jsonl"));
+        // Sidecars are written first: a session exists once its log does.
+        let side_dir = ConfinedPath::of_file(&path).with_extension("");
+        rethread_store::copy_side_dir(&source.file.confined_side_dir(), &side_dir, self.skips())
+            .map_err(|e| failed(&path, e))?;
+        rethread_store::write_session(&path, log).map_err(|e| {
+            rethread_store::remove_tree(&side_dir);
+            failed(&path, e)
+        })?;
+        Ok(RepairedLog { path, id: Some(SessionId::from(id)), backup: None })
+    }
+
+    /// Replaces a log, if it is still the same as `before`, and keeps a backup.
+    fn replace_log(&self, source: &LogSource, before: &[u8], log: &[u8]) -> Result<RepairedLog, RepairError> {
+        // A link was resolved when the session was found; this path is checked and written.
+        let holder = || self.store.holder(&source.file);
+        let path = source.file.path.clone();
+        let backup = rethread_store::replace_session(&source.file.confined_path(), before, log, &holder);
+        let backup = backup.map_err(|error| match error {
+            ReplaceError::Held(holder) => holder.into(),
+            ReplaceError::Write(error) => failed(&path, error),
+            _ => failed(&path, io::Error::other(error)),
+        })?;
+        Ok(RepairedLog { path, id: Some(source.id()), backup: Some(backup) })
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> RepairError {
+    RepairError::Write { path: path.to_owned(), source }
 }
 
 impl Library {
@@ -136,25 +150,5 @@ impl Library {
             }
             Ok(bytes.into())
         })
-    }
-}
-
-fn row_of(source: &LogSource, repair: &Repair) -> RepairRow {
-    let rows = |findings: &[rethread_model::Finding]| -> Vec<FindingRow> {
-        findings.iter().map(|finding| FindingRow::new(&source.file.id, finding.clone())).collect()
-    };
-    let count = |fits: fn(&Change) -> bool| repair.changes.iter().filter(|change| fits(change)).count();
-    RepairRow {
-        r#type: "repair",
-        session: source.file.id.clone(),
-        output: None,
-        id: None,
-        backup: None,
-        findings: rows(&repair.findings),
-        left: rows(&repair.remaining),
-        lines_changed: count(|change| change.before.is_some() && change.after.is_some()),
-        lines_dropped: count(|change| change.after.is_none()),
-        lines_added: count(|change| change.before.is_none()),
-        reordered: repair.reordered,
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    CallId, Client, EntryNo, Inventory, MessageNo, NodeId, Path, RandomAccessLog, Reader, Session, StepId,
-    Table, TranscriptItem, Uid, Usage, collapse_whitespace,
+    CallId, Client, ContinuedFrom, EntryNo, MessageNo, NodeId, Path, PathSummary, RandomAccessLog, Reader,
+    Session, SessionInfo, StepId, Table, TranscriptItem, Uid,
 };
-use rethread_render::{ContinuedFrom, InventoryRow, PathRow, ShowRow};
+use rethread_render::ShowRow;
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
 use rustc_hash::FxHashMap;
 
@@ -57,31 +57,51 @@ const MAX_FILES: usize = 50;
 impl Library {
     /// Returns the paths of a session as [`LoadedSession::tree`] does, with their continuation from other
     /// files.
-    pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathRow> {
-        let mut rows = loaded.tree(client);
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let paths = library.tree(&loaded, Client::NEWEST);
+    /// assert!(paths.iter().all(|path| path.continues.is_none()));
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn tree(&self, loaded: &LoadedSession, client: Client) -> Vec<PathSummary> {
+        let mut paths = loaded.tree(client);
         // All paths of one root continue from the same entry.
         let roots = loaded.session.roots_by_step();
         let mut known: FxHashMap<StepId, Option<ContinuedFrom>> = FxHashMap::default();
-        for row in &mut rows {
-            let root = roots[row.path.step];
+        for path in &mut paths {
+            let root = roots[path.path.step];
             // A log with many unresolved roots is malformed; searching all files for each of them would take
             // long.
             if known.len() >= 8 && !known.contains_key(&root) {
                 continue;
             }
             let found = known.entry(root).or_insert_with(|| {
-                let earlier = self.earlier_sessions(loaded, &row.path).pop()?;
-                Some(ContinuedFrom { session: earlier.loaded.source.file.id, message: earlier.message })
+                let earlier = self.earlier_sessions(loaded, &path.path).pop()?;
+                Some(ContinuedFrom { session: earlier.loaded.source.id(), message: earlier.message })
             });
-            row.continues.clone_from(found);
+            path.continues.clone_from(found);
         }
-        rows
+        paths
     }
 
     /// Finds the earlier parts of a path in other files of its project, oldest first.
     ///
     /// A compaction, or a client that continued in a new file, leaves a root whose parent is in another file.
     /// Logs of subagents begin in the same way; they are separate conversations and are not followed.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.tree(Client::NEWEST)[0].path;
+    /// assert!(library.earlier_sessions(&loaded, path).is_empty());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn earlier_sessions(&self, loaded: &LoadedSession, path: &Path) -> Vec<EarlierSession> {
         let mut found: Vec<EarlierSession> = Vec::new();
         let mut visited = vec![loaded.source.file.path.clone()];
@@ -118,48 +138,21 @@ impl Library {
         Some(EarlierSession { loaded, step, message })
     }
 
-    /// Computes the inventory of a session.
-    pub fn info(&self, source: &LogSource) -> Result<InventoryRow, crate::Error> {
+    /// Counts the content of a session.
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let info = library.info(&library.find_one("0000d002")?)?;
+    /// assert_eq!(info.inventory.tool_calls.by_name["Bash"], 1);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn info(&self, source: &LogSource) -> Result<SessionInfo, crate::Error> {
         let _turn = source.lock_if_large();
         let (session, bytes) = self.read(source)?;
-        let mut inventory = Inventory::new(&session, bytes);
-        inventory.subagents += self.agents_of(source).len() as u64;
-        let charge = |m: &rethread_model::Message| Some((m.id, session.facts.usage(m)?));
-        Ok(InventoryRow {
-            r#type: "inventory",
-            id: source.file.id.clone(),
-            path: source.file.path.to_string_lossy().into_owned(),
-            forked_from: session.facts.forked_from.clone(),
-            continued_in: session.facts.continued_in.clone(),
-            charges: session.facts.messages.iter().filter_map(charge).collect(),
-            inventory,
-        })
+        let mut info = SessionInfo::new(source.id(), source.file.path.clone(), &session, bytes);
+        info.inventory.subagents += self.agents_of(source).len() as u64;
+        Ok(info)
     }
-}
-
-/// Adds up inventories. A message that occurs in several sessions, because resuming and forking copy it, is
-/// charged once.
-pub fn info_total<'a>(rows: impl IntoIterator<Item = &'a InventoryRow>) -> Inventory {
-    let mut total = Inventory::default();
-    let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
-    for row in rows {
-        total.add(&row.inventory);
-        for &(id, usage) in &row.charges {
-            let Some(id) = id else {
-                total.usage += usage;
-                continue;
-            };
-            // Of two copies, the complete one counts.
-            let known = charges.entry(id).or_default();
-            if usage.output >= known.output {
-                *known = usage;
-            }
-        }
-    }
-    for usage in charges.into_values() {
-        total.usage += usage;
-    }
-    total
 }
 
 impl LoadedSession {
@@ -175,23 +168,61 @@ impl LoadedSession {
     }
 
     /// Returns a reader over its texts.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.session.paths(Client::NEWEST)[0];
+    /// assert_eq!(loaded.reader().items(path.step).len(), 6);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(&self.session, &self.bytes)
     }
 
     /// Returns its paths; `client` determines the active one.
-    pub fn tree(&self, client: Client) -> Vec<PathRow> {
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// for path in loaded.tree(Client::NEWEST) {
+    ///     println!("path {} is {}; its last prompt is {:?}", path.n, path.status, path.last_prompt);
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn tree(&self, client: Client) -> Vec<PathSummary> {
         let reader = self.reader();
         let paths = self.session.paths(client).into_iter();
-        paths.map(|path| path_row(&reader, &self.session, path)).collect()
+        paths.map(|path| PathSummary::new(&reader, &self.session, path)).collect()
     }
 
     /// Returns the messages and notes on a path, as `show --json` prints them.
+    ///
+    /// ```
+    /// use rethread::Client;
+    ///
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// let path = &loaded.tree(Client::NEWEST)[0].path;
+    /// assert_eq!(loaded.show(path).len(), 6);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
         self.reader().items(path.step).iter().map(ShowRow::from).collect()
     }
 
     /// Returns its subagents, each with the call that started it if known.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d002")?)?;
+    /// assert!(loaded.subagents()[0].call.is_some());
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn subagents(&self) -> Vec<Subagent> {
         let mut found: Vec<Subagent> = self
             .session
@@ -215,6 +246,13 @@ impl LoadedSession {
     ///
     /// The result names an absolute path on the machine that wrote it. Only its file name is used, and only
     /// files in the session's own `tool-results` are read.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d002")?)?;
+    /// assert_eq!(loaded.whole_result("a result that is in the log"), None);
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn whole_result(&self, text: &str) -> Option<String> {
         self.whole_result_if(text, &|_| true)
     }
@@ -310,33 +348,6 @@ impl RandomAccessLog for LoadedSession {
     }
 }
 
-/// Describes a path.
-pub(crate) fn path_row(reader: &Reader<'_>, session: &Session, path: Path) -> PathRow {
-    let facts = &session.facts;
-    let number = |node: NodeId| facts.nodes[node].message();
-    PathRow {
-        r#type: "path",
-        n: path.n,
-        status: if path.active { "active" } else { "abandoned" },
-        tip: reader.uuid(path.tip),
-        tip_message: number(path.tip),
-        tip_line: facts.location(path.tip).line,
-        inner: path.resumes_before_end,
-        main: path.main,
-        resumes_at: path.resumes_at.map(|node| reader.uuid(node)),
-        resumes_line: path.resumes_at.map(|node| facts.location(node).line),
-        fork_point: path.fork_point.map(|node| reader.uuid(node)),
-        fork_message: path.fork_point.and_then(number),
-        messages: path.messages,
-        turns: path.turns,
-        compactions: path.compactions,
-        last_prompt: path.last_prompt.map(|node| collapse_whitespace(&reader.prompt_words(node))),
-        time: path.time.and_then(rethread_model::Time::to_iso),
-        continues: None,
-        path,
-    }
-}
-
 /// Returns the name of the directory before `tool-results` in a path inside an entry.
 pub(crate) fn parent_dir_name(entry: &[u8], at: usize) -> Option<String> {
     let before = String::from_utf8_lossy(&entry[at.saturating_sub(100)..at]);
@@ -354,6 +365,15 @@ pub struct RemovedLog {
 
 impl RemovedLog {
     /// Returns all of its items, in the order and with the numbers of the source.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// if let Some(removed) = loaded.removed()? {
+    ///     println!("{} messages and notes were removed", removed.items().len());
+    /// }
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn items(&self) -> Vec<TranscriptItem<'_>> {
         let number = |n: MessageNo| self.numbers.get(n).copied().flatten();
         let mut items = self.loaded.reader().subagent_items(None);
@@ -371,6 +391,13 @@ impl RemovedLog {
 
 impl LoadedSession {
     /// Reads the entries that this session removed, if it is a clone that kept them.
+    ///
+    /// ```
+    /// # let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// assert!(loaded.removed()?.is_none(), "not a clone");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
     pub fn removed(&self) -> Result<Option<RemovedLog>, crate::Error> {
         let kept = self.source.file.confined_side_dir().join(REMOVED);
         if self.source.bytes.is_some() {

@@ -8,7 +8,8 @@ use rethread_model::{Facts, Title, TitleSource, Uid, heading, title};
 use rethread_store::{SessionFile, find_uuids, log_contains, read_facts};
 use rustc_hash::FxHashMap;
 
-use crate::library::{Library, LogSource};
+use crate::library::Library;
+use crate::session::LoadedSession;
 
 /// The title of a session, according to its own file.
 #[derive(Debug, Clone)]
@@ -39,7 +40,15 @@ pub(crate) type SummaryCache = Mutex<FxHashMap<PathBuf, Arc<FxHashMap<Uid, Strin
 
 impl Library {
     /// Finds the title of a session; clients before 2.1 wrote some into other files of the project.
-    pub fn title(&self, source: &LogSource, facts: &Facts) -> Title {
+    ///
+    /// ```
+    /// let library = rethread::Library::demo();
+    /// let loaded = library.load(&library.find_one("0000d001")?)?;
+    /// assert_eq!(library.title(&loaded).text, "Kettle: choose a sensor");
+    /// # Ok::<(), rethread::Error>(())
+    /// ```
+    pub fn title(&self, loaded: &LoadedSession) -> Title {
+        let (source, facts) = (&loaded.source, &loaded.session.facts);
         let own = TitleInFile::new(facts, &source.file);
         let is_old = |version: &str| ["0.", "1.", "2.0."].iter().any(|start| version.starts_with(start));
         if !own.accepts_summary

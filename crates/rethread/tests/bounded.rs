@@ -16,9 +16,9 @@ fn documents(home: &Home, format: Format) -> BTreeMap<String, String> {
     let library = Library::open(vec![home.path().to_owned()]);
     let sources = || library.select(&[], None).expect("found");
     let options = ExportOptions { format, ..ExportOptions::default() };
-    let exported = library.export(sources(), out.path(), &options, &|_| {}).expect("exported");
+    let exported = library.export(sources(), out.path(), &options).expect("exported");
     assert!(exported.errors.is_empty(), "{:?}", exported.errors);
-    let again = library.export(sources(), out.path(), &options, &|_| {}).expect("exported again");
+    let again = library.export(sources(), out.path(), &options).expect("exported again");
     assert_eq!((again.written, again.unchanged), (0, exported.written), "nothing changed");
     let mut found = BTreeMap::new();
     for dir in [out.path().to_owned(), out.path().join("subagents")] {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 fn export(home: &Home, out: &Path, options: &ExportOptions) -> Result<Exported, ExportError> {
     let library = Library::open(vec![home.path().to_owned()]);
     let sources = library.select(&[], None).expect("found");
-    library.export(sources, out, options, &|_| {})
+    library.export(sources, out, options)
 }
 
 fn html() -> ExportOptions {
@@ -238,7 +238,7 @@ fn conversation_continued_in_another_file_is_one_document() {
     let library = Library::open(vec![home.path().to_owned()]);
     let alone = tempfile::tempdir().expect("a directory");
     let sources = library.find("00000002").expect("found");
-    library.export(sources, alone.path(), &ExportOptions::default(), &|_| {}).expect("exported");
+    library.export(sources, alone.path(), &ExportOptions::default()).expect("exported");
     assert!(self::text(alone.path(), &names(alone.path())[0]).contains("begun in the first file"));
 }
 
@@ -444,7 +444,7 @@ fn sidecars_of_the_original_are_shown_with_its_copy() {
     let library = Library::open(vec![home.path().to_owned()]);
     let out = tempfile::tempdir().expect("a directory");
     let alone = library.find("00000002").expect("found");
-    library.export(alone, out.path(), &ExportOptions::default(), &|_| {}).expect("exported");
+    library.export(alone, out.path(), &ExportOptions::default()).expect("exported");
     let name = "transcript_00000002-0000-4000-8000-000000000000.md";
     assert!(!text(out.path(), name).contains("words of the subagent"));
     export(&home, out.path(), &ExportOptions::default()).expect("exported");
@@ -621,7 +621,7 @@ fn block_key_set(path: &Path) -> BTreeSet<String> {
 #[test]
 fn corpus_export_is_complete_and_free_of_duplicates() {
     let Some(corpus) = shared("corpus") else { return };
-    let library = Library::open(Vec::new());
+    let library = Library::builder().open();
     let mut sources: Vec<LogSource> = library.find(&corpus).expect("found");
     sources.retain(|source| !source.file.path.ends_with("expected.jsonl"));
     let n_sessions = sources.len();
@@ -629,7 +629,7 @@ fn corpus_export_is_complete_and_free_of_duplicates() {
     let write = |format: Format| {
         let dir = out.path().join(format.extension());
         let options = ExportOptions { format, ..ExportOptions::default() };
-        let exported = library.export(sources.clone(), &dir, &options, &|_| {}).expect("exported");
+        let exported = library.export(sources.clone(), &dir, &options).expect("exported");
         assert_eq!(exported.errors.len(), 0, "{:?}", exported.errors);
         exported
     };

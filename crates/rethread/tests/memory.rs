@@ -91,7 +91,7 @@ fn very_long_line_is_in_memory_at_most_three_times() {
         for format in [Format::Md, Format::Html, Format::Json] {
             within(&format!("export {format:?}"), &|| {
                 let options = ExportOptions { format, ..ExportOptions::default() };
-                let exported = library.export(vec![source()], &out.path().join("all"), &options, &|_| {});
+                let exported = library.export(vec![source()], &out.path().join("all"), &options);
                 assert!(exported.expect("exported").errors.is_empty());
             });
         }

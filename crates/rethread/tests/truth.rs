@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rethread::log::{EntryContent, read};
-use rethread::{Client, Library};
+use rethread::internals::log::{EntryContent, read};
+use rethread::internals::render::PreviewDocument;
+use rethread::{Client, Library, PathStatus};
 use rethread_testkit::{logs_under, shared};
 use serde_json::{Value, json};
 
 fn library() -> Library {
-    Library::open(Vec::new())
+    Library::builder().open()
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn preview_matches_the_real_client() {
         let client = Client::for_version(&version).expect("a known version");
         let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
         let preview = loaded.preview(client, "@@do:text ORACLE-PROMPT");
-        let preview = serde_json::to_value(&preview).expect("JSON");
+        let preview = serde_json::to_value(PreviewDocument::from(&preview)).expect("JSON");
         let same = received["accepted"] == preview["accepted"] && received["messages"] == preview["messages"];
         if same {
             *n_right.entry(version.into_owned()).or_default() += 1;
@@ -239,7 +240,7 @@ fn active_tip_matches_the_real_client() {
         let library = library();
         let loaded = library.load(&library.find(&path).expect("found")[0]).expect("readable");
         let paths = loaded.tree(client);
-        let active = paths.iter().find(|path| path.status == "active");
+        let active = paths.iter().find(|path| path.status == PathStatus::Active);
         let tip = active.map(|path| {
             let node = path.path.resumes_at.expect("an active path resumes somewhere");
             let entry: Value =
@@ -250,7 +251,7 @@ fn active_tip_matches_the_real_client() {
             message_marks(content)
         });
         let expected = last_received(&received);
-        let resumed = rethread::model::resume(&loaded.session.facts, client);
+        let resumed = rethread::internals::model::resume(&loaded.session.facts, client);
         let tip_node = resumed.tip();
         let prompt = resumed.chain.iter().take_while(|&&node| Some(node) != tip_node).chain(&tip_node);
         let prompt = prompt
@@ -300,14 +301,14 @@ fn real_messages_are_on_a_path_with_results_at_their_calls() {
             let facts = &loaded.session.facts;
             let known: std::collections::HashSet<&str> =
                 facts.calls.iter().map(|call| facts.call_id(call)).collect();
-            let mut shown = rethread::model::Table::filled(false, facts.messages.len());
+            let mut shown = rethread::internals::model::Table::filled(false, facts.messages.len());
             let paths = loaded.session.paths(Client::NEWEST);
             for path in &paths {
                 for item in loaded.reader().items(path.step) {
                     let rethread::TranscriptItem::Message(message) = item else { continue };
                     shown[message.n] = true;
                     for block in &message.blocks {
-                        let result = block.kind == Some(rethread::log::BlockKind::ToolResult);
+                        let result = block.kind == Some(rethread::internals::log::BlockKind::ToolResult);
                         if result && known.contains(&*block.id()) {
                             assert!(
                                 block.call.is_some() && block.partner_message.is_some(),
@@ -374,7 +375,7 @@ fn repaired_cases_resume_in_every_client() {
     for path in logs_under(&cases) {
         let name = path.strip_prefix(&cases).expect("below").display().to_string();
         let bytes = std::fs::read(&path).expect("readable");
-        let repair = rethread::edit::repair(&bytes);
+        let repair = rethread::internals::edit::repair(&bytes);
         if repair.changes.is_empty() {
             n_whole += 1;
             assert_eq!(repair.bytes, bytes);
@@ -385,7 +386,7 @@ fn repaired_cases_resume_in_every_client() {
         for finding in &repair.remaining {
             wrong.push(format!("{name}: left {finding:?} after {kinds:?}"));
         }
-        let again = rethread::edit::repair(&repair.bytes);
+        let again = rethread::internals::edit::repair(&repair.bytes);
         if !again.changes.is_empty() {
             wrong.push(format!("{name}: not the same when repaired again"));
         }
@@ -395,7 +396,9 @@ fn repaired_cases_resume_in_every_client() {
             let preview = loaded.preview(client, "next");
             (
                 preview.is_accepted(),
-                without_thinking(&serde_json::to_value(&preview).expect("JSON")["messages"]),
+                without_thinking(
+                    &serde_json::to_value(PreviewDocument::from(&preview)).expect("JSON")["messages"],
+                ),
             )
         };
         let newest = sent(Client::NEWEST);
@@ -424,7 +427,7 @@ fn real_sessions_without_defects_are_not_changed_by_repair() {
             if name.contains("agent") || name.contains("expected.jsonl") {
                 continue;
             }
-            let repair = rethread::edit::repair(&bytes);
+            let repair = rethread::internals::edit::repair(&bytes);
             let faults = repair.findings.iter().any(|finding| finding.kind.is_repairable());
             if repair.changes.is_empty() {
                 n_whole += 1;
@@ -439,7 +442,7 @@ fn real_sessions_without_defects_are_not_changed_by_repair() {
                 let kinds: Vec<&str> = repair.changes.iter().map(|change| change.reason.name()).collect();
                 wrong.push(format!("{name}: changed without a defect: {kinds:?}"));
             }
-            if rethread::edit::repair(&repair.bytes).bytes != repair.bytes {
+            if rethread::internals::edit::repair(&repair.bytes).bytes != repair.bytes {
                 wrong.push(format!("{name}: not the same when repaired again"));
             }
             let lines = |bytes: &[u8]| -> std::collections::HashSet<Vec<u8>> {

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rayon::prelude::*;
-use rethread::render::{self, Style};
-use rethread::{CheckOptions, CheckReport, ClientChoice};
+use rethread::{CheckOptions, CheckReport, ClientChoice, Library, LogSource};
+use rethread_render::{self as render, FindingRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{client, json_line, library, ls, selector};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use crate::wording::finding_hint;
 
 /// Check whether sessions will resume, and what would be lost
 ///
@@ -64,33 +65,12 @@ pub(crate) fn run(
         terminal.print_note(&note);
     }
     let library = library(global);
-    let here = if args.all || !args.sessions.is_empty() { None } else { ls::current_project_dir(&library) };
-    let mut sources = Vec::new();
-    let mut failed = None;
-    if args.sessions.is_empty() {
-        sources = library.select(&[], here)?;
-    }
-    for wanted in &args.sessions {
-        let found = selector(wanted).and_then(|selector| Ok(library.select(&[selector], None)?));
-        match found {
-            Ok(found) if !wanted.is_empty() => sources.extend(found),
-            Ok(_) => return Err(Failure::new("the session name is empty")),
-            Err(error) if args.sessions.len() == 1 => return Err(error),
-            Err(error) => {
-                terminal.warn(&error);
-                failed = Some(Failure::new("some sessions could not be found or read"));
-            }
-        }
-    }
-    if sources.len() > 1 {
-        // Logs of subagents are never resumed.
-        sources.retain(|source| !source.file.is_subagent);
-    }
+    let (sources, n_unknown) = find_sources(args, &library, terminal)?;
     if sources.is_empty() {
         terminal.print_note("no sessions to check; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
-    let options = CheckOptions { clients, now: Some(crate::terminal::now().into()) };
+    let options = CheckOptions::new().clients(clients).now(crate::terminal::now().into());
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     let results: Vec<Result<CheckReport, rethread::Error>> = sources
         .par_iter()
@@ -101,45 +81,93 @@ pub(crate) fn run(
         })
         .collect();
     drop(progress);
+    let counts = write_reports(results, n_unknown, global, terminal)?;
+    if counts.failed > 0 {
+        return Err(Failure::new("some sessions could not be found or read"));
+    }
+    Ok(if counts.harmed > 0 { CommandOutcome::Negative } else { CommandOutcome::Success })
+}
+
+/// Finds the sessions to check, and the number of arguments that name none.
+fn find_sources(
+    args: &CheckArgs,
+    library: &Library,
+    terminal: &Terminal,
+) -> Result<(Vec<LogSource>, usize), Failure> {
+    let mut sources = Vec::new();
+    let mut n_unknown = 0;
+    if args.sessions.is_empty() {
+        let here = if args.all { None } else { ls::current_project_dir(library) };
+        sources = library.select(&[], here)?;
+    }
+    for wanted in &args.sessions {
+        let found = selector(wanted).and_then(|selector| Ok(library.select(&[selector], None)?));
+        match found {
+            Ok(found) if !wanted.is_empty() => sources.extend(found),
+            Ok(_) => return Err(Failure::new("the session name is empty")),
+            Err(error) if args.sessions.len() == 1 => return Err(error),
+            Err(error) => {
+                terminal.warn(&error);
+                n_unknown += 1;
+            }
+        }
+    }
+    if sources.len() > 1 {
+        // Logs of subagents are never resumed.
+        sources.retain(|source| !source.file.is_subagent);
+    }
+    Ok((sources, n_unknown))
+}
+
+/// The number of sessions by the worst finding.
+#[derive(Default)]
+struct CheckCounts {
+    whole: usize,
+    odd: usize,
+    harmed: usize,
+    failed: usize,
+}
+
+/// Writes the findings of each session, and for several sessions a summary.
+fn write_reports(
+    results: Vec<Result<CheckReport, rethread::Error>>,
+    n_unknown: usize,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CheckCounts, Failure> {
+    let n = results.len();
     let mut out = terminal.output();
-    let mut harmed = 0;
-    let (mut n_odd, mut n_whole) = (0, 0);
+    let mut counts = CheckCounts { failed: n_unknown, ..CheckCounts::default() };
     for result in results {
         let checked = match result {
             Ok(checked) => checked,
-            Err(error) if sources.len() == 1 => return Err(error.into()),
+            Err(error) if n == 1 => return Err(error.into()),
             Err(error) => {
                 terminal.warn(&error.into());
-                failed = Some(Failure::new("some sessions could not be found or read"));
+                counts.failed += 1;
                 continue;
             }
         };
-        if checked.has_harmful_findings() {
-            harmed += 1;
-        } else if checked.findings.is_empty() {
-            n_whole += 1;
-        } else {
-            n_odd += 1;
+        match checked.has_harmful_findings() {
+            true => counts.harmed += 1,
+            false if checked.findings.is_empty() => counts.whole += 1,
+            false => counts.odd += 1,
         }
         if global.json {
-            for row in &checked.findings {
-                json_line(&mut out, row)?;
+            for finding in &checked.findings {
+                json_line(&mut out, &FindingRow::new(&checked.session, finding, &finding_hint))?;
             }
-        } else if sources.len() == 1 || checked.has_harmful_findings() {
-            render::write_check(&mut out, &checked, &terminal.stdout)?;
+        } else if n == 1 || checked.has_harmful_findings() {
+            render::write_check(&mut out, &checked, &finding_hint, &terminal.stdout)?;
         }
     }
-    if !global.json && sources.len() > 1 {
+    if !global.json && n > 1 {
         let told = format!(
-            "{} sessions: {n_whole} without findings, {n_odd} with harmless findings, {harmed} with losses or refusals",
-            sources.len()
+            "{n} sessions: {} without findings, {} with harmless findings, {} with losses or refusals",
+            counts.whole, counts.odd, counts.harmed
         );
         writeln!(out, "{}", terminal.stdout.paint(Style::Dim, told))?;
     }
     out.finish()?;
-    match failed {
-        Some(failure) => Err(failure),
-        None if harmed > 0 => Ok(CommandOutcome::Negative),
-        None => Ok(CommandOutcome::Success),
-    }
+    Ok(counts)
 }

@@ -4,15 +4,16 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use rethread::edit::{Level, RedactOptions, Rule, RuleSet};
-use rethread::render;
-use rethread::{CleanDestination, CleanError, CleanOptions};
+use rethread::{CleanDestination, CleanError, CleanOptions, Cleaned};
+use rethread::{Level, RedactOptions, Rule, RuleSet};
+use rethread_render::{self as render, CleanedRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library, ls, selectors};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::clean_warning;
 
 /// Make small copies of sessions for sharing
 ///
@@ -89,7 +90,7 @@ pub(super) struct RedactionArgs {
     allow: Vec<PatternArg>,
 }
 
-type PatternArg = rethread::edit::RedactPattern;
+type PatternArg = rethread::RedactPattern;
 
 impl RedactionArgs {
     fn is_set(&self) -> bool {
@@ -171,26 +172,32 @@ pub(crate) fn run(
     };
     let rules = if args.rules.is_empty() { RuleSet::of(level) } else { args.rules.iter().copied().collect() };
     let (users, hosts) = if args.anonymise { local_user_and_host() } else { Default::default() };
-    let options = CleanOptions {
-        rules,
-        redact: args.redaction.redact(args.redact, args.anonymise),
-        to: match &args.output {
-            Some(dir) if !args.dry_run => CleanDestination::Dir { dir: dir.clone(), over: args.force },
-            _ if args.in_place => CleanDestination::InPlace,
-            _ => CleanDestination::DryRun,
-        },
-        users,
-        hosts,
-    };
+    let options = CleanOptions::new(match &args.output {
+        Some(dir) if !args.dry_run => CleanDestination::Dir { dir: dir.clone(), over: args.force },
+        _ if args.in_place => CleanDestination::InPlace,
+        _ => CleanDestination::DryRun,
+    });
+    let redact = args.redaction.redact(args.redact, args.anonymise);
+    let options = options.rules(rules).redact(redact).names(users, hosts);
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let results = library.clean(&sources, &options, &|n| progress.advance(n));
+    let results = library.with_progress(progress.observer()).clean(&sources, &options);
     drop(progress);
+    write_results(results, args, global, terminal)
+}
+
+/// Writes the result of each session. One that fails is reported, and the others are written.
+fn write_results(
+    results: Vec<Result<Cleaned, CleanError>>,
+    args: &CleanArgs,
+    global: &GlobalArgs,
+    terminal: &Terminal,
+) -> Result<CommandOutcome, Failure> {
     let one = results.len() == 1;
-    let mut rows = Vec::new();
+    let mut cleaned = Vec::new();
     let (mut failed, mut there) = (0, 0);
     for result in results {
         match result {
-            Ok(row) => rows.push(row),
+            Ok(session) => cleaned.push(session),
             Err(error) if one => return Err(error.into()),
             Err(CleanError::Write { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
                 there += 1;
@@ -201,21 +208,21 @@ pub(crate) fn run(
             }
         }
     }
-    for warning in rows.iter().flat_map(|row| &row.warnings) {
-        terminal.print_note(warning);
+    for warning in cleaned.iter().flat_map(|session| &session.warnings) {
+        terminal.print_note(&clean_warning(warning));
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &rows {
-            json_line(&mut out, row)?;
+        for session in &cleaned {
+            json_line(&mut out, &CleanedRow::new(session, &clean_warning))?;
         }
-    } else if !rows.is_empty() {
-        render::write_clean(&mut out, &rows, &terminal.stdout)?;
-        write_summary(&mut out, &rows, args, rules, terminal)?;
+    } else if !cleaned.is_empty() {
+        render::write_clean(&mut out, &cleaned, &terminal.stdout)?;
+        write_summary(&mut out, &cleaned, args, terminal)?;
     }
     out.finish()?;
     let told = |n: usize, what: &str| {
-        let rest = if rows.is_empty() { "nothing was written" } else { "the rest was cleaned" };
+        let rest = if cleaned.is_empty() { "nothing was written" } else { "the rest was cleaned" };
         Failure::new(format!("{n} {what}; {rest}"))
     };
     match (failed, there) {
@@ -228,18 +235,17 @@ pub(crate) fn run(
 /// Writes the output path, and whether the copies can be resumed.
 fn write_summary(
     out: &mut PagedOutput,
-    rows: &[rethread::CleanedRow],
+    sessions: &[Cleaned],
     args: &CleanArgs,
-    rules: RuleSet,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     const MANY: usize = 20;
     let look = &terminal.stdout;
-    let written: Vec<_> = rows.iter().filter(|row| row.file.is_some()).collect();
-    for row in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
-        writeln!(out, "{}", look.sanitize_line(row.file.as_deref().unwrap_or_default()))?;
-        if let Some(backup) = &row.backup {
-            writeln!(out, "{}", look.sanitize_line(&format!("backup: {backup}")))?;
+    let written: Vec<_> = sessions.iter().filter_map(|s| Some((s.output.as_ref()?, &s.backup))).collect();
+    for (output, backup) in written.iter().take(if written.len() <= MANY { MANY } else { 0 }) {
+        writeln!(out, "{}", look.sanitize_line(&output.to_string_lossy()))?;
+        if let Some(backup) = backup {
+            writeln!(out, "{}", look.sanitize_line(&format!("backup: {}", backup.to_string_lossy())))?;
         }
     }
     match &args.output {
@@ -251,7 +257,7 @@ fn write_summary(
         )),
         _ => {}
     }
-    if !rules.is_resumable() {
+    if sessions.iter().any(|session| !session.is_resumable) {
         terminal.print_note("this copy is for reading only: clients cannot resume it");
     }
     if !args.redact {

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rethread::edit::{CompressOptions, Preset, Recipe, ToolRecipe};
-use rethread::render::{self, BytesByKind, CloneRow, RemovedCounts, TokenSources};
-use rethread::store::Holder;
-use rethread::{CloneOptions, CloneWarning, Cloned, Summariser};
+use rethread::{
+    CloneOptions, CloneWarning, Cloned, CompressOptions, Holder, Preset, Recipe, Summariser, ToolRecipe,
+};
+use rethread_render::{self as render, BytesByKind, CloneRow, RemovedCounts, TokenSources};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;

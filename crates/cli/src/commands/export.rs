@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use rethread::render::{self, Style};
 use rethread::{ExportOptions, Exported, PathChoice};
+use rethread_render::{self as render, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -137,7 +137,7 @@ pub(crate) fn run(
     };
     // Every session is read, and then written.
     let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let exported = library.export(sources, &args.output, &options, &|n| progress.advance(n));
+    let exported = library.with_progress(progress.observer()).export(sources, &args.output, &options);
     drop(progress);
     let mut exported = exported?;
     let mut errors = std::mem::take(&mut exported.errors);

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use rayon::prelude::*;
-use rethread::{InventoryRow, LogSource, info_total, render};
+use rethread::{LogSource, SessionInfo};
+use rethread_render::{self as render, InventoryRow, TotalRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{json_bytes, json_line, library, selector};
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{PagedOutput, Terminal};
 
 /// Show statistics of one or more sessions
 ///
@@ -39,25 +40,26 @@ pub(crate) fn run(
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum());
     // JSON is serialised on the reading threads, so that only writing is sequential.
-    let infos: Vec<Result<(InventoryRow, Vec<u8>), rethread::Error>> = sources
+    let results: Vec<Result<(SessionInfo, Vec<u8>), rethread::Error>> = sources
         .par_iter()
         .map(|source| {
             let info = library.info(source);
             progress.advance(source.file.bytes);
-            info.map(|row| {
-                let json = if global.json { json_bytes(&row).unwrap_or_default() } else { Vec::new() };
-                (row, json)
+            info.map(|info| {
+                let json = || json_bytes(&InventoryRow::from(&info)).unwrap_or_default();
+                let json = if global.json { json() } else { Vec::new() };
+                (info, json)
             })
         })
         .collect();
     drop(progress);
-    let mut rows = Vec::new();
+    let mut infos = Vec::new();
     let mut lines = Vec::new();
     let mut failed = None;
-    for info in infos {
-        match info {
-            Ok((row, json)) => {
-                rows.push(row);
+    for result in results {
+        match result {
+            Ok((info, json)) => {
+                infos.push(info);
                 lines.push(json);
             }
             Err(error) if sources.len() == 1 => return Err(error.into()),
@@ -72,41 +74,36 @@ pub(crate) fn run(
         for line in lines {
             out.write_all(&line)?;
         }
-    } else if rows.len() <= FEW {
-        for (i, row) in rows.iter().enumerate() {
-            if i > 0 {
-                writeln_blank(&mut out)?;
-            }
-            render::write_info(&mut out, &row.path, &row.inventory, &terminal.stdout)?;
+        if infos.len() > 1 {
+            json_line(&mut out, &TotalRow::new(infos.len(), &SessionInfo::total(&infos)))?;
         }
     } else {
-        render::write_info_table(&mut out, &rows, &terminal.stdout)?;
-    }
-    if rows.len() > 1 {
-        let total = info_total(&rows);
-        if global.json {
-            #[derive(serde::Serialize)]
-            struct TotalRow<'a> {
-                r#type: &'static str,
-                sessions: usize,
-                #[serde(flatten)]
-                total: &'a rethread::Inventory,
-            }
-            json_line(&mut out, &TotalRow { r#type: "total", sessions: rows.len(), total: &total })?;
-        } else {
-            writeln_blank(&mut out)?;
-            render::write_info(
-                &mut out,
-                &format!("{} sessions in total", rows.len()),
-                &total,
-                &terminal.stdout,
-            )?;
-        }
+        write_text(&mut out, &infos, terminal)?;
     }
     out.finish()?;
     // The program ends here; dropping the tables of thousands of sessions would only cost time.
-    std::mem::forget(rows);
+    std::mem::forget(infos);
     failed.map_or(Ok(CommandOutcome::Success), Err)
+}
+
+/// Writes the details of a few sessions, or one line for each of many; then their total.
+fn write_text(out: &mut PagedOutput, infos: &[SessionInfo], terminal: &Terminal) -> Result<(), Failure> {
+    if infos.len() <= FEW {
+        for (i, info) in infos.iter().enumerate() {
+            if i > 0 {
+                writeln_blank(out)?;
+            }
+            render::write_info(out, &info.path.to_string_lossy(), &info.inventory, &terminal.stdout)?;
+        }
+    } else {
+        render::write_info_table(out, infos, &terminal.stdout)?;
+    }
+    if infos.len() > 1 {
+        writeln_blank(out)?;
+        let name = format!("{} sessions in total", infos.len());
+        render::write_info(out, &name, &SessionInfo::total(infos), &terminal.stdout)?;
+    }
+    Ok(())
 }
 
 fn writeln_blank(out: &mut impl std::io::Write) -> std::io::Result<()> {

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use rethread::render;
 use rethread::{Library, Listing, LsOptions, SessionKind, SortOrder};
+use rethread_render::{self as render, SessionRow};
 
 use crate::args::GlobalArgs;
 use crate::commands::{json_line, library};
@@ -61,17 +61,13 @@ pub(crate) fn run(
         .as_deref()
         .map(|text| time_arg::parse(text, &now().to_zoned(terminal.stdout.zone.clone())))
         .transpose();
-    let mut options = LsOptions {
-        cwd: None,
-        projects: args.projects.clone(),
-        agents: args.agents,
-        since: since.map_err(Failure::new)?,
-        sort: match args.sort {
-            SortArg::Recent => SortOrder::Recent,
-            SortArg::Size => SortOrder::Size,
-            SortArg::Turns => SortOrder::Turns,
-        },
-    };
+    let mut options = LsOptions::new().agents(args.agents).sort(match args.sort {
+        SortArg::Recent => SortOrder::Recent,
+        SortArg::Size => SortOrder::Size,
+        SortArg::Turns => SortOrder::Turns,
+    });
+    options.projects.clone_from(&args.projects);
+    options.since = since.map_err(Failure::new)?;
     if !args.all && args.projects.is_empty() {
         options.cwd = current_project_dir(&library);
     }
@@ -85,21 +81,21 @@ pub(crate) fn run(
         terminal.warn(&error.into());
     }
     for missing in &listing.missing {
-        terminal.warn(&Failure::new(format!("no project matches `{missing}`")));
+        terminal.warn(&Failure::new(format!("no project matches `{}`", missing.display())));
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &listing.sessions {
-            json_line(&mut out, row)?;
+        for session in &listing.sessions {
+            json_line(&mut out, &SessionRow::from(session))?;
         }
     } else {
         render::write_ls(&mut out, &listing.sessions, &terminal.stdout)?;
     }
     out.finish()?;
-    print_folded(&listing.folded, listing.sessions.len(), terminal);
+    print_hidden(&listing.hidden, listing.sessions.len(), terminal);
     if listing.sessions.is_empty() {
-        if library.store().projects().is_empty() && !library.is_demo() && args.projects.is_empty() {
-            let roots: Vec<_> = library.store().roots().iter().map(|r| r.display().to_string()).collect();
+        if !library.has_projects() && !library.is_demo() && args.projects.is_empty() {
+            let roots: Vec<_> = library.roots().iter().map(|r| r.display().to_string()).collect();
             terminal.print_note(&format!(
                 "no projects under {}; try --config-dir DIR or --demo",
                 roots.join(", ")
@@ -113,15 +109,15 @@ pub(crate) fn run(
 /// Returns the current directory if it is a project with sessions.
 pub(crate) fn current_project_dir(library: &Library) -> Option<std::path::PathBuf> {
     let cwd = std::env::current_dir().ok()?;
-    (!library.store().projects_of(&cwd).is_empty()).then_some(cwd)
+    library.has_project(&cwd).then_some(cwd)
 }
 
 pub(crate) fn list(library: &Library, options: &LsOptions, terminal: &Terminal) -> Listing {
     let progress = terminal.progress(|| library.scope_bytes(options));
-    library.ls(options, &|n| progress.advance(n))
+    library.with_progress(progress.observer()).ls(options)
 }
 
-pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
+pub(crate) fn print_hidden(hidden: &[(SessionKind, usize)], shown: usize, terminal: &Terminal) {
     let name = |kind: SessionKind, n: usize| {
         let s = if n == 1 { "" } else { "s" };
         match kind {
@@ -130,10 +126,10 @@ pub(crate) fn print_folded(folded: &[(SessionKind, usize)], shown: usize, termin
             SessionKind::Empty => format!("{n} empty file{s}"),
             SessionKind::Summaries => format!("{n} file{s} with only summaries"),
             SessionKind::Pointer => format!("{n} file{s} without a conversation"),
-            SessionKind::Conversation | SessionKind::Orphan => String::new(),
+            _ => String::new(),
         }
     };
-    let parts: Vec<String> = folded.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
+    let parts: Vec<String> = hidden.iter().filter(|(_, n)| *n > 0).map(|&(kind, n)| name(kind, n)).collect();
     let sessions = format!("{shown} session{}", if shown == 1 { "" } else { "s" });
     if parts.is_empty() {
         terminal.print_note(&sessions);

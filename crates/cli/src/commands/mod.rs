@@ -19,9 +19,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rethread::render::{can_begin_hidden, is_hidden};
-use rethread::store::SkippedPaths;
+use rethread::SkippedPaths;
 use rethread::{Client, Library, LoadedSession, LogSource, Selector};
+use rethread_render::{can_begin_hidden, is_hidden};
 use serde::Serialize;
 
 use crate::args::GlobalArgs;
@@ -50,7 +50,7 @@ pub(crate) fn library(global: &GlobalArgs) -> Library {
     // Each skipped path is one line on stderr, and the work continues.
     let terminal = Terminal::new(global);
     let n_reported = AtomicUsize::new(0);
-    let skips = SkippedPaths::with_observer(move |skipped| {
+    let builder = Library::builder().on_skip(move |skipped| {
         terminal.warn(&skipped.into());
         if n_reported.fetch_add(1, Ordering::Relaxed) + 1 == SkippedPaths::MAX_REPORTED {
             terminal.warn(&Failure::new("further skipped paths are not listed"));
@@ -62,8 +62,8 @@ pub(crate) fn library(global: &GlobalArgs) -> Library {
     let usual = named.unwrap_or_else(home);
     match &global.config_dir {
         // A session may be open in a client of the default directory, wherever it was found.
-        Some(dir) => Library::open(roots(dir.as_os_str())).with_guard_roots(usual).with_skips(skips),
-        None => Library::open(usual).with_skips(skips),
+        Some(dir) => builder.roots(roots(dir.as_os_str())).guard_roots(usual).open(),
+        None => builder.roots(usual).open(),
     }
 }
 
@@ -103,12 +103,7 @@ pub(crate) fn selectors(args: &[OsString]) -> Result<Vec<Selector>, Failure> {
 
 /// Finds the single session that an argument names.
 pub(crate) fn find_one(library: &Library, wanted: &OsStr) -> Result<LogSource, Failure> {
-    let mut sources = library.find(selector(wanted)?)?;
-    if sources.len() != 1 {
-        return Err(Failure::new(format!("`{}` contains {} sessions", wanted.display(), sources.len()))
-            .hint("name one of them; `rethread ls DIR` lists them"));
-    }
-    Ok(sources.remove(0))
+    Ok(library.find_one(selector(wanted)?)?)
 }
 
 /// Finds and reads the single session that an argument names.

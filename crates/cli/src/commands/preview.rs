@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use rethread::LazyPreview;
-use rethread::model::WireMessage;
-use rethread::render::{self, WireMessageRow};
+use rethread::WireMessage;
+use rethread_render::{self as render, PreviewHead, WireMessageRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -85,7 +85,7 @@ fn lines(
             Ok(())
         })?;
     }
-    writeln!(out, "{}", render::preview_line(&preview.head(), n, &terminal.stdout))?;
+    writeln!(out, "{}", render::preview_line(preview.summary(), n, &terminal.stdout))?;
     for lines in all {
         out.write_all(lines.as_bytes())?;
     }
@@ -94,7 +94,7 @@ fn lines(
 
 /// Writes a single JSON document.
 fn json(out: &mut PagedOutput, preview: &LazyPreview, prompt: &str) -> Result<bool, Failure> {
-    let head = json_bytes(&preview.head())?;
+    let head = json_bytes(&PreviewHead::from(preview.summary()))?;
     out.write_all(head.trim_ascii_end().strip_suffix(b"}").unwrap_or_default())?;
     if !preview.is_accepted() {
         out.write_all(b",\"messages\":null}\n")?;

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-use rethread::render::{self, Style};
-use rethread::{RepairDestination, Repaired};
+use rethread::{LineCounts, RepairDestination, Repaired, RepairedLog};
+use rethread_render::{self as render, RepairRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
 use crate::commands::{find_one, json_line, library};
 use crate::failure::Failure;
 use crate::terminal::{PagedOutput, Terminal};
+use crate::wording::finding_hint;
 
 /// Repair a session so that every client resumes it
 ///
@@ -67,70 +68,78 @@ pub(crate) fn run(
     let repaired = library.repair(&source, &to)?;
     let mut out = terminal.output();
     if global.json {
-        json_line(&mut out, &repaired.row)?;
+        json_line(&mut out, &RepairRow::new(&repaired, &finding_hint))?;
     } else {
         write_summary(&mut out, &repaired, args.dry_run, terminal)?;
     }
     out.finish()?;
-    Ok(if repaired.row.left.is_empty() { CommandOutcome::Success } else { CommandOutcome::Negative })
+    Ok(if repaired.remaining.is_empty() { CommandOutcome::Success } else { CommandOutcome::Negative })
 }
 
-fn write_summary<'c>(
+fn write_summary(
     out: &mut PagedOutput,
-    repaired: &'c Repaired,
+    repaired: &Repaired,
     dry_run: bool,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let look = &terminal.stdout;
-    let row = &repaired.row;
-    if repaired.changes.is_empty() && !row.reordered {
-        let told = match row.left.is_empty() {
+    if repaired.is_unchanged() {
+        let told = match repaired.remaining.is_empty() {
             true => "nothing to repair: the session is unchanged",
             false => "nothing could be repaired: the session is unchanged",
         };
         writeln!(out, "{told}")?;
     } else {
-        if dry_run {
-            let line = |change: &'c rethread::edit::Change| render::LineChange {
-                line: change.line,
-                reason: change.reason.name(),
-                before: change.before.as_deref(),
-                after: change.after.as_deref(),
-            };
-            let lines: Vec<render::LineChange<'_>> = repaired.changes.iter().map(line).collect();
-            if row.reordered {
-                writeln!(out, "lines are put in order first; line numbers refer to the reordered log")?;
-            }
-            render::write_repair(out, &lines, look)?;
-        }
-        let verb = match (dry_run, row.lines_changed) {
-            (true, _) => "would be",
-            (false, 1) => "was",
-            (false, _) => "were",
-        };
-        let (changed, added, dropped) = (row.lines_changed, row.lines_added, row.lines_dropped);
-        let lines = if changed == 1 { "line" } else { "lines" };
-        let told = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
-        writeln!(out, "{}", look.paint(Style::Dim, told))?;
+        write_changes(out, repaired, dry_run, terminal)?;
     }
-    if let Some(output) = &row.output {
-        writeln!(out, "{}", look.sanitize_line(output))?;
+    if let Some(output) = &repaired.output {
+        write_output(out, output, terminal)?;
     }
-    if let Some(backup) = &row.backup {
-        writeln!(out, "{}", look.sanitize_line(&format!("backup: {backup}")))?;
-    }
-    let in_project = |output: &String| {
-        let project = std::path::Path::new(output).parent().and_then(|dir| dir.parent());
-        project.and_then(|dir| dir.file_name()).is_some_and(|name| name == "projects")
-    };
-    if let Some(id) = row.id.as_ref().filter(|_| row.output.as_ref().is_some_and(in_project)) {
-        let command = format!("claude --resume {}", render::shell_word(id));
-        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.sanitize_line(&command)))?;
-    }
-    for finding in &row.left {
+    for finding in &repaired.remaining {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
         let told = look.sanitize_line(&format!("not repaired: {line}{}", finding.detail));
         writeln!(out, "{}", look.paint(Style::Error, told))?;
+    }
+    Ok(())
+}
+
+/// Writes the number of changed lines, and for a dry run the changes themselves.
+fn write_changes(
+    out: &mut PagedOutput,
+    repaired: &Repaired,
+    dry_run: bool,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let look = &terminal.stdout;
+    if dry_run {
+        if repaired.reordered {
+            writeln!(out, "lines are put in order first; line numbers refer to the reordered log")?;
+        }
+        render::write_repair(out, &repaired.changes, look)?;
+    }
+    let LineCounts { changed, added, dropped } = repaired.line_counts();
+    let verb = match (dry_run, changed) {
+        (true, _) => "would be",
+        (false, 1) => "was",
+        (false, _) => "were",
+    };
+    let lines = if changed == 1 { "line" } else { "lines" };
+    let told = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
+    writeln!(out, "{}", look.paint(Style::Dim, told))?;
+    Ok(())
+}
+
+/// Writes the paths of the repaired log and of its backup, and the command that resumes it.
+fn write_output(out: &mut PagedOutput, output: &RepairedLog, terminal: &Terminal) -> Result<(), Failure> {
+    let look = &terminal.stdout;
+    writeln!(out, "{}", look.sanitize_line(&output.path.to_string_lossy()))?;
+    if let Some(backup) = &output.backup {
+        writeln!(out, "{}", look.sanitize_line(&format!("backup: {}", backup.to_string_lossy())))?;
+    }
+    let projects = output.path.parent().and_then(|dir| dir.parent()).and_then(|dir| dir.file_name());
+    if let Some(id) = output.id.as_ref().filter(|_| projects.is_some_and(|name| name == "projects")) {
+        let command = format!("claude --resume {}", render::shell_word(id.as_str()));
+        writeln!(out, "resume it with: {}", look.paint(Style::Id, look.sanitize_line(&command)))?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use rethread::render;
+use rethread_render::{self as render, SecretRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -10,6 +10,7 @@ use crate::commands::clean::RedactionArgs;
 use crate::commands::{json_line, library, ls, selectors};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use crate::wording::unreadable;
 
 /// Find credentials in sessions
 ///
@@ -52,18 +53,19 @@ pub(crate) fn run(
         return Err(Failure::new("no sessions to search").hint("`rethread ls --all` lists all sessions"));
     }
     let progress = terminal.progress(|| sources.iter().map(|source| source.file.bytes).sum::<u64>());
-    let found = library.secrets(&sources, &args.redaction.redact(true, false), &|n| progress.advance(n));
+    let redact = args.redaction.redact(true, false);
+    let found = library.with_progress(progress.observer()).secrets(&sources, &redact);
     drop(progress);
     let n_sources = found.len();
-    let mut rows = Vec::new();
+    let mut secrets = Vec::new();
     let mut failed = 0;
     for found in found {
         match found {
-            Ok(secrets) => {
-                rows.extend(secrets.found);
-                for file in secrets.unread {
+            Ok(scan) => {
+                secrets.extend(scan.found);
+                for (path, error) in scan.unread {
                     failed += 1;
-                    terminal.warn(&Failure::new(format!("cannot read {file}")));
+                    terminal.warn(&Failure::new(unreadable(&path, &error)));
                 }
             }
             Err(error) if n_sources == 1 => return Err(error.into()),
@@ -75,17 +77,17 @@ pub(crate) fn run(
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &rows {
-            json_line(&mut out, row)?;
+        for secret in &secrets {
+            json_line(&mut out, &SecretRow::from(secret))?;
         }
     } else {
-        render::write_secrets(&mut out, &rows, &terminal.stdout)?;
+        render::write_secrets(&mut out, &secrets, &terminal.stdout)?;
     }
     out.finish()?;
     if failed > 0 {
         return Err(Failure::new(format!("{failed} could not be read, so there may be more secrets")));
     }
-    if rows.is_empty() {
+    if secrets.is_empty() {
         let sessions = if n_sources == 1 { "1 session" } else { &format!("{n_sources} sessions") };
         terminal.print_note(&format!("no known kinds of secrets in {sessions}; --also adds a pattern"));
         return Ok(CommandOutcome::Success);

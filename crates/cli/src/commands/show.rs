@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::{CallId, MessageKind, MessageNo};
-use rethread::render::{self, ShowOptions, Style};
-use rethread::{Client, LoadedSession, PathRow, ShowRow, TranscriptItem};
+use rethread::{CallId, Client, LoadedSession, MessageKind, MessageNo, PathSummary, ShowRow, TranscriptItem};
+use rethread_render::{self as render, ShowOptions, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -154,11 +153,13 @@ pub(crate) fn run(
 }
 
 /// Notes that the client would not continue at the end of the shown path.
-fn print_resume_point(path: &PathRow, paths: &[PathRow], terminal: &Terminal) {
+fn print_resume_point(path: &PathSummary, paths: &[PathSummary], terminal: &Terminal) {
     let Some(active) = paths.iter().find(|path| path.path.active) else { return };
-    let Some(line) = active.resumes_line.filter(|_| active.n != path.n || active.inner) else { return };
+    let is_elsewhere = active.n != path.n || active.path.resumes_before_end;
+    let Some(entry) = active.resumes_at.as_ref().filter(|_| is_elsewhere) else { return };
     terminal.print_note(&format!(
-        "the client would resume at line {line}, not at the end of this conversation (`rethread check` shows what would be lost)"
+        "the client would resume at line {}, not at the end of this conversation (`rethread check` shows what would be lost)",
+        entry.line
     ));
 }
 
@@ -233,8 +234,8 @@ fn write_items(
 fn choose<'p>(
     args: &ShowArgs,
     loaded: &LoadedSession,
-    paths: &'p [PathRow],
-) -> Result<Option<&'p PathRow>, Failure> {
+    paths: &'p [PathSummary],
+) -> Result<Option<&'p PathSummary>, Failure> {
     if let Some(n) = args.path {
         let found = paths.iter().find(|path| path.n == n);
         return found.map(Some).ok_or_else(|| {
@@ -244,7 +245,7 @@ fn choose<'p>(
     }
     let usual = paths.iter().find(|path| path.path.main).or(paths.last());
     let Some(n) = args.at else { return Ok(usual) };
-    let holds = |path: &&PathRow| {
+    let holds = |path: &&PathSummary| {
         let items = loaded.reader().items(path.path.step);
         items.iter().any(|item| matches!(item, TranscriptItem::Message(m) if shown_number(m.n) == n))
     };

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::io::Write;
 
-use rethread::model::Title;
-use rethread::render::{self, Style};
 use rethread::{Client, LoadedSession};
+use rethread_render::{self as render, PathRow, Style};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -45,11 +44,11 @@ pub(crate) fn run(
     let mut out = terminal.output();
     if global.json {
         for path in &paths {
-            json_line(&mut out, path)?;
+            json_line(&mut out, &PathRow::from(path))?;
         }
     } else {
         let look = &terminal.stdout;
-        let Title { text, .. } = library.title(&loaded.source, &loaded.session.facts);
+        let text = library.title(&loaded).text;
         if !text.is_empty() {
             writeln!(out, "{}", look.paint(Style::Title, look.truncate(&look.sanitize_line(&text), 0)))?;
         }

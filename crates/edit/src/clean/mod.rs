@@ -32,6 +32,7 @@ use text_only::TextOnly;
 
 use crate::WritePiece;
 use crate::ids::{IdRole, find_id_spans};
+use crate::outcome::SecretPlace;
 use crate::redact::{Redaction, RedactionCounts};
 use crate::shorten::{shorten, shorten_block};
 use crate::splice::json_string;
@@ -459,34 +460,40 @@ impl<'c> Cleaner<'c> {
     }
 }
 
-/// Returns the name of the part of an entry that contains a byte offset.
-pub fn entry_part_at(line: &Line, at: usize) -> &'static str {
+/// Returns the part of an entry that contains a byte offset.
+pub fn secret_place_at(line: &Line, at: usize) -> SecretPlace {
     let within = |span: Span| (span.start()..span.start() + span.len()).contains(&at);
     if within(line.field(Key::ToolUseResult)) {
-        return "result_copy";
+        return SecretPlace::ResultCopy;
     }
     if line.message.is_some_and(|message| within(message.whole)) {
         let block = line.blocks.iter().find(|block| within(block.whole)).and_then(|block| block.kind);
         return match block {
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => "thinking",
-            Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => "tool_input",
-            Some(BlockKind::Text) | None if line.kind == Some(EntryKind::Assistant) => "assistant_text",
-            Some(BlockKind::Text) | None => "user_text",
-            Some(_) => "tool_result",
+            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => SecretPlace::Thinking,
+            Some(BlockKind::ToolUse | BlockKind::ServerToolUse | BlockKind::McpToolUse) => {
+                SecretPlace::ToolInput
+            }
+            Some(BlockKind::Text) | None if line.kind == Some(EntryKind::Assistant) => {
+                SecretPlace::AssistantText
+            }
+            Some(BlockKind::Text) | None => SecretPlace::UserText,
+            Some(_) => SecretPlace::ToolResult,
         };
     }
     match line.kind {
-        Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => "request",
-        Some(EntryKind::QueueOperation) => "queued_prompt",
+        Some(EntryKind::ApiRequest | EntryKind::ApiRequestBlob | EntryKind::ApiRequestShape) => {
+            SecretPlace::Request
+        }
+        Some(EntryKind::QueueOperation) => SecretPlace::QueuedPrompt,
         Some(
             EntryKind::FileHistorySnapshot | EntryKind::FileHistoryDelta | EntryKind::AttributionSnapshot,
-        ) => "snapshot",
-        Some(EntryKind::CustomTitle | EntryKind::AiTitle | EntryKind::Summary) => "title",
-        Some(EntryKind::LastPrompt) => "last_prompt",
-        Some(EntryKind::Attachment) if within(line.field(Key::Attachment)) => "attachment",
-        Some(EntryKind::Progress) => "progress",
-        Some(EntryKind::System) if within(line.field(Key::Content)) => "system_note",
-        _ => "envelope",
+        ) => SecretPlace::Snapshot,
+        Some(EntryKind::CustomTitle | EntryKind::AiTitle | EntryKind::Summary) => SecretPlace::Title,
+        Some(EntryKind::LastPrompt) => SecretPlace::LastPrompt,
+        Some(EntryKind::Attachment) if within(line.field(Key::Attachment)) => SecretPlace::Attachment,
+        Some(EntryKind::Progress) => SecretPlace::Progress,
+        Some(EntryKind::System) if within(line.field(Key::Content)) => SecretPlace::SystemNote,
+        _ => SecretPlace::Envelope,
     }
 }
 

@@ -23,7 +23,7 @@ impl Severity {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $repairability:ident $hint:literal,)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $repairability:ident,)*) => {
         /// The kind of a finding.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -38,11 +38,6 @@ macro_rules! kinds {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Returns a hint for the user.
-            pub fn hint(self) -> &'static str {
-                match self { $(Self::$variant => $hint,)* }
-            }
-
             fn repairability(self) -> Repairability {
                 match self { $(Self::$variant => Repairability::$repairability,)* }
             }
@@ -52,7 +47,7 @@ macro_rules! kinds {
 
 #[derive(PartialEq, Eq)]
 enum Repairability {
-    /// `repair` fixes it.
+    /// A repair fixes it.
     Repairable,
     /// It is left unchanged.
     NotRepaired,
@@ -74,104 +69,104 @@ impl FindingKind {
 
 kinds! {
     /// The parent of an entry is not in the file.
-    DanglingParent "dangling_parent" Repairable "`rethread repair` links it to the previous entry",
+    DanglingParent "dangling_parent" Repairable,
     /// An entry that answers something has no parent.
-    NoParent "no_parent" Repairable "`rethread repair` links it to the previous entry",
+    NoParent "no_parent" Repairable,
     /// An entry is its own ancestor.
-    Cycle "cycle" Repairable "`rethread repair` breaks the cycle",
+    Cycle "cycle" Repairable,
     /// Most entries precede their parents.
-    OutOfOrder "out_of_order" Repairable "`rethread repair` marks the end of the conversation",
+    OutOfOrder "out_of_order" Repairable,
 
     /// The client resumes a local command instead of the conversation.
-    ResumesLocalCommand "left_behind" Repairable "`rethread repair` makes clients resume the conversation; `rethread clone --path N` copies it to a new session",
+    ResumesLocalCommand "left_behind" Repairable,
 
     /// A line ends inside its object.
-    CutShort "cut_short" Repairable "a write was interrupted; `rethread repair` drops the unreadable part",
+    CutShort "cut_short" Repairable,
     /// A line is `null`.
-    NullLine "null_line" Repairable "`rethread repair` drops the line",
+    NullLine "null_line" Repairable,
     /// A line contains more than one object.
-    SeveralObjects "several_objects" Repairable "`rethread repair` puts each object on its own line",
+    SeveralObjects "several_objects" Repairable,
     /// A line contains NUL bytes.
-    NulBytes "nul_bytes" Repairable "left by a crash; `rethread repair` removes them",
+    NulBytes "nul_bytes" Repairable,
     /// A line is not JSON.
-    NotJson "not_json" NotRepaired "clients skip it",
+    NotJson "not_json" NotRepaired,
     /// A line is JSON but not an object.
-    NotObject "not_object" NotRepaired "clients skip it",
+    NotObject "not_object" NotRepaired,
     /// A line is not UTF-8.
-    InvalidUtf8 "invalid_utf8" NotRepaired "clients read the invalid bytes as U+FFFD",
+    InvalidUtf8 "invalid_utf8" NotRepaired,
     /// A line is too long to be parsed.
-    TooLong "too_long" NotRepaired "it is kept unchanged",
+    TooLong "too_long" NotRepaired,
     /// The last line has no line break.
-    NoLineBreak "no_line_break" Repairable "some clients would append the next entry to the same line; `rethread repair` adds a line break",
+    NoLineBreak "no_line_break" Repairable,
     /// The file begins with a byte order mark.
-    ByteOrderMark "byte_order_mark" Repairable "clients before 2.0.77 lose the first line; `rethread repair` removes the mark",
+    ByteOrderMark "byte_order_mark" Repairable,
 
     /// Two entries have the same uuid.
-    DuplicateUuid "duplicate_uuid" Repairable "`rethread repair` keeps the later entry, as clients do, in the position of the first",
+    DuplicateUuid "duplicate_uuid" Repairable,
     /// An entry lacks its uuid or message.
-    Incomplete "incomplete" Repairable "`rethread repair` adds an id, or drops the entry if it is empty",
+    Incomplete "incomplete" Repairable,
     /// The content of an entry is not a list of blocks.
-    InvalidContent "odd_content" Repairable "`rethread repair` converts it to a block",
+    InvalidContent "odd_content" Repairable,
     /// An entry has no valid time.
-    NoTime "no_time" Repairable "`rethread repair` copies the time of the previous entry",
+    NoTime "no_time" Repairable,
     /// An answer has no `message.id`.
-    NoMessageId "no_message_id" Repairable "`rethread repair` adds a message id",
+    NoMessageId "no_message_id" Repairable,
     /// An answer does not name its model.
-    NoModel "no_model" Repairable "`rethread repair` takes the model from neighbouring answers",
+    NoModel "no_model" Repairable,
     /// The payload of an attachment does not match its type.
-    InvalidAttachment "odd_attachment" Repairable "`rethread repair` drops it; clients send the model what it needs again",
+    InvalidAttachment "odd_attachment" Repairable,
 
     /// A call has no result.
-    OpenCall "open_call" Repairable "`rethread repair` adds a result that says the original is missing",
+    OpenCall "open_call" Repairable,
     /// A result has no call.
-    OrphanResult "orphan_result" Repairable "`rethread repair` keeps its content as text",
+    OrphanResult "orphan_result" Repairable,
     /// A call has several results.
-    SeveralResults "several_results" Repairable "`rethread repair` keeps the first, as clients do",
+    SeveralResults "several_results" Repairable,
     /// Two messages make the same call.
-    RepeatedCall "repeated_call" Repairable "`rethread repair` gives the second call its own id",
+    RepeatedCall "repeated_call" Repairable,
     /// A queued prompt is not on the path.
-    QueuedPrompt "queued_prompt" Repairable "`rethread repair` moves it onto the path",
+    QueuedPrompt "queued_prompt" Repairable,
     /// A result does not follow its call.
-    MisplacedResult "misplaced_result" Repairable "`rethread repair` moves it after its call",
+    MisplacedResult "misplaced_result" Repairable,
 
     /// An answer contains only thinking.
-    LoneThinking "lone_thinking" Repairable "newer clients do not send it; `rethread repair` removes it from the path",
+    LoneThinking "lone_thinking" Repairable,
     /// Thinking without a signature.
-    UnsignedThinking "unsigned_thinking" Repairable "the API requires a signature; `rethread repair` drops the block",
+    UnsignedThinking "unsigned_thinking" Repairable,
     /// Text that consists of white space.
-    BlankText "blank_text" Repairable "the API rejects blank text; `rethread repair` drops the block",
+    BlankText "blank_text" Repairable,
     /// A block without a type.
-    InvalidBlock "odd_block" Repairable "`rethread repair` converts it to text or drops it",
+    InvalidBlock "odd_block" Repairable,
     /// An image exceeds the API's limit.
-    ImageTooLarge "image_too_large" Repairable "`rethread repair` replaces it with a note",
+    ImageTooLarge "image_too_large" Repairable,
     /// More images than the API accepts.
-    TooManyImages "too_many_images" NotRepaired "resume from an earlier point, or compact",
+    TooManyImages "too_many_images" NotRepaired,
     /// The conversation begins with an answer.
-    BeginsWithAnswer "begins_with_answer" Repairable "`rethread repair` inserts a note before it",
+    BeginsWithAnswer "begins_with_answer" Repairable,
     /// More content than fits into the model's context window.
-    ContextTooLong "context_too_long" NotRepaired "compact it in the client, or resume from an earlier point",
+    ContextTooLong "context_too_long" NotRepaired,
     /// Every entry belongs to a subagent.
-    AllSidechain "all_sidechain" Repairable "this is a subagent log; `rethread repair` converts it into a session",
+    AllSidechain "all_sidechain" Repairable,
     /// A repair would lose something.
-    RepairWouldLose "would_lose" NotRepaired "inspect it with `rethread show` and `rethread tree` before you continue",
+    RepairWouldLose "would_lose" NotRepaired,
     /// There is no conversation.
-    NoConversation "no_conversation" NotRepaired "there is nothing to resume",
+    NoConversation "no_conversation" NotRepaired,
 
     /// Rows of parallel calls are not found by older clients.
-    ParallelCalls "parallel_calls" ByDesign "clients since 2.1.112 find them",
+    ParallelCalls "parallel_calls" ByDesign,
     /// A client takes another branch than the newest one.
-    OtherBranch "other_branch" ByDesign "client versions choose branches by different rules; `rethread tree --client VERSION` shows the choice",
+    OtherBranch "other_branch" ByDesign,
     /// Progress entries in the chain.
-    ProgressEntries "progress_entries" ByDesign "clients since 2.1.112 skip them",
+    ProgressEntries "progress_entries" ByDesign,
     /// Messages preserved by a compaction.
-    KeptMessages "kept_messages" ByDesign "older clients do not know which messages a compaction kept",
+    KeptMessages "kept_messages" ByDesign,
 
     /// A type that no known client writes.
-    UnknownType "unknown_type" NotRepaired "a newer client may have written it; it is preserved",
+    UnknownType "unknown_type" NotRepaired,
     /// Entries of several sessions.
-    SeveralSessions "several_sessions" NotRepaired "harmless: resuming and forking copy entries",
+    SeveralSessions "several_sessions" NotRepaired,
     /// Summaries of other sessions.
-    ForeignSummary "foreign_summary" NotRepaired "they are not used as titles",
+    ForeignSummary "foreign_summary" NotRepaired,
     /// A file that the client's clean-up will delete.
-    Stale "stale" NotRepaired "resume it, touch the file, or raise `cleanupPeriodDays` in the client's settings",
+    Stale "stale" NotRepaired,
 }

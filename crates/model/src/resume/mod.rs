@@ -363,7 +363,9 @@ impl<'f> LoadedEntries<'f> {
                 rows.clear_slots();
                 skipped.clear();
             }
-            rows.load_node(i, node, &mut skipped);
+            if !rows.skips(i, node, &mut skipped) {
+                rows.load_node(i, node);
+            }
         }
         for checkpoint in checkpoints {
             rows.load_checkpoint(checkpoint);
@@ -466,40 +468,43 @@ impl<'f> LoadedEntries<'f> {
         self.slot(self.parent_id(slot)?)
     }
 
-    fn load_node(&mut self, index: NodeId, node: &Node, skipped: &mut FxHashMap<Uid, Option<Uid>>) {
+    /// Returns whether the client does not load an entry. If its children get another parent, it is recorded.
+    fn skips(&mut self, index: NodeId, node: &Node, skipped: &mut FxHashMap<Uid, Option<Uid>>) -> bool {
         let client = self.client;
         // A line with more than one object is lost; since 2.1.200 its first object is read.
         let glued = node.flags.is_preceded_on_line()
             || node.flags.is_followed_on_line() && !client.has(ClientRule::ReadsFirstObjectOfLine);
         if glued && !self.include_unread {
-            return;
+            return true;
         }
         match node.role {
-            Role::Other => return,
+            Role::Other => return true,
             // Clients since 2.1.112 reparent the children of a progress entry to its parent. Only some
             // earlier clients know the type at all.
             Role::Progress if client.has(ClientRule::ReparentsOverProgress) => {
                 let above = self.parent_over_progress(node);
                 self.progress_parents.insert(node.uid, above);
-                return;
+                return true;
             }
             Role::Progress => {
                 let skips_tools = client.has(ClientRule::SkipsToolProgress);
                 if !client.has(ClientRule::ReadsProgress) || skips_tools && node.flags.is_tool_progress() {
-                    return;
+                    return true;
                 }
             }
             _ => {}
         }
-        if client.has(ClientRule::SkipsUnsendableEntries)
+        let unsendable = client.has(ClientRule::SkipsUnsendableEntries)
             && node.is_conversation()
-            && !is_sendable(self.facts, index, node, self.include_unread)
-        {
-            if self.slot(node.uid).is_none() {
-                skipped.insert(node.uid, node.parent);
-            }
-            return;
+            && !is_sendable(self.facts, index, node, self.include_unread);
+        if unsendable && self.slot(node.uid).is_none() {
+            skipped.insert(node.uid, node.parent);
         }
+        unsendable
+    }
+
+    fn load_node(&mut self, index: NodeId, node: &Node) {
+        let client = self.client;
         // Children of a progress entry that follow it in the file are reparented to its parent.
         let parent = self.parent_over_progress(node);
         let first = self.facts.first_with_same_uuid(index);

@@ -91,6 +91,16 @@ struct MeasuredClone {
 
 impl Library {
     /// Clones a session. The source is never written to.
+    ///
+    /// ```
+    /// use rethread::{CloneOptions, Library};
+    ///
+    /// let library = Library::demo();
+    /// let options = CloneOptions { dry_run: true, ..CloneOptions::default() };
+    /// let clone = library.clone_session(&library.find_one("0000d001")?, &options)?;
+    /// assert_eq!(clone.turns, 6);
+    /// # Ok::<(), rethread::CloneError>(())
+    /// ```
     pub fn clone_session(&self, source: &LogSource, options: &CloneOptions) -> Result<Cloned, CloneError> {
         let task = CloneTask::new(self, source, options)?;
         let mut sidecars = ClonedSidecars::for_source(source);

@@ -1,9 +1,9 @@
 //! The metadata above the conversation in a document.
 
 use rethread_model::{
-    MessageKind, MessageNo, PathId, Time, TranscriptItem, Usage, collapse_whitespace, heading,
+    MessageKind, MessageNo, PathId, PathSummary, Time, TranscriptItem, Usage, collapse_whitespace, heading,
 };
-use rethread_render::{DocumentAgent, DocumentHead, DocumentPart, PathRow};
+use rethread_render::{DocumentAgent, DocumentHead, DocumentPart};
 use rustc_hash::FxHashSet;
 
 use super::export_dir::IndexRecord;
@@ -48,7 +48,7 @@ impl DocumentTotals {
 /// Describes a path. With `cut`, the document contains only the part after its fork.
 pub(super) fn path_head(
     survey: &Survey,
-    row: &PathRow,
+    row: &PathSummary,
     parts: &[DocumentPart<'_>],
     before: &[Predecessor],
     cut: bool,
@@ -61,7 +61,7 @@ pub(super) fn path_head(
         project: survey.project.clone(),
         path: (row.n, survey.paths.len()),
         active: row.path.active,
-        fork: row.fork_point.clone().map(|uuid| (uuid, row.fork_message)),
+        fork: row.fork.as_ref().map(|entry| (entry.uuid.clone(), entry.message)),
         compactions: if cut { sums.compactions } else { row.compactions + sum(|b| b.counts.2) },
         messages: if cut { sums.messages } else { row.messages + sum(|b| b.counts.0) },
         turns: if cut { sums.turns } else { row.turns + sum(|b| b.counts.1) },
@@ -80,7 +80,7 @@ pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Opti
     let survey = &surveys.sessions[session];
     let active = survey.paths.iter().position(|row| row.path.active)?;
     let holder = surveys.containing_path(PathId { session, path: active })?;
-    (holder == PathId { session, path }).then_some(survey.paths[active].tip_message)?
+    (holder == PathId { session, path }).then_some(survey.paths[active].tip.message)?
 }
 
 /// Builds the index row of a document.

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use rethread_log::{Defect, Entry, Line, Sink};
 use rethread_model::{
-    Client, EntryChunk, EntryNo, FactsBuilder, IndexGroups, NodeId, RandomAccessLog, RestampedCopy, Session,
-    StepContentKey, StepId, StepNodes, StepStream, Table,
+    Client, EntryChunk, EntryNo, FactsBuilder, IndexGroups, NodeId, PathSummary, RandomAccessLog,
+    RestampedCopy, Session, StepContentKey, StepId, StepNodes, StepStream, Table,
 };
-use rethread_render::PathRow;
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::Error;
 use crate::library::{Library, LogSource, reject_non_log};
-use crate::session::{LoadedSession, RESULTS, parent_dir_name, path_row};
+use crate::session::{LoadedSession, RESULTS, parent_dir_name};
 
 /// A log without its text.
 pub(crate) struct ExportLog {
@@ -148,7 +147,7 @@ impl ExportLog {
     }
 
     /// Returns its paths; `client` determines the active one.
-    pub(crate) fn path_rows(&self, client: Client) -> Result<Vec<PathRow>, Error> {
+    pub(crate) fn path_rows(&self, client: Client) -> Result<Vec<PathSummary>, Error> {
         /// Number of paths whose prompts are read at a time.
         const AT_ONCE: usize = 256;
         let session = self.session();
@@ -159,7 +158,7 @@ impl ExportLog {
             let chunk =
                 EntryChunk::load(session, &self.text, nodes.flatten()).map_err(|error| self.error(error))?;
             let reader = rethread_model::Reader::with_entries(session, &chunk);
-            rows.extend(some.iter().map(|path| path_row(&reader, session, path.clone())));
+            rows.extend(some.iter().map(|path| PathSummary::new(&reader, session, path.clone())));
         }
         Ok(rows)
     }

@@ -169,20 +169,29 @@ impl ExportError {
 }
 
 impl Library {
-    /// Writes transcripts of sessions into a directory. `progress` is called twice per session: after it was
-    /// read and after its documents were written.
+    /// Writes transcripts of sessions into a directory.
     ///
     /// Errors in one session or document are listed in [`Exported::errors`] and the export continues; it
     /// fails if the directory is not ours to write to.
+    ///
+    /// ```
+    /// use rethread::{ExportOptions, Library};
+    ///
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path().join("transcripts");
+    /// let library = Library::demo();
+    /// let exported = library.export(library.find("0000d001")?, &dir, &ExportOptions::default())?;
+    /// assert_eq!(exported.written, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn export(
         &self,
         sources: Vec<LogSource>,
         dir: &Path,
         options: &ExportOptions,
-        progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Exported, ExportError> {
         let mut output = ExportDir::open(dir, options.force)?;
-        let mut surveys = Surveys::new(self, sources, options, progress);
+        let mut surveys = Surveys::new(self, sources, options);
         let mut exported = Exported { dir: output.dir().to_owned(), ..Exported::default() };
         exported.errors.extend(std::mem::take(&mut surveys.errors).into_iter().map(ExportError::from));
         let mut plans = plan::plan(&surveys, options, &output, &mut exported);
@@ -203,7 +212,7 @@ impl Library {
             .with_max_len(1)
             .map(|plan| {
                 let done = export.write(plan);
-                progress(surveys.sessions[plan.session].source.file.bytes);
+                self.progress.report(&surveys.sessions[plan.session].source);
                 done
             })
             .collect();
@@ -420,7 +429,7 @@ impl Exporter<'_> {
                     session: survey.name.clone(),
                     path_n: row.n,
                     paths: survey.paths.len(),
-                    status: row.status,
+                    status: row.status.name(),
                     title: survey.title_in_file.title.text.clone(),
                     file: planned.map(|planned| show(&planned.file)),
                     messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rethread_model::{
-    BranchPoint, Client, Facts, NodeId, PathEnd, PathId, RestampedCopy, Session, SessionContinuation,
-    SessionFingerprint, StepId, Time, Uid, containing_paths,
+    BranchPoint, Client, Facts, NodeId, PathEnd, PathId, PathSummary, RestampedCopy, Session,
+    SessionContinuation, SessionFingerprint, StepId, Time, Uid, containing_paths,
 };
-use rethread_render::PathRow;
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -35,7 +34,7 @@ pub(crate) struct Survey {
     pub(crate) hash: u128,
     /// It is read only because others continue it; its own documents are not requested.
     pub(crate) auxiliary: bool,
-    pub(crate) paths: Vec<PathRow>,
+    pub(crate) paths: Vec<PathSummary>,
     /// Bytes of the log and its subagents shown on each path.
     pub(crate) path_bytes: Vec<u64>,
     /// Bytes of the session's large results, and of all its files.
@@ -84,19 +83,14 @@ pub(crate) struct Predecessor {
 
 impl Surveys {
     /// Reads all sessions. Logs of subagents whose session is selected too are left to that session.
-    pub(crate) fn new(
-        library: &Library,
-        sources: Vec<LogSource>,
-        options: &ExportOptions,
-        progress: &(dyn Fn(u64) + Sync),
-    ) -> Self {
+    pub(crate) fn new(library: &Library, sources: Vec<LogSource>, options: &ExportOptions) -> Self {
         let client = options.client;
         let sources = without_owned_agents(library, sources);
         let read: Vec<Result<Survey, Error>> = sources
             .par_iter()
             .map(|source| {
                 let survey = survey(library, source, client);
-                progress(source.file.bytes);
+                library.progress.report(source);
                 survey
             })
             .collect();
@@ -336,7 +330,7 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let session = log.session();
     let roots = session.roots_by_step();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
-    let ending = |row: &PathRow| PathEnd { step: row.path.step, active: row.path.active };
+    let ending = |row: &PathSummary| PathEnd { step: row.path.step, active: row.path.active };
     let of_paths_roots: Vec<StepId> = paths.iter().map(|row| roots[row.path.step]).collect();
     let distinct: FxHashSet<StepId> = of_paths_roots.iter().copied().collect();
     let wanted = |root: StepId| Some((root, loaded.external_root_parent(root)?));

@@ -1,0 +1,211 @@
+//! Summaries of sessions: what a listing and a report say about each.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer};
+
+use crate::id::{Time, Uid};
+use crate::inventory::Inventory;
+use crate::session::Session;
+use crate::title::Title;
+use crate::usage::Usage;
+
+/// The id of a session: the name of its log without the extension, usually a UUID.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(Box<str>);
+
+impl SessionId {
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SessionId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl From<String> for SessionId {
+    fn from(id: String) -> Self {
+        Self(id.into())
+    }
+}
+
+impl AsRef<OsStr> for SessionId {
+    fn as_ref(&self) -> &OsStr {
+        OsStr::new(&*self.0)
+    }
+}
+
+impl PartialEq<str> for SessionId {
+    fn eq(&self, other: &str) -> bool {
+        &*self.0 == other
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Serialize for SessionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// The kind of a log, judged by its content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SessionKind {
+    /// A person talked with the model.
+    #[default]
+    Conversation,
+    /// A program talked with the model.
+    Headless,
+    /// The log of a subagent.
+    Agent,
+    /// The log of a subagent whose session log is missing.
+    Orphan,
+    /// No entries at all.
+    Empty,
+    /// Only summaries of other sessions.
+    Summaries,
+    /// Only state: titles, checkpoints, queues. The conversation is elsewhere or never began.
+    Pointer,
+}
+
+impl SessionKind {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Conversation => "conversation",
+            Self::Headless => "headless",
+            Self::Agent => "agent",
+            Self::Orphan => "orphan",
+            Self::Empty => "empty",
+            Self::Summaries => "summaries",
+            Self::Pointer => "pointer",
+        }
+    }
+}
+
+/// One session of a listing.
+#[derive(Debug, Clone)]
+pub struct SessionSummary {
+    /// Its id.
+    pub id: SessionId,
+    /// The path of its log.
+    pub path: PathBuf,
+    /// The kind of log.
+    pub kind: SessionKind,
+    /// Its title.
+    pub title: Title,
+    /// The directory in which it was started, as the log records it; possibly one of another machine.
+    pub cwd: Option<String>,
+    /// Its first prompt.
+    pub first_prompt: Option<String>,
+    /// The time of its first entry.
+    pub created: Option<Time>,
+    /// The time of its last entry; of the last change of the file if no entry has a time.
+    pub modified: Option<Time>,
+    /// The size of its log.
+    pub bytes: u64,
+    /// The number of entries.
+    pub entries: u64,
+    /// The number of messages.
+    pub messages: u64,
+    /// The number of prompts typed by a person.
+    pub turns: u64,
+    /// The number of tool calls.
+    pub tool_calls: u64,
+    /// The number of paths: ends of the conversation.
+    pub paths: u64,
+    /// The number of compactions.
+    pub compactions: u64,
+    /// The number of subagents, in this log and in sidecars.
+    pub subagents: u64,
+    /// The models that answered.
+    pub models: Vec<String>,
+    /// The versions of the clients that wrote it.
+    pub versions: Vec<String>,
+    /// The last git branch that it records.
+    pub git_branch: Option<String>,
+    /// Set if a client has it open.
+    pub is_live: bool,
+    /// The number of defects in its log.
+    pub defects: u64,
+}
+
+impl SessionSummary {
+    /// Returns the name of its project: the directory in which it was started, or else the name of the directory that
+    /// contains its log.
+    pub fn project(&self) -> Cow<'_, str> {
+        let dir = || self.path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        self.cwd.as_deref().map_or_else(dir, Cow::Borrowed)
+    }
+}
+
+/// The counts of one session, and its relations to others.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// The path of its log.
+    pub path: PathBuf,
+    /// The session that it was forked from.
+    pub forked_from: Option<SessionId>,
+    /// The session that continues it.
+    pub continued_in: Option<SessionId>,
+    /// Its counts.
+    pub inventory: Inventory,
+    /// The usage of each message that records one.
+    charges: Vec<(Option<Uid>, Usage)>,
+}
+
+impl SessionInfo {
+    /// Counts the content of a session whose log has this path and size.
+    pub fn new(id: SessionId, path: PathBuf, session: &Session, bytes: u64) -> Self {
+        let facts = &session.facts;
+        Self {
+            id,
+            path,
+            forked_from: facts.forked_from.as_deref().map(SessionId::from),
+            continued_in: facts.continued_in.as_deref().map(SessionId::from),
+            inventory: Inventory::new(session, bytes),
+            charges: facts.messages.iter().filter_map(|m| Some((m.id, facts.usage(m)?))).collect(),
+        }
+    }
+
+    /// Adds up the inventories of several sessions. A message that occurs in more than one of them, because resuming
+    /// and forking copy it, is charged once.
+    pub fn total<'a>(infos: impl IntoIterator<Item = &'a Self>) -> Inventory {
+        let mut total = Inventory::default();
+        let mut charges: FxHashMap<Uid, Usage> = FxHashMap::default();
+        for info in infos {
+            total.add(&info.inventory);
+            for &(id, usage) in &info.charges {
+                let Some(id) = id else {
+                    total.usage += usage;
+                    continue;
+                };
+                // Of two copies, the complete one counts.
+                let known = charges.entry(id).or_default();
+                if usage.output >= known.output {
+                    *known = usage;
+                }
+            }
+        }
+        for usage in charges.into_values() {
+            total.usage += usage;
+        }
+        total
+    }
+}
