@@ -4,11 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use rethread::internals::model::{StepNodes, StepStream};
-use rethread::internals::render::{
-    CallSidecars, Document, DocumentHead, DocumentPart, Format, ShownSidecars, write_document,
-};
-use rethread::{Client, Library, LogSource};
+use rethread::internals::render::{Document, DocumentLinks, Format, write_document};
+use rethread::{Library, LogSource, TranscriptOptions, TranscriptPath};
 use rethread_testkit::{LogBuilder, markdown};
 use serde_json::json;
 
@@ -46,21 +43,11 @@ fuzz_target!(|bytes: &[u8]| {
 fn export(bytes: &[u8], format: Format) -> String {
     let library = Library::demo();
     let source = LogSource::from_bytes("fuzz", Path::new("fuzz.jsonl"), bytes);
-    let loaded = library.load(&source).expect("anything can be read");
-    let layout = StepNodes::new(&loaded.session);
     let mut all = Vec::new();
-    for path in loaded.tree(Client::NEWEST).iter().take(4) {
-        let items = StepStream::to_step(&loaded.session, &layout, &loaded, (path.path.step, None), true);
-        let parts = [DocumentPart {
-            session: "fuzz",
-            prefix: String::new(),
-            items,
-            sidecars: CallSidecars::default(),
-        }];
-        let head = DocumentHead { session: "fuzz".into(), path: (path.n, 1), ..DocumentHead::default() };
-        let shown = ShownSidecars::default();
-        let document =
-            Document { head: &head, parts: &parts, agents: &[], images: true, thinking: true, shown };
+    for n in 1..=4 {
+        let options = TranscriptOptions { path: TranscriptPath::Number(n), ..TranscriptOptions::default() };
+        let Ok(loaded) = library.transcript(&source, &options) else { break };
+        let document = Document { transcript: &loaded.transcript(), links: &DocumentLinks::default() };
         let picture = |_: &str, _: &[u8]| Ok("images/x.png".to_owned());
         write_document(&mut all, &document, format, &picture).expect("writing to memory cannot fail");
     }

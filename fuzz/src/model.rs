@@ -16,18 +16,18 @@ fuzz_target!(|bytes: &[u8]| {
     let tips = loaded.session.tree.tips().len();
     for client in Client::ALL {
         let preview = loaded.preview(client, "next");
-        let preview = serde_json::to_string(&PreviewDocument::from(&preview)).expect("spelled");
+        let preview = serde_json::to_string(&PreviewDocument::from(&preview)).expect("valid JSON");
         serde_json::from_str::<serde_json::Value>(&preview).expect("one document");
         let paths = loaded.tree(client);
         assert!((tips..=tips + 1).contains(&paths.len()), "{} paths of {tips} endings", paths.len());
         for path in paths.iter().take(8) {
-            loaded.show(&path.path);
+            loaded.reader().items(path.path.step);
         }
     }
     let options = CheckOptions::new().clients(ClientChoice::All);
     library.check(&source, &options).expect("anything can be checked");
-    let mended = rethread::internals::edit::repair(bytes);
-    assert!(!mended.changes.is_empty() || mended.reordered || mended.bytes == bytes);
+    let repaired = rethread::internals::edit::repair(bytes);
+    assert!(!repaired.changes.is_empty() || repaired.reordered || repaired.bytes == bytes);
     library.info(&source).expect("anything can be counted");
     loaded.subagents();
 });

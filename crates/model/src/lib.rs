@@ -42,9 +42,11 @@ mod inventory;
 mod path_summary;
 mod preview;
 mod reminders;
+mod step_sequence;
 mod step_stream;
 mod summary;
 mod title;
+mod transcript;
 mod view;
 mod wire;
 
@@ -74,11 +76,18 @@ pub use resume::{
 };
 pub use rules::{CLIENT_RULES, ClientRange, ClientRule, RuleInfo, RuleStage};
 pub use session::{BranchPoint, Path, Session};
-pub use step_stream::{EntryChunk, ItemHeader, RandomAccessLog, StepItems, StepNodes, StepStream};
+pub use step_sequence::{ItemHeader, StepItems};
+pub use step_stream::{EntryChunk, RandomAccessLog, StepNodes, StepStream};
 pub use steps::{Step, StepKind};
 pub use subagents::InlineSubagent;
 pub use summary::{SessionId, SessionInfo, SessionKind, SessionSummary};
 pub use title::{Title, TitleSource, collapse_whitespace, heading, title};
+pub use transcript::{
+    CallEvent, CallSidecars, ListedSubagent, MessageEvent, NoteEvent, OutlineEntry, PartEvent,
+    ReadWholeResult, ResultEvent, SiblingPath, SubagentEvent, SubagentNo, Transcript, TranscriptHeader,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, TranscriptWriter, VisibleContent,
+    VisibleThinking, Visit,
+};
 pub use tree::{Link, Tree};
 pub use usage::Usage;
 pub use view::{

@@ -1,24 +1,19 @@
 //! A part of a conversation whose text is read while it is shown.
 //!
-//! A [`StepStream`] determines from the facts alone which steps are shown and which result belongs to
-//! which call. The bytes are read from the log in chunks of about a megabyte, converted to items, shown
-//! and dropped, so that showing a log of any size needs memory only for its facts and its largest step.
+//! A [`StepSequence`] determines from the facts alone which steps are shown and which result belongs to
+//! which call. A [`StepStream`] adds the text: it is read from the log in chunks of about a megabyte,
+//! converted to items, shown and dropped, so that showing a log of any size needs memory only for its facts
+//! and its largest step.
 
 use std::io;
 
 use rethread_log::Line;
-use rustc_hash::FxHashMap;
 
 use crate::facts::EntryLocation;
-use crate::flags::EntryFlags;
-use crate::id::Time;
-use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, index_type};
-use crate::resume::calls_of_node;
+use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table};
 use crate::session::Session;
-use crate::usage::Usage;
-use crate::view::{
-    EntrySource, MessageKind, OffPathParts, Reader, ShownBlocks, TranscriptItem, is_note, message_kind,
-};
+use crate::step_sequence::{ItemHeader, StepItems, StepSequence, StreamPlace};
+use crate::view::{EntrySource, MessageKind, Reader, ShownBlocks, TranscriptItem, message_kind};
 
 /// Random access to the bytes of a log.
 pub trait RandomAccessLog: Sync {
@@ -27,15 +22,17 @@ pub trait RandomAccessLog: Sync {
 
     /// Returns whether an entry still has the bytes that it had when the facts were read.
     fn is_unchanged(&self, number: EntryNo, entry: &[u8]) -> bool;
+
+    /// Returns the whole log if it is in memory; its entries are then not copied.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 /// The number of bytes that are read at a time, unless one step is larger.
-const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 20;
 /// The maximum gap between two entries that is read instead of skipped.
 const MAX_GAP: u64 = 16 << 10;
-/// The maximum number of results of other steps' calls in one entry that are shown under their calls.
-/// Beyond it they are shown in place, because the entry would be read again for each of those steps.
-const MAX_SEPARATE_RESULTS: u32 = 64;
 
 /// Some entries of a log.
 #[derive(Debug, Default)]
@@ -142,7 +139,7 @@ impl EntryChunk {
 #[derive(Debug)]
 pub struct StepNodes {
     /// The entries of each step.
-    nodes: IndexGroups<StepId, NodeId>,
+    pub(crate) nodes: IndexGroups<StepId, NodeId>,
 }
 
 impl StepNodes {
@@ -176,50 +173,12 @@ impl StepNodes {
     }
 }
 
-/// A message or note of a stream, without its text.
-#[derive(Debug, Clone, Copy)]
-pub struct ItemHeader<'a> {
-    /// The kind of a message; `None` for a note.
-    pub kind: Option<MessageKind>,
-    /// Set for a compaction.
-    pub compaction: bool,
-    /// The time of the entry.
-    pub time: Option<Time>,
-    /// The model.
-    pub model: Option<&'a str>,
-    /// The usage.
-    pub usage: Option<Usage>,
-}
-
-index_type!(
-    /// The position of a step in a stream.
-    StreamPlace
-);
-
-/// A part of a conversation.
+/// A part of a conversation, with its text.
 pub struct StepStream<'a> {
-    session: &'a Session,
-    step_nodes: &'a StepNodes,
+    sequence: StepSequence<'a>,
     text: &'a dyn RandomAccessLog,
-    /// The steps that are shown, in reading order.
-    steps: Table<StreamPlace, StepId>,
-    /// The entries of steps that also show parts of their messages from other branches, by index in
-    /// `steps`.
-    merged_nodes: FxHashMap<StreamPlace, Vec<NodeId>>,
-    /// The calls, each with the index of its step in `steps` and its message; sorted.
-    call_sites: Vec<(CallId, StreamPlace, MessageNo)>,
-    /// Steps with results of calls of other steps, by the index of the calling step.
-    separate_results: FxHashMap<StreamPlace, Vec<StreamPlace>>,
-    /// Messages with too many results of other steps' calls.
-    results_in_place: Vec<MessageNo>,
-}
-
-/// One step of a stream, with its text.
-pub struct StepItems<'r> {
-    /// The items that are shown.
-    pub items: Vec<TranscriptItem<'r>>,
-    /// Items of other steps that contain results of this step's calls.
-    pub separate_results: Vec<TranscriptItem<'r>>,
+    /// The numbers that messages are shown with, if they are not those of this log.
+    numbers: Option<&'a Table<MessageNo, Option<MessageNo>>>,
 }
 
 impl<'a> StepStream<'a> {
@@ -232,14 +191,8 @@ impl<'a> StepStream<'a> {
         (step, after): (StepId, Option<StepId>),
         joins: bool,
     ) -> Self {
-        let mut path = Vec::new();
-        let mut at = Some(step).filter(|&step| Some(step) != after);
-        while let Some(step) = at {
-            path.push(step);
-            at = session.tree.parent_of(step).filter(|&parent| Some(parent) != after);
-        }
-        path.reverse();
-        Self::from_steps(session, layout, text, path, joins)
+        let sequence = StepSequence::to_step(session, layout, (step, after), joins);
+        Self { sequence, text, numbers: None }
     }
 
     /// Creates a stream of a subagent in log order: the one in this file whose first entry is `root`, or
@@ -251,159 +204,74 @@ impl<'a> StepStream<'a> {
         root: Option<NodeId>,
         steps_by_root: &IndexGroups<StepId, StepId>,
     ) -> Self {
-        let root = root.and_then(|node| session.tree.step(node));
-        let steps = match root {
-            Some(root) => steps_by_root.members_of(root).to_vec(),
-            None => session.tree.steps.keys().collect(),
-        };
-        Self::from_steps(session, layout, text, steps, true)
+        let sequence = StepSequence::of_subagent(session, layout, root, steps_by_root);
+        Self { sequence, text, numbers: None }
     }
 
-    fn from_steps(
-        session: &'a Session,
-        layout: &'a StepNodes,
-        text: &'a dyn RandomAccessLog,
-        steps: Vec<StepId>,
-        joins: bool,
-    ) -> Self {
-        let mut stream = Self {
-            session,
-            step_nodes: layout,
-            text,
-            steps: steps.into(),
-            merged_nodes: FxHashMap::default(),
-            call_sites: Vec::new(),
-            separate_results: FxHashMap::default(),
-            results_in_place: Vec::new(),
-        };
-        if joins {
-            stream.merge_copies();
-        }
-        stream.pair_results();
-        stream
-    }
-
-    /// Adds the parts that copied messages have only on other branches.
-    fn merge_copies(&mut self) {
-        let mut elsewhere = OffPathParts::new(self.session, &self.step_nodes.nodes, self.steps.as_slice());
-        for (place, &step) in self.steps.iter_enumerated() {
-            if let Some(more) = elsewhere.take(step) {
-                let nodes = [self.step_nodes.nodes.members_of(step), &more].concat();
-                self.merged_nodes.insert(place, nodes);
-            }
-        }
-    }
-
-    fn nodes_at(&self, place: StreamPlace) -> &[NodeId] {
-        let own = || self.step_nodes.nodes.members_of(self.steps[place]);
-        self.merged_nodes.get(&place).map_or_else(own, Vec::as_slice)
-    }
-
-    /// Finds the calls, and those whose results are in other steps.
-    fn pair_results(&mut self) {
-        let facts = &self.session.facts;
-        let mut uses = std::mem::take(&mut self.call_sites);
-        for place in self.steps.keys() {
-            for &node in self.nodes_at(place) {
-                let Some(message) = facts.nodes[node].message() else { continue };
-                uses.extend(calls_of_node(&facts.call_sites, node).map(|call| (call, place, message)));
-            }
-        }
-        self.call_sites = uses;
-        self.call_sites.sort_unstable();
-        self.call_sites.dedup();
-        let mut separate: Vec<(StreamPlace, StreamPlace)> = Vec::new();
-        let mut in_place = Vec::new();
-        for place in self.steps.keys() {
-            for &node in self.nodes_at(place) {
-                let start = separate.len();
-                for call in calls_of_node(&facts.result_sites, node) {
-                    let used = self.call_site_for(call, place).map(|(_, used, _)| used);
-                    separate.extend(used.filter(|&used| used != place).map(|used| (used, place)));
-                }
-                if separate.len() - start > MAX_SEPARATE_RESULTS as usize {
-                    separate.truncate(start);
-                    in_place.extend(facts.nodes[node].message());
-                }
-            }
-        }
-        in_place.sort_unstable();
-        self.results_in_place = in_place;
-        for (used, place) in separate {
-            let places = self.separate_results.entry(used).or_default();
-            if places.last() != Some(&place) {
-                places.push(place);
-            }
-        }
-    }
-
-    /// Finds the use of a call that a result at `place` belongs to: the last one before it, otherwise the
-    /// first.
-    fn call_site_for(&self, call: CallId, place: StreamPlace) -> Option<(CallId, StreamPlace, MessageNo)> {
-        let before = self.call_sites.partition_point(|&(used, at, _)| (used, at) <= (call, place));
-        let of_call = |used: &&(CallId, StreamPlace, MessageNo)| used.0 == call;
-        let last = before.checked_sub(1).and_then(|at| self.call_sites.get(at)).filter(of_call);
-        last.or_else(|| self.call_sites.get(before).filter(of_call)).copied()
+    /// Shows messages with other numbers, where they have one.
+    pub fn with_numbers(self, numbers: &'a Table<MessageNo, Option<MessageNo>>) -> Self {
+        Self { numbers: Some(numbers), ..self }
     }
 
     /// Returns whether the stream contains a call.
     pub fn makes_call(&self, call: CallId) -> bool {
-        let at = self.call_sites.partition_point(|&(used, ..)| used < call);
-        self.call_sites.get(at).is_some_and(|&(used, ..)| used == call)
+        self.sequence.makes_call(call)
     }
 
     /// Returns the id of a call.
     pub fn call_id(&self, call: CallId) -> &'a str {
-        self.session.facts.call_id(&self.session.facts.calls[call])
+        let facts = &self.sequence.session.facts;
+        facts.call_id(&facts.calls[call])
+    }
+
+    /// Returns whether the stream contains a message.
+    pub fn contains_message(&self, n: MessageNo) -> bool {
+        self.sequence.place_of_message(n).is_some()
+    }
+
+    /// Returns the message at which a reader should start to see message `n`: a result is shown under its
+    /// call, so this is the message with the call if it comes before.
+    pub fn reading_start(&self, n: MessageNo) -> MessageNo {
+        self.sequence.message_with_call(n).unwrap_or(n)
+    }
+
+    /// Counts the prompts.
+    pub fn prompt_count(&self) -> io::Result<usize> {
+        let mut count = 0;
+        self.for_each_prompt(|item| {
+            let is_prompt =
+                matches!(item, TranscriptItem::Message(message) if message.kind == MessageKind::Prompt);
+            count += usize::from(is_prompt);
+            true
+        })?;
+        Ok(count)
     }
 
     /// Returns the items without their text.
     pub fn item_headers(&self) -> impl Iterator<Item = ItemHeader<'a>> + '_ {
-        let facts = &self.session.facts;
-        self.steps.keys().flat_map(move |place| {
-            let contents = StepContents::new(self.session, self.nodes_at(place));
-            let messages = contents.messages.into_iter().map(move |(message, nodes)| {
-                let (fact, first) = (&facts.messages[message], &facts.nodes[nodes[0]]);
-                ItemHeader {
-                    kind: Some(message_kind(first)),
-                    compaction: false,
-                    time: first.time,
-                    model: fact.model.map(|model| facts.models.name(model)),
-                    usage: facts.usage(fact),
-                }
-            });
-            let notes = contents.notes.into_iter().map(move |node| &facts.nodes[node]);
-            let notes = notes.filter(|fact| is_note(fact)).map(|fact| {
-                let compaction = fact.flags.is_boundary() && !fact.flags.has(EntryFlags::QUEUED);
-                ItemHeader { kind: None, compaction, time: fact.time, model: None, usage: None }
-            });
-            messages.chain(notes).collect::<Vec<_>>()
-        })
+        self.sequence.item_headers()
     }
 
     /// Passes the items with their text, step by step.
-    pub fn for_each_step(
-        &self,
-        mut take: impl FnMut(&StepItems<'_>, &Self) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let all: Vec<StreamPlace> = self.steps.keys().collect();
-        self.for_each_step_at(&all, |nodes| nodes.to_vec(), |run| take(run, self).map(|()| true))
+    pub fn for_each_step(&self, mut take: impl FnMut(&StepItems<'_>) -> io::Result<()>) -> io::Result<()> {
+        let all: Vec<StreamPlace> = self.sequence.places().collect();
+        self.for_each_step_at(&all, |nodes| nodes.to_vec(), |step| take(step).map(|()| true))
     }
 
     /// Passes the prompts and compactions one by one, until `take` returns false.
     pub fn for_each_prompt(&self, mut take: impl FnMut(&TranscriptItem<'_>) -> bool) -> io::Result<()> {
-        let facts = &self.session.facts;
+        let facts = &self.sequence.session.facts;
         let wanted = |node: &NodeId| {
             let fact = &facts.nodes[*node];
             let prompt = fact.message().is_some() && message_kind(fact) == MessageKind::Prompt;
             prompt || fact.flags.is_boundary()
         };
-        let is_wanted = |place: &StreamPlace| self.nodes_at(*place).iter().any(wanted);
-        let places: Vec<StreamPlace> = self.steps.keys().filter(is_wanted).collect();
+        let is_wanted = |place: &StreamPlace| self.sequence.nodes_at(*place).iter().any(wanted);
+        let places: Vec<StreamPlace> = self.sequence.places().filter(is_wanted).collect();
         self.for_each_step_at(
             &places,
             |nodes| nodes.iter().copied().filter(wanted).collect(),
-            |run| Ok(run.items.iter().all(&mut take)),
+            |step| Ok(step.items.iter().all(&mut take)),
         )
     }
 
@@ -413,49 +281,29 @@ impl<'a> StepStream<'a> {
         nodes_of: impl Fn(&[NodeId]) -> Vec<NodeId>,
         mut take: impl FnMut(&StepItems<'_>) -> io::Result<bool>,
     ) -> io::Result<()> {
-        let bytes = |place: StreamPlace| {
-            let len = |&node: &NodeId| self.session.facts.location(node).len as usize;
-            self.nodes_at(place).iter().map(len).sum::<usize>()
-        };
-        let separate = |place: StreamPlace| {
-            self.separate_results.get(&place).map_or(&[][..], Vec::as_slice).iter().copied()
-        };
+        let (sequence, session) = (&self.sequence, self.sequence.session);
         let (mut line, mut shown) = (Line::default(), ShownBlocks::default());
         let mut chunk = EntryChunk::default();
         let mut rest = places;
         while !rest.is_empty() {
-            let (mut n, mut size) = (0, 0);
-            while n < rest.len() && (n == 0 || size < CHUNK) {
-                size += bytes(rest[n]) + separate(rest[n]).map(bytes).sum::<usize>();
-                n += 1;
-            }
-            let (now, later) = rest.split_at(n);
-            let nodes = now.iter().flat_map(|&place| {
-                nodes_of(self.nodes_at(place))
-                    .into_iter()
-                    .chain(separate(place).flat_map(|p| self.nodes_at(p).to_vec()))
-            });
-            chunk.reload(self.session, self.text, nodes)?;
-            let reader = Reader::with_entries(self.session, &chunk);
-            for &place in now {
-                let mut run = StepItems { items: Vec::new(), separate_results: Vec::new() };
-                reader.push_step_items(
-                    &nodes_of(self.nodes_at(place)),
-                    &mut line,
-                    &mut shown,
-                    &mut run.items,
-                );
-                for other in separate(place) {
-                    let mut all = ShownBlocks::default();
-                    reader.push_step_items(
-                        self.nodes_at(other),
-                        &mut line,
-                        &mut all,
-                        &mut run.separate_results,
-                    );
+            let (now, later) = rest.split_at(sequence.chunk_len(rest));
+            let reader = match self.text.in_memory() {
+                Some(bytes) => Reader::new(session, bytes),
+                None => {
+                    let nodes = now.iter().flat_map(|&place| {
+                        let separate = sequence.separate_results_of(place);
+                        let separate = separate.flat_map(|other| sequence.nodes_at(other).to_vec());
+                        nodes_of(sequence.nodes_at(place)).into_iter().chain(separate)
+                    });
+                    chunk.reload(session, self.text, nodes)?;
+                    Reader::with_entries(session, &chunk)
                 }
-                self.assign_owners(place, &mut run);
-                if !take(&run)? {
+            };
+            for &place in now {
+                let nodes = nodes_of(sequence.nodes_at(place));
+                let mut step = sequence.read_step(place, &nodes, &reader, &mut line, &mut shown);
+                self.renumber(&mut step);
+                if !take(&step)? {
                     return Ok(());
                 }
             }
@@ -464,81 +312,16 @@ impl<'a> StepStream<'a> {
         Ok(())
     }
 
-    /// Sets the owner of each result in a step: the message with its call.
-    fn assign_owners(&self, place: StreamPlace, run: &mut StepItems<'_>) {
-        let note = |items: &mut [TranscriptItem<'_>], at: &dyn Fn(usize) -> Option<StreamPlace>| {
-            for (n, item) in items.iter_mut().enumerate() {
-                let TranscriptItem::Message(message) = item else { continue };
-                let in_place = self.results_in_place.binary_search(&message.n).is_ok();
-                let Some(place_of_result) = at(n) else { continue };
-                for block in message.blocks.iter_mut().filter(|block| block.is_result()) {
-                    let used = block.call.and_then(|call| self.call_site_for(call, place_of_result));
-                    let shown_here =
-                        |used: &(CallId, StreamPlace, MessageNo)| !in_place || used.1 == place_of_result;
-                    block.owner = used.filter(shown_here).map(|(_, _, message)| message);
-                }
-            }
-        };
-        note(&mut run.items, &|_| Some(place));
-        // The position of a result in another step determines its call.
-        let mut places = Vec::new();
-        for &other in self.separate_results.get(&place).into_iter().flatten() {
-            let n = StepContents::new(self.session, self.nodes_at(other)).messages.len();
-            places.extend(std::iter::repeat_n(other, n));
-        }
-        run.separate_results.retain(|item| matches!(item, TranscriptItem::Message(_)));
-        note(&mut run.separate_results, &|n| places.get(n).copied());
-    }
-}
-
-/// The entries of a step: by message, results in the order of their calls, and notes.
-pub(crate) struct StepContents {
-    pub(crate) messages: Vec<(MessageNo, Vec<NodeId>)>,
-    pub(crate) notes: Vec<NodeId>,
-}
-
-impl StepContents {
-    pub(crate) fn new(session: &Session, nodes: &[NodeId]) -> Self {
-        let facts = &session.facts;
-        // Entries by message, in the order of their first occurrence.
-        let mut messages: Vec<(MessageNo, Vec<NodeId>)> = Vec::new();
-        let mut place_of: FxHashMap<MessageNo, usize> = FxHashMap::default();
-        let mut notes = Vec::new();
-        for &node in nodes {
-            // Of two entries with the same uuid the later one is shown.
-            if facts.duplicates.contains_key(&node) {
-                continue;
-            }
-            match facts.nodes[node].message() {
-                Some(message) => {
-                    let at = *place_of.entry(message).or_insert_with(|| {
-                        messages.push((message, Vec::new()));
-                        messages.len() - 1
-                    });
-                    messages[at].1.push(node);
-                }
-                None => notes.push(node),
+    /// Replaces the numbers of messages.
+    fn renumber(&self, step: &mut StepItems<'_>) {
+        let Some(numbers) = self.numbers else { return };
+        let number = |n: MessageNo| numbers.get(n).copied().flatten();
+        for message in step.messages_mut() {
+            message.n = number(message.n).unwrap_or(message.n);
+            for block in &mut message.blocks {
+                block.partner_message = block.partner_message.and_then(number);
+                block.owner = block.owner.map(|n| number(n).unwrap_or(n));
             }
         }
-        // Answers come first, then results in the order of their calls, then the rest.
-        let call_order = |(message, _): &(MessageNo, Vec<NodeId>)| {
-            let first = facts.messages[*message].first_node;
-            let call = calls_of_node(&facts.result_sites, first).next();
-            if facts.messages[*message].assistant {
-                (false, false, None)
-            } else {
-                (true, call.is_none(), call)
-            }
-        };
-        // Consecutive results keep their order.
-        let is_result = |node: NodeId| facts.nodes[node].flags.has_result();
-        let follows =
-            |&node: &NodeId| is_result(node) && session.tree.links[node].target().is_some_and(is_result);
-        if nodes.iter().any(follows) {
-            messages.sort_by_key(|(message, _)| !facts.messages[*message].assistant);
-        } else {
-            messages.sort_by_key(call_order);
-        }
-        Self { messages, notes }
     }
 }

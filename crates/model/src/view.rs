@@ -10,7 +10,8 @@ use crate::flags::EntryFlags;
 use crate::id::Time;
 use crate::index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId};
 use crate::session::Session;
-use crate::step_stream::StepContents;
+use crate::step_sequence::{StepContents, StepSequence};
+use crate::step_stream::StepNodes;
 use crate::usage::Usage;
 
 /// The kind of a message for a reader.
@@ -86,25 +87,14 @@ pub struct BlockView<'a> {
     pub partner_message: Option<MessageNo>,
     /// The call that it makes or answers, if that is in the session.
     pub call: Option<CallId>,
-    /// For a call, its index among the calls that are read together; for a result, that of its call. An
-    /// id used in several messages is a separate call in each of them.
-    pub pair: Option<usize>,
-    /// For a result in a stream, the number of the message with the call that it is shown under.
+    /// For a result, the message with the call that it is shown under. An id used in several messages is a
+    /// separate call in each of them: a result belongs to the last one before it.
     pub owner: Option<MessageNo>,
 }
 
 impl<'a> BlockView<'a> {
     fn new(kind: Option<BlockKind>, raw: &'a [u8], spans: BlockSpans) -> Self {
-        Self {
-            kind,
-            raw,
-            spans,
-            bare_string: false,
-            partner_message: None,
-            call: None,
-            pair: None,
-            owner: None,
-        }
+        Self { kind, raw, spans, bare_string: false, partner_message: None, call: None, owner: None }
     }
 
     /// Returns the block as written in the log.
@@ -185,14 +175,10 @@ impl<'a> BlockView<'a> {
     /// Returns the text of a result, with placeholders for images and documents.
     pub fn result_text(&self) -> Cow<'a, str> {
         let mut parts = self.result_parts();
-        if let [ResultPart::Text(text)] = &mut parts[..] {
-            return std::mem::take(text);
+        match &mut parts[..] {
+            [ResultPart::Text(text)] => std::mem::take(text),
+            parts => join_result_parts(parts).into_owned().into(),
         }
-        let text = |part: ResultPart<'a>| match part {
-            ResultPart::Text(text) => text,
-            ResultPart::Other(item) => describe_media(item).into(),
-        };
-        parts.into_iter().map(text).collect::<Vec<_>>().join("\n").into()
     }
 
     /// Describes an image, a document or a block of another type.
@@ -208,6 +194,18 @@ pub enum ResultPart<'a> {
     Text(Cow<'a, str>),
     /// An image, a document, a reference.
     Other(Json<'a>),
+}
+
+/// Returns the text of a result's parts, with placeholders for images and documents.
+pub(crate) fn join_result_parts<'p>(parts: &'p [ResultPart<'_>]) -> Cow<'p, str> {
+    let text = |part: &'p ResultPart<'_>| match part {
+        ResultPart::Text(text) => Cow::Borrowed(&**text),
+        ResultPart::Other(item) => describe_media(*item).into(),
+    };
+    match parts {
+        [part] => text(part),
+        _ => parts.iter().map(text).collect::<Vec<_>>().join("\n").into(),
+    }
 }
 
 /// Returns the field of a call's input that describes it best.
@@ -277,6 +275,13 @@ pub struct NoteView<'a> {
     pub text: Cow<'a, str>,
     /// The number of tokens in the conversation before a compaction.
     pub tokens_before: Option<u64>,
+}
+
+impl NoteView<'_> {
+    /// Returns whether it marks a compaction.
+    pub fn is_compaction(&self) -> bool {
+        self.kind == "compaction"
+    }
 }
 
 /// An item of a path.
@@ -365,43 +370,8 @@ impl<'a> Reader<'a> {
 
     /// Returns the items on the path to `step`, in reading order.
     pub fn items(&self, step: StepId) -> Vec<TranscriptItem<'a>> {
-        self.items_after(step, None)
-    }
-
-    /// Returns the items on the path to `step` after the step `after`.
-    pub fn items_after(&self, step: StepId, after: Option<StepId>) -> Vec<TranscriptItem<'a>> {
-        let by_step = self.session.tree.nodes_by_step();
-        let steps = self.session.path_steps_after(step, after);
-        let mut elsewhere = OffPathParts::new(self.session, &by_step, &steps);
-        let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
-        for step in steps {
-            let nodes = by_step.members_of(step);
-            match elsewhere.take(step) {
-                None => self.push_step_items(nodes, &mut line, &mut shown, &mut items),
-                Some(more) => {
-                    self.push_step_items(&[nodes, &more].concat(), &mut line, &mut shown, &mut items)
-                }
-            }
-        }
-        pair_results(&mut items);
-        items
-    }
-
-    /// Returns all items of a subagent in log order: of the one in this file whose first entry is `root`,
-    /// or without `root` of a whole log of a subagent.
-    pub fn subagent_items(&self, root: Option<NodeId>) -> Vec<TranscriptItem<'a>> {
-        let tree = &self.session.tree;
-        let root = root.and_then(|node| tree.step(node));
-        let roots = self.session.sidechain_roots();
-        let by_step = tree.nodes_by_step();
-        let (mut line, mut items, mut shown) = (Line::default(), Vec::new(), ShownBlocks::default());
-        for (step, &of) in roots.iter_enumerated() {
-            if root.is_none() || of == root {
-                self.push_step_items(by_step.members_of(step), &mut line, &mut shown, &mut items);
-            }
-        }
-        pair_results(&mut items);
-        items
+        let layout = StepNodes::new(self.session);
+        StepSequence::to_step(self.session, &layout, (step, None), true).read_items(self)
     }
 
     /// Adds the items of one step: its message, the results in the order of the calls, notes.
@@ -640,54 +610,6 @@ impl ShownBlocks {
         let shown = self.0.entry(view.n).or_default();
         view.blocks.retain(|block| shown.insert(crate::id::fingerprint(&[block.json().raw()])));
         first || !view.blocks.is_empty()
-    }
-}
-
-/// Pairs each result with the nearest call of its id before it, or else with the first one after it.
-fn pair_results(items: &mut [TranscriptItem<'_>]) {
-    let mut calls: FxHashMap<CallId, (usize, MessageNo)> = FxHashMap::default();
-    let mut n_calls = 0;
-    let mut early: FxHashMap<CallId, Vec<(usize, usize)>> = FxHashMap::default();
-    // The message of the first result of each call.
-    let mut answered: FxHashMap<usize, MessageNo> = FxHashMap::default();
-    let mut found: Vec<(usize, usize, usize, MessageNo)> = Vec::new();
-    for (i, item) in items.iter_mut().enumerate() {
-        let TranscriptItem::Message(message) = item else { continue };
-        let n = message.n;
-        for (b, block) in message.blocks.iter_mut().enumerate() {
-            let Some(call) = block.call else { continue };
-            if block.kind == Some(BlockKind::ToolResult) {
-                match calls.get(&call) {
-                    Some(&(pair, caller)) => {
-                        (block.pair, block.partner_message) = (Some(pair), Some(caller));
-                        answered.entry(pair).or_insert(n);
-                    }
-                    None => early.entry(call).or_default().push((i, b)),
-                }
-            } else {
-                block.pair = Some(n_calls);
-                for (i, b) in early.remove(&call).unwrap_or_default() {
-                    found.push((i, b, n_calls, n));
-                }
-                calls.insert(call, (n_calls, n));
-                n_calls += 1;
-            }
-        }
-    }
-    for (i, b, pair, caller) in found {
-        let TranscriptItem::Message(message) = &mut items[i] else { continue };
-        answered.entry(pair).or_insert(message.n);
-        (message.blocks[b].pair, message.blocks[b].partner_message) = (Some(pair), Some(caller));
-    }
-    for item in items {
-        let TranscriptItem::Message(message) = item else { continue };
-        for block in &mut message.blocks {
-            if block.kind != Some(BlockKind::ToolResult)
-                && let Some(pair) = block.pair
-            {
-                block.partner_message = answered.get(&pair).copied().or(block.partner_message);
-            }
-        }
     }
 }
 

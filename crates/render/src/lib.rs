@@ -37,8 +37,7 @@ pub use check::write_check;
 pub use clean::{write_clean, write_secrets};
 pub use clone::write_clone;
 pub use export::{
-    BranchLink, CallSidecars, Document, DocumentAgent, DocumentHead, DocumentPart, Format, IndexRow,
-    ShownSidecars, WriteImage, write as write_document, write_index,
+    Document, DocumentLinks, Format, IndexRow, WriteImage, write as write_document, write_index,
 };
 pub use hidden::{can_begin_hidden, is_hidden};
 pub use info::{write_info, write_info_table};
@@ -47,8 +46,8 @@ pub use preview::{PreviewDocument, PreviewHead, WireMessageRow, message_lines, p
 pub use repair::write_repair;
 pub use rows::{
     BytesByKind, CallPair, CleanedRow, CloneRow, ContinuedFromRow, FindingHint, FindingRow, InventoryRow,
-    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionRow, ShowRow, SubagentRow,
-    TokenSources, TotalRow, TranscriptRow,
+    MessageRow, NoteRow, PathRow, RemovedCounts, RepairRow, SecretRow, SessionRow, SubagentRow, TokenSources,
+    TotalRow, TranscriptRow,
 };
 pub use show::{ShowOptions, ToolDetail, write_conversation};
 pub use text::{DisplayOptions, Style, escape, format_ago, format_bytes, format_count, shell_word, truncate};

@@ -7,7 +7,7 @@ use std::path::Path;
 use rethread_edit::{CleanWarning, Cleaned, RedactionCounts, Repaired, Secret};
 use rethread_model::{
     BlockView, EntryNo, EntryRef, Finding, FindingKind, Inventory, MessageNo, MessageView, NoteView,
-    PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, TranscriptItem, Usage,
+    PathSummary, SessionId, SessionInfo, SessionSummary, Time, TitleSource, Usage,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -450,34 +450,6 @@ pub struct NoteRow {
     pub text: String,
 }
 
-/// A line of `show --json`.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-#[expect(missing_docs, reason = "the variant names are self-explanatory")]
-pub enum ShowRow<'a> {
-    Message(MessageRow<'a>),
-    Note(NoteRow),
-}
-
-impl ShowRow<'_> {
-    /// Marks the row as coming from another session.
-    pub fn with_session(mut self, session: &str) -> Self {
-        if let Self::Message(message) = &mut self {
-            message.session = Some(session.to_owned());
-        }
-        self
-    }
-}
-
-impl<'a> From<&TranscriptItem<'a>> for ShowRow<'a> {
-    fn from(item: &TranscriptItem<'a>) -> Self {
-        match item {
-            TranscriptItem::Message(message) => Self::Message(message_row(message)),
-            TranscriptItem::Note(note) => Self::Note(note_row(note)),
-        }
-    }
-}
-
 /// Returns a block as written in the log. It may be very long, so it is borrowed where possible.
 fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
     let raw = block.json().raw();
@@ -503,33 +475,37 @@ fn raw_block<'a>(block: &BlockView<'a>) -> Option<Cow<'a, RawValue>> {
         .map(Cow::Owned)
 }
 
-fn message_row<'a>(message: &MessageView<'a>) -> MessageRow<'a> {
-    let pair = |block: &BlockView<'_>| {
-        Some(CallPair { id: block.id().into_owned(), message: block.partner_message? })
-    };
-    MessageRow {
-        r#type: "message",
-        session: None,
-        n: message.n,
-        role: if message.assistant { "assistant" } else { "user" },
-        kind: message.kind.name(),
-        entries: message.entries.clone(),
-        line: message.line,
-        time: message.time.and_then(Time::to_iso),
-        model: message.model.map(str::to_owned),
-        blocks: message.blocks.iter().filter_map(raw_block).collect(),
-        pairs: message.blocks.iter().filter_map(pair).collect(),
-        usage: message.usage,
+impl<'a> From<&MessageView<'a>> for MessageRow<'a> {
+    fn from(message: &MessageView<'a>) -> Self {
+        let pair = |block: &BlockView<'_>| {
+            Some(CallPair { id: block.id().into_owned(), message: block.partner_message? })
+        };
+        Self {
+            r#type: "message",
+            session: None,
+            n: message.n,
+            role: if message.assistant { "assistant" } else { "user" },
+            kind: message.kind.name(),
+            entries: message.entries.clone(),
+            line: message.line,
+            time: message.time.and_then(Time::to_iso),
+            model: message.model.map(str::to_owned),
+            blocks: message.blocks.iter().filter_map(raw_block).collect(),
+            pairs: message.blocks.iter().filter_map(pair).collect(),
+            usage: message.usage,
+        }
     }
 }
 
-fn note_row(note: &NoteView<'_>) -> NoteRow {
-    NoteRow {
-        r#type: "note",
-        kind: note.kind.clone().into_owned(),
-        entry: note.entry,
-        line: note.line,
-        time: note.time.and_then(Time::to_iso),
-        text: note.text.clone().into_owned(),
+impl From<&NoteView<'_>> for NoteRow {
+    fn from(note: &NoteView<'_>) -> Self {
+        Self {
+            r#type: "note",
+            kind: note.kind.clone().into_owned(),
+            entry: note.entry,
+            line: note.line,
+            time: note.time.and_then(Time::to_iso),
+            text: note.text.clone().into_owned(),
+        }
     }
 }

@@ -135,6 +135,7 @@ mod progress;
 mod repair;
 mod session;
 mod titles;
+mod transcript;
 
 pub use builder::LibraryBuilder;
 pub use check::{CheckOptions, ClientChoice};
@@ -142,13 +143,19 @@ pub use clean::{CleanDestination, CleanError, CleanOptions, SecretScan};
 pub use clone::{
     CloneError, CloneOptions, CloneWarning, Cloned, SessionSize, Summariser, SummariserFailure, WrittenClone,
 };
-pub use export::{ExportError, ExportOptions, Exported, PathChoice};
+pub use export::{
+    ExportError, ExportOptions, ExportStatus, Exported, ExportedDocument, ExportedFile, ExportedSubagent,
+    ExportedTranscript, PathChoice,
+};
 pub use library::{Error, Library, LogSource, Selector};
 pub use ls::{Listing, LsOptions, SortOrder};
 pub use preview::LazyPreview;
 pub use progress::Progress;
 pub use repair::{RepairDestination, RepairError};
 pub use session::{EarlierSession, LoadedSession, RemovedLog, Subagent};
+pub use transcript::{
+    LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
+};
 
 pub use rethread_edit::{
     CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize, Level,
@@ -156,12 +163,15 @@ pub use rethread_edit::{
     Secret, SecretPlace, ToolRecipe,
 };
 pub use rethread_model::{
-    ByteCounts, CallId, CheckReport, Client, ContinuedFrom, EntryNo, EntryRef, Finding, FindingKind,
-    Inventory, MessageKind, MessageNo, NodeId, PathStatus, PathSummary, Preview, PreviewSummary, Reader,
-    Refusal, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity, StepId, Time, Title,
-    TitleSource, TranscriptItem, Usage, WireMessage,
+    BlockView, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom, EntryNo,
+    EntryRef, Finding, FindingKind, Inventory, ListedSubagent, MessageEvent, MessageKind, MessageNo,
+    MessageView, NodeId, NoteEvent, NoteView, OutlineEntry, PartEvent, PathStatus, PathSummary, Preview,
+    PreviewSummary, Reader, Refusal, ResultEvent, Session, SessionId, SessionInfo, SessionKind,
+    SessionSummary, Severity, SiblingPath, StepId, SubagentEvent, SubagentNo, Time, Title, TitleSource,
+    Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    TranscriptWriter, Usage, VisibleContent, VisibleThinking, Visit, WireMessage,
 };
-pub use rethread_render::{Format, MessageRow, NoteRow, ShowRow, SubagentRow, TranscriptRow};
+pub use rethread_render::Format;
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};
 
 /// The crates that this library is made of, for tools that need more than it offers.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rethread_model::{
     CallId, Client, ContinuedFrom, EntryNo, MessageNo, NodeId, Path, PathSummary, RandomAccessLog, Reader,
-    Session, SessionInfo, StepId, Table, TranscriptItem, Uid,
+    Session, SessionInfo, StepId, Table, Uid,
 };
-use rethread_render::ShowRow;
 use rethread_store::{ConfinedPath, PathRejection, SessionFile, SkippedPaths};
 use rustc_hash::FxHashMap;
 
@@ -200,21 +199,6 @@ impl LoadedSession {
         paths.map(|path| PathSummary::new(&reader, &self.session, path)).collect()
     }
 
-    /// Returns the messages and notes on a path, as `show --json` prints them.
-    ///
-    /// ```
-    /// use rethread::Client;
-    ///
-    /// # let library = rethread::Library::demo();
-    /// let loaded = library.load(&library.find_one("0000d001")?)?;
-    /// let path = &loaded.tree(Client::NEWEST)[0].path;
-    /// assert_eq!(loaded.show(path).len(), 6);
-    /// # Ok::<(), rethread::Error>(())
-    /// ```
-    pub fn show(&self, path: &Path) -> Vec<ShowRow<'_>> {
-        self.reader().items(path.step).iter().map(ShowRow::from).collect()
-    }
-
     /// Returns its subagents, each with the call that started it if known.
     ///
     /// ```
@@ -346,6 +330,10 @@ impl RandomAccessLog for LoadedSession {
     fn is_unchanged(&self, _: EntryNo, _: &[u8]) -> bool {
         true
     }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(&self.bytes)
+    }
 }
 
 /// Returns the name of the directory before `tool-results` in a path inside an entry.
@@ -360,33 +348,7 @@ pub struct RemovedLog {
     /// The removed entries, as a log.
     pub loaded: LoadedSession,
     /// The numbers of its messages in the source.
-    numbers: Table<MessageNo, Option<MessageNo>>,
-}
-
-impl RemovedLog {
-    /// Returns all of its items, in the order and with the numbers of the source.
-    ///
-    /// ```
-    /// # let library = rethread::Library::demo();
-    /// let loaded = library.load(&library.find_one("0000d001")?)?;
-    /// if let Some(removed) = loaded.removed()? {
-    ///     println!("{} messages and notes were removed", removed.items().len());
-    /// }
-    /// # Ok::<(), rethread::Error>(())
-    /// ```
-    pub fn items(&self) -> Vec<TranscriptItem<'_>> {
-        let number = |n: MessageNo| self.numbers.get(n).copied().flatten();
-        let mut items = self.loaded.reader().subagent_items(None);
-        for item in &mut items {
-            if let TranscriptItem::Message(message) = item {
-                message.n = number(message.n).unwrap_or(message.n);
-                for block in &mut message.blocks {
-                    block.partner_message = block.partner_message.and_then(number);
-                }
-            }
-        }
-        items
-    }
+    pub(crate) numbers: Table<MessageNo, Option<MessageNo>>,
 }
 
 impl LoadedSession {

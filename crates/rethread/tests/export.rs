@@ -98,8 +98,8 @@ fn two_redos_give_three_documents_with_the_legacy_header() {
     assert_eq!(turns(&names[1]), "1, 2, 3, 4 original, 5 original");
     assert_eq!(turns(&names[2]), "1, 2, 3, 4 redo, 5 after redo, 6, 7 first");
     assert_eq!(turns(&names[3]), "1, 2, 3, 4 redo, 5 after redo, 6, 7 redo");
-    let rows = exported.transcripts.iter().map(|r| (r.path_n, r.paths, r.status, r.messages));
-    assert!(rows.eq([(1, 3, "abandoned", 10), (2, 3, "abandoned", 14), (3, 3, "active", 14)]));
+    let rows = exported.transcripts.iter().map(|r| (r.path_n, r.paths, r.active, r.messages));
+    assert!(rows.eq([(1, 3, false, 10), (2, 3, false, 14), (3, 3, true, 14)]));
 }
 
 #[test]
@@ -189,11 +189,12 @@ fn copied_paths_are_exported_once() {
     let out = tempfile::tempdir().expect("a directory");
     let exported = export(&home, out.path(), &ExportOptions::default()).expect("exported");
     let rows = |exported: &Exported| {
-        let name = |file: &Option<String>| {
-            file.as_ref().map(|f| short(&Path::new(f).file_name().unwrap_or_default().to_string_lossy()))
+        let name = |file: Option<&Path>| {
+            file.map(|file| short(&file.file_name().unwrap_or_default().to_string_lossy()))
         };
-        let row = |r: &rethread::TranscriptRow| {
-            format!("{} {} {:?} {:?}\n", short(&r.session), r.messages, name(&r.file), name(&r.skipped_as))
+        let row = |r: &rethread::ExportedTranscript| {
+            let file = r.file().map(|file| file.path.as_path());
+            format!("{} {} {:?} {:?}\n", short(&r.session), r.messages, name(file), name(r.contained_in()))
         };
         let mut rows: Vec<String> = exported.transcripts.iter().map(row).collect();
         rows.sort();
@@ -209,8 +210,8 @@ fn copied_paths_are_exported_once() {
     let out = tempfile::tempdir().expect("a directory");
     let options = ExportOptions { all_copies: true, ..ExportOptions::default() };
     let exported = export(&home, out.path(), &options).expect("exported");
-    assert_eq!(exported.transcripts.iter().filter(|r| r.file.is_some()).count(), 5);
-    assert!(exported.transcripts.iter().all(|r| r.skipped_as.is_none()));
+    assert_eq!(exported.transcripts.iter().filter(|r| r.file().is_some()).count(), 5);
+    assert!(exported.transcripts.iter().all(|r| r.contained_in().is_none()));
 }
 
 #[test]
@@ -232,7 +233,7 @@ fn conversation_continued_in_another_file_is_one_document() {
     let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is missing"));
     assert!(place("begun in the first file") < place("Continued in session"));
     assert!(place("Continued in session") < place("> and gone on with in the second"));
-    let held: Vec<bool> = exported.transcripts.iter().map(|r| r.skipped_as.is_some()).collect();
+    let held: Vec<bool> = exported.transcripts.iter().map(|r| r.contained_in().is_some()).collect();
     assert_eq!(held, [true, false]);
     // Exported alone, it still includes its beginning.
     let library = Library::open(vec![home.path().to_owned()]);
@@ -429,7 +430,8 @@ fn sidecars_of_the_original_are_shown_with_its_copy() {
         let out = tempfile::tempdir().expect("a directory");
         let options = ExportOptions { format, ..ExportOptions::default() };
         let exported = export(&home, out.path(), &options).expect("exported");
-        let written: Vec<&str> = exported.transcripts.iter().filter_map(|r| r.file.as_deref()).collect();
+        let written: Vec<&Path> =
+            exported.transcripts.iter().filter_map(|r| Some(r.file()?.path.as_path())).collect();
         assert_eq!((written.len(), exported.subagents.len()), (1, 2));
         let document = fs::read_to_string(written[0]).expect("read");
         assert!(document.contains("the whole of the result"), "{format:?}");
@@ -437,7 +439,8 @@ fn sidecars_of_the_original_are_shown_with_its_copy() {
         if format != Format::Json {
             assert!(document.contains("words of the subagent"), "{format:?}");
         }
-        let subagents = exported.subagents.iter().map(|row| fs::read_to_string(&row.file).expect("read"));
+        let subagents =
+            exported.subagents.iter().map(|row| fs::read_to_string(&row.file.path).expect("read"));
         assert!(subagents.collect::<String>().contains("words of the subagent"));
     }
     // Exported without the original, and then with it: the subagent is added.
@@ -477,7 +480,7 @@ fn copies_are_skipped_with_active_paths_only() {
     let out = tempfile::tempdir().expect("a directory");
     let active = ExportOptions { paths: PathChoice::Active, ..ExportOptions::default() };
     let exported = export(&home, out.path(), &active).expect("exported");
-    assert_eq!(exported.transcripts.iter().filter(|r| r.file.is_some()).count(), 2);
+    assert_eq!(exported.transcripts.iter().filter(|r| r.file().is_some()).count(), 2);
 }
 
 #[test]
@@ -635,10 +638,10 @@ fn corpus_export_is_complete_and_free_of_duplicates() {
     };
     let exported = write(Format::Json);
     let documents: Vec<PathBuf> =
-        exported.transcripts.iter().filter_map(|r| r.file.as_ref()).map(PathBuf::from).collect();
+        exported.transcripts.iter().filter_map(|r| Some(r.file()?.path.clone())).collect();
     let sets: Vec<BTreeSet<String>> = documents.iter().map(|path| block_key_set(path)).collect();
     let subagents: Vec<BTreeSet<String>> =
-        exported.subagents.iter().map(|row| block_key_set(Path::new(&row.file))).collect();
+        exported.subagents.iter().map(|row| block_key_set(&row.file.path)).collect();
 
     // Nothing is lost: every block found by an independent reader is in some document.
     let all: HashSet<&str> = sets.iter().chain(&subagents).flatten().map(|s| strip_time(s)).collect();
@@ -672,8 +675,10 @@ fn corpus_export_is_complete_and_free_of_duplicates() {
         for path in loaded.tree(Client::NEWEST) {
             let items = loaded.reader().items(path.path.step);
             let of_item = |item: &TranscriptItem<'_>| {
-                let row = serde_json::to_value(rethread::ShowRow::from(item)).expect("JSON");
-                if !is_conversation_row(&row) || matches!(item, TranscriptItem::Message(m) if m.meta) {
+                let TranscriptItem::Message(message) = item else { return Vec::new() };
+                let row = serde_json::to_value(rethread::internals::render::MessageRow::from(message))
+                    .expect("JSON");
+                if !is_conversation_row(&row) || message.meta {
                     return Vec::new();
                 }
                 block_keys(

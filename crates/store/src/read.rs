@@ -165,10 +165,9 @@ pub fn scan_file(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Re
     scan(&mut file.open()?, limit, sink)
 }
 
-/// Reads a log piece by piece to its current length, up to `limit` bytes; returns the scanner and the
+/// Reads an open log piece by piece to its current length, up to `limit` bytes; returns the scanner and the
 /// number of bytes read.
-pub fn scan_to_length(file: &SessionFile, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
-    let mut file = file.open()?;
+pub fn scan_to_length(mut file: &File, limit: u64, sink: &mut impl Sink) -> io::Result<(Scanner, u64)> {
     let limit = limit.min(file.metadata()?.len());
     scan(&mut file, limit, sink)
 }

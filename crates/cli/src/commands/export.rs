@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rethread::{ExportOptions, Exported, PathChoice};
-use rethread_render::{self as render, Style};
+use rethread::{
+    Client, ExportOptions, ExportStatus, Exported, ExportedFile, ExportedSubagent, ExportedTranscript,
+    PathChoice,
+};
+use rethread_render::{self as render, Style, SubagentRow, TranscriptRow};
 
 use crate::CommandOutcome;
 use crate::args::GlobalArgs;
@@ -121,20 +124,7 @@ pub(crate) fn run(
         terminal.print_note("no sessions to export; `rethread ls --all` lists all sessions");
         return Ok(CommandOutcome::Negative);
     }
-    let options = ExportOptions {
-        format: match args.format {
-            FormatArg::Md => rethread::Format::Md,
-            FormatArg::Html => rethread::Format::Html,
-            FormatArg::Json => rethread::Format::Json,
-        },
-        paths: args.path,
-        all_copies: args.all_copies,
-        from_fork: args.branches == BranchesArg::Fork,
-        images: !args.no_images,
-        thinking: !args.no_thinking,
-        client,
-        force: args.force,
-    };
+    let options = export_options(args, client);
     // Every session is read, and then written.
     let progress = terminal.progress(|| 2 * sources.iter().map(|source| source.file.bytes).sum::<u64>());
     let exported = library.with_progress(progress.observer()).export(sources, &args.output, &options);
@@ -150,11 +140,11 @@ pub(crate) fn run(
     }
     let mut out = terminal.output();
     if global.json {
-        for row in &exported.transcripts {
-            json_line(&mut out, row)?;
+        for transcript in &exported.transcripts {
+            json_line(&mut out, &transcript_row(transcript))?;
         }
-        for row in &exported.subagents {
-            json_line(&mut out, row)?;
+        for subagent in &exported.subagents {
+            json_line(&mut out, &subagent_row(subagent))?;
         }
     } else {
         write_summary(&mut out, &exported, terminal)?;
@@ -170,6 +160,51 @@ pub(crate) fn run(
     if nothing { Ok(CommandOutcome::Negative) } else { Ok(CommandOutcome::Success) }
 }
 
+fn export_options(args: &ExportArgs, client: Client) -> ExportOptions {
+    ExportOptions {
+        format: match args.format {
+            FormatArg::Md => rethread::Format::Md,
+            FormatArg::Html => rethread::Format::Html,
+            FormatArg::Json => rethread::Format::Json,
+        },
+        paths: args.path,
+        all_copies: args.all_copies,
+        from_fork: args.branches == BranchesArg::Fork,
+        images: !args.no_images,
+        thinking: !args.no_thinking,
+        client,
+        force: args.force,
+    }
+}
+
+fn transcript_row(transcript: &ExportedTranscript) -> TranscriptRow {
+    let file = transcript.file();
+    let has_status = |status| file.is_some_and(|file: &ExportedFile| file.status == status);
+    TranscriptRow {
+        r#type: "transcript",
+        session: transcript.session.clone(),
+        path_n: transcript.path_n,
+        paths: transcript.paths,
+        status: if transcript.active { "active" } else { "abandoned" },
+        title: transcript.title.clone(),
+        file: file.map(|file| file.path.to_string_lossy().into_owned()),
+        messages: transcript.messages,
+        unchanged: has_status(ExportStatus::Unchanged),
+        refused: has_status(ExportStatus::Refused),
+        skipped_as: transcript.contained_in().map(|file| file.to_string_lossy().into_owned()),
+    }
+}
+
+fn subagent_row(subagent: &ExportedSubagent) -> SubagentRow {
+    SubagentRow {
+        r#type: "subagent",
+        session: subagent.session.clone(),
+        agent: subagent.name.clone(),
+        file: subagent.file.path.to_string_lossy().into_owned(),
+        unchanged: subagent.file.status == ExportStatus::Unchanged,
+    }
+}
+
 fn count(n: usize, word: &str) -> String {
     format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
 }
@@ -177,34 +212,37 @@ fn count(n: usize, word: &str) -> String {
 /// Writes what was written, what was skipped, and the path to open.
 fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal) -> Result<(), Failure> {
     let look = &terminal.stdout;
-    let name = |file: &str| {
-        let path = std::path::Path::new(file);
+    let name = |path: &Path| {
         let name = path.strip_prefix(&exported.dir).unwrap_or(path);
         look.sanitize_line(&name.display().to_string())
     };
     const MANY: usize = 20;
-    let written: Vec<_> = exported.transcripts.iter().filter(|row| row.file.is_some()).collect();
+    let written: Vec<_> =
+        exported.transcripts.iter().filter_map(|transcript| Some((transcript, transcript.file()?))).collect();
     if written.len() <= MANY {
-        for row in &written {
-            let file = row.file.as_deref().map(name).unwrap_or_default();
-            let title = look.truncate(&look.sanitize_line(&row.title), file.len() + 2);
+        for (transcript, file) in &written {
+            let file = name(&file.path);
+            let title = look.truncate(&look.sanitize_line(&transcript.title), file.len() + 2);
             let title = if title.is_empty() { title } else { look.paint(Style::Dim, format!("  {title}")) };
             writeln!(out, "{file}{title}")?;
         }
     }
-    let copies: Vec<_> = exported.transcripts.iter().filter(|row| row.file.is_none()).collect();
+    let copies: Vec<_> = exported.transcripts.iter().filter(|row| row.file().is_none()).collect();
     if copies.len() <= MANY {
-        for row in &copies {
-            let held = row.skipped_as.as_deref().map(name).unwrap_or_default();
-            let path = if row.paths > 1 { format!(" path {}", row.path_n) } else { String::new() };
-            let told = format!("skipped: {}{path}, contained in {held}", look.sanitize_line(&row.session));
+        for copy in &copies {
+            let held = copy.contained_in().map(name).unwrap_or_default();
+            let path = if copy.paths > 1 { format!(" path {}", copy.path_n) } else { String::new() };
+            let told = format!("skipped: {}{path}, contained in {held}", look.sanitize_line(&copy.session));
             writeln!(out, "{}", look.paint(Style::Dim, told))?;
         }
     }
-    let count = |n: usize, word: &str| {
-        format!("{} {word}{}", render::format_count(n as u64), if n == 1 { "" } else { "s" })
-    };
-    let mut told = count(written.len(), "transcript");
+    write_counts(exported, written.len(), copies.len(), terminal);
+    Ok(())
+}
+
+/// Prints the number of documents, and the path to open.
+fn write_counts(exported: &Exported, written: usize, copies: usize, terminal: &Terminal) {
+    let mut told = count(written, "transcript");
     if !exported.subagents.is_empty() {
         told += &format!(" and {}", count(exported.subagents.len(), "subagent"));
     }
@@ -212,8 +250,8 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
     if exported.unchanged > 0 {
         told += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
     }
-    if !copies.is_empty() {
-        told += &format!("; {} skipped", count(copies.len(), "copy").replace("copys", "copies"));
+    if copies > 0 {
+        told += &format!("; {} skipped", count(copies, "copy").replace("copys", "copies"));
     }
     if exported.removed > 0 {
         told += &format!("; {} removed as obsolete", render::format_count(exported.removed as u64));
@@ -225,5 +263,4 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
     if let Some(index) = &exported.index {
         terminal.print_note(&format!("open {}", index.display()));
     }
-    Ok(())
 }

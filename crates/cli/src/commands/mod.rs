@@ -131,10 +131,9 @@ pub(crate) fn client(version: Option<&str>) -> Result<(Client, Option<String>), 
 const PIECE: usize = 1 << 16;
 
 /// Writes a value as one line of JSON.
-pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn json_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(EscapingWriter(&mut *out), value)?;
-    out.write_all(b"\n")?;
-    Ok(())
+    out.write_all(b"\n")
 }
 
 /// Writes JSON with hidden characters escaped. A line may be very long, so it is not buffered.

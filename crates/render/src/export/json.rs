@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use rethread_model::{MessageNo, Time, Usage};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rethread_model::{
+    ListedSubagent, MessageEvent, MessageNo, NoteEvent, SiblingPath, TranscriptWriter, Usage,
+    VisibleThinking, Visit,
+};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Document, DocumentHead, DocumentPart};
-use crate::rows::ShowRow;
+use super::Document;
+use crate::rows::{MessageRow, NoteRow};
 
 /// The version of the format; incremented when the meaning of a field changes.
 const VERSION: u32 = 1;
@@ -63,105 +65,124 @@ struct AgentRow<'a> {
     name: &'a str,
     file: &'a str,
     messages: usize,
-    call: Option<String>,
+    call: Option<&'a str>,
 }
 
 fn status(active: bool) -> &'static str {
     if active { "active" } else { "abandoned" }
 }
 
-fn head_row(head: &DocumentHead) -> HeadRow<'_> {
+fn head_row<'d>(document: &Document<'d>) -> HeadRow<'d> {
+    let (head, links) = (&document.transcript.header, document.links);
     HeadRow {
         r#type: "transcript",
         version: VERSION,
         session: &head.session,
         title: &head.title,
         project: &head.project,
-        agent: head.agent.as_deref(),
-        path_n: head.path.0,
-        paths: head.path.1,
+        agent: head.subagent.as_deref(),
+        path_n: head.path_n,
+        paths: head.paths,
         status: status(head.active),
-        fork_point: head.fork.as_ref().map(|(uuid, _)| uuid.as_str()),
-        fork_message: head.fork.as_ref().and_then(|(_, n)| *n),
-        begins_in: head.begins_in.as_ref().map(|(file, _)| file.as_str()),
+        fork_point: head.fork_point.as_deref(),
+        fork_message: head.fork_message,
+        begins_in: links.begins_in.as_ref().map(|(file, _)| file.as_str()),
         resumes_at: head.resumes_at,
         messages: head.messages,
         turns: head.turns,
         compactions: head.compactions,
-        first: head.span.0.and_then(Time::to_iso),
-        last: head.span.1.and_then(Time::to_iso),
+        first: head.span.and_then(|(first, _)| first.to_iso()),
+        last: head.span.and_then(|(_, last)| last.to_iso()),
         models: &head.models,
         versions: &head.versions,
         git_branch: head.git_branch.as_deref(),
         usage: &head.usage,
-        branches: head
-            .branches
-            .iter()
-            .map(|branch| BranchRow {
-                n: branch.n,
-                status: status(branch.active),
-                file: branch.file.as_deref(),
-                fork_message: branch.fork,
-                messages: branch.messages.0,
-                last_prompt: &branch.last_prompt,
-            })
-            .collect(),
+        branches: branch_rows(document),
         defects: &head.defects,
     }
 }
 
+fn branch_rows<'d>(document: &Document<'d>) -> Vec<BranchRow<'d>> {
+    let row = |(i, sibling): (usize, &'d SiblingPath)| BranchRow {
+        n: sibling.n,
+        status: status(sibling.active),
+        file: document.links.sibling(i),
+        fork_message: sibling.fork_message,
+        messages: sibling.messages,
+        last_prompt: &sibling.last_prompt,
+    };
+    document.transcript.header.siblings.iter().enumerate().map(row).collect()
+}
+
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<()> {
-    let head = serde_json::to_string(&head_row(document.head)).map_err(io::Error::other)?;
+    let head = serde_json::to_string(&head_row(document)).map_err(io::Error::other)?;
     // The items are streamed into the object that the head opens.
     out.write_all(head.trim_end_matches('}').as_bytes())?;
     out.write_all(b",\"items\":[")?;
-    let mut first = true;
-    for part in document.parts {
-        part.items.for_each_step(|run, _| {
-            for item in &run.items {
-                let row = ShowRow::from(item);
-                let own = part.session == document.head.session;
-                let mut row = if own { row } else { row.with_session(part.session) };
-                if let ShowRow::Message(message) = &mut row {
-                    message.blocks = std::mem::take(&mut message.blocks)
-                        .into_iter()
-                        .filter_map(|block| visible_block(document, part, block))
-                        .collect();
-                }
-                write_row(out, &row, &mut first)?;
-            }
-            Ok(())
-        })?;
+    document.transcript.walk(&mut JsonWriter { document, out, is_first: true })
+}
+
+struct JsonWriter<'a> {
+    document: &'a Document<'a>,
+    out: &'a mut dyn Write,
+    is_first: bool,
+}
+
+impl JsonWriter<'_> {
+    fn write_row(&mut self, row: &impl Serialize) -> io::Result<()> {
+        self.out.write_all(if self.is_first { b"\n" } else { b",\n" })?;
+        self.is_first = false;
+        serde_json::to_writer(&mut *self.out, row).map_err(io::Error::other)
     }
-    out.write_all(b"\n],\"subagents\":[")?;
-    let mut first = true;
-    let called = agent_call_ids(document);
-    let lost: FxHashSet<usize> = document.head.unlinked_agents.iter().copied().collect();
-    for (index, agent) in document.agents.iter().enumerate() {
-        let call = called.get(&index).map(|call| Some((*call).to_owned()));
-        let Some(call) = call.or(lost.contains(&index).then_some(None)) else { continue };
-        let row = AgentRow {
-            r#type: "subagent",
-            name: &agent.name,
-            file: &agent.file,
-            messages: agent.messages,
-            call,
-        };
-        write_row(out, &row, &mut first)?;
+}
+
+impl TranscriptWriter for JsonWriter<'_> {
+    fn raw_message(&mut self, event: &MessageEvent<'_>) -> io::Result<Visit> {
+        let mut row = MessageRow::from(event.message);
+        row.session = Some(event.session())
+            .filter(|id| *id != self.document.transcript.header.session)
+            .map(str::to_owned);
+        let blocks = std::mem::take(&mut row.blocks).into_iter();
+        row.blocks = blocks.filter_map(|block| visible_block(self.document, event, block)).collect();
+        self.write_row(&row)?;
+        Ok(Visit::Skip)
     }
-    out.write_all(b"\n]}\n")
+
+    fn note(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        self.write_row(&NoteRow::from(event.note))
+    }
+
+    fn compaction(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        self.note(event)
+    }
+
+    fn end(&mut self, subagents: &[ListedSubagent<'_>]) -> io::Result<()> {
+        self.out.write_all(b"\n],\"subagents\":[")?;
+        self.is_first = true;
+        for listed in subagents {
+            self.write_row(&AgentRow {
+                r#type: "subagent",
+                name: &listed.subagent.name,
+                file: self.document.links.subagent(listed.number),
+                messages: listed.subagent.messages,
+                call: listed.call_id,
+            })?;
+        }
+        self.out.write_all(b"\n]}\n")
+    }
 }
 
 /// Removes hidden content from a block, and inserts the full text of a shortened result.
 fn visible_block<'a>(
     document: &Document<'_>,
-    part: &DocumentPart<'_>,
+    event: &MessageEvent<'_>,
     block: Cow<'a, RawValue>,
 ) -> Option<Cow<'a, RawValue>> {
     let text = block.get();
     // Most blocks are unchanged.
-    let thinks = !document.thinking && text.contains("thinking");
-    let pictured = !document.images && text.contains("\"data\"");
+    let content = &document.transcript.content;
+    let thinks = content.thinking == VisibleThinking::Hidden && text.contains("thinking");
+    let pictured = !content.images && text.contains("\"data\"");
     let shortened = text.contains("<persisted-output>");
     if !thinks && !pictured && !shortened {
         return Some(block);
@@ -173,11 +194,10 @@ fn visible_block<'a>(
     if pictured {
         remove_media_data(&mut value);
     }
-    if let (true, Some(whole)) = (shortened, &part.sidecars.whole_result) {
+    if shortened {
         let make_whole = |text: &mut Value| {
-            let read = |text: &str| whole(text, &|file| document.shown.mark_result_shown(file));
-            if let Some(found) = text.as_str().and_then(read) {
-                *text = found.into();
+            if let Some(whole) = text.as_str().and_then(|text| event.whole_result(text)) {
+                *text = whole.into();
             }
         };
         match value.get_mut("content") {
@@ -204,26 +224,4 @@ fn remove_media_data(block: &mut Value) {
         items.iter_mut().for_each(of_source);
     }
     of_source(block);
-}
-
-fn write_row(out: &mut dyn Write, row: &impl Serialize, first: &mut bool) -> io::Result<()> {
-    out.write_all(if *first { b"\n" } else { b",\n" })?;
-    *first = false;
-    serde_json::to_writer(out, row).map_err(io::Error::other)
-}
-
-/// Finds the calls of this document that started subagents: their ids, by subagent.
-fn agent_call_ids<'d>(document: &'d Document<'_>) -> FxHashMap<usize, &'d str> {
-    let mut called: FxHashMap<usize, &str> = FxHashMap::default();
-    for part in document.parts {
-        let mut calls: Vec<_> =
-            part.sidecars.agents.iter().filter(|(call, _)| part.items.makes_call(**call)).collect();
-        calls.sort_unstable();
-        for (&call, agents) in calls {
-            for &agent in agents {
-                called.entry(agent).or_insert_with(|| part.items.call_id(call));
-            }
-        }
-    }
-    called
 }

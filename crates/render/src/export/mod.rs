@@ -1,8 +1,8 @@
-//! Transcripts: a path of a conversation as a document.
+//! Transcripts as documents.
 //!
-//! A [`Document`] contains the metadata of a path, its items, and the subagents that its calls started. Each
-//! format is one function that writes it; the description of tool calls is shared, in `tools`. Text from a
-//! log is untrusted: control codes are removed and it never becomes active markup.
+//! A [`Document`] is a transcript together with the names of the documents that it links to. Each format is a
+//! [`rethread_model::TranscriptWriter`]; the description of tool calls is shared, in `tools`. Text from a log is
+//! untrusted: control codes are removed and it never becomes active markup.
 
 mod safe;
 mod tools;
@@ -12,16 +12,11 @@ mod index;
 mod json;
 mod markdown;
 
-use std::cell::RefCell;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 
-use rethread_log::{BlockKind, Json};
-use rethread_model::{
-    BlockView, CallId, MessageNo, MessageView, ResultPart, StepItems, StepStream, Time, TranscriptItem, Usage,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rethread_log::Json;
+use rethread_model::{BlockView, MessageNo, MessageView, ResultPart, SubagentNo, Time, Transcript, Usage};
 use serde::{Deserialize, Serialize};
 
 pub use index::{IndexRow, write_index};
@@ -52,153 +47,46 @@ impl Format {
     }
 }
 
-/// The metadata of a path.
+/// A transcript that is written to a file.
+pub struct Document<'a> {
+    /// The transcript.
+    pub transcript: &'a Transcript<'a>,
+    /// The documents that it links to.
+    pub links: &'a DocumentLinks,
+}
+
+/// The names of the documents that a document links to, relative to the directory of all documents.
 #[derive(Debug, Clone, Default)]
-pub struct DocumentHead {
-    /// The session's id.
-    pub session: String,
-    /// The title of the session.
-    pub title: String,
-    /// The project of the session.
-    pub project: String,
-    /// The subagent, if this is the transcript of one.
-    pub agent: Option<String>,
+pub struct DocumentLinks {
     /// The transcript that a subagent belongs to.
     pub parent: Option<String>,
-    /// The number of the path, and the number of paths.
-    pub path: (usize, usize),
-    /// A client would resume it.
-    pub active: bool,
-    /// The uuid of the last entry that it shares with another path, and the number of its message.
-    pub fork: Option<(String, Option<MessageNo>)>,
     /// The document that contains the messages before the fork, if they are not repeated here, and the number
     /// of the last message there.
     pub begins_in: Option<(String, Option<MessageNo>)>,
-    /// The message inside this path after which a client would continue.
-    pub resumes_at: Option<MessageNo>,
-    /// Subagents whose call is unknown: indexes into [`Document::agents`].
-    pub unlinked_agents: Vec<usize>,
-    /// Number of compactions on it.
-    pub compactions: u32,
-    /// Number of messages on it.
-    pub messages: u32,
-    /// Number of prompts on it.
-    pub turns: u32,
-    /// Its start and end time.
-    pub span: (Option<Time>, Option<Time>),
-    /// The models that answered.
-    pub models: Vec<String>,
-    /// The client versions that wrote it.
-    pub versions: Vec<String>,
-    /// The git branch.
-    pub git_branch: Option<String>,
-    /// Its token usage.
-    pub usage: Usage,
-    /// The paths of the session; if there are very many, those near this one.
-    pub branches: Vec<BranchLink>,
-    /// Parts of the log that could not be read.
-    pub defects: Vec<String>,
+    /// The documents of the sibling paths, in the order of the header; `None` for paths without one.
+    pub siblings: Vec<Option<String>>,
+    /// The documents of the subagents, by number.
+    pub subagents: Arc<Vec<String>>,
     /// The relative path to the directory of all documents: empty, or `../`.
     pub root_prefix: &'static str,
-    /// That directory has an index.
+    /// Set if that directory has an index.
     pub has_index: bool,
 }
 
-/// A path of the session, as listed in a document.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BranchLink {
-    /// Its number.
-    pub n: usize,
-    /// A client would resume it.
-    pub active: bool,
-    /// Its document, if it has one.
-    pub file: Option<String>,
-    /// The number of the message at which it leaves its parent path.
-    pub fork: Option<MessageNo>,
-    /// The path that it forks from.
-    pub parent_path: Option<usize>,
-    /// Number of messages on it, and how many of these precede the fork.
-    pub messages: (u32, u32),
-    /// Its last prompt.
-    pub last_prompt: String,
-}
-
-/// A run of items from one log.
-pub struct DocumentPart<'a> {
-    /// The session that it belongs to.
-    pub session: &'a str,
-    /// Prefix of its message numbers in links.
-    pub prefix: String,
-    /// The messages and notes.
-    pub items: StepStream<'a>,
-    /// The sidecars of its calls.
-    pub sidecars: CallSidecars<'a>,
-}
-
-/// Reads the full text of a result that was shortened, if the given predicate accepts its file.
-type ReadWholeResult<'a> = Box<dyn Fn(&str, &dyn Fn(&Path) -> bool) -> Option<String> + 'a>;
-
-/// The sidecars of the calls of a log: subagents and large results.
-#[derive(Default)]
-pub struct CallSidecars<'a> {
-    /// The subagents, by call: indexes into [`Document::agents`].
-    pub agents: Arc<FxHashMap<CallId, Vec<usize>>>,
-    /// Reads the full text of a result that was shortened.
-    pub whole_result: Option<ReadWholeResult<'a>>,
-}
-
-/// A subagent.
-pub struct DocumentAgent<'a> {
-    /// Its name.
-    pub name: String,
-    /// Its document.
-    pub file: String,
-    /// Number of messages in it.
-    pub messages: usize,
-    /// Its messages and notes.
-    pub part: DocumentPart<'a>,
-}
-
-/// A path and everything that is written of it.
-pub struct Document<'a> {
-    /// Its metadata.
-    pub head: &'a DocumentHead,
-    /// Its items, those of earlier files first.
-    pub parts: &'a [DocumentPart<'a>],
-    /// The subagents of its sessions.
-    pub agents: &'a [DocumentAgent<'a>],
-    /// Show images.
-    pub images: bool,
-    /// Show thinking.
-    pub thinking: bool,
-    /// The sidecars shown so far.
-    pub shown: ShownSidecars,
-}
-
-/// Sidecars that a document shows once, however often they are referenced.
-#[derive(Debug, Default)]
-pub struct ShownSidecars {
-    agents: RefCell<FxHashSet<usize>>,
-    results: RefCell<FxHashSet<std::path::PathBuf>>,
-}
-
-impl ShownSidecars {
-    /// Marks a subagent as shown. Returns whether this is the first time.
-    fn mark_agent_shown(&self, agent: usize) -> bool {
-        self.agents.borrow_mut().insert(agent)
+impl DocumentLinks {
+    /// Returns the document of a sibling path, by its index in the header.
+    fn sibling(&self, index: usize) -> Option<&str> {
+        self.siblings.get(index)?.as_deref()
     }
 
-    /// Marks the file of a large result as shown. Returns whether this is the first time.
-    fn mark_result_shown(&self, file: &Path) -> bool {
-        self.results.borrow_mut().insert(file.to_owned())
+    /// Returns the document of a subagent.
+    fn subagent(&self, number: SubagentNo) -> &str {
+        self.subagents.get(number.0).map_or("", String::as_str)
     }
 }
 
 /// Maximum length of a text that is parsed as Markdown; a parsed text needs several times its size in memory.
 const MAX_PROSE: usize = 8 << 20;
-
-/// Maximum nesting of subagents that are shown inline; deeper ones are linked.
-const MAX_NESTING: usize = 4;
 
 /// Writes an image file next to a document: takes its media type and its bytes, returns its name.
 pub type WriteImage<'w> = &'w dyn Fn(&str, &[u8]) -> io::Result<String>;
@@ -215,38 +103,6 @@ pub fn write(
         Format::Html => html::write(out, document),
         Format::Json => json::write(out, document),
     }
-}
-
-impl Document<'_> {
-    /// Returns whether anything of an answer's block is shown.
-    fn is_visible(&self, block: &BlockView<'_>) -> bool {
-        match block.kind {
-            Some(BlockKind::Text) => !block.text().trim().is_empty(),
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                self.thinking && !block.text().trim().is_empty()
-            }
-            _ => true,
-        }
-    }
-}
-
-/// Returns the parts of a result, with shortened text replaced by the full text.
-fn whole_parts<'a>(
-    shown: &ShownSidecars,
-    part: &DocumentPart<'_>,
-    block: &BlockView<'a>,
-) -> Vec<ResultPart<'a>> {
-    let mut parts = block.result_parts();
-    if let Some(whole_result) = &part.sidecars.whole_result {
-        for piece in &mut parts {
-            if let ResultPart::Text(said) = piece
-                && let Some(whole) = whole_result(said, &|file| shown.mark_result_shown(file))
-            {
-                *said = whole.into();
-            }
-        }
-    }
-    parts
 }
 
 /// Returns the text of a message, cleaned.
@@ -273,45 +129,6 @@ fn extent(parts: &[ResultPart<'_>]) -> String {
         0 if others > 0 => plural(others, "attachment").to_string(),
         n => plural(n, "line").to_string(),
     }
-}
-
-/// A result under its call.
-struct CallResult<'p, 'a> {
-    message: &'p MessageView<'a>,
-    block: &'p BlockView<'a>,
-    /// It is the first result of its message, the one that has the message's anchor.
-    first: bool,
-}
-
-/// The results of the calls of a run, each under one call.
-struct CallResults<'p, 'a>(RefCell<FxHashMap<(MessageNo, CallId), Vec<CallResult<'p, 'a>>>>);
-
-impl<'p, 'a> CallResults<'p, 'a> {
-    fn new(run: &'p StepItems<'a>) -> Self {
-        let mut answers: FxHashMap<(MessageNo, CallId), Vec<CallResult<'p, 'a>>> = FxHashMap::default();
-        for item in run.items.iter().chain(&run.separate_results) {
-            let TranscriptItem::Message(message) = item else { continue };
-            let mut first = true;
-            for block in message.blocks.iter().filter(|block| block.is_result()) {
-                // A result whose call is on another path or missing is shown in place.
-                if let Some(key) = block.owner.zip(block.call) {
-                    answers.entry(key).or_default().push(CallResult { message, block, first });
-                }
-                first = false;
-            }
-        }
-        Self(RefCell::new(answers))
-    }
-
-    /// Takes the results of a call in a message; a repeated call gets them only once.
-    fn for_call(&self, message: &MessageView<'_>, call: Option<CallId>) -> Vec<CallResult<'p, 'a>> {
-        call.and_then(|call| self.0.borrow_mut().remove(&(message.n, call))).unwrap_or_default()
-    }
-}
-
-/// Returns whether a result is shown under its call.
-fn is_under_call(block: &BlockView<'_>) -> bool {
-    block.is_result() && block.owner.is_some()
 }
 
 /// An image in a log.

@@ -3,33 +3,35 @@
 
 use std::sync::Arc;
 
-use rethread_model::{CallId, IndexGroups, NodeId, StepId};
-use rethread_render::{CallSidecars, DocumentAgent, DocumentPart};
+use rethread_model::{
+    CallId, CallSidecars, IndexGroups, NodeId, StepId, SubagentNo, TranscriptPart, TranscriptSubagent,
+};
+use rethread_store::SkippedPaths;
 use rustc_hash::FxHashMap;
 
 use super::log::ExportLog;
 use super::plan::DocumentFiles;
 use super::survey::Surveys;
-use crate::library::Library;
-use crate::session::{Subagent, SubagentCalls, SubagentMeta};
+use crate::session::{SubagentCalls, SubagentMeta};
+use crate::transcript::subagent_name;
 
 /// The subagents of some sessions, loaded.
 pub(super) struct SubagentSet {
     /// Logs of sessions and subagents.
-    logs: Vec<ExportLog>,
+    logs: Vec<Arc<ExportLog>>,
     /// The steps of inline subagents, for each log.
     steps: Vec<IndexGroups<StepId, StepId>>,
-    members: Vec<ExportedSubagent>,
-    /// Indexes of the subagents, by session and index in it.
-    places: FxHashMap<(usize, usize), usize>,
+    members: Vec<SubagentMember>,
+    /// The subagents, by session and index in it.
+    numbers: FxHashMap<(usize, usize), SubagentNo>,
     /// The subagents that the calls of each subagent started, by call.
-    nested: Vec<FxHashMap<CallId, Vec<usize>>>,
+    nested: Vec<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// The subagents that were started by the calls with these ids.
-    by_call_id: FxHashMap<String, Vec<usize>>,
+    by_call_id: FxHashMap<String, Vec<SubagentNo>>,
 }
 
 /// A subagent.
-struct ExportedSubagent {
+struct SubagentMember {
     session: usize,
     name: String,
     file: String,
@@ -45,7 +47,7 @@ impl SubagentSet {
     /// Loads the subagents of the exported session, of those that it continues from, and of those whose calls
     /// also occur in one of these.
     pub(super) fn new(
-        library: &Library,
+        skips: &SkippedPaths,
         surveys: &Surveys,
         files: &DocumentFiles,
         own: usize,
@@ -55,7 +57,7 @@ impl SubagentSet {
             logs: Vec::new(),
             steps: Vec::new(),
             members: Vec::new(),
-            places: FxHashMap::default(),
+            numbers: FxHashMap::default(),
             nested: Vec::new(),
             by_call_id: FxHashMap::default(),
         };
@@ -67,63 +69,56 @@ impl SubagentSet {
         others.dedup();
         others.retain(|&other| other != own);
         for session in std::iter::once(own).chain(others) {
-            cast.add(library, surveys, files, session, session == own);
+            cast.add(surveys, files, session, session == own);
         }
-        cast.find_nested(library.skips());
+        cast.find_nested(skips);
         cast
     }
 
-    fn add(
-        &mut self,
-        library: &Library,
-        surveys: &Surveys,
-        files: &DocumentFiles,
-        session: usize,
-        own: bool,
-    ) {
+    fn add(&mut self, surveys: &Surveys, files: &DocumentFiles, session: usize, own: bool) {
         let survey = &surveys.sessions[session];
         // The log of another session is read only if it contains an inline subagent.
         let inline = survey.agents.iter().any(|agent| agent.root.is_some());
         let log = if own || !inline {
             None
         } else {
-            let Ok(log) = library.export_log(&survey.source, u64::MAX) else { return };
+            let Ok(log) = surveys.log(session) else { return };
             Some(self.add_log(log))
         };
         for (index, agent) in survey.agents.iter().enumerate() {
             let Some(file) = files.agents.get(&(session, index)) else { continue };
             let log = match &agent.file {
                 Some(file) => {
-                    let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+                    let Ok(log) = surveys.logs.read(&file.clone().into(), u64::MAX) else { continue };
                     Some(self.add_log(log))
                 }
                 None => log,
             };
             let n = self.members.len();
-            self.places.insert((session, index), n);
+            self.numbers.insert((session, index), SubagentNo(n));
             let call_id = survey.agent_calls[index].as_ref();
-            self.members.push(ExportedSubagent {
+            self.members.push(SubagentMember {
                 session,
-                name: name_of(agent, index),
+                name: subagent_name(agent, index),
                 file: file.clone(),
                 log,
                 root: agent.root,
                 is_unlinked: call_id.is_none(),
             });
             if let Some(id) = call_id {
-                self.by_call_id.entry(id.clone()).or_default().push(n);
+                self.by_call_id.entry(id.clone()).or_default().push(SubagentNo(n));
             }
         }
     }
 
-    fn add_log(&mut self, log: ExportLog) -> usize {
+    fn add_log(&mut self, log: Arc<ExportLog>) -> usize {
         self.steps.push(log.session().steps_by_sidechain_root());
         self.logs.push(log);
         self.logs.len() - 1
     }
 
     /// Links nested subagents: one that no call of a session started was started by another subagent.
-    fn find_nested(&mut self, skips: &rethread_store::SkippedPaths) {
+    fn find_nested(&mut self, skips: &SkippedPaths) {
         self.nested.resize_with(self.members.len(), FxHashMap::default);
         if !self.members.iter().any(|member| member.is_unlinked && member.root.is_none()) {
             return;
@@ -153,15 +148,15 @@ impl SubagentSet {
             found.extend(named.or_else(by_call).map(|by| (n, by)));
         }
         for (n, (by, call)) in found {
-            self.nested[by].entry(call).or_default().push(n);
+            self.nested[by].entry(call).or_default().push(SubagentNo(n));
             self.members[n].is_unlinked = false;
         }
     }
 
     /// Returns the subagents that the calls of a session's log started, by call.
-    pub(super) fn agents_by_call(&self, log: &ExportLog) -> Arc<FxHashMap<CallId, Vec<usize>>> {
+    pub(super) fn agents_by_call(&self, log: &ExportLog) -> Arc<FxHashMap<CallId, Vec<SubagentNo>>> {
         let facts = &log.session().facts;
-        let mut agents: FxHashMap<CallId, Vec<usize>> = FxHashMap::default();
+        let mut agents: FxHashMap<CallId, Vec<SubagentNo>> = FxHashMap::default();
         if !self.by_call_id.is_empty() {
             for (call, found) in facts.calls.iter_enumerated() {
                 if let Some(members) = self.by_call_id.get(facts.call_id(found)) {
@@ -174,32 +169,42 @@ impl SubagentSet {
 
     /// Returns the items of a subagent. `own` is the exported session, with the steps of its inline
     /// subagents.
-    fn part<'p>(&'p self, own: &'p OwnSession, n: usize, prefix: String) -> DocumentPart<'p> {
-        let member = &self.members[n];
+    fn part<'p>(
+        &'p self,
+        own: &'p OwnSession,
+        number: SubagentNo,
+        anchor_prefix: String,
+    ) -> TranscriptPart<'p> {
+        let member = &self.members[number.0];
         let (log, steps) = match member.log {
-            Some(log) => (&self.logs[log], &self.steps[log]),
-            None => (&own.log, &own.steps),
+            Some(log) => (&*self.logs[log], &self.steps[log]),
+            None => (&*own.log, &own.steps),
         };
-        DocumentPart {
+        TranscriptPart {
             session: &log.loaded.source.file.id,
-            prefix,
-            items: log.agent_passage(member.root, steps),
-            sidecars: call_sidecars(log, &Arc::new(self.nested[n].clone())),
+            anchor_prefix,
+            steps: log.agent_passage(member.root, steps),
+            sidecars: call_sidecars(log, &Arc::new(self.nested[number.0].clone())),
         }
     }
 
     /// Returns all subagents, for display under their calls.
-    pub(super) fn agents<'p>(&'p self, own: &'p OwnSession) -> Vec<DocumentAgent<'p>> {
-        let agent = |(n, member): (usize, &ExportedSubagent)| {
-            let part = self.part(own, n, format!("a{}-", n + 1));
-            DocumentAgent {
+    pub(super) fn subagents<'p>(&'p self, own: &'p OwnSession) -> Vec<TranscriptSubagent<'p>> {
+        let subagent = |(n, member): (usize, &SubagentMember)| {
+            let part = self.part(own, SubagentNo(n), format!("a{}-", n + 1));
+            TranscriptSubagent {
                 name: member.name.clone(),
-                file: member.file.clone(),
-                messages: part.items.item_headers().filter(|brief| brief.kind.is_some()).count(),
-                part,
+                log: None,
+                messages: part.steps.item_headers().filter(|item| item.kind.is_some()).count(),
+                part: Some(part),
             }
         };
-        self.members.iter().enumerate().map(agent).collect()
+        self.members.iter().enumerate().map(subagent).collect()
+    }
+
+    /// Returns the documents of the subagents, by number.
+    pub(super) fn files(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.file.clone()).collect()
     }
 
     /// Returns a subagent of the exported session, for a separate document.
@@ -208,29 +213,29 @@ impl SubagentSet {
         own: &'p OwnSession,
         session: usize,
         index: usize,
-    ) -> Option<(usize, DocumentPart<'p>)> {
-        let n = *self.places.get(&(session, index))?;
-        Some((n, self.part(own, n, String::new())))
+    ) -> Option<(SubagentNo, TranscriptPart<'p>)> {
+        let number = *self.numbers.get(&(session, index))?;
+        Some((number, self.part(own, number, String::new())))
     }
 
     /// Returns the subagents of the exported session whose call is unknown.
-    pub(super) fn unlinked(&self, session: usize) -> Vec<usize> {
-        let lost = |(n, member): (usize, &ExportedSubagent)| {
-            (member.is_unlinked && member.session == session).then_some(n)
+    pub(super) fn unlinked(&self, session: usize) -> Vec<SubagentNo> {
+        let unlinked = |(n, member): (usize, &SubagentMember)| {
+            (member.is_unlinked && member.session == session).then_some(SubagentNo(n))
         };
-        self.members.iter().enumerate().filter_map(lost).collect()
+        self.members.iter().enumerate().filter_map(unlinked).collect()
     }
 }
 
 /// The exported session.
 pub(super) struct OwnSession {
-    pub(super) log: ExportLog,
+    pub(super) log: Arc<ExportLog>,
     /// The steps of its inline subagents.
     steps: IndexGroups<StepId, StepId>,
 }
 
 impl OwnSession {
-    pub(super) fn new(log: ExportLog) -> Self {
+    pub(super) fn new(log: Arc<ExportLog>) -> Self {
         Self { steps: log.session().steps_by_sidechain_root(), log }
     }
 }
@@ -238,17 +243,9 @@ impl OwnSession {
 /// Returns the sidecars of the calls of a log.
 pub(super) fn call_sidecars<'a>(
     log: &'a ExportLog,
-    agents: &Arc<FxHashMap<CallId, Vec<usize>>>,
+    subagents: &Arc<FxHashMap<CallId, Vec<SubagentNo>>>,
 ) -> CallSidecars<'a> {
     let read =
         |text: &str, wanted: &dyn Fn(&std::path::Path) -> bool| log.loaded.whole_result_if(text, wanted);
-    CallSidecars { agents: Arc::clone(agents), whole_result: Some(Box::new(read)) }
-}
-
-/// Returns a unique name for a subagent; the same file name can occur in several directories of one session.
-pub(super) fn name_of(agent: &Subagent, index: usize) -> String {
-    match agent.path.as_deref().and_then(std::path::Path::file_stem) {
-        Some(stem) => format!("{}_{}", index + 1, super::export_dir::safe_name(&stem.to_string_lossy())),
-        None => format!("{}_inline", index + 1),
-    }
+    CallSidecars { subagents: Arc::clone(subagents), whole_result: Some(Box::new(read)) }
 }

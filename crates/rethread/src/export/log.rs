@@ -1,13 +1,18 @@
 //! A log as an export reads it: its facts are kept, its text is read again where it is shown.
 
+use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rethread_log::{Defect, Entry, Line, Sink};
 use rethread_model::{
     Client, EntryChunk, EntryNo, FactsBuilder, IndexGroups, NodeId, PathSummary, RandomAccessLog,
     RestampedCopy, Session, StepContentKey, StepId, StepNodes, StepStream, Table,
 };
+use rethread_store::{SessionFile, SubagentIndex};
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -28,10 +33,51 @@ pub(crate) struct ExportLog {
     pub(crate) result_dirs: Vec<String>,
 }
 
+/// Reads the logs of an export. It keeps a few files open and, within a budget, the facts of logs.
+pub(crate) struct LogReader {
+    agents: Arc<SubagentIndex>,
+    files: Arc<OpenFiles>,
+    /// Bytes that the facts of further logs may take.
+    facts_left: AtomicU64,
+}
+
+/// Total size of the facts that an export keeps from its first pass for its second one.
+const FACTS_BUDGET: u64 = 256 << 20;
+/// Size of the facts of an entry: its node, location, message, blocks, calls, links, step and hash.
+const FACTS_PER_ENTRY: u64 = 300;
+
+/// The files that were read last. A log is read in several places; opening it each time is slow.
+#[derive(Default)]
+struct OpenFiles(Mutex<VecDeque<(PathBuf, Arc<File>)>>);
+
+/// Number of files that are kept open. A process may have a thousand, and a session as many subagents.
+const MAX_OPEN_FILES: usize = 16;
+
+impl OpenFiles {
+    /// Opens a file for a read from its beginning.
+    fn open(&self, file: &SessionFile) -> io::Result<Arc<File>> {
+        let opened = Arc::new(file.open()?);
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|(path, _)| *path != file.path);
+        files.truncate(MAX_OPEN_FILES - 1);
+        files.push_front((file.path.clone(), Arc::clone(&opened)));
+        Ok(opened)
+    }
+
+    /// Returns a file for reads at any place, and opens it if necessary.
+    fn get(&self, file: &SessionFile) -> io::Result<Arc<File>> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files.iter().find(|(path, _)| *path == file.path).map(|(_, opened)| Arc::clone(opened));
+        drop(files);
+        known.map_or_else(|| self.open(file), Ok)
+    }
+}
+
 /// The bytes of a log and the hashes of its entries, because a log can change at any time.
 struct HashedLogText {
     source: LogSource,
     entry_hashes: Vec<u64>,
+    files: Arc<OpenFiles>,
 }
 
 impl RandomAccessLog for HashedLogText {
@@ -43,13 +89,17 @@ impl RandomAccessLog for HashedLogText {
                 bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
-            None => rethread_store::read_at(&self.source.file.open()?, offset, bytes),
+            None => rethread_store::read_at(&*self.files.get(&self.source.file)?, offset, bytes),
         }
     }
 
     fn is_unchanged(&self, number: EntryNo, entry: &[u8]) -> bool {
         let print = self.entry_hashes.get(number.index());
         print.is_none_or(|&print| print == xxh3_64(entry))
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        self.source.bytes.as_ref().map(|bytes| bytes.as_slice())
     }
 }
 
@@ -79,9 +129,22 @@ impl Sink for EntryHasher {
     fn defect(&mut self, _: Defect) {}
 }
 
-impl Library {
+impl LogReader {
+    pub(crate) fn new(library: &Library) -> Self {
+        let agents = Arc::clone(&library.agents);
+        Self { agents, files: Arc::default(), facts_left: AtomicU64::new(FACTS_BUDGET) }
+    }
+
+    /// Keeps the facts of a log, if there is room.
+    pub(crate) fn keep(&self, log: Arc<ExportLog>) -> Option<Arc<ExportLog>> {
+        let size = FACTS_PER_ENTRY * log.session().facts.locations.len() as u64;
+        let take = |left: u64| left.checked_sub(size);
+        let is_kept = self.facts_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        is_kept.then_some(log)
+    }
+
     /// Reads the facts of a log, at most `limit` bytes of it.
-    pub(crate) fn export_log(&self, source: &LogSource, limit: u64) -> Result<ExportLog, Error> {
+    pub(crate) fn read(&self, source: &LogSource, limit: u64) -> Result<Arc<ExportLog>, Error> {
         let size = source.file.bytes.min(limit);
         let mut builder = FactsBuilder::for_size(size);
         let mut hasher = EntryHasher {
@@ -98,8 +161,11 @@ impl Library {
                 scanner.scan(&bytes[..end], &mut both);
                 (scanner, end as u64)
             }
-            None => rethread_store::scan_to_length(&source.file, limit, &mut both)
-                .map_err(|error| source.error(error))?,
+            None => {
+                let file = self.files.open(&source.file).map_err(|error| source.error(error))?;
+                rethread_store::scan_to_length(&file, limit, &mut both)
+                    .map_err(|error| source.error(error))?
+            }
         };
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
         reject_non_log(source, &facts)?;
@@ -110,8 +176,9 @@ impl Library {
         let (hash, agents) = (hasher.hash.digest128(), Arc::clone(&self.agents));
         let loaded = LoadedSession { source: source.clone(), session, bytes: Arc::default(), agents };
         hasher.entry_hashes.shrink_to_fit();
-        let text = HashedLogText { source: source.clone(), entry_hashes: hasher.entry_hashes };
-        Ok(ExportLog { loaded, layout, text, bytes, hash, result_dirs })
+        let files = Arc::clone(&self.files);
+        let text = HashedLogText { source: source.clone(), entry_hashes: hasher.entry_hashes, files };
+        Ok(Arc::new(ExportLog { loaded, layout, text, bytes, hash, result_dirs }))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Exports transcripts of many sessions to a directory.
 //!
 //! Works in two passes. The first reads every session and keeps a fingerprint of it, to determine which paths
-//! are contained in others, which sessions continue others, and the name of each document. The second reads
-//! changed sessions again and writes their documents, one session at a time per core.
+//! are contained in others, which sessions continue others, and the name of each document; it also keeps the
+//! facts while they fit into memory. The second streams the text of changed sessions as transcripts to their
+//! documents, one session at a time per core.
 
 mod agents;
 mod export_dir;
@@ -11,28 +12,27 @@ mod images;
 mod log;
 mod plan;
 mod survey;
+mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rethread_model::{Client, PathId};
-use rethread_render::{
-    Document, DocumentPart, Format, ShownSidecars, SubagentRow, TranscriptRow, write_document, write_index,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rethread_model::Client;
+use rethread_render::{Format, write_index};
+use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_128;
 
-use self::agents::{OwnSession, SubagentSet, call_sidecars};
 use self::export_dir::{ExportDir, FileRecord};
-use self::images::ImageWriter;
-use self::log::ExportLog;
-use self::plan::{DocumentFiles, PlannedDocument, SessionPlan};
+use self::plan::{DocumentFiles, SessionPlan};
 use self::survey::Surveys;
+use self::write::{Exporter, SessionExport};
 use crate::library::{Library, LogSource};
 
+pub(crate) use self::export_dir::safe_name;
+
 /// Incremented when the output changes, so that documents by an older version are written again.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 /// Options of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,9 +88,9 @@ pub struct Exported {
     /// The directory.
     pub dir: PathBuf,
     /// The paths: written, unchanged, or skipped because another contains them.
-    pub transcripts: Vec<TranscriptRow>,
+    pub transcripts: Vec<ExportedTranscript>,
     /// The documents of subagents.
-    pub subagents: Vec<SubagentRow>,
+    pub subagents: Vec<ExportedSubagent>,
     /// Number of documents written by this run.
     pub written: usize,
     /// Number of documents that were up to date.
@@ -103,6 +103,104 @@ pub struct Exported {
     pub empty_sessions: usize,
     /// Sessions that could not be read and documents that could not be written.
     pub errors: Vec<ExportError>,
+}
+
+/// A path of an exported session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedTranscript {
+    /// The session's id.
+    pub session: String,
+    /// The number of the path.
+    pub path_n: usize,
+    /// The number of paths of the session.
+    pub paths: usize,
+    /// Set if the client would resume it.
+    pub active: bool,
+    /// The title of the session.
+    pub title: String,
+    /// Number of messages on the path, including those of earlier files.
+    pub messages: u32,
+    /// Its document.
+    pub document: ExportedDocument,
+}
+
+impl ExportedTranscript {
+    /// Returns its own document.
+    ///
+    /// ```
+    /// # use rethread::{ExportOptions, Library};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path().join("transcripts");
+    /// # let library = Library::demo();
+    /// let exported = library.export(library.find("0000d001")?, &dir, &ExportOptions::default())?;
+    /// assert!(exported.transcripts.iter().all(|transcript| transcript.file().is_some()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn file(&self) -> Option<&ExportedFile> {
+        match &self.document {
+            ExportedDocument::File(file) => Some(file),
+            ExportedDocument::ContainedIn(_) => None,
+        }
+    }
+
+    /// Returns the document of the path that contains it, if it was skipped as a copy.
+    ///
+    /// ```
+    /// # use rethread::{ExportOptions, Library};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path().join("transcripts");
+    /// # let library = Library::demo();
+    /// let exported = library.export(library.find("0000d001")?, &dir, &ExportOptions::default())?;
+    /// assert!(exported.transcripts.iter().all(|transcript| transcript.contained_in().is_none()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contained_in(&self) -> Option<&Path> {
+        match &self.document {
+            ExportedDocument::File(_) => None,
+            ExportedDocument::ContainedIn(file) => file.as_deref(),
+        }
+    }
+}
+
+/// The document that shows a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExportedDocument {
+    /// Its own.
+    File(ExportedFile),
+    /// The path was skipped, because the path of this document contains it; `None` if that path was not
+    /// exported.
+    ContainedIn(Option<PathBuf>),
+}
+
+/// The document of a subagent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedSubagent {
+    /// The session that it belongs to.
+    pub session: String,
+    /// Its name.
+    pub name: String,
+    /// Its document.
+    pub file: ExportedFile,
+}
+
+/// A document of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// The result of this run.
+    pub status: ExportStatus,
+}
+
+/// The result of an export for one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportStatus {
+    /// It was written. If that failed, [`Exported::errors`] contains the reason.
+    Written,
+    /// It was up to date.
+    Unchanged,
+    /// It was not written, because another program wrote or changed the file.
+    Refused,
 }
 
 /// An error while exporting.
@@ -203,6 +301,7 @@ impl Library {
                 .filter(|planned| planned.needs_write())
                 .map(|planned| (planned.file.clone(), plan.record()))
         }))?;
+        surveys.keep_logs(&plan::sessions_to_read(&plans, &surveys));
         let export = Exporter { library: self, options, surveys: &surveys, files: &files, output: &output };
         // Largest first, so that no core is idle at the end.
         let mut order: Vec<&SessionPlan> = plans.iter().collect();
@@ -266,187 +365,5 @@ fn update_index(output: &mut ExportDir, exported: &mut Exported) {
     match write() {
         Ok(()) => exported.index = Some(output.path(INDEX)),
         Err(error) => exported.errors.push(error),
-    }
-}
-
-/// The result for one session.
-#[derive(Default)]
-struct SessionExport {
-    written: usize,
-    unchanged: usize,
-    records: Vec<(String, FileRecord)>,
-    errors: Vec<ExportError>,
-}
-
-struct Exporter<'e> {
-    library: &'e Library,
-    options: &'e ExportOptions,
-    surveys: &'e Surveys,
-    files: &'e DocumentFiles,
-    output: &'e ExportDir,
-}
-
-impl Exporter<'_> {
-    /// Writes the missing and changed documents of a session.
-    fn write(&self, plan: &SessionPlan) -> SessionExport {
-        let mut done = SessionExport::default();
-        for planned in plan.all().filter(|planned| planned.is_current) {
-            done.unchanged += 1;
-            done.records.push((planned.file.clone(), self.output.record(&planned.file)));
-        }
-        if plan.all().any(PlannedDocument::needs_write) {
-            let _turn = self.surveys.sessions[plan.session].source.lock_if_large();
-            if let Err(error) = self.write_session(plan, &mut done) {
-                done.errors.push(error);
-            }
-        }
-        done
-    }
-
-    /// Reads a session again, as it was in the first pass.
-    fn load(&self, session: usize) -> Result<ExportLog, ExportError> {
-        let survey = &self.surveys.sessions[session];
-        let log = self.library.export_log(&survey.source, survey.bytes)?;
-        if log.hash != survey.log_hash {
-            return Err(ExportError::Moved { path: survey.source.file.path.clone() });
-        }
-        Ok(log)
-    }
-
-    fn write_session(&self, plan: &SessionPlan, done: &mut SessionExport) -> Result<(), ExportError> {
-        let surveys = self.surveys;
-        let survey = &surveys.sessions[plan.session];
-        let own = OwnSession::new(self.load(plan.session)?);
-        let due = || plan.documents.iter().filter(|planned| planned.needs_write());
-        let mut earlier: FxHashMap<usize, ExportLog> = FxHashMap::default();
-        for before in due().flat_map(|planned| surveys.predecessors_of(plan.session, planned.index)) {
-            if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
-                place.insert(self.load(before.session)?);
-            }
-        }
-        let cast = SubagentSet::new(self.library, surveys, self.files, plan.session, earlier.keys().copied());
-        let agents = cast.agents(&own);
-        let started = cast.agents_by_call(&own.log);
-        let started_before: FxHashMap<usize, _> =
-            earlier.iter().map(|(&session, log)| (session, cast.agents_by_call(log))).collect();
-        let lost = cast.unlinked(plan.session);
-        let pictures = ImageWriter::new(self.output);
-        for planned in due() {
-            let row = &survey.paths[planned.index];
-            let cut = plan::document_start(surveys, self.options, plan, planned.index, self.files);
-            let before = surveys.predecessors_of(plan.session, planned.index);
-            let before = if cut.is_some() { Vec::new() } else { before };
-            let mut parts: Vec<DocumentPart<'_>> = Vec::new();
-            for (i, before) in before.iter().enumerate() {
-                let log = &earlier[&before.session];
-                parts.push(DocumentPart {
-                    session: &log.loaded.source.file.id,
-                    prefix: format!("e{}-", i + 1),
-                    items: log.passage(before.step, None, true),
-                    sidecars: call_sidecars(log, &started_before[&before.session]),
-                });
-            }
-            let after = cut.as_ref().map(|cut| cut.step);
-            // If full paths would be too large, these blocks are left to the documents of the other branches.
-            let joins = !plan.starts_at_forks || row.path.is_current();
-            parts.push(DocumentPart {
-                session: &survey.name,
-                prefix: String::new(),
-                items: own.log.passage(row.path.step, after, joins),
-                sidecars: call_sidecars(&own.log, &started),
-            });
-            let mut head = head::path_head(survey, row, &parts, &before, cut.is_some());
-            head.has_index = self.files.with_index;
-            head.branches = plan::branches(surveys, plan, planned.index, self.files);
-            head.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
-            // If there are very many documents, only complete ones list them.
-            let lists_lost = !(plan.starts_at_forks && cut.is_some());
-            head.unlinked_agents = if lists_lost { lost.clone() } else { Vec::new() };
-            head.begins_in = cut.map(|cut| cut.begins_in);
-            let record = FileRecord { row: Some(head::index_row(survey, &head)), ..plan.record() };
-            let document = self.document(&head, &parts, &agents);
-            self.write_document(planned, &document, &pictures, record, done);
-        }
-        let active = |planned: &&PlannedDocument| survey.paths[planned.index].path.active;
-        let parent = plan.documents.iter().find(active).or(plan.documents.last());
-        for planned in plan.agents.iter().filter(|planned| planned.needs_write()) {
-            let Some((n, part)) = cast.standalone_part(&own, plan.session, planned.index) else { continue };
-            let head = head::agent_head(survey, &agents[n], parent, self.files.with_index);
-            let document = self.document(&head, std::slice::from_ref(&part), &agents);
-            self.write_document(planned, &document, &pictures, plan.record(), done);
-        }
-        done.records.extend(pictures.into_records());
-        Ok(())
-    }
-
-    fn document<'d>(
-        &self,
-        head: &'d rethread_render::DocumentHead,
-        parts: &'d [DocumentPart<'d>],
-        agents: &'d [rethread_render::DocumentAgent<'d>],
-    ) -> Document<'d> {
-        let (pictures, thinking) = (self.options.images, self.options.thinking);
-        Document { head, parts, agents, images: pictures, thinking, shown: ShownSidecars::default() }
-    }
-
-    fn write_document(
-        &self,
-        planned: &PlannedDocument,
-        document: &Document<'_>,
-        pictures: &ImageWriter<'_>,
-        record: FileRecord,
-        done: &mut SessionExport,
-    ) {
-        let picture = |media: &str, bytes: &[u8]| pictures.write(media, bytes);
-        let write = |out: &mut dyn io::Write| write_document(out, document, self.options.format, &picture);
-        let written = self.output.write(&planned.file, write);
-        let pictures = pictures.take_shown();
-        match written {
-            Ok(hash) => {
-                done.written += 1;
-                let (made_of, hash) = (Some(planned.input_hash.clone()), Some(hash));
-                done.records.push((planned.file.clone(), FileRecord { made_of, hash, pictures, ..record }));
-            }
-            Err(error) => done.errors.push(error),
-        }
-    }
-
-    /// Adds a row for each path.
-    fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
-        let show = |file: &str| self.output.path(file).to_string_lossy().into_owned();
-        for plan in plans {
-            let survey = &self.surveys.sessions[plan.session];
-            for (i, row) in survey.paths.iter().enumerate() {
-                let planned = plan.documents.binary_search_by_key(&i, |planned| planned.index);
-                let planned = planned.ok().map(|at| &plan.documents[at]);
-                let holder = self.surveys.containing_path(PathId { session: plan.session, path: i });
-                if planned.is_none() && holder.is_none() {
-                    continue;
-                }
-                let before = self.surveys.predecessors_of(plan.session, i);
-                exported.transcripts.push(TranscriptRow {
-                    r#type: "transcript",
-                    session: survey.name.clone(),
-                    path_n: row.n,
-                    paths: survey.paths.len(),
-                    status: row.status.name(),
-                    title: survey.title_in_file.title.text.clone(),
-                    file: planned.map(|planned| show(&planned.file)),
-                    messages: row.messages + before.iter().map(|before| before.counts.0).sum::<u32>(),
-                    unchanged: planned.is_some_and(|planned| planned.is_current),
-                    refused: planned.is_some_and(|planned| planned.refused),
-                    skipped_as: holder.and_then(|by| self.files.own_file(by)).map(|file| show(file)),
-                });
-            }
-            for planned in &plan.agents {
-                exported.subagents.push(SubagentRow {
-                    r#type: "subagent",
-                    session: survey.name.clone(),
-                    agent: agents::name_of(&survey.agents[planned.index], planned.index),
-                    file: show(&planned.file),
-                    unchanged: planned.is_current,
-                });
-            }
-        }
     }
 }

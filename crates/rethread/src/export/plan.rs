@@ -1,21 +1,19 @@
 //! Decides which documents to write, their names, and which of them are up to date.
 
 use rayon::prelude::*;
-use rethread_model::{MessageNo, PathId, StepId};
-use rethread_render::{BranchLink, truncate};
+use rethread_model::{MessageNo, PathId, SiblingPath, StepId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::agents::name_of;
 use super::export_dir::{ExportDir, FileRecord};
 use super::survey::{Survey, Surveys};
 use super::{ExportError, ExportOptions, Exported, PathChoice, REVISION};
+use crate::transcript::{LISTED_AROUND, near, sibling_paths, subagent_name};
 
 /// The directory of subagent documents.
 const SUBAGENTS: &str = "subagents";
-/// Number of paths before and after its own that a document lists; fewer if paths begin at their forks,
-/// because then there are many.
-const LISTED_AROUND: usize = 50;
+/// Number of paths before and after its own that a document lists if paths begin at their forks, because then
+/// there are many.
 const LISTED_AT_FORKS: usize = 4;
 /// The documents of a session are written in full if they show at most this multiple of the session's bytes,
 /// plus a small allowance.
@@ -115,7 +113,7 @@ pub(super) fn plan(
     for (session, survey) in surveys.sessions.iter().enumerate().filter(|(_, s)| !s.auxiliary) {
         exported.empty_sessions += usize::from(survey.paths.is_empty());
         let source = source_of(survey);
-        let stem = names.stem(&source, &survey.name, |stem| possible_names(survey, stem, options));
+        let stem = names.stem(&source, &survey.header.id, |stem| possible_names(survey, stem, options));
         let ending = options.format.extension();
         let chosen = chosen(surveys, options, session, exported);
         let held =
@@ -179,7 +177,7 @@ pub(super) fn document_start(
 fn source_of(survey: &Survey) -> String {
     let file = &survey.source.file;
     let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
-    let name = if survey.source.bytes.is_some() { survey.name.as_str() } else { "" };
+    let name = if survey.source.bytes.is_some() { survey.header.id.as_str() } else { "" };
     let path = [path.as_os_str().as_encoded_bytes(), name.as_bytes()].concat();
     format!("{:016x}", xxh3_64(&path))
 }
@@ -202,7 +200,7 @@ fn document_name(stem: &str, survey: &Survey, index: usize, ending: &str) -> Str
 }
 
 fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String {
-    format!("{SUBAGENTS}/{stem}_{}.{ending}", name_of(&survey.agents[index], index))
+    format!("{SUBAGENTS}/{stem}_{}.{ending}", subagent_name(&survey.agents[index], index))
 }
 
 /// Returns the paths of a session to export.
@@ -216,7 +214,7 @@ fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: 
         PathChoice::Number(n) => {
             let found: Vec<usize> = all.filter(|&i| survey.paths[i].n == n).collect();
             if found.is_empty() {
-                exported.errors.push(ExportError::NoPath { session: survey.name.clone(), n });
+                exported.errors.push(ExportError::NoPath { session: survey.header.id.clone(), n });
             }
             found
         }
@@ -273,11 +271,11 @@ fn input_hashes(
     let documents = plan.documents.iter().map(|planned| {
         let before = surveys.predecessors_of(plan.session, planned.index);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
-        let branches = branches(surveys, plan, planned.index, files);
+        let siblings = siblings(surveys, plan, planned.index, files);
         let begins = document_start(surveys, options, plan, planned.index, files).map(|cut| cut.begins_in);
         let (title, hash) = (&survey.title_in_file.title.text, survey.hash);
         let path = (planned.index, survey.paths[planned.index].status);
-        spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {branches:?} {begins:?}"))
+        spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {siblings:?} {begins:?}"))
     });
     let parents: Vec<&str> = plan.documents.iter().map(|planned| planned.file.as_str()).collect();
     let parents = xxh3_128(format!("{parents:?}").as_bytes());
@@ -286,34 +284,32 @@ fn input_hashes(
     documents.chain(agents).collect()
 }
 
-/// Lists the paths of a session with their documents; if there are very many, those near `path`.
-pub(super) fn branches(
+/// Returns the sessions whose text is needed to write the documents.
+pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHashSet<usize> {
+    let mut needed = FxHashSet::default();
+    for plan in plans.iter().filter(|plan| plan.all().any(PlannedDocument::needs_write)) {
+        needed.insert(plan.session);
+        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
+            let before = surveys.predecessors_of(plan.session, planned.index);
+            needed.extend(before.iter().map(|before| before.session));
+        }
+    }
+    needed
+}
+
+/// Lists the paths of a session and their documents; if there are very many, those near `path`.
+pub(super) fn siblings(
     surveys: &Surveys,
     plan: &SessionPlan,
     path: usize,
     files: &DocumentFiles,
-) -> Vec<BranchLink> {
-    let (session, around) =
-        (plan.session, if plan.starts_at_forks { LISTED_AT_FORKS } else { LISTED_AROUND });
-    let survey = &surveys.sessions[session];
-    if survey.paths.len() < 2 {
-        return Vec::new();
-    }
-    let branch = |i: usize| {
-        let row = &survey.paths[i];
-        let branching = survey.branchings[i];
-        BranchLink {
-            n: row.n,
-            active: row.path.active,
-            file: files.file_of(surveys, PathId { session, path: i }).cloned(),
-            fork: branching.and_then(|b| b.message),
-            parent_path: branching.map(|b| survey.paths[b.other_path].n),
-            messages: (row.messages, branching.map_or(0, |b| b.messages_before)),
-            last_prompt: row.last_prompt.as_deref().map(|words| truncate(words, 100)).unwrap_or_default(),
-        }
-    };
-    let end = survey.paths.len().min(path + around + 1);
-    (path.saturating_sub(around)..end).map(branch).collect()
+) -> (Vec<SiblingPath>, Vec<Option<String>>) {
+    let survey = &surveys.sessions[plan.session];
+    let around = if plan.starts_at_forks { LISTED_AT_FORKS } else { LISTED_AROUND };
+    let listed = near(path, survey.paths.len(), around);
+    let paths = sibling_paths(&survey.paths, &survey.branchings, listed.clone());
+    let file = |path: usize| files.file_of(surveys, PathId { session: plan.session, path }).cloned();
+    (paths, listed.map(file).collect())
 }
 
 /// Returns every name that documents of these sessions can have now.

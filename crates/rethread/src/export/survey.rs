@@ -2,22 +2,24 @@
 //! continue others.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    BranchPoint, Client, Facts, NodeId, PathEnd, PathId, PathSummary, RestampedCopy, Session,
-    SessionContinuation, SessionFingerprint, StepId, Time, Uid, containing_paths,
+    BranchPoint, Client, NodeId, PathEnd, PathId, PathSummary, RestampedCopy, SessionContinuation,
+    SessionFingerprint, StepId, Time, Uid, containing_paths,
 };
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::log::ExportLog;
+use super::log::{ExportLog, LogReader};
 use super::{ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, LogSource};
 use crate::session::Subagent;
 use crate::titles::{self, TitleInFile};
+use crate::transcript::SessionHeader;
 
 /// Maximum number of files that a conversation is followed back.
 const MAX_ROUNDS: usize = 50;
@@ -25,8 +27,10 @@ const MAX_ROUNDS: usize = 50;
 /// The data kept of a session while others are read.
 pub(crate) struct Survey {
     pub(crate) source: LogSource,
-    /// Its id; for a piped log, the id in its entries.
-    pub(crate) name: String,
+    /// Its facts, if there is room for them until its documents are written.
+    pub(crate) log: Option<Arc<ExportLog>>,
+    /// The metadata that its documents show.
+    pub(crate) header: SessionHeader,
     /// The length of its log, and its hash.
     pub(crate) bytes: u64,
     pub(crate) log_hash: u128,
@@ -43,11 +47,7 @@ pub(crate) struct Survey {
     /// The root of each path.
     roots: Vec<StepId>,
     pub(crate) title_in_file: TitleInFile,
-    pub(crate) project: String,
     pub(crate) first_prompt: String,
-    pub(crate) versions: Vec<String>,
-    pub(crate) git_branch: Option<String>,
-    pub(crate) defects: Vec<String>,
     pub(crate) span: Option<(Time, Time)>,
     pub(crate) agents: Vec<Subagent>,
     /// The ids of the calls that started them.
@@ -64,6 +64,8 @@ pub(crate) struct Survey {
 /// All sessions of an export.
 pub(crate) struct Surveys {
     pub(crate) sessions: Vec<Survey>,
+    /// Reads their logs.
+    pub(crate) logs: LogReader,
     /// For each skipped path, the one that contains it.
     contained_in: FxHashMap<PathId, PathId>,
     /// The sessions that have subagents, by hash of the id of the starting call.
@@ -86,16 +88,18 @@ impl Surveys {
     pub(crate) fn new(library: &Library, sources: Vec<LogSource>, options: &ExportOptions) -> Self {
         let client = options.client;
         let sources = without_owned_agents(library, sources);
+        let logs = LogReader::new(library);
         let read: Vec<Result<Survey, Error>> = sources
             .par_iter()
             .map(|source| {
-                let survey = survey(library, source, client);
+                let survey = survey(library, &logs, source, client);
                 library.progress.report(source);
                 survey
             })
             .collect();
         let mut surveys = Self {
             sessions: Vec::new(),
+            logs,
             contained_in: FxHashMap::default(),
             sessions_by_call: FxHashMap::default(),
             predecessors: FxHashMap::default(),
@@ -111,7 +115,7 @@ impl Surveys {
         // Originals come before copies, so that of equal paths the original is kept.
         surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
         surveys.link_predecessors(library, client);
-        surveys.match_restamped_forks(library);
+        surveys.match_restamped_forks();
         surveys.find_contained_paths(options);
         for (session, survey) in surveys.sessions.iter().enumerate() {
             for id in survey.agent_calls.iter().flatten() {
@@ -119,6 +123,20 @@ impl Surveys {
             }
         }
         surveys
+    }
+
+    /// Returns the log of a session as it was in the survey. It is read again if its facts were not kept.
+    pub(crate) fn log(&self, session: usize) -> Result<Arc<ExportLog>, Error> {
+        let survey = &self.sessions[session];
+        let read = || self.logs.read(&survey.source, survey.bytes);
+        survey.log.as_ref().map_or_else(read, |log| Ok(Arc::clone(log)))
+    }
+
+    /// Releases the facts of all other sessions.
+    pub(crate) fn keep_logs(&mut self, needed: &FxHashSet<usize>) {
+        for (session, survey) in self.sessions.iter_mut().enumerate() {
+            survey.log = survey.log.take().filter(|_| needed.contains(&session));
+        }
     }
 
     /// Returns the path that contains a skipped path.
@@ -186,7 +204,9 @@ impl Surveys {
             self.sessions.iter().enumerate().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
-            let Ok(log) = library.export_log(&file.clone().into(), u64::MAX) else { continue };
+            let known_log = by_path.get(&file.path).map(|&at| self.log(at));
+            let log = known_log.unwrap_or_else(|| self.logs.read(&file.clone().into(), u64::MAX));
+            let Ok(log) = log else { continue };
             let session = log.session();
             let (roots, counts) = (session.roots_by_step(), session.counts_by_step());
             for uid in uids {
@@ -197,6 +217,7 @@ impl Surveys {
                     None => {
                         let Ok(mut survey) = survey_of(library, &log, client) else { continue };
                         survey.auxiliary = true;
+                        survey.log = self.logs.keep(Arc::clone(&log));
                         self.sessions.push(survey);
                         by_path.insert(file.path.clone(), self.sessions.len() - 1);
                         self.sessions.len() - 1
@@ -213,7 +234,7 @@ impl Surveys {
     }
 
     /// Matches the last message of a fork to its original, because the SDKs give it a new timestamp.
-    fn match_restamped_forks(&mut self, library: &Library) {
+    fn match_restamped_forks(&mut self) {
         let by_id: FxHashMap<String, usize> =
             self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         // The original key of each copied message; a fork of a fork is resolved repeatedly.
@@ -226,7 +247,7 @@ impl Surveys {
             }
         }
         for (of, forks) in by_origin {
-            let Ok(log) = library.export_log(&self.sessions[of].source, u64::MAX) else { continue };
+            let Ok(log) = self.log(of) else { continue };
             for restamped in forks {
                 let Some(node) = log.session().facts.node_of(restamped.origin) else { continue };
                 let Ok((key, words)) = log.entry_keys(node) else { continue };
@@ -319,9 +340,12 @@ fn without_owned_agents(library: &Library, mut sources: Vec<LogSource>) -> Vec<L
     sources
 }
 
-fn survey(library: &Library, source: &LogSource, client: Client) -> Result<Survey, Error> {
+fn survey(library: &Library, logs: &LogReader, source: &LogSource, client: Client) -> Result<Survey, Error> {
     let _turn = source.lock_if_large();
-    survey_of(library, &library.export_log(source, u64::MAX)?, client)
+    let log = logs.read(source, u64::MAX)?;
+    let mut survey = survey_of(library, &log, client)?;
+    survey.log = logs.keep(log);
+    Ok(survey)
 }
 
 fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
@@ -352,7 +376,7 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let weights = log.path_bytes_by_step(|node| started_at.get(&node).copied().unwrap_or(0));
     let agent_bytes: u64 = beside.agents.values().sum();
     Ok(Survey {
-        name: name_of(log),
+        header: SessionHeader::new(session, &loaded.source.file),
         bytes: log.bytes,
         log_hash: log.hash,
         hash: beside.hash,
@@ -366,59 +390,19 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         sketch: SessionFingerprint::new(session, log.content_keys()?, paths.iter().map(ending).collect()),
         restamped: log.restamped()?,
         title_in_file: titled,
-        project: project_of(&session.facts, &loaded.source.file),
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),
-        versions: session
-            .facts
-            .versions
-            .iter()
-            .map(|(v, _)| v.to_owned())
-            .filter(|v| v != "None")
-            .take(MAX_VERSIONS)
-            .collect(),
-        git_branch: session.facts.git_branches.last().filter(|b| !b.is_empty()).map(str::to_owned),
-        defects: defects_of(session),
         span: session.facts.time_span,
         forked_from: session.facts.forked_from.clone(),
         agents,
         missing_parents: wanted,
         paths,
         source: loaded.source.clone(),
+        log: None,
     })
-}
-
-fn name_of(log: &ExportLog) -> String {
-    let file = &log.loaded.source.file;
-    let piped = file.path == Path::new("-");
-    let own = log.session().facts.session_ids.first().filter(|id| piped && !id.is_empty());
-    own.map_or_else(|| file.id.clone(), str::to_owned)
 }
 
 fn hash_of_id(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
-}
-
-fn project_of(facts: &Facts, file: &SessionFile) -> String {
-    facts.cwds.first().map_or_else(|| file.dir_name(), str::to_owned)
-}
-
-/// Maximum number of defects that a document lists.
-const MAX_DEFECTS: usize = 50;
-/// Maximum number of client versions that a document lists.
-const MAX_VERSIONS: usize = 50;
-
-fn defects_of(session: &Session) -> Vec<String> {
-    let all = session.defects();
-    let left_out = (all.len().saturating_sub(MAX_DEFECTS)) as u64 + session.facts.defects_omitted;
-    let mut told: Vec<String> = all
-        .iter()
-        .take(MAX_DEFECTS)
-        .map(|defect| format!("line {}: {}", defect.line, defect.detail))
-        .collect();
-    if left_out > 0 {
-        told.push(format!("and {left_out} more"));
-    }
-    told
 }
 
 /// The sidecars of a session that are shown in its documents.

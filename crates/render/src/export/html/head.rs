@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::io;
 
 use rethread_log::BlockKind;
-use rethread_model::{BlockView, MessageKind, TranscriptItem, collapse_whitespace};
+use rethread_model::{BlockView, OutlineEntry, SiblingPath, TranscriptHeader, collapse_whitespace};
 
 use super::page::page_start_parts;
 use super::{badge, byte_prefix, html_text, write_time};
 use crate::export::safe::{html_escaped, push_escaped, strip_control_codes};
-use crate::export::{BranchLink, Document, DocumentHead, format_time, input_tokens};
+use crate::export::{Document, DocumentLinks, format_time, input_tokens};
 use crate::text::{format_count, plural, truncate};
 
 /// Writes everything before the first message.
 pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Result<()> {
-    let head = document.head;
+    let (head, links) = (&document.transcript.header, document.links);
     let title = if head.title.is_empty() { "Untitled session" } else { &head.title };
     let title = strip_control_codes(title);
     let (before, after) = page_start_parts();
@@ -34,53 +34,26 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     );
     write_outline(out, document)?;
     out.push_str("</ol></nav>\n</aside>\n<div class=\"column\">\n<header class=\"head\">\n");
-    if head.has_index || head.parent.is_some() {
-        out.push_str("<p class=\"crumbs\">");
-        if head.has_index {
-            let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", head.root_prefix);
-        }
-        if let Some(parent) = &head.parent {
-            let dot = if head.has_index { " · " } else { "" };
-            let _ = write!(
-                out,
-                "{dot}<a href=\"{}{}\">Parent session</a>",
-                head.root_prefix,
-                html_escaped(parent)
-            );
-        }
-        out.push_str("</p>\n");
-    }
+    write_crumbs(out, links);
     let _ = writeln!(out, "<h1>{}</h1>", html_escaped(&title));
-    match &head.agent {
+    match &head.subagent {
         Some(agent) => {
             let _ = writeln!(out, "<p class=\"status\">Subagent <code>{}</code></p>", html_text(agent));
         }
         None => {
             let _ = write!(out, "<p class=\"status\">{}", badge(head.active));
-            if head.path.1 > 1 {
-                let _ = write!(out, " path {} of {}", head.path.0, head.path.1);
+            if head.paths > 1 {
+                let _ = write!(out, " path {} of {}", head.path_n, head.paths);
             }
             out.push_str("</p>\n");
         }
     }
     write_metadata(out, head);
-    if head.branches.len() > 1 {
-        write_branches(out, head);
+    if head.siblings.len() > 1 {
+        write_branches(out, head, links);
     }
-    if !head.defects.is_empty() {
-        let n = head.defects.len();
-        let what =
-            if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
-        let _ = write!(
-            out,
-            "<details class=\"defects\"><summary>{what}; the readable part is shown</summary><ul>"
-        );
-        for defect in &head.defects {
-            let _ = write!(out, "<li>{}</li>", html_text(defect));
-        }
-        out.push_str("</ul></details>\n");
-    }
-    if let Some((file, n)) = &head.begins_in {
+    write_defects(out, &head.defects);
+    if let Some((file, n)) = &links.begins_in {
         let file = html_escaped(file);
         let (to, name) = n.map_or((file.clone(), "another path".to_owned()), |n| {
             (format!("{file}#m{n}"), format!("message #{n} of another path"))
@@ -97,39 +70,61 @@ pub(super) fn write_head(out: &mut String, document: &Document<'_>) -> io::Resul
     Ok(())
 }
 
+/// Writes the links to the index and to the parent session.
+fn write_crumbs(out: &mut String, links: &DocumentLinks) {
+    if !links.has_index && links.parent.is_none() {
+        return;
+    }
+    out.push_str("<p class=\"crumbs\">");
+    if links.has_index {
+        let _ = write!(out, "<a href=\"{}index.html\">All transcripts</a>", links.root_prefix);
+    }
+    if let Some(parent) = &links.parent {
+        let dot = if links.has_index { " · " } else { "" };
+        let _ =
+            write!(out, "{dot}<a href=\"{}{}\">Parent session</a>", links.root_prefix, html_escaped(parent));
+    }
+    out.push_str("</p>\n");
+}
+
+fn write_defects(out: &mut String, defects: &[String]) {
+    if defects.is_empty() {
+        return;
+    }
+    let n = defects.len();
+    let what = if n == 1 { "The log has a defect".to_owned() } else { format!("The log has {n} defects") };
+    let _ =
+        write!(out, "<details class=\"defects\"><summary>{what}; the readable part is shown</summary><ul>");
+    for defect in defects {
+        let _ = write!(out, "<li>{}</li>", html_text(defect));
+    }
+    out.push_str("</ul></details>\n");
+}
+
 /// Writes the prompts, with the compactions between them.
 fn write_outline(out: &mut String, document: &Document<'_>) -> io::Result<()> {
     let mut compactions = 0;
-    for part in document.parts {
-        part.items.for_each_prompt(|item| {
-            match item {
-                TranscriptItem::Message(message) if message.kind == MessageKind::Prompt => {
-                    let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
-                    let words = words.map(BlockView::text).unwrap_or_default();
-                    let words =
-                        truncate(&collapse_whitespace(&strip_control_codes(byte_prefix(&words, 600))), 90);
-                    let words = if words.is_empty() { "(no text)" } else { &words };
-                    let _ = write!(
-                        out,
-                        "<li><a href=\"#{}m{n}\"><span>#{n}</span> {}</a></li>",
-                        part.prefix,
-                        html_escaped(words),
-                        n = message.n
-                    );
-                }
-                TranscriptItem::Note(note) if note.kind == "compaction" => {
-                    compactions += 1;
-                    let _ = write!(out, "<li class=\"mark\"><a href=\"#c{compactions}\">compacted</a></li>");
-                }
-                _ => {}
-            }
-            true
-        })?;
-    }
-    Ok(())
+    document.transcript.outline(|entry| match entry {
+        OutlineEntry::Prompt { message, anchor } => {
+            let words = message.blocks.iter().find(|b| b.kind == Some(BlockKind::Text));
+            let words = words.map(BlockView::text).unwrap_or_default();
+            let words = truncate(&collapse_whitespace(&strip_control_codes(byte_prefix(&words, 600))), 90);
+            let words = if words.is_empty() { "(no text)" } else { &words };
+            let _ = write!(
+                out,
+                "<li><a href=\"#{anchor}\"><span>#{}</span> {}</a></li>",
+                message.n,
+                html_escaped(words)
+            );
+        }
+        OutlineEntry::Compaction => {
+            compactions += 1;
+            let _ = write!(out, "<li class=\"mark\"><a href=\"#c{compactions}\">compacted</a></li>");
+        }
+    })
 }
 
-fn write_metadata(out: &mut String, head: &DocumentHead) {
+fn write_metadata(out: &mut String, head: &TranscriptHeader) {
     out.push_str("<dl class=\"facts\">");
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
@@ -139,14 +134,15 @@ fn write_metadata(out: &mut String, head: &DocumentHead) {
     fact("Session", format!("<code>{}</code>", html_text(&head.session)));
     fact("Project", html_text(&head.project));
     let mut span = String::new();
-    write_time(&mut span, head.span.0);
-    if format_time(head.span.0) != format_time(head.span.1) {
+    let (first, last) = head.span.unzip();
+    write_time(&mut span, first);
+    if format_time(first) != format_time(last) {
         span.push_str(" to ");
-        write_time(&mut span, head.span.1);
+        write_time(&mut span, last);
     }
     fact("Time", span);
     let mut size = plural(u64::from(head.messages), "message").to_string();
-    if head.agent.is_none() {
+    if head.subagent.is_none() {
         size = format!("{}, {size}", plural(u64::from(head.turns), "turn"));
     }
     if head.compactions > 0 {
@@ -159,7 +155,7 @@ fn write_metadata(out: &mut String, head: &DocumentHead) {
     if let Some(n) = head.resumes_at {
         fact("Resumes", format!("the client would resume after <a href=\"#m{n}\">#{n}</a>"));
     }
-    if let Some((uuid, _)) = &head.fork {
+    if let Some(uuid) = &head.fork_point {
         fact("Fork point", format!("<code>{}</code>", html_text(uuid)));
     }
     out.push_str("</dl>\n");
@@ -197,17 +193,17 @@ const WIDTH: u32 = 640;
 const LANE: u32 = 22;
 
 /// Draws the paths as lanes, each starting at the path that it forks from, and lists them.
-fn write_branches(out: &mut String, head: &DocumentHead) {
+fn write_branches(out: &mut String, head: &TranscriptHeader, links: &DocumentLinks) {
     out.push_str("<section class=\"branches\"><h2>Branches</h2>");
-    if head.branches.len() <= MAX_LANES {
-        draw_lanes(out, head);
+    if head.siblings.len() <= MAX_LANES {
+        draw_lanes(out, head, links);
     }
     out.push_str("<ol>");
-    for branch in &head.branches {
-        let is_here = branch.n == head.path.0;
+    for (i, branch) in head.siblings.iter().enumerate() {
+        let is_here = branch.n == head.path_n;
         let _ = write!(out, "<li{}>", if is_here { " class=\"here\"" } else { "" });
         let name = format!("path {}", branch.n);
-        match &branch.file {
+        match links.sibling(i) {
             Some(file) if !is_here => {
                 let _ = write!(out, "<a href=\"{}\">{name}</a> ", html_escaped(file));
             }
@@ -215,8 +211,8 @@ fn write_branches(out: &mut String, head: &DocumentHead) {
                 let _ = write!(out, "{name} ");
             }
         }
-        let fork = branch.fork.map(|n| format!("from #{n} · ")).unwrap_or_default();
-        let messages = plural(u64::from(branch.messages.0), "message");
+        let fork = branch.fork_message.map(|n| format!("from #{n} · ")).unwrap_or_default();
+        let messages = plural(u64::from(branch.messages), "message");
         let prompt = truncate(&branch.last_prompt, 80);
         let _ = write!(
             out,
@@ -227,29 +223,29 @@ fn write_branches(out: &mut String, head: &DocumentHead) {
     }
     out.push_str("</ol>");
     // If there are thousands of paths, only those near this one are loaded.
-    let left_out = head.path.1.saturating_sub(head.branches.len());
+    let left_out = head.paths.saturating_sub(head.siblings.len());
     if left_out > 0 {
         let _ = write!(out, "<p>and {} more</p>", format_count(left_out as u64));
     }
     out.push_str("</section>\n");
 }
 
-fn draw_lanes(out: &mut String, head: &DocumentHead) {
-    let longest = head.branches.iter().map(|branch| branch.messages.0).max().unwrap_or(1).max(1);
+fn draw_lanes(out: &mut String, head: &TranscriptHeader, links: &DocumentLinks) {
+    let longest = head.siblings.iter().map(|branch| branch.messages).max().unwrap_or(1).max(1);
     let x = |messages: u32| 12 + u64::from(messages) * u64::from(WIDTH - 60) / u64::from(longest);
     let y = |lane: usize| (lane as u64) * u64::from(LANE) + u64::from(LANE) / 2;
-    let height = head.branches.len() as u64 * u64::from(LANE);
+    let height = head.siblings.len() as u64 * u64::from(LANE);
     let _ = write!(
         out,
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} paths\">",
-        head.branches.len()
+        head.siblings.len()
     );
-    let lane_of = |n: usize| head.branches.iter().position(|branch| branch.n == n);
-    for (lane, branch) in head.branches.iter().enumerate() {
+    let lane_of = |n: usize| head.siblings.iter().position(|branch| branch.n == n);
+    for (lane, branch) in head.siblings.iter().enumerate() {
         let class = class_of(branch, head);
         let parent = branch.parent_path.and_then(lane_of);
-        let start = if parent.is_some() { branch.messages.1 } else { 0 };
-        let (x0, x1, y1) = (x(start), x(branch.messages.0).max(x(start) + 8), y(lane));
+        let start = if parent.is_some() { branch.messages_before_fork } else { 0 };
+        let (x0, x1, y1) = (x(start), x(branch.messages).max(x(start) + 8), y(lane));
         let from = parent
             .map(|parent| format!("M{x0} {} L{x0} {y1} ", y(parent)))
             .unwrap_or_else(|| format!("M{x0} {y1} "));
@@ -260,8 +256,8 @@ fn draw_lanes(out: &mut String, head: &DocumentHead) {
             y1 + 4,
             branch.n
         );
-        match &branch.file {
-            Some(file) if branch.n != head.path.0 => {
+        match links.sibling(lane) {
+            Some(file) if branch.n != head.path_n => {
                 let _ = write!(
                     out,
                     "<a href=\"{}\" aria-label=\"path {}\"><g class=\"{class}\">{line}</g></a>",
@@ -277,8 +273,8 @@ fn draw_lanes(out: &mut String, head: &DocumentHead) {
     out.push_str("</svg>");
 }
 
-fn class_of(branch: &BranchLink, head: &DocumentHead) -> &'static str {
-    match (branch.active, branch.n == head.path.0) {
+fn class_of(branch: &SiblingPath, head: &TranscriptHeader) -> &'static str {
+    match (branch.active, branch.n == head.path_n) {
         (true, true) => "lane active here",
         (true, false) => "lane active",
         (false, true) => "lane here",

@@ -12,10 +12,10 @@ mod prose;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rethread_log::{BlockKind, Json};
+use rethread_log::Json;
 use rethread_model::{
-    BlockView, MessageKind, MessageView, NoteView, ResultPart, Time, TranscriptItem, collapse_whitespace,
-    describe_media,
+    BlockView, CallEvent, ListedSubagent, MessageEvent, MessageKind, NoteEvent, PartEvent, ResultEvent,
+    ResultPart, SubagentEvent, Time, TranscriptWriter, collapse_whitespace, describe_media,
 };
 
 use self::page::Paginator;
@@ -24,10 +24,7 @@ use super::safe::{LONG, clean_pieces, html_escaped, push_escaped, strip_control_
 use super::tools::{
     CallSection, TodoState, describe_call, describe_other_block, result_language, strip_client_markup,
 };
-use super::{
-    CallResults, Document, DocumentPart, MAX_NESTING, MAX_PROSE, embedded_image, extent, format_time,
-    format_tokens, input_tokens, is_under_call, said_in, whole_parts,
-};
+use super::{Document, MAX_PROSE, embedded_image, extent, format_time, format_tokens, input_tokens, said_in};
 use crate::text::{format_count, plural, truncate};
 
 pub(super) use self::page::page_start;
@@ -37,30 +34,17 @@ pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>) -> io::Result<
     head::write_head(&mut head, document)?;
     out.write_all(head.as_bytes())?;
     let pages = Paginator::new(out);
-    let mut page = HtmlWriter { document, pages, failed: None, text: head, markdown_buffer: String::new() };
-    page.text.clear();
-    let mut marks = 0;
-    for (i, part) in document.parts.iter().enumerate() {
-        if document.parts.len() > 1 {
-            let told = if i > 0 { "Continued in session" } else { "From session" };
-            let _ = write!(
-                page.text,
-                "<div class=\"joint\"><span>{told} {}</span></div>",
-                html_text(part.session)
-            );
-        }
-        part.items.for_each_step(|run, _| {
-            let answers = CallResults::new(run);
-            for item in &run.items {
-                page.write_item(part, &answers, item, 0, &mut marks)?;
-                page.end_item()?;
-            }
-            Ok(())
-        })?;
-    }
-    page.write_unlinked_agents();
-    page.end_item()?;
-    page.pages.finish()
+    head.clear();
+    let mut page = HtmlWriter {
+        document,
+        pages,
+        failed: None,
+        text: head,
+        markdown_buffer: String::new(),
+        compactions: 0,
+        is_article_open: false,
+    };
+    document.transcript.walk(&mut page)
 }
 
 struct HtmlWriter<'a> {
@@ -71,11 +55,15 @@ struct HtmlWriter<'a> {
     text: String,
     /// Reusable buffer for Markdown.
     markdown_buffer: String,
+    /// The number of compactions so far, without those of subagents.
+    compactions: usize,
+    /// The article of a message with results is opened by the first result without a call.
+    is_article_open: bool,
 }
 
 impl HtmlWriter<'_> {
     /// Adds the finished item to a page.
-    fn end_item(&mut self) -> io::Result<()> {
+    fn end_page_item(&mut self) -> io::Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.pages.push(&mut self.text)
     }
@@ -111,25 +99,8 @@ impl HtmlWriter<'_> {
         self.text.push_str("</code></pre>");
     }
 
-    fn write_item(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        item: &TranscriptItem<'_>,
-        depth: usize,
-        marks: &mut usize,
-    ) -> io::Result<()> {
-        match item {
-            TranscriptItem::Message(message) => self.write_message(part, answers, message, depth),
-            TranscriptItem::Note(note) => {
-                self.write_note(note, depth, marks);
-                Ok(())
-            }
-        }
-    }
-
-    fn open_article(&mut self, part: &DocumentPart<'_>, message: &MessageView<'_>, class: &str, who: &str) {
-        let id = format!("{}m{}", part.prefix, message.n);
+    fn open_article(&mut self, event: &MessageEvent<'_>, class: &str, who: &str) {
+        let (id, message) = (event.anchor(), event.message);
         let _ = write!(
             self.text,
             "<article class=\"msg {class}\" id=\"{id}\"><header><a class=\"n\" href=\"#{id}\">#{}</a> <b>{who}</b> ",
@@ -154,84 +125,17 @@ impl HtmlWriter<'_> {
         self.text.push_str("</header>");
     }
 
-    fn write_message(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        message: &MessageView<'_>,
-        depth: usize,
-    ) -> io::Result<()> {
-        match message.kind {
-            MessageKind::Prompt => {
-                let somebody = depth == 0 && self.document.head.agent.is_none();
-                self.open_article(part, message, "prompt", if somebody { "You" } else { "Prompt" });
-                self.write_prompt(message);
-                self.text.push_str("</article>\n");
-            }
-            MessageKind::Answer => {
-                if !message.blocks.iter().any(|block| self.document.is_visible(block)) {
-                    return Ok(());
-                }
-                self.open_article(part, message, "answer", "Claude");
-                for block in &message.blocks {
-                    self.write_answer_block(part, answers, (message, block), depth)?;
-                }
-                self.text.push_str("</article>\n");
-            }
-            MessageKind::Result => self.write_orphan_results(part, message),
-            MessageKind::Summary => {
-                self.open_article(part, message, "summary", "Summary");
-                self.text.push_str(
-                    "<details><summary>Summary of the earlier conversation, written by the client</summary>",
-                );
-                self.write_text(message);
-                self.text.push_str("</details></article>\n");
-            }
-            MessageKind::Command | MessageKind::Note if message.meta => {}
-            MessageKind::Command | MessageKind::Note => {
-                let said = said_in(message);
-                let id = format!("{}m{}", part.prefix, message.n);
-                let class = if message.kind == MessageKind::Command { "command" } else { "note" };
-                self.write_short_note(&said, class, Some(&id));
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the text a person typed, without the markup that the client added.
-    fn write_prompt(&mut self, message: &MessageView<'_>) {
-        for block in &message.blocks {
-            match block.kind {
-                Some(BlockKind::Text) => {
-                    let typed = block.readable();
-                    let typed = typed.trim_matches('\n');
-                    if !typed.is_empty() {
-                        self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-                        self.html(typed);
-                        self.text.push_str("</div>");
-                    }
-                }
-                _ => self.write_media(block.json()),
-            }
-        }
-    }
-
-    fn write_text(&mut self, message: &MessageView<'_>) {
-        for block in &message.blocks {
-            match block.kind {
-                Some(BlockKind::Text) => self.write_markdown(&block.text()),
-                _ => self.write_media(block.json()),
-            }
-        }
+    /// Writes a text as it is, without parsing it as Markdown.
+    fn write_plain(&mut self, text: &str) {
+        self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
+        self.html(text);
+        self.text.push_str("</div>");
     }
 
     fn write_markdown(&mut self, said: &str) {
         let said = said.trim_matches('\n');
         if said.len() > MAX_PROSE {
-            self.text.push_str("<div class=\"text plain\" dir=\"auto\">");
-            self.html(said);
-            self.text.push_str("</div>");
-            return;
+            return self.write_plain(said);
         }
         let said = strip_control_codes(said);
         self.text.push_str("<div class=\"text md\" dir=\"auto\">");
@@ -242,7 +146,7 @@ impl HtmlWriter<'_> {
     fn write_media(&mut self, block: Json<'_>) {
         let name = describe_media(block);
         let name = html_text(name.trim_matches(['[', ']']));
-        match embedded_image(block).filter(|_| self.document.images) {
+        match embedded_image(block).filter(|_| self.document.transcript.content.images) {
             Some(picture) => {
                 let _ = write!(
                     self.text,
@@ -264,75 +168,6 @@ impl HtmlWriter<'_> {
                 }
             },
         }
-    }
-
-    fn write_answer_block(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        (message, block): (&MessageView<'_>, &BlockView<'_>),
-        depth: usize,
-    ) -> io::Result<()> {
-        if !self.document.is_visible(block) {
-            return Ok(());
-        }
-        match block.kind {
-            Some(BlockKind::Text) => self.write_markdown(&block.text()),
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                self.text.push_str("<details class=\"thinking\"><summary>Thinking</summary>");
-                self.write_markdown(&block.text());
-                self.text.push_str("</details>");
-            }
-            Some(BlockKind::ToolUse) => self.write_call(part, answers, (message, block), depth)?,
-            _ => self.write_media(block.json()),
-        }
-        Ok(())
-    }
-
-    fn write_call(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        (message, block): (&MessageView<'_>, &BlockView<'_>),
-        depth: usize,
-    ) -> io::Result<()> {
-        let tool = block.tool();
-        let name = html_text(&tool);
-        let results = answers.for_call(message, block.call);
-        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.tool_use_result);
-        let view = describe_call(&tool, block.input(), copy);
-        let open = if view.expanded { " open" } else { "" };
-        let _ =
-            write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
-        if !view.summary.is_empty() {
-            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&view.summary));
-        }
-        if results.is_empty() {
-            self.text.push_str("<span class=\"outcome none\">no result</span>");
-        }
-        let wholes: Vec<Vec<ResultPart<'_>>> =
-            results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
-        for (answer, parts) in results.iter().zip(&wholes) {
-            write_outcome(&mut self.text, answer.block, parts);
-        }
-        self.text.push_str("</summary><div class=\"body\">");
-        for piece in &view.sections {
-            self.write_section(piece);
-        }
-        let language = result_language(&tool, block.input());
-        for (answer, parts) in results.iter().zip(&wholes) {
-            if answer.first {
-                let _ = write!(self.text, "<h4 id=\"{}m{}\">Result</h4>", part.prefix, answer.message.n);
-            } else {
-                self.text.push_str("<h4>Result</h4>");
-            }
-            self.write_result(answer.block, parts, &language);
-        }
-        for &agent in block.call.and_then(|call| part.sidecars.agents.get(&call)).into_iter().flatten() {
-            self.write_agent(agent, depth)?;
-        }
-        self.text.push_str("</div></details>");
-        Ok(())
     }
 
     fn write_section(&mut self, piece: &CallSection) {
@@ -381,11 +216,11 @@ impl HtmlWriter<'_> {
         }
     }
 
-    fn write_result(&mut self, block: &BlockView<'_>, parts: &[ResultPart<'_>], language: &str) {
-        for part in parts {
+    fn write_result(&mut self, result: &ResultEvent<'_>, language: &str) {
+        for part in &result.parts {
             match part {
                 ResultPart::Text(said) if !said.is_empty() => {
-                    let class = if block.is_error() { "result error" } else { "result" };
+                    let class = if result.block.is_error() { "result error" } else { "result" };
                     self.write_pre(class, language, said);
                 }
                 ResultPart::Text(_) => {}
@@ -394,85 +229,25 @@ impl HtmlWriter<'_> {
         }
     }
 
-    fn write_agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
-        let agent = &self.document.agents[index];
-        let link = format!("{}{}", self.document.head.root_prefix, html_escaped(&agent.file));
-        let messages = plural(agent.messages as u64, "message");
-        if depth >= MAX_NESTING || !self.document.shown.mark_agent_shown(index) {
-            let _ = write!(self.text, "<p><a href=\"{link}\">Subagent: {messages}</a></p>");
-            return Ok(());
-        }
-        let _ = write!(
-            self.text,
-            "<details class=\"subagent\"><summary>Subagent: {messages}</summary><div class=\"body\">\
-             <p><a href=\"{link}\">On a separate page</a></p>"
-        );
-        agent.part.items.for_each_step(|run, _| {
-            let answers = CallResults::new(run);
-            for item in &run.items {
-                // Compactions inside a subagent do not appear in the outline.
-                self.write_item(&agent.part, &answers, item, depth + 1, &mut 0)?;
-            }
-            Ok(())
-        })?;
-        self.text.push_str("</div></details>");
-        Ok(())
-    }
-
     /// Writes the subagents whose call is unknown.
-    fn write_unlinked_agents(&mut self) {
-        let head = self.document.head;
-        if head.unlinked_agents.is_empty() {
+    fn write_unlinked_subagents(&mut self, subagents: &[ListedSubagent<'_>]) {
+        let mut unlinked = subagents.iter().filter(|listed| listed.call_id.is_none()).peekable();
+        if unlinked.peek().is_none() {
             return;
         }
+        let links = self.document.links;
         self.text.push_str("<section class=\"lost\"><h3>Subagents whose call is not known</h3><ul>");
-        for &index in &head.unlinked_agents {
-            let agent = &self.document.agents[index];
+        for listed in unlinked {
             let _ = write!(
                 self.text,
                 "<li><a href=\"{}{}\">{}</a>, {}</li>",
-                head.root_prefix,
-                html_escaped(&agent.file),
-                html_text(&agent.name),
-                plural(agent.messages as u64, "message")
+                links.root_prefix,
+                html_escaped(links.subagent(listed.number)),
+                html_text(&listed.subagent.name),
+                plural(listed.subagent.messages as u64, "message")
             );
         }
         self.text.push_str("</ul></section>\n");
-    }
-
-    fn write_orphan_results(&mut self, part: &DocumentPart<'_>, message: &MessageView<'_>) {
-        let mut opened = false;
-        for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
-            match block.kind {
-                Some(BlockKind::Text) => {
-                    let said = block.text();
-                    self.write_short_note(&strip_client_markup(&said), "note", None);
-                    continue;
-                }
-                Some(BlockKind::ToolResult) => {}
-                _ => {
-                    self.write_media(block.json());
-                    continue;
-                }
-            }
-            if !opened {
-                self.open_article(part, message, "answer loose", "Result without a call");
-                opened = true;
-            }
-            let parts = whole_parts(&self.document.shown, part, block);
-            let _ = write!(
-                self.text,
-                "<details class=\"tool\"><summary><code class=\"gist\">{}</code> ",
-                html_text(&block.id())
-            );
-            write_outcome(&mut self.text, block, &parts);
-            self.text.push_str("</summary><div class=\"body\">");
-            self.write_result(block, &parts, "");
-            self.text.push_str("</div></details>");
-        }
-        if opened {
-            self.text.push_str("</article>\n");
-        }
     }
 
     fn write_short_note(&mut self, said: &str, class: &str, id: Option<&str>) {
@@ -493,39 +268,206 @@ impl HtmlWriter<'_> {
         }
         self.text.push_str("</article>\n");
     }
+}
 
-    fn write_note(&mut self, note: &NoteView<'_>, depth: usize, marks: &mut usize) {
-        match &*note.kind {
-            "compaction" => {
-                *marks += 1;
-                let id = if depth == 0 { format!(" id=\"c{marks}\"") } else { String::new() };
-                let before = note
-                    .tokens_before
-                    .map(|n| format!(" · {} tokens before", format_count(n)))
-                    .unwrap_or_default();
-                let _ = write!(self.text, "<div class=\"compaction\"{id}><span>Compacted here{before} · ");
-                write_time(&mut self.text, note.time);
-                self.text.push_str("</span></div>\n");
+impl TranscriptWriter for HtmlWriter<'_> {
+    fn begin_part(&mut self, part: &PartEvent<'_>) -> io::Result<()> {
+        if part.count > 1 {
+            let told = if part.index > 0 { "Continued in session" } else { "From session" };
+            let _ = write!(
+                self.text,
+                "<div class=\"joint\"><span>{told} {}</span></div>",
+                html_text(part.session)
+            );
+        }
+        Ok(())
+    }
+
+    fn begin_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        match event.message.kind {
+            MessageKind::Prompt => {
+                let is_person = event.depth == 0 && self.document.transcript.header.subagent.is_none();
+                self.open_article(event, "prompt", if is_person { "You" } else { "Prompt" });
             }
-            kind => {
-                let said = strip_client_markup(&note.text);
-                if !said.trim().is_empty() {
-                    self.write_short_note(
-                        &format!("{}: {}", strip_control_codes(kind), said.trim()),
-                        "note",
-                        None,
-                    );
+            MessageKind::Summary => {
+                self.open_article(event, "summary", "Summary");
+                self.text.push_str(
+                    "<details><summary>Summary of the earlier conversation, written by the client</summary>",
+                );
+            }
+            MessageKind::Answer => self.open_article(event, "answer", "Claude"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, event: &MessageEvent<'_>, block: &BlockView<'_>) -> io::Result<()> {
+        match event.message.kind {
+            MessageKind::Prompt => {
+                let typed = block.readable();
+                let typed = typed.trim_matches('\n');
+                if !typed.is_empty() {
+                    self.write_plain(typed);
                 }
             }
+            MessageKind::Result => self.write_short_note(&strip_client_markup(&block.text()), "note", None),
+            _ => self.write_markdown(&block.text()),
         }
+        Ok(())
+    }
+
+    fn thinking(&mut self, _: &MessageEvent<'_>, block: &BlockView<'_>) -> io::Result<()> {
+        self.text.push_str("<details class=\"thinking\"><summary>Thinking</summary>");
+        self.write_markdown(&block.text());
+        self.text.push_str("</details>");
+        Ok(())
+    }
+
+    fn media(&mut self, _: &MessageEvent<'_>, block: Json<'_>) -> io::Result<()> {
+        self.write_media(block);
+        Ok(())
+    }
+
+    fn begin_call(&mut self, call: &CallEvent<'_>) -> io::Result<()> {
+        let tool = call.block.tool();
+        let name = html_text(&tool);
+        let view = describe_call(&tool, call.block.input(), call.result_copy());
+        let open = if view.expanded { " open" } else { "" };
+        let _ =
+            write!(self.text, "<details class=\"tool\" data-tool=\"{name}\"{open}><summary><b>{name}</b> ");
+        if !view.summary.is_empty() {
+            let _ = write!(self.text, "<code class=\"gist\">{}</code> ", html_escaped(&view.summary));
+        }
+        if call.results.is_empty() {
+            self.text.push_str("<span class=\"outcome none\">no result</span>");
+        }
+        for result in &call.results {
+            write_outcome(&mut self.text, result);
+        }
+        self.text.push_str("</summary><div class=\"body\">");
+        for section in &view.sections {
+            self.write_section(section);
+        }
+        let language = result_language(&tool, call.block.input());
+        for result in &call.results {
+            if result.has_anchor {
+                let _ = write!(self.text, "<h4 id=\"{}\">Result</h4>", result.message.anchor());
+            } else {
+                self.text.push_str("<h4>Result</h4>");
+            }
+            self.write_result(result, &language);
+        }
+        Ok(())
+    }
+
+    fn end_call(&mut self, _: &CallEvent<'_>) -> io::Result<()> {
+        self.text.push_str("</div></details>");
+        Ok(())
+    }
+
+    fn orphan_result(&mut self, result: &ResultEvent<'_>) -> io::Result<()> {
+        if !self.is_article_open {
+            self.open_article(&result.message, "answer loose", "Result without a call");
+            self.is_article_open = true;
+        }
+        let _ = write!(
+            self.text,
+            "<details class=\"tool\"><summary><code class=\"gist\">{}</code> ",
+            html_text(&result.block.id())
+        );
+        write_outcome(&mut self.text, result);
+        self.text.push_str("</summary><div class=\"body\">");
+        self.write_result(result, "");
+        self.text.push_str("</div></details>");
+        Ok(())
+    }
+
+    fn end_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        match event.message.kind {
+            MessageKind::Summary => self.text.push_str("</details></article>\n"),
+            MessageKind::Result if !std::mem::take(&mut self.is_article_open) => {}
+            _ => self.text.push_str("</article>\n"),
+        }
+        Ok(())
+    }
+
+    fn remark(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        let class = if event.message.kind == MessageKind::Command { "command" } else { "note" };
+        self.write_short_note(&said_in(event.message), class, Some(&event.anchor()));
+        Ok(())
+    }
+
+    fn note(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        let said = strip_client_markup(&event.note.text);
+        if !said.trim().is_empty() {
+            let said = format!("{}: {}", strip_control_codes(&event.note.kind), said.trim());
+            self.write_short_note(&said, "note", None);
+        }
+        Ok(())
+    }
+
+    fn compaction(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        // Compactions inside a subagent do not appear in the outline.
+        let mut id = String::new();
+        if event.depth == 0 {
+            self.compactions += 1;
+            id = format!(" id=\"c{}\"", self.compactions);
+        }
+        let before = event.note.tokens_before.map(|n| format!(" · {} tokens before", format_count(n)));
+        let before = before.unwrap_or_default();
+        let _ = write!(self.text, "<div class=\"compaction\"{id}><span>Compacted here{before} · ");
+        write_time(&mut self.text, event.note.time);
+        self.text.push_str("</span></div>\n");
+        Ok(())
+    }
+
+    fn begin_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
+        let links = self.document.links;
+        let _ = write!(
+            self.text,
+            "<details class=\"subagent\"><summary>Subagent: {}</summary><div class=\"body\">\
+             <p><a href=\"{}{}\">On a separate page</a></p>",
+            plural(event.subagent.messages as u64, "message"),
+            links.root_prefix,
+            html_escaped(links.subagent(event.number))
+        );
+        Ok(())
+    }
+
+    fn end_subagent(&mut self, _: &SubagentEvent<'_>) -> io::Result<()> {
+        self.text.push_str("</div></details>");
+        Ok(())
+    }
+
+    fn linked_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
+        let links = self.document.links;
+        let _ = write!(
+            self.text,
+            "<p><a href=\"{}{}\">Subagent: {}</a></p>",
+            links.root_prefix,
+            html_escaped(links.subagent(event.number)),
+            plural(event.subagent.messages as u64, "message")
+        );
+        Ok(())
+    }
+
+    fn end_item(&mut self, depth: usize) -> io::Result<()> {
+        // An item is on one page together with its subagents.
+        if depth == 0 { self.end_page_item() } else { Ok(()) }
+    }
+
+    fn end(&mut self, subagents: &[ListedSubagent<'_>]) -> io::Result<()> {
+        self.write_unlinked_subagents(subagents);
+        self.end_page_item()?;
+        self.pages.finish()
     }
 }
 
-fn write_outcome(out: &mut String, block: &BlockView<'_>, parts: &[ResultPart<'_>]) {
-    if block.is_error() {
+fn write_outcome(out: &mut String, result: &ResultEvent<'_>) {
+    if result.block.is_error() {
         out.push_str("<span class=\"outcome error\">error</span>");
     } else {
-        let _ = write!(out, "<span class=\"outcome\">{}</span>", extent(parts));
+        let _ = write!(out, "<span class=\"outcome\">{}</span>", extent(&result.parts));
     }
 }
 

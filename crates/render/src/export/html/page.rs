@@ -83,7 +83,7 @@ impl<'w> Paginator<'w> {
     }
 
     /// Closes the last page.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(if self.n == 1 { FIRST_END.as_bytes() } else { b"</script>\n" })?;
         write!(self.out, "<script>{PAGE_JS}</script>\n</body></html>\n")

@@ -12,10 +12,10 @@ mod sanitize;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rethread_log::{BlockKind, Json};
+use rethread_log::Json;
 use rethread_model::{
-    BlockView, MessageKind, MessageView, NoteView, ResultPart, TranscriptItem, collapse_whitespace,
-    describe_media,
+    BlockView, CallEvent, ListedSubagent, MessageEvent, MessageKind, NoteEvent, PartEvent, ResultEvent,
+    ResultPart, SubagentEvent, SubagentNo, TranscriptWriter, collapse_whitespace, describe_media,
 };
 
 use self::escape::{code, escape_html_line, escape_id, escape_inline, link_address};
@@ -25,28 +25,26 @@ use super::tools::{
     CallSection, TodoState, describe_call, describe_other_block, result_language, strip_client_markup,
 };
 use super::{
-    CallResults, Document, DocumentPart, MAX_NESTING, MAX_PROSE, WriteImage, embedded_image, extent,
-    format_time, format_tokens, input_tokens, is_under_call, said_in, whole_parts,
+    Document, MAX_PROSE, WriteImage, embedded_image, extent, format_time, format_tokens, input_tokens,
+    said_in,
 };
 use crate::text::{format_count, plural};
 
 pub(super) use self::outline::{escape_definitions, markdown_options};
 
 pub(crate) fn write(out: &mut dyn Write, document: &Document<'_>, picture: WriteImage<'_>) -> io::Result<()> {
-    let mut page =
-        MarkdownWriter { document, write_image: picture, out, failed: None, text: String::new(), turn: 0 };
+    let mut page = MarkdownWriter {
+        document,
+        write_image: picture,
+        out,
+        failed: None,
+        text: String::new(),
+        turn: 0,
+        has_result_heading: false,
+    };
     page.write_head();
     page.flush()?;
-    for (i, part) in document.parts.iter().enumerate() {
-        if i > 0 || document.parts.len() > 1 {
-            let told = if i > 0 { "Continued in session" } else { "From session" };
-            let _ = write!(page.text, "\n---\n\n*{told} {}*\n", escape_inline(part.session));
-        }
-        page.flush()?;
-        page.write_part(part, 0)?;
-    }
-    page.write_unlinked_agents();
-    page.flush()
+    document.transcript.walk(&mut page)
 }
 
 struct MarkdownWriter<'a> {
@@ -57,6 +55,8 @@ struct MarkdownWriter<'a> {
     failed: Option<io::Error>,
     text: String,
     turn: usize,
+    /// The heading of a message with results is written before its first result without a call.
+    has_result_heading: bool,
 }
 
 impl MarkdownWriter<'_> {
@@ -93,16 +93,16 @@ impl MarkdownWriter<'_> {
     }
 
     fn write_head(&mut self) {
-        let head = self.document.head;
+        let head = &self.document.transcript.header;
         let out = &mut self.text;
         out.push_str("# CLAUDE CODE SESSION TRANSCRIPT\n\n");
         let _ = writeln!(out, "Session ID: {}", escape_id(&head.session));
-        if let Some(agent) = &head.agent {
+        if let Some(agent) = &head.subagent {
             let _ = writeln!(out, "Subagent: {}", escape_inline(agent));
         } else {
-            let _ = writeln!(out, "Path: {} of {}", head.path.0, head.path.1);
+            let _ = writeln!(out, "Path: {} of {}", head.path_n, head.paths);
             let _ = writeln!(out, "Status: {}", if head.active { "ACTIVE" } else { "ABANDONED" });
-            if let Some((uuid, _)) = head.fork.as_ref().filter(|_| !head.active) {
+            if let Some(uuid) = head.fork_point.as_ref().filter(|_| !head.active) {
                 let _ = writeln!(out, "Fork Point: {}", escape_id(uuid));
             }
         }
@@ -112,18 +112,25 @@ impl MarkdownWriter<'_> {
             );
         }
         let _ = writeln!(out, "Total Messages: {}\n", head.messages);
+        self.write_metadata();
+        self.write_siblings();
+        self.write_links();
+    }
+
+    fn write_metadata(&mut self) {
+        let head = &self.document.transcript.header;
         let mut row = |name: &str, value: String| {
             if !value.is_empty() {
-                let _ = writeln!(out, "- **{name}:** {value}");
+                let _ = writeln!(self.text, "- **{name}:** {value}");
             }
         };
         row("Title", escape_inline(&head.title));
         row("Project", code(&head.project));
-        let (first, last) = (format_time(head.span.0), format_time(head.span.1));
-        if let Some((first, last)) = first.zip(last) {
+        let (first, last) = head.span.unzip();
+        if let Some((first, last)) = format_time(first).zip(format_time(last)) {
             row("Time", format!("{first} to {last} UTC"));
         }
-        row("Turns", if head.agent.is_none() { head.turns.to_string() } else { String::new() });
+        row("Turns", if head.subagent.is_none() { head.turns.to_string() } else { String::new() });
         row("Models", head.models.iter().map(|m| code(m)).collect::<Vec<_>>().join(", "));
         row("Client", head.versions.iter().map(|v| escape_inline(v)).collect::<Vec<_>>().join(", "));
         row("Git branch", head.git_branch.as_deref().map(code).unwrap_or_default());
@@ -135,35 +142,43 @@ impl MarkdownWriter<'_> {
                 format!("{input} in ({} from the cache), {output} out", format_count(usage.cache_read)),
             );
         }
-        if head.branches.len() > 1 {
-            out.push_str("- **Paths:**\n");
-            for branch in &head.branches {
-                let status = if branch.active { "active" } else { "abandoned" };
-                let name = format!("path {}", branch.n);
-                let name = match &branch.file {
-                    Some(file) if branch.n != head.path.0 => format!("[{name}]({})", link_address(file)),
-                    _ => name,
-                };
-                let here = if branch.n == head.path.0 { ", this one" } else { "" };
-                let fork = branch.fork.map(|n| format!(", forks at #{n}")).unwrap_or_default();
-                let _ = writeln!(
-                    out,
-                    "  - {name} ({status}{here}{fork}): {}",
-                    escape_inline(&branch.last_prompt)
-                );
-            }
+    }
+
+    fn write_siblings(&mut self) {
+        let (head, links) = (&self.document.transcript.header, self.document.links);
+        if head.siblings.len() < 2 {
+            return;
         }
-        if head.path.1 > head.branches.len() && head.branches.len() > 1 {
-            let _ = writeln!(out, "  - and {} more", head.path.1 - head.branches.len());
+        let out = &mut self.text;
+        out.push_str("- **Paths:**\n");
+        for (i, sibling) in head.siblings.iter().enumerate() {
+            let status = if sibling.active { "active" } else { "abandoned" };
+            let name = format!("path {}", sibling.n);
+            let name = match links.sibling(i) {
+                Some(file) if sibling.n != head.path_n => format!("[{name}]({})", link_address(file)),
+                _ => name,
+            };
+            let here = if sibling.n == head.path_n { ", this one" } else { "" };
+            let fork = sibling.fork_message.map(|n| format!(", forks at #{n}")).unwrap_or_default();
+            let _ =
+                writeln!(out, "  - {name} ({status}{here}{fork}): {}", escape_inline(&sibling.last_prompt));
         }
+        if head.paths > head.siblings.len() {
+            let _ = writeln!(out, "  - and {} more", head.paths - head.siblings.len());
+        }
+    }
+
+    fn write_links(&mut self) {
+        let (head, links) = (&self.document.transcript.header, self.document.links);
+        let out = &mut self.text;
         if let Some(n) = head.resumes_at {
             let _ = writeln!(out, "- **Resumes:** the client would resume after message #{n}");
         }
-        if let Some(parent) = &head.parent {
-            let _ = writeln!(out, "- [Parent session]({}{})", head.root_prefix, link_address(parent));
+        if let Some(parent) = &links.parent {
+            let _ = writeln!(out, "- [Parent session]({}{})", links.root_prefix, link_address(parent));
         }
-        if head.has_index {
-            let _ = writeln!(out, "- [All transcripts]({}index.html)", head.root_prefix);
+        if links.has_index {
+            let _ = writeln!(out, "- [All transcripts]({}index.html)", links.root_prefix);
         }
         if !head.defects.is_empty() {
             let what = if head.defects.len() == 1 { "one defect" } else { "defects" };
@@ -176,7 +191,7 @@ impl MarkdownWriter<'_> {
             }
             out.push_str("\n</details>\n");
         }
-        if let Some((file, n)) = &head.begins_in {
+        if let Some((file, n)) = &links.begins_in {
             let (name, file) = (escape_file_name(file), link_address(file));
             let link =
                 n.map_or(format!("[{name}]({file})"), |n| format!("[message #{n} of {name}]({file}#m{n})"));
@@ -184,99 +199,37 @@ impl MarkdownWriter<'_> {
         }
     }
 
-    fn write_part(&mut self, part: &DocumentPart<'_>, depth: usize) -> io::Result<()> {
-        part.items.for_each_step(|run, _| {
-            let answers = CallResults::new(run);
-            for item in &run.items {
-                match item {
-                    TranscriptItem::Message(message) => self.write_message(part, &answers, message, depth)?,
-                    TranscriptItem::Note(note) => self.write_note(note),
-                }
-                self.flush()?;
-            }
-            Ok(())
-        })
+    /// Returns a link to the document of a subagent.
+    fn subagent_link(&self, name: &str, number: SubagentNo) -> String {
+        let links = self.document.links;
+        format!("[{}]({}{})", escape_inline(name), links.root_prefix, link_address(links.subagent(number)))
     }
 
-    fn write_heading(&mut self, part: &DocumentPart<'_>, message: &MessageView<'_>, depth: usize, who: &str) {
-        let level = if depth == 0 { "###" } else { "####" };
-        let id = format!("{}m{}", part.prefix, message.n);
+    fn write_heading(&mut self, event: &MessageEvent<'_>, who: &str) {
+        let level = if event.depth == 0 { "###" } else { "####" };
+        let (id, message) = (event.anchor(), event.message);
         let time = format_time(message.time).map(|time| format!(" · {time}")).unwrap_or_default();
         let _ = write!(self.text, "\n{level} <a id=\"{id}\"></a>{who} · #{}{time}\n\n", message.n);
     }
 
-    fn write_message(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        message: &MessageView<'_>,
-        depth: usize,
-    ) -> io::Result<()> {
-        match message.kind {
-            MessageKind::Prompt => {
-                if depth == 0 {
-                    self.turn += 1;
-                    let _ = write!(self.text, "\n---\n\n## Turn {}\n", self.turn);
-                }
-                let who = if self.document.head.agent.is_some() || depth > 0 { "Prompt" } else { "User" };
-                self.write_heading(part, message, depth, who);
-                self.write_text(message, depth > 0)
-            }
-            MessageKind::Answer => {
-                let shown = message.blocks.iter().any(|block| self.document.is_visible(block));
-                if shown {
-                    let model = message.model.map(|m| format!(" · {}", escape_inline(m))).unwrap_or_default();
-                    let usage = message.usage.map(|usage| {
-                        format!(
-                            "<sub>{} in · {} out</sub>\n\n",
-                            format_tokens(input_tokens(&usage)),
-                            format_tokens(usage.output)
-                        )
-                    });
-                    self.write_heading(part, message, depth, &format!("Assistant{model}"));
-                    self.text.push_str(&usage.unwrap_or_default());
-                    for block in &message.blocks {
-                        self.write_answer_block(part, answers, (message, block), depth)?;
-                    }
-                }
-                Ok(())
-            }
-            MessageKind::Result => self.write_orphan_results(part, message, depth),
-            MessageKind::Summary => {
-                self.write_heading(part, message, depth, "Summary");
-                self.text.push_str(
-                    "<details>\n<summary>Summary of the earlier conversation, written by the client</summary>\n\n",
-                );
-                self.write_text(message, true)?;
-                self.text.push_str("</details>\n");
-                Ok(())
-            }
-            MessageKind::Command | MessageKind::Note => {
-                if !message.meta {
-                    let id = format!("{}m{}", part.prefix, message.n);
-                    self.write_short_note(&said_in(message), Some(&id));
-                }
-                Ok(())
-            }
+    /// Writes a text that is not an answer, without the markup that the client added.
+    fn write_typed_text(&mut self, block: &BlockView<'_>, in_html: bool) {
+        let text = block.readable();
+        let text = text.trim_matches('\n');
+        if !text.is_empty() {
+            self.write_quote(text, in_html);
+            self.text.push('\n');
         }
     }
 
-    /// Writes a message that is not an answer, without the markup that the client added.
-    fn write_text(&mut self, message: &MessageView<'_>, in_html: bool) -> io::Result<()> {
-        for block in &message.blocks {
-            match block.kind {
-                Some(BlockKind::Text) => {
-                    let text = block.readable();
-                    let text = text.trim_matches('\n');
-                    if !text.is_empty() {
-                        self.write_quote(text, in_html);
-                        self.text.push('\n');
-                    }
-                }
-                _ => self.write_media(block.json())?,
-            }
+    fn write_answer_text(&mut self, block: &BlockView<'_>, depth: usize) {
+        let place = TextContext { demote_by: if depth == 0 { 3 } else { 4 }, in_html: depth > 0 };
+        let text = block.text();
+        match text.trim_matches('\n') {
+            long if long.len() > MAX_PROSE => self.fence("", long),
+            text => self.text.push_str(&sanitize(strip_control_codes(text).trim_matches('\n'), place)),
         }
-        Ok(())
+        self.text.push('\n');
     }
 
     /// Cleans and quotes a text, or fences one that is too long to be parsed.
@@ -290,7 +243,7 @@ impl MarkdownWriter<'_> {
 
     fn write_media(&mut self, block: Json<'_>) -> io::Result<()> {
         let name = strip_control_codes(&describe_media(block)).into_owned();
-        if let Some(picture) = embedded_image(block).filter(|_| self.document.images)
+        if let Some(picture) = embedded_image(block).filter(|_| self.document.transcript.content.images)
             && let Ok(bytes) =
                 base64::Engine::decode(&base64::engine::general_purpose::STANDARD, picture.base64)
         {
@@ -299,7 +252,7 @@ impl MarkdownWriter<'_> {
                 self.text,
                 "![{}]({}{file})\n\n",
                 escape_inline(name.trim_matches(['[', ']'])),
-                self.document.head.root_prefix,
+                self.document.links.root_prefix,
                 file = link_address(&file)
             );
             return Ok(());
@@ -315,83 +268,6 @@ impl MarkdownWriter<'_> {
                 let _ = write!(self.text, "*{}*\n\n", escape_inline(&name));
             }
         }
-        Ok(())
-    }
-
-    fn write_answer_block(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        (message, block): (&MessageView<'_>, &BlockView<'_>),
-        depth: usize,
-    ) -> io::Result<()> {
-        if !self.document.is_visible(block) {
-            return Ok(());
-        }
-        match block.kind {
-            Some(BlockKind::Text) => {
-                let place = TextContext { demote_by: if depth == 0 { 3 } else { 4 }, in_html: depth > 0 };
-                let text = block.text();
-                match text.trim_matches('\n') {
-                    long if long.len() > MAX_PROSE => self.fence("", long),
-                    text => {
-                        self.text.push_str(&sanitize(strip_control_codes(text).trim_matches('\n'), place))
-                    }
-                }
-                self.text.push('\n');
-                Ok(())
-            }
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => {
-                self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
-                self.write_quote(block.text().trim_matches('\n'), true);
-                self.text.push_str("\n</details>\n\n");
-                Ok(())
-            }
-            Some(BlockKind::ToolUse) => self.write_call(part, answers, (message, block), depth),
-            _ => self.write_media(block.json()),
-        }
-    }
-
-    fn write_call(
-        &mut self,
-        part: &DocumentPart<'_>,
-        answers: &CallResults<'_, '_>,
-        (message, block): (&MessageView<'_>, &BlockView<'_>),
-        depth: usize,
-    ) -> io::Result<()> {
-        let tool = block.tool();
-        let results = answers.for_call(message, block.call);
-        let copy = results.first().map_or(Json::new(b""), |answer| answer.message.tool_use_result);
-        let view = describe_call(&tool, block.input(), copy);
-        let wholes: Vec<Vec<ResultPart<'_>>> =
-            results.iter().map(|a| whole_parts(&self.document.shown, part, a.block)).collect();
-        let outcome = call_outcome(results.iter().map(|answer| answer.block).zip(&wholes));
-        let summary_code = if view.summary.is_empty() {
-            String::new()
-        } else {
-            format!(" <code>{}</code>", escape_html_line(&view.summary))
-        };
-        let _ = write!(
-            self.text,
-            "<details{}>\n<summary><b>{}</b>{summary_code} {outcome}</summary>\n\n",
-            if view.expanded { " open" } else { "" },
-            escape_html_line(&strip_control_codes(&tool))
-        );
-        for piece in &view.sections {
-            self.write_section(piece);
-        }
-        let language = result_language(&tool, block.input());
-        for (answer, parts) in results.iter().zip(&wholes) {
-            if answer.first {
-                let _ = write!(self.text, "<a id=\"{}m{}\"></a>", part.prefix, answer.message.n);
-            }
-            self.text.push_str(if answer.block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
-            self.write_result(parts, &language)?;
-        }
-        for &agent in block.call.and_then(|call| part.sidecars.agents.get(&call)).into_iter().flatten() {
-            self.write_agent(agent, depth)?;
-        }
-        self.text.push_str("</details>\n\n");
         Ok(())
     }
 
@@ -432,83 +308,6 @@ impl MarkdownWriter<'_> {
         Ok(())
     }
 
-    /// Writes the subagents whose call is unknown.
-    fn write_unlinked_agents(&mut self) {
-        let head = self.document.head;
-        if head.unlinked_agents.is_empty() {
-            return;
-        }
-        self.text.push_str("\n---\n\n## Subagents whose call is not known\n\n");
-        for &index in &head.unlinked_agents {
-            let agent = &self.document.agents[index];
-            let messages = plural(agent.messages as u64, "message");
-            let _ = writeln!(
-                self.text,
-                "- [{}]({}{}): {messages}",
-                escape_inline(&agent.name),
-                head.root_prefix,
-                link_address(&agent.file)
-            );
-        }
-    }
-
-    /// Writes a subagent under the call that started it.
-    fn write_agent(&mut self, index: usize, depth: usize) -> io::Result<()> {
-        let agent = &self.document.agents[index];
-        let link = format!(
-            "[{}]({}{})",
-            escape_inline(&agent.name),
-            self.document.head.root_prefix,
-            link_address(&agent.file)
-        );
-        if depth >= MAX_NESTING || !self.document.shown.mark_agent_shown(index) {
-            let _ = write!(self.text, "Subagent {link}\n\n");
-            return Ok(());
-        }
-        let _ = write!(
-            self.text,
-            "<details>\n<summary>Subagent: {}</summary>\n\nOn a separate page: {link}\n",
-            plural(agent.messages as u64, "message")
-        );
-        self.flush()?;
-        self.write_part(&agent.part, depth + 1)?;
-        self.text.push_str("\n</details>\n\n");
-        Ok(())
-    }
-
-    /// Writes results whose call is not on this path, and text that came with results.
-    fn write_orphan_results(
-        &mut self,
-        part: &DocumentPart<'_>,
-        message: &MessageView<'_>,
-        depth: usize,
-    ) -> io::Result<()> {
-        let mut headed = false;
-        for block in message.blocks.iter().filter(|block| !is_under_call(block)) {
-            match block.kind {
-                Some(BlockKind::Text) => {
-                    let text = block.text();
-                    self.write_short_note(&strip_client_markup(&text), None);
-                }
-                Some(BlockKind::ToolResult) => {
-                    if !headed {
-                        self.write_heading(part, message, depth, "Result without a call");
-                        headed = true;
-                    }
-                    let parts = whole_parts(&self.document.shown, part, block);
-                    let outcome = call_outcome(std::iter::once((block, &parts)));
-                    let id = escape_html_line(&strip_control_codes(&block.id()));
-                    let _ =
-                        write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
-                    self.write_result(&parts, "")?;
-                    self.text.push_str("</details>\n\n");
-                }
-                _ => self.write_media(block.json())?,
-            }
-        }
-        Ok(())
-    }
-
     /// Writes a note; a long one is folded.
     fn write_short_note(&mut self, text: &str, id: Option<&str>) {
         let text = text.trim();
@@ -526,24 +325,179 @@ impl MarkdownWriter<'_> {
         self.fence("", text);
         self.text.push_str("</details>\n\n");
     }
+}
 
-    fn write_note(&mut self, note: &NoteView<'_>) {
-        let time = format_time(note.time).map(|time| format!(" · {time}")).unwrap_or_default();
-        match &*note.kind {
-            "compaction" => {
-                let before = note
-                    .tokens_before
-                    .map(|n| format!(" · {} tokens before", format_count(n)))
-                    .unwrap_or_default();
-                let _ = write!(self.text, "\n---\n\n**Compacted here**{before}{time}\n\n");
+impl TranscriptWriter for MarkdownWriter<'_> {
+    fn begin_part(&mut self, part: &PartEvent<'_>) -> io::Result<()> {
+        if part.count > 1 {
+            let told = if part.index > 0 { "Continued in session" } else { "From session" };
+            let _ = write!(self.text, "\n---\n\n*{told} {}*\n", escape_inline(part.session));
+        }
+        self.flush()
+    }
+
+    fn begin_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        let message = event.message;
+        match message.kind {
+            MessageKind::Prompt => {
+                if event.depth == 0 {
+                    self.turn += 1;
+                    let _ = write!(self.text, "\n---\n\n## Turn {}\n", self.turn);
+                }
+                let is_person = event.depth == 0 && self.document.transcript.header.subagent.is_none();
+                self.write_heading(event, if is_person { "User" } else { "Prompt" });
             }
-            kind => {
-                let text = strip_client_markup(&note.text);
-                if !text.trim().is_empty() {
-                    self.write_short_note(&format!("{}: {}", strip_control_codes(kind), text.trim()), None);
+            MessageKind::Answer => {
+                let model = message.model.map(|m| format!(" · {}", escape_inline(m))).unwrap_or_default();
+                self.write_heading(event, &format!("Assistant{model}"));
+                if let Some(usage) = message.usage {
+                    let (input, output) = (format_tokens(input_tokens(&usage)), format_tokens(usage.output));
+                    let _ = write!(self.text, "<sub>{input} in · {output} out</sub>\n\n");
                 }
             }
+            MessageKind::Summary => {
+                self.write_heading(event, "Summary");
+                self.text.push_str(
+                    "<details>\n<summary>Summary of the earlier conversation, written by the client</summary>\n\n",
+                );
+            }
+            _ => self.has_result_heading = false,
         }
+        Ok(())
+    }
+
+    fn text(&mut self, event: &MessageEvent<'_>, block: &BlockView<'_>) -> io::Result<()> {
+        match event.message.kind {
+            MessageKind::Answer => self.write_answer_text(block, event.depth),
+            MessageKind::Result => self.write_short_note(&strip_client_markup(&block.text()), None),
+            kind => self.write_typed_text(block, event.depth > 0 || kind == MessageKind::Summary),
+        }
+        Ok(())
+    }
+
+    fn thinking(&mut self, _: &MessageEvent<'_>, block: &BlockView<'_>) -> io::Result<()> {
+        self.text.push_str("<details>\n<summary>Thinking</summary>\n\n");
+        self.write_quote(block.text().trim_matches('\n'), true);
+        self.text.push_str("\n</details>\n\n");
+        Ok(())
+    }
+
+    fn media(&mut self, _: &MessageEvent<'_>, block: Json<'_>) -> io::Result<()> {
+        self.write_media(block)
+    }
+
+    fn begin_call(&mut self, call: &CallEvent<'_>) -> io::Result<()> {
+        let tool = call.block.tool();
+        let view = describe_call(&tool, call.block.input(), call.result_copy());
+        let summary_code = if view.summary.is_empty() {
+            String::new()
+        } else {
+            format!(" <code>{}</code>", escape_html_line(&view.summary))
+        };
+        let _ = write!(
+            self.text,
+            "<details{}>\n<summary><b>{}</b>{summary_code} {}</summary>\n\n",
+            if view.expanded { " open" } else { "" },
+            escape_html_line(&strip_control_codes(&tool)),
+            call_outcome(&call.results)
+        );
+        for section in &view.sections {
+            self.write_section(section);
+        }
+        let language = result_language(&tool, call.block.input());
+        for result in &call.results {
+            if result.has_anchor {
+                let _ = write!(self.text, "<a id=\"{}\"></a>", result.message.anchor());
+            }
+            self.text.push_str(if result.block.is_error() { "Result (error)\n\n" } else { "Result\n\n" });
+            self.write_result(&result.parts, &language)?;
+        }
+        Ok(())
+    }
+
+    fn end_call(&mut self, _: &CallEvent<'_>) -> io::Result<()> {
+        self.text.push_str("</details>\n\n");
+        Ok(())
+    }
+
+    fn orphan_result(&mut self, result: &ResultEvent<'_>) -> io::Result<()> {
+        if !self.has_result_heading {
+            self.write_heading(&result.message, "Result without a call");
+            self.has_result_heading = true;
+        }
+        let outcome = call_outcome(std::slice::from_ref(result));
+        let id = escape_html_line(&strip_control_codes(&result.block.id()));
+        let _ = write!(self.text, "<details>\n<summary><code>{id}</code> {outcome}</summary>\n\n");
+        self.write_result(&result.parts, "")?;
+        self.text.push_str("</details>\n\n");
+        Ok(())
+    }
+
+    fn end_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        if event.message.kind == MessageKind::Summary {
+            self.text.push_str("</details>\n");
+        }
+        Ok(())
+    }
+
+    fn remark(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
+        self.write_short_note(&said_in(event.message), Some(&event.anchor()));
+        Ok(())
+    }
+
+    fn note(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        let text = strip_client_markup(&event.note.text);
+        if !text.trim().is_empty() {
+            let text = format!("{}: {}", strip_control_codes(&event.note.kind), text.trim());
+            self.write_short_note(&text, None);
+        }
+        Ok(())
+    }
+
+    fn compaction(&mut self, event: &NoteEvent<'_>) -> io::Result<()> {
+        let time = format_time(event.note.time).map(|time| format!(" · {time}")).unwrap_or_default();
+        let before = event.note.tokens_before.map(|n| format!(" · {} tokens before", format_count(n)));
+        let before = before.unwrap_or_default();
+        let _ = write!(self.text, "\n---\n\n**Compacted here**{before}{time}\n\n");
+        Ok(())
+    }
+
+    fn begin_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
+        let link = self.subagent_link(&event.subagent.name, event.number);
+        let messages = plural(event.subagent.messages as u64, "message");
+        let _ = write!(
+            self.text,
+            "<details>\n<summary>Subagent: {messages}</summary>\n\nOn a separate page: {link}\n"
+        );
+        self.flush()
+    }
+
+    fn end_subagent(&mut self, _: &SubagentEvent<'_>) -> io::Result<()> {
+        self.text.push_str("\n</details>\n\n");
+        Ok(())
+    }
+
+    fn linked_subagent(&mut self, event: &SubagentEvent<'_>) -> io::Result<()> {
+        let link = self.subagent_link(&event.subagent.name, event.number);
+        let _ = write!(self.text, "Subagent {link}\n\n");
+        Ok(())
+    }
+
+    fn end_item(&mut self, _: usize) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn end(&mut self, subagents: &[ListedSubagent<'_>]) -> io::Result<()> {
+        let mut unlinked = subagents.iter().filter(|listed| listed.call_id.is_none()).peekable();
+        if unlinked.peek().is_some() {
+            self.text.push_str("\n---\n\n## Subagents whose call is not known\n\n");
+        }
+        for listed in unlinked {
+            let link = self.subagent_link(&listed.subagent.name, listed.number);
+            let messages = plural(listed.subagent.messages as u64, "message");
+            let _ = writeln!(self.text, "- {link}: {messages}");
+        }
+        self.flush()
     }
 }
 
@@ -554,12 +508,10 @@ fn escape_file_name(file: &str) -> String {
 }
 
 /// Describes the outcome of a call.
-fn call_outcome<'b, 'a: 'b>(
-    results: impl Iterator<Item = (&'b BlockView<'a>, &'b Vec<ResultPart<'a>>)>,
-) -> String {
-    let told = |(block, parts): (&BlockView<'a>, &Vec<ResultPart<'a>>)| {
-        if block.is_error() { "error".to_owned() } else { extent(parts) }
+fn call_outcome(results: &[ResultEvent<'_>]) -> String {
+    let outcome = |result: &ResultEvent<'_>| {
+        if result.block.is_error() { "error".to_owned() } else { extent(&result.parts) }
     };
-    let told: Vec<String> = results.map(told).collect();
-    if told.is_empty() { "— no result".into() } else { format!("— {}", told.join(", ")) }
+    let outcomes: Vec<String> = results.iter().map(outcome).collect();
+    if outcomes.is_empty() { "— no result".into() } else { format!("— {}", outcomes.join(", ")) }
 }
