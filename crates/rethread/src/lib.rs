@@ -158,18 +158,18 @@ pub use transcript::{
 };
 
 pub use rethread_edit::{
-    Change, CleanReport, CleanWarning, Cleaned, ClonePlanError, CompressOptions, Level, LineCounts,
-    PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts, Repaired, RepairedLog, Rule,
-    RuleSet, Secret, SecretPlace, ToolRecipe,
+    Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize,
+    Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts,
+    Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
 pub use rethread_model::{
-    BlockView, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom, EntryNo, EntryRef,
-    Finding, FindingKind, Inventory, ListedSubagent, MessageEvent, MessageKind, MessageNo, MessageView,
-    NodeId, NoteEvent, NoteView, OutlineEntry, PartEvent, PathStatus, PathSummary, Preview, PreviewSummary,
-    Reader, Refusal, ResultEvent, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity,
-    SiblingPath, StepId, SubagentEvent, SubagentNo, Time, Title, TitleSource, Transcript, TranscriptHeader,
-    TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptWriter, Usage,
-    VisibleContent, VisibleThinking, Visit, WireMessage,
+    BlockView, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom, EntryNo,
+    EntryRef, Finding, FindingKind, Inventory, ListedSubagent, MessageEvent, MessageKind, MessageNo,
+    MessageView, NodeId, NoteEvent, NoteView, OutlineEntry, PartEvent, PathStatus, PathSummary, Preview,
+    PreviewSummary, Reader, Refusal, ResultEvent, Session, SessionId, SessionInfo, SessionKind,
+    SessionSummary, Severity, SiblingPath, StepId, SubagentEvent, SubagentNo, Time, Title, TitleSource,
+    Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent,
+    TranscriptWriter, Usage, VisibleContent, VisibleThinking, Visit, WireMessage,
 };
 pub use rethread_render::Format;
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};

@@ -75,13 +75,13 @@ pub fn normalise_source(
 /// Plans a clone of a session.
 ///
 /// The order of the stages matters:
-/// 1. [`select`](select::Selection) chooses the conversation, because edits such as "keep the last five turns" refer
+/// 1. `select` chooses the conversation, because edits such as "keep the last five turns" refer
 ///    to it.
-/// 2. [`edit`](edit::apply_recipe) applies the recipe to it: calls, turns, subagents, thinking, and last the notes
+/// 2. `edit` applies the recipe to it: calls, turns, subagents, thinking, and last the notes
 ///    that have lost what they belong to.
-/// 3. [`normalise`](normalise::normalise) repairs what some client would reject, which includes the gaps that the
+/// 3. `normalise` repairs what some client would reject, which includes the gaps that the
 ///    edits made, makes the path linear, and last marks its end.
-/// 4. [`order`](order::order_lines) lists the lines. Records outside of the tree depend on which entries are kept,
+/// 4. `order` lists the lines. Records outside of the tree depend on which entries are kept,
 ///    and the checkpoint on the last of them.
 ///
 /// [`PreparedClone::write`] emits the lines; it decides nothing.
