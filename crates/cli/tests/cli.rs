@@ -277,6 +277,12 @@ fn errors_have_hints() {
     hint: messages are numbered from 1 to 12
     ----- exit Some(2)
     ");
+    assert_snapshot!(demo(&["show", "0000d001", "--path", "1", "--turns", "1", "--at", "5"]), @"
+    ----- stderr
+    error: message 5 is not in these turns
+    hint: omit --turns to show it
+    ----- exit Some(2)
+    ");
     assert_snapshot!(demo(&["show", "0000d001", "--turns", "x"]), @"
     ----- stderr
     error: invalid turn range `x`

@@ -1,4 +1,4 @@
-//! Shortcuts: faster ways to a result that the general way gives too. Everything else in this crate is written
+//! Shortcuts: faster code for results that the general code produces too. Everything else in this crate is written
 //! without regard to them, and tests run both ways.
 //!
 //! | shortcut | instead of | measured |
@@ -13,7 +13,7 @@
 //! # Linear sessions
 //!
 //! [`harmful_findings`], [`newest_client_chain`] and [`session_intended_path`] decide in one pass over the entries. They
-//! are in `model` (`check/linear.rs`), because paths, `ls` and `info` use them too. The general way is
+//! are in `model` (`check/linear.rs`), because paths, `ls` and `info` use them too. The general code is
 //! `rethread_model::check` and `rethread_model::resume`.
 //!
 //! # A clone without edits in one pass

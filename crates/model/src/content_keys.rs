@@ -123,8 +123,8 @@ fn words_key(line: &Line, raw: &[u8], encoded: &mut Vec<u8>) -> u64 {
 /// Longer strings are written as their hash instead of being copied.
 const MAX_INLINE_STRING: usize = 1 << 20;
 
-/// Writes a JSON value in canonical form: without white space, and with unescaped, length-prefixed
-/// strings. Two encodings of one value give the same bytes, two different values never do.
+/// Writes a JSON value without white space and with unescaped, length-prefixed strings, so that white space
+/// and escapes make no difference. The order of keys and the spelling of numbers do.
 fn write_canonical(value: &[u8], out: &mut Vec<u8>) {
     let mut rest = value;
     while let Some(quote) = memchr::memchr(b'"', rest) {

@@ -438,9 +438,21 @@ impl Facts {
         self.block_starts[node] as usize..end
     }
 
-    /// Returns the call in the file that an attachment belongs to.
-    pub fn attached_to(&self, node: NodeId) -> Option<CallId> {
-        self.attachment_calls.get(&node).copied()
+    /// Returns the approximate size of the facts in memory: the tables that grow with the log.
+    pub fn memory_size(&self) -> usize {
+        self.nodes.memory_size()
+            + self.locations.memory_size()
+            + self.messages.memory_size()
+            + self.usages.memory_size()
+            + self.calls.memory_size()
+            + self.block_starts.memory_size()
+            + self.call_ids.capacity()
+            + size_of_val(self.blocks.as_slice())
+            + size_of_val(self.call_sites.as_slice())
+            + size_of_val(self.result_sites.as_slice())
+            + size_of_val(self.orphan_results.as_slice())
+            + size_of_val(self.checkpoints.as_slice())
+            + self.attachments.capacity() * size_of::<(NodeId, AttachmentFacts)>()
     }
 
     /// Returns whether any uuid occurs more than once.

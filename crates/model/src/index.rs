@@ -178,6 +178,11 @@ impl<K: TableKey, V> Table<K, V> {
         self.values.fill(value);
     }
 
+    /// Returns the size of the table in memory.
+    pub(crate) fn memory_size(&self) -> usize {
+        self.values.capacity() * size_of::<V>()
+    }
+
     /// Returns the number of values.
     #[inline]
     pub fn len(&self) -> usize {

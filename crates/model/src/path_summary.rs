@@ -12,7 +12,7 @@ use crate::view::Reader;
 pub struct PathSummary {
     /// Its number, from 1, in the order of the ends in the file.
     pub n: usize,
-    /// The relation of a client to it.
+    /// Its status: active if a client would resume it.
     pub status: PathStatus,
     /// Its last entry.
     pub tip: EntryRef,
@@ -36,12 +36,12 @@ pub struct PathSummary {
     pub path: Path,
 }
 
-/// The relation of a client to a path.
+/// The status of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PathStatus {
     /// The client would resume it.
     Active,
-    /// A rewind or redo left it.
+    /// The client would not resume it, usually because a rewind or redo left it behind.
     Abandoned,
 }
 

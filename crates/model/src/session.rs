@@ -307,13 +307,6 @@ impl Session {
         self.step_totals().iter().map(|sum| (sum.messages, sum.turns, sum.compactions)).collect()
     }
 
-    /// Returns the steps of the path that ends with `step`, or only those after the step `after`.
-    pub fn path_steps_after(&self, step: StepId, after: Option<StepId>) -> Vec<StepId> {
-        let mut path = self.tree.path_to(step);
-        let skip = after.and_then(|after| path.iter().position(|&s| s == after)).map_or(0, |at| at + 1);
-        path.split_off(skip)
-    }
-
     /// Returns for each step whether it is on one of these paths.
     pub fn steps_on_paths<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Table<StepId, bool> {
         self.tree.ancestors_of(&paths.map(|path| path.step).collect::<Vec<_>>())

@@ -87,8 +87,8 @@ pub struct BlockView<'a> {
     pub partner_message: Option<MessageNo>,
     /// The call that it makes or answers, if that is in the session.
     pub call: Option<CallId>,
-    /// For a result, the message with the call that it is shown under. An id used in several messages is a
-    /// separate call in each of them: a result belongs to the last one before it.
+    /// For a result, the message that contains its call. If several messages use the same id, each use is a
+    /// separate call, and a result belongs to the last one before it.
     pub owner: Option<MessageNo>,
 }
 

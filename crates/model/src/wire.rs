@@ -19,7 +19,7 @@ use crate::view::Reader;
 /// A message as the API receives it.
 #[derive(Debug, Clone)]
 pub struct WireMessage<'a> {
-    /// The model is its author.
+    /// Set if the model wrote it.
     pub assistant: bool,
     /// Its blocks, each as JSON.
     pub blocks: Vec<WireBlock<'a>>,

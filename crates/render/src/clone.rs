@@ -86,11 +86,11 @@ fn write_byte_table(out: &mut dyn Write, row: &CloneRow, look: &DisplayOptions) 
             (false, _) => "–".to_owned(),
         };
         let (before, after) = (format_bytes(kind.before), format_bytes(kind.after));
-        let (told, told_after) = (tokens(kind.before), tokens(kind.after));
-        writeln!(out, "{name:<18} {before:>10} {after:>10} {told:>12} {told_after:>12}")?;
+        let (tokens_before, tokens_after) = (tokens(kind.before), tokens(kind.after));
+        writeln!(out, "{name:<18} {before:>10} {after:>10} {tokens_before:>12} {tokens_after:>12}")?;
     }
-    let told = "token counts are for the whole file; `context` is what is sent";
-    writeln!(out, "{}\n", look.paint(Style::Dim, told))
+    let text = "token counts are for the whole file; `context` is what is sent";
+    writeln!(out, "{}\n", look.paint(Style::Dim, text))
 }
 
 impl From<&CloneCounts> for RemovedCounts {

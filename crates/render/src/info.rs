@@ -18,8 +18,8 @@ pub fn write_info(
     write_sizes(out, look, inventory)?;
     let messages = &inventory.messages;
     let (user, assistant) = (messages.user, messages.assistant + messages.assistant_without_id);
-    let told = format!("{} user, {} assistant", format_count(user), format_count(assistant));
-    write_line(out, look, "messages", &told)?;
+    let text = format!("{} user, {} assistant", format_count(user), format_count(assistant));
+    write_line(out, look, "messages", &text)?;
     write_counts(out, look, "entries", &inventory.entries)?;
     write_counts(out, look, "system", &inventory.system)?;
     write_counts(out, look, "blocks", &inventory.blocks)?;
@@ -64,17 +64,17 @@ fn write_sizes(out: &mut dyn Write, look: &DisplayOptions, inventory: &Inventory
 }
 
 fn write_calls(out: &mut dyn Write, look: &DisplayOptions, calls: &ToolCallCounts) -> io::Result<()> {
-    let mut told = format!("{}, {} with a result", format_count(calls.total), format_count(calls.paired));
+    let mut text = format!("{}, {} with a result", format_count(calls.total), format_count(calls.paired));
     if !calls.orphan_uses.is_empty() {
-        told += &format!(", {} without", calls.orphan_uses.len());
+        text += &format!(", {} without", calls.orphan_uses.len());
     }
     if !calls.multiple_results.is_empty() {
-        told += &format!(", {} with several", calls.multiple_results.len());
+        text += &format!(", {} with several", calls.multiple_results.len());
     }
     if !calls.orphan_results.is_empty() {
-        told += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
+        text += &format!("; {} without a call", plural(calls.orphan_results.len() as u64, "result"));
     }
-    write_line(out, look, "tool calls", &told)?;
+    write_line(out, look, "tool calls", &text)?;
     write_counts(out, look, "tools", &calls.by_name)
 }
 
@@ -102,12 +102,12 @@ fn write_defects(out: &mut dyn Write, look: &DisplayOptions, inventory: &Invento
         write_line(out, look, "defect", &look.paint(Style::Error, look.sanitize_line(&text)))?;
     }
     let more = defects_of(inventory) - listed.len() as u64;
-    let (name, told) = match listed {
+    let (name, text) = match listed {
         _ if more == 0 => return Ok(()),
         [] => ("defects", format!("{} in total", format_count(more))),
         _ => ("", format!("and {} more", format_count(more))),
     };
-    write_line(out, look, name, &look.paint(Style::Error, told))
+    write_line(out, look, name, &look.paint(Style::Error, text))
 }
 
 /// Maximum number of defects that are listed.
@@ -184,7 +184,7 @@ fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io:
     if *usage == Usage::default() {
         return Ok(());
     }
-    let mut told = format!(
+    let mut text = format!(
         "{} in, {} out, {} written to cache, {} read from cache",
         format_count(usage.input),
         format_count(usage.output),
@@ -192,9 +192,9 @@ fn write_usage(out: &mut dyn Write, look: &DisplayOptions, usage: &Usage) -> io:
         format_count(usage.cache_read),
     );
     if usage.web > 0 {
-        told += &format!(", {}", plural(usage.web, "web request"));
+        text += &format!(", {}", plural(usage.web, "web request"));
     }
-    write_line(out, look, "tokens", &told)
+    write_line(out, look, "tokens", &text)
 }
 
 /// Writes the bytes by kind of content, with a bar for each share.

@@ -40,8 +40,8 @@ pub fn write_conversation(
     let header = &transcript.header;
     if header.paths > 1 {
         let status = if header.active { "active" } else { "abandoned" };
-        let told = format!("path {} of {}, {status}", header.path_n, header.paths);
-        writeln!(out, "{}\n", look.paint(Style::Dim, told))?;
+        let text = format!("path {} of {}, {status}", header.path_n, header.paths);
+        writeln!(out, "{}\n", look.paint(Style::Dim, text))?;
     }
     transcript.walk(&mut ConversationWriter { out, options, look, is_empty: true })
 }
@@ -59,9 +59,9 @@ impl TranscriptWriter for ConversationWriter<'_> {
         if part.count == 1 {
             return Ok(());
         }
-        let told = if part.index + 1 < part.count { "from session" } else { "continued in session" };
-        let told = self.look.sanitize_line(&format!("{told} {}", part.session));
-        writeln!(self.out, "{}\n", self.look.paint(Style::Dim, told))
+        let text = if part.index + 1 < part.count { "from session" } else { "continued in session" };
+        let text = self.look.sanitize_line(&format!("{text} {}", part.session));
+        writeln!(self.out, "{}\n", self.look.paint(Style::Dim, text))
     }
 
     fn begin_message(&mut self, event: &MessageEvent<'_>) -> io::Result<()> {
@@ -130,8 +130,8 @@ impl TranscriptWriter for ConversationWriter<'_> {
 
     fn orphan_result(&mut self, result: &ResultEvent<'_>) -> io::Result<()> {
         let id = self.look.sanitize_line(&result.block.id());
-        let told = self.look.paint(Style::Error, format!("⏺ result without a call ({id})"));
-        writeln!(self.out, "  {told}")?;
+        let text = self.look.paint(Style::Error, format!("⏺ result without a call ({id})"));
+        writeln!(self.out, "  {text}")?;
         self.is_empty = false;
         self.write_result(result)
     }

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn print_path(path: &PathSummary) {
     let begins = match path.fork.as_ref().and_then(|entry| entry.message) {
-        Some(message) => format!("leaves another after message {message}"),
+        Some(message) => format!("forks after message {message}"),
         None => "shares nothing".to_owned(),
     };
     let prompt = path.last_prompt.as_deref().unwrap_or("(none)");

@@ -50,7 +50,7 @@ impl LibraryBuilder {
         self
     }
 
-    /// Adds config directories whose clients are checked too before a session is changed. Their sessions are not
+    /// Adds config directories whose running clients are also checked before a session is changed. Their sessions are not
     /// listed.
     ///
     /// ```

@@ -263,10 +263,10 @@ impl Library {
             return parts;
         }
         let agents = self.agents_of(source).into_iter().map(|file| file.confined_path());
-        let beside = source.file.confined_side_dir().files(self.skips()).into_iter();
-        let beside = beside.filter(|file| !is_backup_or_partial(file.relative()));
+        let sidecars = source.file.confined_side_dir().files(self.skips()).into_iter();
+        let sidecars = sidecars.filter(|file| !is_backup_or_partial(file.relative()));
         let files: BTreeMap<PathBuf, ConfinedPath> =
-            agents.chain(beside).map(|file| (file.path(), file)).collect();
+            agents.chain(sidecars).map(|file| (file.path(), file)).collect();
         parts.extend(files.into_iter().filter_map(|(path, place)| {
             let below = project.join(path.strip_prefix(dir).ok()?);
             // Other JSON Lines files were not written by the client.

@@ -39,14 +39,17 @@
 //! # let library = Library::demo();
 //! # let loaded = library.load(&library.find_one("0000d001")?)?;
 //! for path in library.tree(&loaded, Client::NEWEST) {
-//!     let fork = path.fork.and_then(|entry| entry.message);
-//!     println!("path {} is {}; it leaves another after message {fork:?}", path.n, path.status);
+//!     println!("path {} is {}", path.n, path.status);
+//!     if let Some(message) = path.fork.and_then(|entry| entry.message) {
+//!         println!("  it forks after message {message}");
+//!     }
 //! }
 //! # assert_eq!(loaded.tree(Client::NEWEST)[2].status, PathStatus::Active);
 //! # Ok::<(), rethread::Error>(())
 //! ```
 //!
-//! A path is read as messages, with tool results under their calls, and notes between them.
+//! `Reader::items` reads a path as messages and notes; tool results are messages of their own, after their calls.
+//! [`Library::transcript`] nests results and subagents under their calls and passes them to a [`TranscriptWriter`].
 //!
 //! ```
 //! use rethread::{Client, Library, TranscriptItem};
@@ -117,9 +120,9 @@
 //!   a log that a process has open. A file is written completely or not at all.
 //! - Symbolic links inside a session's directory are not followed.
 //! - Nothing is printed, and neither standard input nor the current directory nor the environment is read.
-//! - Paths are passed through as they are, also if they are not UTF-8.
+//! - Paths are passed through as they are, even if they are not UTF-8.
 //!
-//! Left to others: entries and bytes (`log`), the tree and client rules (`model`), editing (`edit`), files
+//! Not in this crate: entries and bytes (`log`), the tree and client rules (`model`), editing (`edit`), files
 //! and locks (`store`), text and JSON output (`render`), flags and messages (the `rethread` program).
 
 mod builder;
@@ -157,21 +160,28 @@ pub use transcript::{
     LoadedTranscript, TranscriptError, TranscriptOptions, TranscriptPath, TurnBound, TurnRange,
 };
 
+#[doc(inline)]
 pub use rethread_edit::{
     Change, CleanReport, CleanWarning, Cleaned, CloneCounts, ClonePlanError, CompressOptions, ContextSize,
     Level, LineCounts, Measure, PatternError, Preset, Recipe, RedactOptions, RedactPattern, RedactionCounts,
     Repaired, RepairedLog, Rule, RuleSet, Secret, SecretPlace, ToolRecipe,
 };
+#[doc(inline)]
+pub use rethread_log::{BlockKind, Json};
+#[doc(inline)]
 pub use rethread_model::{
-    BlockView, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom, EntryNo,
-    EntryRef, Finding, FindingKind, Inventory, ListedSubagent, MessageEvent, MessageKind, MessageNo,
-    MessageView, NodeId, NoteEvent, NoteView, OutlineEntry, PartEvent, PathStatus, PathSummary, Preview,
-    PreviewSummary, Reader, Refusal, ResultEvent, Session, SessionId, SessionInfo, SessionKind,
-    SessionSummary, Severity, SiblingPath, StepId, SubagentEvent, SubagentNo, Time, Title, TitleSource,
+    BlockView, BranchPoint, ByteCounts, CallEvent, CallId, CallSidecars, CheckReport, Client, ContinuedFrom,
+    EntryNo, EntryRef, Finding, FindingKind, Inventory, InventoryDefect, LinkCounts, ListedSubagent,
+    MessageCounts, MessageEvent, MessageKind, MessageNo, MessageView, NodeId, NoteEvent, NoteView,
+    OutlineEntry, PartEvent, Path, PathStatus, PathSummary, Preview, PreviewSummary, ReadWholeResult, Reader,
+    Refusal, ResultEvent, ResultPart, Session, SessionId, SessionInfo, SessionKind, SessionSummary, Severity,
+    SiblingPath, StepId, StepStream, SubagentEvent, SubagentNo, Time, Title, TitleSource, ToolCallCounts,
     Transcript, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent,
-    TranscriptWriter, Usage, VisibleContent, VisibleThinking, Visit, WireMessage,
+    TranscriptWriter, UnknownNames, Usage, VisibleContent, VisibleThinking, Visit, WireBlock, WireMessage,
 };
+#[doc(inline)]
 pub use rethread_render::Format;
+#[doc(inline)]
 pub use rethread_store::{FindError, Holder, PathRejection, SessionFile, SkippedPath, SkippedPaths};
 
 /// The crates that this library is made of, for tools that need more than it offers.

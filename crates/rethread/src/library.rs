@@ -365,7 +365,10 @@ impl Library {
                 source.file.modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
             let modified = modified.and_then(|time| i64::try_from(time.as_millis()).ok());
             let known = newest.as_ref().and_then(|(time, _)| *time).map(Time::millis);
-            if known.zip(modified).is_some_and(|(known, modified)| known > modified + CLOCK_ERROR_MILLIS) {
+            if known
+                .zip(modified)
+                .is_some_and(|(known, modified)| known > modified.saturating_add(CLOCK_ERROR_MILLIS))
+            {
                 break;
             }
             let Some(time) = self.last_time_in(&source, cwd) else { continue };

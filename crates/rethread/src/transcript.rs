@@ -1,9 +1,9 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
 use rethread_model::{
-    BranchPoint, CallId, CallSidecars, Client, MessageNo, PathSummary, Session, SiblingPath, StepId,
-    StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem, TranscriptPart,
-    TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
+    BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageNo, PathSummary, Session, SiblingPath,
+    StepId, StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem,
+    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
 };
 use rethread_render::truncate;
 use rethread_store::SessionFile;
@@ -61,7 +61,7 @@ impl TurnBound {
     /// Returns the number of the turn on a path with `total` turns.
     fn resolve(self, total: usize) -> usize {
         match self {
-            Self::FromStart(n) => n,
+            Self::FromStart(n) => n.max(1),
             Self::FromEnd(n) => (total + 1).saturating_sub(n).max(1),
         }
     }
@@ -92,6 +92,12 @@ pub enum TranscriptError {
         n: MessageNo,
         /// The number of messages in the session.
         messages: usize,
+    },
+    /// The message is not in the chosen turns.
+    #[error("message {n} is not in these turns")]
+    NotInTurns {
+        /// Its number.
+        n: MessageNo,
     },
     /// The message is on another path.
     #[error("message {n} is not on path {path_n}")]
@@ -382,9 +388,32 @@ fn choose_messages(
         if !steps.contains_message(n) {
             return Err(TranscriptError::NotOnPath { n, path_n: row.n });
         }
-        range.from = Some(steps.reading_start(n));
+        let from = steps.reading_start(n);
+        if let Some(turns) = &range.turns
+            && !turns.contains(&turn_of(part, from)?.max(usize::from(*turns.start() == 1)))
+        {
+            return Err(TranscriptError::NotInTurns { n });
+        }
+        range.from = Some(from);
     }
     Ok(range)
+}
+
+/// Returns the turn of a message; 0 if it precedes the first prompt.
+fn turn_of(part: &LoadedPart, n: MessageNo) -> Result<usize, TranscriptError> {
+    let (mut turn, mut found) = (0, None);
+    let read = part.steps().for_each_step(|step| {
+        for item in &step.items {
+            let TranscriptItem::Message(message) = item else { continue };
+            turn += usize::from(message.kind == MessageKind::Prompt);
+            if message.n == n {
+                found.get_or_insert(turn);
+            }
+        }
+        Ok(())
+    });
+    read.map_err(|error| part.loaded.source.error(error))?;
+    Ok(found.unwrap_or(turn))
 }
 
 /// Finds the messages of a removed log that belong together: a message with its calls and results, and all

@@ -194,7 +194,13 @@ fn copied_paths_are_exported_once() {
         };
         let row = |r: &rethread::ExportedTranscript| {
             let file = r.file().map(|file| file.path.as_path());
-            format!("{} {} {:?} {:?}\n", short(&r.session), r.messages, name(file), name(r.contained_in()))
+            format!(
+                "{} {} {:?} {:?}\n",
+                short(r.session.as_str()),
+                r.messages,
+                name(file),
+                name(r.contained_in())
+            )
         };
         let mut rows: Vec<String> = exported.transcripts.iter().map(row).collect();
         rows.sort();

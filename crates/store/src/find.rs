@@ -212,7 +212,7 @@ impl Store {
         Self { skips, ..self }
     }
 
-    /// Adds config directories whose clients are checked too before a session is changed.
+    /// Adds config directories whose running clients are also checked before a session is changed.
     pub fn with_guard_roots(self, guards: Vec<PathBuf>) -> Self {
         Self { guard_roots: guards, ..self }
     }

@@ -236,7 +236,7 @@ pub(crate) fn config_roots_above(path: &Path) -> Vec<PathBuf> {
     above.chain(path.ancestors().nth(3)).map(Path::to_owned).collect()
 }
 
-/// Returns the session pid_in_name in the first entry of a subagent log of an older client.
+/// Returns the session that the first entry of a subagent log of an older client names.
 pub(crate) fn owner_session_id(log: &ConfinedPath) -> Option<String> {
     use std::io::Read;
     let mut head = Vec::new();

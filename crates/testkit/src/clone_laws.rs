@@ -275,8 +275,8 @@ fn resumes_everywhere(clone: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The dialogue is kept, each path of it on one path of the clone: on all paths, or on the chosen one, to its end.
-/// Compressed turns appear in their summary.
+/// Every path of the dialogue, or the chosen one up to its end, is on one path of the clone. Condensed turns appear in
+/// their summary.
 pub fn dialogue_is_kept(case: &CloneCase<'_>) -> Result<(), String> {
     let (log, clone, recipe) = (case.log, &case.with_new_ids, case.recipe);
     if recipe.is_plain() {

@@ -162,11 +162,11 @@ fn write_reports(
         }
     }
     if !global.json && n > 1 {
-        let told = format!(
+        let text = format!(
             "{n} sessions: {} without findings, {} with harmless findings, {} with losses or refusals",
             counts.whole, counts.odd, counts.harmed
         );
-        writeln!(out, "{}", terminal.stdout.paint(Style::Dim, told))?;
+        writeln!(out, "{}", terminal.stdout.paint(Style::Dim, text))?;
     }
     out.finish()?;
     Ok(counts)

@@ -221,14 +221,14 @@ fn write_results(
         write_summary(&mut out, &cleaned, args, terminal)?;
     }
     out.finish()?;
-    let told = |n: usize, what: &str| {
+    let failure = |n: usize, what: &str| {
         let rest = if cleaned.is_empty() { "nothing was written" } else { "the rest was cleaned" };
         Failure::new(format!("{n} {what}; {rest}"))
     };
     match (failed, there) {
         (0, 0) => Ok(CommandOutcome::Success),
-        (0, n) => Err(told(n, "of the copies already exist").hint("--force overwrites them")),
-        (n, there) => Err(told(n + there, "could not be cleaned")),
+        (0, n) => Err(failure(n, "of the copies already exist").hint("--force overwrites them")),
+        (n, there) => Err(failure(n + there, "could not be cleaned")),
     }
 }
 

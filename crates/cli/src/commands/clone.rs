@@ -178,7 +178,7 @@ pub(crate) fn run(
             .hint("--dry-run shows what the clone would contain"));
     }
     let options = options(args, terminal);
-    let row = clone_row(library.clone_session(&source, &options)?);
+    let row = clone_row(&library.clone_session(&source, &options)?);
     let mut out = terminal.output();
     if global.json {
         json_line(&mut out, &row)?;
@@ -195,13 +195,13 @@ pub(crate) fn run(
 }
 
 /// Describes a clone for the user.
-fn clone_row(cloned: Cloned) -> CloneRow {
+fn clone_row(cloned: &Cloned) -> CloneRow {
     let Cloned { before, after, .. } = cloned;
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let session = cloned.session.as_ref();
     CloneRow {
         r#type: "clone",
-        id: session.map(|session| session.id.clone()),
+        id: session.map(|session| session.id.to_string()),
         path: session.map(|session| text(&session.path)),
         bytes_before: before.bytes,
         bytes_after: after.bytes,
@@ -219,8 +219,8 @@ fn clone_row(cloned: Cloned) -> CloneRow {
         removed_file: session.and_then(|session| session.removed_entries.as_deref()).map(text),
         warnings: cloned.warnings.iter().map(warning_text).collect(),
         cwd: cloned.resume_dir.as_deref().map(text),
-        resume: session.map(|session| format!("claude --resume {}", render::shell_word(&session.id))),
-        source: cloned.source,
+        resume: session.map(|session| format!("claude --resume {}", render::shell_word(session.id.as_str()))),
+        source: cloned.source.to_string(),
     }
 }
 

@@ -182,7 +182,7 @@ fn transcript_row(transcript: &ExportedTranscript) -> TranscriptRow {
     let has_status = |status| file.is_some_and(|file: &ExportedFile| file.status == status);
     TranscriptRow {
         r#type: "transcript",
-        session: transcript.session.clone(),
+        session: transcript.session.to_string(),
         path_n: transcript.path_n,
         paths: transcript.paths,
         status: if transcript.active { "active" } else { "abandoned" },
@@ -198,7 +198,7 @@ fn transcript_row(transcript: &ExportedTranscript) -> TranscriptRow {
 fn subagent_row(subagent: &ExportedSubagent) -> SubagentRow {
     SubagentRow {
         r#type: "subagent",
-        session: subagent.session.clone(),
+        session: subagent.session.to_string(),
         agent: subagent.name.clone(),
         file: subagent.file.path.to_string_lossy().into_owned(),
         unchanged: subagent.file.status == ExportStatus::Unchanged,
@@ -232,8 +232,9 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
         for copy in &copies {
             let held = copy.contained_in().map(name).unwrap_or_default();
             let path = if copy.paths > 1 { format!(" path {}", copy.path_n) } else { String::new() };
-            let told = format!("skipped: {}{path}, contained in {held}", look.sanitize_line(&copy.session));
-            writeln!(out, "{}", look.paint(Style::Dim, told))?;
+            let text =
+                format!("skipped: {}{path}, contained in {held}", look.sanitize_line(copy.session.as_str()));
+            writeln!(out, "{}", look.paint(Style::Dim, text))?;
         }
     }
     write_counts(exported, written.len(), copies.len(), terminal);
@@ -242,24 +243,24 @@ fn write_summary(out: &mut impl Write, exported: &Exported, terminal: &Terminal)
 
 /// Prints the number of documents, and the path to open.
 fn write_counts(exported: &Exported, written: usize, copies: usize, terminal: &Terminal) {
-    let mut told = count(written, "transcript");
+    let mut text = count(written, "transcript");
     if !exported.subagents.is_empty() {
-        told += &format!(" and {}", count(exported.subagents.len(), "subagent"));
+        text += &format!(" and {}", count(exported.subagents.len(), "subagent"));
     }
-    told += &format!(" in {}", exported.dir.display());
+    text += &format!(" in {}", exported.dir.display());
     if exported.unchanged > 0 {
-        told += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
+        text += &format!(", {} unchanged", render::format_count(exported.unchanged as u64));
     }
     if copies > 0 {
-        told += &format!("; {} skipped", count(copies, "copy").replace("copys", "copies"));
+        text += &format!("; {} skipped", count(copies, "copy").replace("copys", "copies"));
     }
     if exported.removed > 0 {
-        told += &format!("; {} removed as obsolete", render::format_count(exported.removed as u64));
+        text += &format!("; {} removed as obsolete", render::format_count(exported.removed as u64));
     }
     if exported.empty_sessions > 0 {
-        told += &format!("; {} without messages", count(exported.empty_sessions, "file"));
+        text += &format!("; {} without messages", count(exported.empty_sessions, "file"));
     }
-    terminal.print_note(&told);
+    terminal.print_note(&text);
     if let Some(index) = &exported.index {
         terminal.print_note(&format!("open {}", index.display()));
     }

@@ -84,11 +84,11 @@ fn write_summary(
 ) -> Result<(), Failure> {
     let look = &terminal.stdout;
     if repaired.is_unchanged() {
-        let told = match repaired.remaining.is_empty() {
+        let text = match repaired.remaining.is_empty() {
             true => "nothing to repair: the session is unchanged",
             false => "nothing could be repaired: the session is unchanged",
         };
-        writeln!(out, "{told}")?;
+        writeln!(out, "{text}")?;
     } else {
         write_changes(out, repaired, dry_run, terminal)?;
     }
@@ -97,8 +97,8 @@ fn write_summary(
     }
     for finding in &repaired.remaining {
         let line = finding.line.map_or(String::new(), |line| format!("line {line}: "));
-        let told = look.sanitize_line(&format!("not repaired: {line}{}", finding.detail));
-        writeln!(out, "{}", look.paint(Style::Error, told))?;
+        let text = look.sanitize_line(&format!("not repaired: {line}{}", finding.detail));
+        writeln!(out, "{}", look.paint(Style::Error, text))?;
     }
     Ok(())
 }
@@ -124,8 +124,8 @@ fn write_changes(
         (false, _) => "were",
     };
     let lines = if changed == 1 { "line" } else { "lines" };
-    let told = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
-    writeln!(out, "{}", look.paint(Style::Dim, told))?;
+    let text = format!("{changed} {lines} {verb} changed, {added} added, {dropped} dropped");
+    writeln!(out, "{}", look.paint(Style::Dim, text))?;
     Ok(())
 }
 

@@ -180,6 +180,7 @@ fn failure(error: TranscriptError, args: &ShowArgs) -> Failure {
             format!("paths are numbered from 1 to {paths}; `rethread tree` draws them")
         }
         TranscriptError::NoMessage { messages, .. } => format!("messages are numbered from 1 to {messages}"),
+        TranscriptError::NotInTurns { .. } => "omit --turns to show it".to_owned(),
         TranscriptError::NotOnPath { .. } => "omit --path to show a path that contains it".to_owned(),
         TranscriptError::NotOnAnyPath { .. } => {
             "it belongs to a subagent, or to a branch that contains only commands and notes".to_owned()

@@ -54,15 +54,15 @@ pub(crate) fn run(
         }
         if let Some(continues) = paths.iter().find_map(|path| path.continues.as_ref()) {
             let message = continues.message.map_or(String::new(), |n| format!(" after message {n}"));
-            let told = look.sanitize_line(&format!("continues session {}{message}", continues.session));
-            writeln!(out, "{}", look.paint(Style::Dim, told))?;
+            let text = look.sanitize_line(&format!("continues session {}{message}", continues.session));
+            writeln!(out, "{}", look.paint(Style::Dim, text))?;
         }
         render::write_tree(&mut out, &loaded.session, &loaded.reader(), &paths, look)?;
     }
     out.finish()?;
-    let beside = loaded.session.off_path_nodes().len();
-    if beside > 0 && !global.json {
-        let entries = if beside == 1 { "1 entry".to_owned() } else { format!("{beside} entries") };
+    let off_path = loaded.session.off_path_nodes().len();
+    if off_path > 0 && !global.json {
+        let entries = if off_path == 1 { "1 entry".to_owned() } else { format!("{off_path} entries") };
         terminal
             .print_note(&format!("not shown: {entries} on branches that contain only commands and notes"));
     }

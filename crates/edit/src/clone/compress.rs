@@ -95,7 +95,7 @@ pub(super) fn condense_turns(
     CondensedTurns { n_turns, turns, over_budget, nodes: old.iter().copied().collect() }
 }
 
-/// Replaces entries at the beginning of the path by a compaction of a context of `tokens` tokens.
+/// Replaces the entries at the beginning of the path with a compaction that records a context of `tokens` tokens.
 fn replace_turns(plan: &mut Plan<'_>, old: &[NodeId], kept: &[NodeId], tokens: u64, summary: String) {
     // The added entries are directly before the kept ones, or after all others.
     let (like, [boundary_time, summary_time]) = match (kept.first(), old.last()) {

@@ -1,4 +1,4 @@
-//! The second stage: what the recipe asks for.
+//! The second stage: applies the edits of the recipe.
 
 use super::Recipe;
 use super::compress::{CondensedTurns, condense_turns};

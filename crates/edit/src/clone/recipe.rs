@@ -9,7 +9,8 @@ use crate::ids::IdMap;
 /// The edits of a clone.
 #[derive(Debug, Clone, Default)]
 pub struct Recipe {
-    /// Copy only the path with this number.
+    /// Copy only the path with this number, as the newest client numbers them. For another client, a branch of notes may
+    /// be an additional path.
     pub path: Option<usize>,
     /// Copy only the path to the message with this number, inclusive.
     pub until: Option<usize>,

@@ -16,9 +16,9 @@ use crate::source::SourceSession;
 pub struct ToolRecipe {
     /// Remove calls of these tools, or of all if the list is empty. A name may end in `*`.
     pub strip: Option<Vec<String>>,
-    /// Keep calls unchanged in this many last turns that have calls.
+    /// Leave the calls of this many most recent turns with calls unchanged.
     pub keep: Option<usize>,
-    /// Shorten strings of more characters than this, in calls that are not removed.
+    /// Shorten strings longer than this many characters, in calls that are not removed.
     pub shorten: Option<usize>,
 }
 

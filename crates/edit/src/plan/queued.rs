@@ -6,8 +6,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{PathItem, Plan};
 
 impl Plan<'_> {
-    /// Adds queued prompts, with the notes above them, to the path if they now follow its last message, or a call or
-    /// result on it: the newest client sends what is attached there, and older ones do not find it.
+    /// Puts queued prompts, with the notes above them, on the path if they now follow its last message or one of its
+    /// calls or results. The newest client would send them from there anyway; older clients would not find them.
     pub(crate) fn place_queued_prompts(&mut self) {
         let on_path = self.on_path();
         let off_path = |node: NodeId| {

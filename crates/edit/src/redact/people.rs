@@ -173,7 +173,8 @@ fn kind_of(kind: &'static str) -> &'static str {
     if kind == "home" { "user" } else { kind }
 }
 
-/// Returns whether a word starts here: no letter precedes it, except one of an escape or a colour.
+/// Returns whether a word starts here: the byte before it is no letter or digit, unless it ends an escape (`\n`, `%2F`)
+/// or a terminal colour.
 fn is_name_start(bytes: &[u8], at: usize) -> bool {
     let before = &bytes[..at];
     match before {

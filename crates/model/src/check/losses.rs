@@ -112,8 +112,9 @@ fn block_identity(facts: &Facts, node: NodeId, block: &Block) -> Option<BlockIde
 #[derive(Default)]
 struct SentIndex {
     contents: FxHashSet<BlockIdentity>,
-    /// Calls that are sent, and calls that are answered with a result of the session.
+    /// Calls that are sent.
     made: FxHashSet<Option<CallId>>,
+    /// Calls that are answered with a result of the session.
     answered: FxHashSet<Option<CallId>>,
 }
 

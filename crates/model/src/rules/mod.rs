@@ -45,7 +45,7 @@ pub(crate) const fn since(client: Client) -> ClientRange {
     ClientRange { since: Some(client), until: None }
 }
 
-/// Returns the range of the clients before one.
+/// Returns the range of all clients older than `client`.
 pub(crate) const fn until(client: Client) -> ClientRange {
     ClientRange { since: None, until: Some(client) }
 }
@@ -55,7 +55,7 @@ pub(crate) const fn between(since: Client, until: Client) -> ClientRange {
     ClientRange { since: Some(since), until: Some(until) }
 }
 
-/// The step of resuming a session to which a rule belongs, in the order in which clients take them.
+/// The stage of a resume that a rule belongs to. The variants are in the order in which clients run the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuleStage {
     /// Reading the file.

@@ -429,9 +429,11 @@ impl TranscriptWalker<'_> {
             return Ok(());
         }
         writer.begin_message(event)?;
+        let mut has_anchor = true;
         for block in blocks {
             if block.is_result() {
-                writer.orphan_result(&event.result(event.message, block, true))?;
+                writer.orphan_result(&event.result(event.message, block, has_anchor))?;
+                has_anchor = false;
             } else {
                 text_or_media(writer, event, block)?;
             }

@@ -92,6 +92,10 @@ struct MeasuredClone {
 impl Library {
     /// Clones a session. The source is never written to.
     ///
+    /// The clone gets a new id and is written next to its source, or into the project of [`CloneOptions::to`].
+    /// A source in memory, such as a session of [`Library::demo`], can only be cloned with
+    /// [`CloneOptions::dry_run`] or a destination; the log of a subagent cannot be cloned.
+    ///
     /// ```
     /// use rethread::{CloneOptions, Library};
     ///
@@ -168,7 +172,7 @@ impl<'t> CloneTask<'t> {
         }
         let resume_dir = resume_dir(self.source, self.options, &summary);
         let session = self.target.map(|path| WrittenClone {
-            id: self.id,
+            id: self.id.into(),
             path,
             subagents: sidecars.subagents,
             tool_results: sidecars.tool_results,
@@ -176,7 +180,7 @@ impl<'t> CloneTask<'t> {
         });
         let (source, turns) = (self.source.file.id.clone(), summary.turns);
         let warnings = observations.into_warnings();
-        Cloned { source, session, before, after, turns, removed, resume_dir, warnings }
+        Cloned { source: source.into(), session, before, after, turns, removed, resume_dir, warnings }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rethread_edit::{CloneCounts, ContextSize};
-use rethread_model::ByteCounts;
+use rethread_model::{ByteCounts, SessionId};
 
 use super::CloneWarning;
 
@@ -12,7 +12,7 @@ use super::CloneWarning;
 #[non_exhaustive]
 pub struct Cloned {
     /// The id of the source.
-    pub source: String,
+    pub source: SessionId,
     /// The new session; `None` after a dry run.
     pub session: Option<WrittenClone>,
     /// The source, measured.
@@ -34,7 +34,7 @@ pub struct Cloned {
 #[non_exhaustive]
 pub struct WrittenClone {
     /// Its id.
-    pub id: String,
+    pub id: SessionId,
     /// Its log.
     pub path: PathBuf,
     /// Number of copied subagents.

@@ -93,7 +93,7 @@ impl Library {
         cloned_session: &ClonedSession<'_>,
         path: &Path,
         options: &CloneOptions,
-        beside: &mut ClonedSidecars,
+        sidecars: &mut ClonedSidecars,
     ) -> io::Result<()> {
         let side = ConfinedPath::of_file(path).with_extension("");
         if options.keep_removed {
@@ -104,30 +104,30 @@ impl Library {
                 let mut part = NewSession::begin(&file)?;
                 for removed in removed {
                     let line = removed.to_line();
-                    beside.record_results(&line);
+                    sidecars.record_results(&line);
                     part.write(&line)?;
                 }
                 if let Some(error) = cloned_session.cloned.and_then(edit::PreparedClone::failure) {
                     return Err(error);
                 }
                 part.finish()?;
-                beside.removed = Some(file.path());
+                sidecars.removed = Some(file.path());
             } else {
-                beside.nothing_removed = true;
+                sidecars.nothing_removed = true;
             }
         }
         if source.bytes.is_some() {
             return Ok(());
         }
-        self.write_subagents(source, cloned_session, &side, options, beside)?;
+        self.write_subagents(source, cloned_session, &side, options, sidecars)?;
         let from = source.file.confined_side_dir();
         let skips = self.skips();
         let all = cloned_session.cloned.is_none();
-        let wanted = |below: &Path| all || beside.refers_to(below);
-        beside.tool_results =
+        let wanted = |below: &Path| all || sidecars.refers_to(below);
+        sidecars.tool_results =
             rethread_store::copy_files(&from.join(RESULTS), &side.join(RESULTS), &wanted, skips)?;
         // Entries that an earlier clone removed are still missing.
-        if all && beside.removed.is_none() {
+        if all && sidecars.removed.is_none() {
             rethread_store::copy_private(&from.join(REMOVED), &side.join(REMOVED), skips)?;
         }
         const TITLE: &str = "custom-title.json";
@@ -159,7 +159,7 @@ impl Library {
         cloned_session: &ClonedSession<'_>,
         side: &ConfinedPath,
         options: &CloneOptions,
-        beside: &mut ClonedSidecars,
+        sidecars: &mut ClonedSidecars,
     ) -> io::Result<()> {
         let files = self.agents_of(source);
         if files.is_empty() {
@@ -196,8 +196,8 @@ impl Library {
                     // Before 2.1 they are next to the session.
                     Err(_) => side.join("subagents").join(file.path.file_name().unwrap_or_default()),
                 };
-                write_subagent(&file, &name, cloned_session, options, whole, beside, self.skips())?;
-                beside.subagents += 1;
+                write_subagent(&file, &name, cloned_session, options, whole, sidecars, self.skips())?;
+                sidecars.subagents += 1;
                 carried.insert(started.id);
             }
             waiting = later;
@@ -216,7 +216,7 @@ fn write_subagent(
     cloned_session: &ClonedSession<'_>,
     options: &CloneOptions,
     whole: bool,
-    beside: &mut ClonedSidecars,
+    sidecars: &mut ClonedSidecars,
     skips: &SkippedPaths,
 ) -> io::Result<()> {
     let log = rethread_store::read_whole(from)?;
@@ -235,7 +235,7 @@ fn write_subagent(
     let Ok(cloned) = cloned else { return Ok(()) };
     let mut part = NewSession::begin(to)?;
     cloned.write(&mut |piece| {
-        beside.record_results(&piece);
+        sidecars.record_results(&piece);
         part.write(&piece)?;
         Ok(piece)
     })?;

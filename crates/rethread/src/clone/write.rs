@@ -45,9 +45,9 @@ pub(super) fn write_renamed(
 pub(super) fn write_clone(
     cloned: &edit::PreparedClone<'_>,
     part: &mut NewSession,
-    beside: &mut ClonedSidecars,
+    sidecars: &mut ClonedSidecars,
 ) -> io::Result<edit::WriteOutcome> {
-    with_writer_thread(part, &mut |piece| beside.record_results(piece), |write| cloned.write(write))
+    with_writer_thread(part, &mut |piece| sidecars.record_results(piece), |write| cloned.write(write))
 }
 
 /// Takes a buffer to write, and returns an empty one for the next piece.

@@ -43,8 +43,8 @@ pub(crate) struct LogReader {
 
 /// Total size of the facts that an export keeps from its first pass for its second one.
 const FACTS_BUDGET: u64 = 256 << 20;
-/// Size of the facts of an entry: its node, location, message, blocks, calls, links, step and hash.
-const FACTS_PER_ENTRY: u64 = 300;
+/// Size of what is kept of an entry besides its facts: its link, step and hash.
+const TREE_PER_ENTRY: usize = 80;
 
 /// The files that were read last. A log is read in several places; opening it each time is slow.
 #[derive(Default)]
@@ -54,14 +54,14 @@ struct OpenFiles(Mutex<VecDeque<(PathBuf, Arc<File>)>>);
 const MAX_OPEN_FILES: usize = 16;
 
 impl OpenFiles {
-    /// Opens a file for a read from its beginning.
-    fn open(&self, file: &SessionFile) -> io::Result<Arc<File>> {
-        let opened = Arc::new(file.open()?);
+    /// Adds an open file. Nobody else may read it from its beginning: on Windows all reads move its position.
+    fn add(&self, file: &SessionFile, opened: File) -> Arc<File> {
+        let opened = Arc::new(opened);
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|(path, _)| *path != file.path);
         files.truncate(MAX_OPEN_FILES - 1);
         files.push_front((file.path.clone(), Arc::clone(&opened)));
-        Ok(opened)
+        opened
     }
 
     /// Returns a file for reads at any place, and opens it if necessary.
@@ -69,7 +69,7 @@ impl OpenFiles {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = files.iter().find(|(path, _)| *path == file.path).map(|(_, opened)| Arc::clone(opened));
         drop(files);
-        known.map_or_else(|| self.open(file), Ok)
+        known.map_or_else(|| Ok(self.add(file, file.open()?)), Ok)
     }
 }
 
@@ -137,7 +137,8 @@ impl LogReader {
 
     /// Keeps the facts of a log, if there is room.
     pub(crate) fn keep(&self, log: Arc<ExportLog>) -> Option<Arc<ExportLog>> {
-        let size = FACTS_PER_ENTRY * log.session().facts.locations.len() as u64;
+        let facts = &log.session().facts;
+        let size = (facts.memory_size() + TREE_PER_ENTRY * facts.locations.len()) as u64;
         let take = |left: u64| left.checked_sub(size);
         let is_kept = self.facts_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
         is_kept.then_some(log)
@@ -162,9 +163,11 @@ impl LogReader {
                 (scanner, end as u64)
             }
             None => {
-                let file = self.files.open(&source.file).map_err(|error| source.error(error))?;
-                rethread_store::scan_to_length(&file, limit, &mut both)
-                    .map_err(|error| source.error(error))?
+                let file = source.file.open().map_err(|error| source.error(error))?;
+                let scanned = rethread_store::scan_to_length(&file, limit, &mut both)
+                    .map_err(|error| source.error(error))?;
+                self.files.add(&source.file, file);
+                scanned
             }
         };
         let facts = builder.finish(scanner.lines(), scanner.bad_lines);
@@ -207,10 +210,11 @@ impl ExportLog {
     }
 
     /// Sums the bytes shown on the path to each step, including those of sidecars by entry.
-    pub(crate) fn path_bytes_by_step(&self, beside: impl Fn(NodeId) -> u64) -> Table<StepId, u64> {
+    pub(crate) fn path_bytes_by_step(&self, extra_bytes: impl Fn(NodeId) -> u64) -> Table<StepId, u64> {
         let facts = &self.session().facts;
-        self.layout
-            .path_bytes_by_step(self.session(), |node| u64::from(facts.location(node).len) + beside(node))
+        self.layout.path_bytes_by_step(self.session(), |node| {
+            u64::from(facts.location(node).len) + extra_bytes(node)
+        })
     }
 
     /// Returns its paths; `client` determines the active one.

@@ -18,7 +18,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rethread_model::Client;
+use rethread_model::{Client, SessionId};
 use rethread_render::{Format, write_index};
 use rustc_hash::FxHashSet;
 use xxhash_rust::xxh3::xxh3_128;
@@ -109,7 +109,7 @@ pub struct Exported {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedTranscript {
     /// The session's id.
-    pub session: String,
+    pub session: SessionId,
     /// The number of the path.
     pub path_n: usize,
     /// The number of paths of the session.
@@ -176,7 +176,7 @@ pub enum ExportedDocument {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedSubagent {
     /// The session that it belongs to.
-    pub session: String,
+    pub session: SessionId,
     /// Its name.
     pub name: String,
     /// Its document.

@@ -12,8 +12,8 @@ use crate::transcript::{LISTED_AROUND, near, sibling_paths, subagent_name};
 
 /// The directory of subagent documents.
 const SUBAGENTS: &str = "subagents";
-/// Number of paths before and after its own that a document lists if paths begin at their forks, because then
-/// there are many.
+/// Number of paths before and after its own that a document lists when paths begin at their forks; there can be
+/// many.
 const LISTED_AT_FORKS: usize = 4;
 /// The documents of a session are written in full if they show at most this multiple of the session's bytes,
 /// plus a small allowance.
@@ -294,6 +294,15 @@ pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHa
             needed.extend(before.iter().map(|before| before.session));
         }
     }
+    // Subagents inside the logs of other sessions are read for the calls that started them.
+    let has_inline_agent =
+        |session: &usize| surveys.sessions[*session].agents.iter().any(|agent| agent.root.is_some());
+    let callers: Vec<usize> = needed
+        .iter()
+        .flat_map(|&session| surveys.sessions_with_calls(session))
+        .filter(has_inline_agent)
+        .collect();
+    needed.extend(callers);
     needed
 }
 

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::log::{ExportLog, LogReader};
-use super::{ExportOptions, PathChoice};
+use super::{ExportError, ExportOptions, PathChoice};
 use crate::Error;
 use crate::library::{Library, LogSource};
 use crate::session::Subagent;
@@ -125,11 +125,18 @@ impl Surveys {
         surveys
     }
 
-    /// Returns the log of a session as it was in the survey. It is read again if its facts were not kept.
-    pub(crate) fn log(&self, session: usize) -> Result<Arc<ExportLog>, Error> {
+    /// Returns the log of a session as it was in the survey. It is read again if its facts were not kept; fails
+    /// if it has changed.
+    pub(crate) fn log(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
         let survey = &self.sessions[session];
-        let read = || self.logs.read(&survey.source, survey.bytes);
-        survey.log.as_ref().map_or_else(read, |log| Ok(Arc::clone(log)))
+        if let Some(log) = &survey.log {
+            return Ok(Arc::clone(log));
+        }
+        let log = self.logs.read(&survey.source, survey.bytes)?;
+        if log.hash != survey.log_hash {
+            return Err(ExportError::Moved { path: survey.source.file.path.clone() });
+        }
+        Ok(log)
     }
 
     /// Releases the facts of all other sessions.
@@ -205,7 +212,7 @@ impl Surveys {
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
             let known_log = by_path.get(&file.path).map(|&at| self.log(at));
-            let log = known_log.unwrap_or_else(|| self.logs.read(&file.clone().into(), u64::MAX));
+            let log = known_log.unwrap_or_else(|| Ok(self.logs.read(&file.clone().into(), u64::MAX)?));
             let Ok(log) = log else { continue };
             let session = log.session();
             let (roots, counts) = (session.roots_by_step(), session.counts_by_step());
@@ -364,9 +371,9 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
     let facts = &session.facts;
     let call_id = |agent: &Subagent| Some(facts.call_id(&facts.calls[agent.call?]).to_owned());
     let calls = facts.calls.iter().map(|call| hash_of_id(facts.call_id(call))).collect();
-    let beside = SidecarDigest::read(library, log);
+    let digest = SidecarDigest::read(library, log);
     let started = |agent: &Subagent| {
-        let bytes = *beside.agents.get(agent.path.as_ref()?)?;
+        let bytes = *digest.agents.get(agent.path.as_ref()?)?;
         Some((facts.calls[agent.call?].node, bytes))
     };
     let mut started_at: FxHashMap<NodeId, u64> = FxHashMap::default();
@@ -374,14 +381,14 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         *started_at.entry(node).or_default() += bytes;
     }
     let weights = log.path_bytes_by_step(|node| started_at.get(&node).copied().unwrap_or(0));
-    let agent_bytes: u64 = beside.agents.values().sum();
+    let agent_bytes: u64 = digest.agents.values().sum();
     Ok(Survey {
         header: SessionHeader::new(session, &loaded.source.file),
         bytes: log.bytes,
         log_hash: log.hash,
-        hash: beside.hash,
+        hash: digest.hash,
         path_bytes: paths.iter().map(|row| weights[row.path.step]).collect(),
-        sizes: (beside.results, log.bytes + agent_bytes + beside.results),
+        sizes: (digest.results, log.bytes + agent_bytes + digest.results),
         agent_calls: agents.iter().map(call_id).collect(),
         calls,
         auxiliary: false,
@@ -417,7 +424,7 @@ struct SidecarDigest {
 
 impl SidecarDigest {
     fn read(library: &Library, log: &ExportLog) -> Self {
-        let mut beside = Self { hash: 0, agents: FxHashMap::default(), results: 0 };
+        let mut digest = Self { hash: 0, agents: FxHashMap::default(), results: 0 };
         let mut hashes: Vec<u8> = log.hash.to_le_bytes().to_vec();
         let name = |path: &ConfinedPath| {
             xxh3_64(path.relative().file_name().unwrap_or_default().as_encoded_bytes()).to_le_bytes()
@@ -435,7 +442,7 @@ impl SidecarDigest {
             look(&file.confined_path().with_extension("meta.json"));
         }
         for dir in log.loaded.result_dirs(&log.result_dirs) {
-            beside.results += dir.files(library.skips()).iter().map(&mut look).sum::<u64>();
+            digest.results += dir.files(library.skips()).iter().map(&mut look).sum::<u64>();
         }
         for file in agents {
             let log = file.confined_path();
@@ -443,9 +450,9 @@ impl SidecarDigest {
             // A log that cannot be read is treated as empty.
             let (bytes, hash) = hash_file(&log).map_or((0, 0), |read| (read.bytes, read.hash));
             hashes.extend_from_slice(&hash.to_le_bytes());
-            beside.agents.insert(file.path, bytes);
+            digest.agents.insert(file.path, bytes);
         }
-        beside.hash = xxh3_128(&hashes);
-        beside
+        digest.hash = xxh3_128(&hashes);
+        digest
     }
 }

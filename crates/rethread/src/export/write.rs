@@ -60,12 +60,7 @@ impl Exporter<'_> {
 
     /// Returns the log of a session, if it is still the one of the first pass.
     fn load(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
-        let survey = &self.surveys.sessions[session];
-        let log = self.surveys.log(session)?;
-        if log.hash != survey.log_hash {
-            return Err(ExportError::Moved { path: survey.source.file.path.clone() });
-        }
-        Ok(log)
+        self.surveys.log(session)
     }
 
     /// Reads the sessions that the documents to be written continue from.
@@ -240,7 +235,7 @@ impl Exporter<'_> {
                 let Some(document) = self.exported_document(plan, i) else { continue };
                 let before = self.surveys.predecessors_of(plan.session, i);
                 exported.transcripts.push(ExportedTranscript {
-                    session: survey.header.id.clone(),
+                    session: survey.header.id.as_str().into(),
                     path_n: row.n,
                     paths: survey.paths.len(),
                     active: row.path.active,
@@ -250,7 +245,7 @@ impl Exporter<'_> {
                 });
             }
             exported.subagents.extend(plan.agents.iter().map(|planned| ExportedSubagent {
-                session: survey.header.id.clone(),
+                session: survey.header.id.as_str().into(),
                 name: subagent_name(&survey.agents[planned.index], planned.index),
                 file: self.exported_file(planned),
             }));

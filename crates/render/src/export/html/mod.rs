@@ -273,10 +273,10 @@ impl HtmlWriter<'_> {
 impl TranscriptWriter for HtmlWriter<'_> {
     fn begin_part(&mut self, part: &PartEvent<'_>) -> io::Result<()> {
         if part.count > 1 {
-            let told = if part.index > 0 { "Continued in session" } else { "From session" };
+            let label = if part.index > 0 { "Continued in session" } else { "From session" };
             let _ = write!(
                 self.text,
-                "<div class=\"joint\"><span>{told} {}</span></div>",
+                "<div class=\"joint\"><span>{label} {}</span></div>",
                 html_text(part.session)
             );
         }

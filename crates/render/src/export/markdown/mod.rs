@@ -330,8 +330,8 @@ impl MarkdownWriter<'_> {
 impl TranscriptWriter for MarkdownWriter<'_> {
     fn begin_part(&mut self, part: &PartEvent<'_>) -> io::Result<()> {
         if part.count > 1 {
-            let told = if part.index > 0 { "Continued in session" } else { "From session" };
-            let _ = write!(self.text, "\n---\n\n*{told} {}*\n", escape_inline(part.session));
+            let label = if part.index > 0 { "Continued in session" } else { "From session" };
+            let _ = write!(self.text, "\n---\n\n*{label} {}*\n", escape_inline(part.session));
         }
         self.flush()
     }
