@@ -4,32 +4,32 @@
 //! happens here: entries of one `message.id` are one message with every block once, and a message
 //! replayed under new uuids is the message it repeats.
 
+mod blocks;
+mod flags;
+
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
-use memchr::memmem::Finder;
 use rethread_log::{
     BlockKind, BlockSpans, Defect, DefectKind, Entry, EntryContent, EntryKind, Json, Key, Line, Sink, Span,
     unescape,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::attachment::{self, AttachmentFacts};
+use crate::attachment::AttachmentFacts;
 use crate::byte_counts::ByteCounts;
 use crate::facts::{
-    Block, BlockClass, Checkpoint, EntryLocation, Facts, IdField, Message, Node, PreservedList,
-    PreservedMessages, Role, ToolCall, ToolReferences,
+    Block, Checkpoint, EntryLocation, Facts, IdField, Message, Node, PreservedList, PreservedMessages, Role,
+    ToolCall, ToolReferences,
 };
 use crate::flags::EntryFlags;
 use crate::id::{Time, Uid, fingerprint};
 use crate::index::{CallId, EntryNo, MessageNo, NodeId};
-use crate::prompt::{
-    Author, author_of_entry, is_blank, is_typed_command, queued_prompt_text, readable_text,
-    trim_escaped_start,
-};
+use crate::prompt::{Author, author_of_entry, is_blank, is_typed_command, queued_prompt_text, readable_text};
 use crate::usage::Usage;
+use blocks::{block_fact, class_of_text, content_hash};
+use flags::{FINAL_ERRORS, set_block_flags, set_content_flags, set_envelope_flags, set_user_flags};
 
 /// The maximum number of defects that are listed; further ones are only counted.
 const MAX_DEFECTS: usize = 1000;
@@ -812,257 +812,6 @@ fn is_from_human(line: &Line, raw: &[u8]) -> bool {
         return kind.and_then(Json::raw_string).is_none_or(|kind| kind == b"human");
     }
     line.string(Key::PromptSource, raw) != Some(b"system")
-}
-
-/// Sets the flags that an entry of any type can have.
-fn set_envelope_flags(entry: &Entry<'_>, line: &Line, flags: &mut EntryFlags) {
-    let raw = entry.raw;
-    flags.set_if(line.flag(Key::IsSidechain, raw), EntryFlags::SIDECHAIN);
-    flags.set_if(!line.field(Key::IsSidechain).is_empty(), EntryFlags::SIDECHAIN_KEY);
-    flags.set_if(line.flag(Key::IsMeta, raw), EntryFlags::META);
-    flags.set_if(entry.preceded, EntryFlags::PRECEDED);
-    flags.set_if(entry.followed, EntryFlags::FOLLOWED);
-    flags.set_if(line.flag(Key::IsVirtual, raw), EntryFlags::VIRTUAL);
-    flags.set_if(!line.field(Key::ParentUuid).is_empty(), EntryFlags::PARENT_KEY);
-    flags.set_if(line.string(Key::Uuid, raw).is_none_or(<[u8]>::is_empty), EntryFlags::NO_UUID);
-}
-
-fn set_content_flags(content: &[u8], line: &Line, flags: &mut EntryFlags) {
-    match content.first() {
-        Some(b'"') => flags.set(EntryFlags::STRING),
-        Some(b'[') => {
-            let empty = content[1..content.len() - 1].trim_ascii().is_empty();
-            flags.set_if(line.blocks.is_empty() && !empty, EntryFlags::MALFORMED_CONTENT);
-        }
-        _ => flags.set(EntryFlags::MALFORMED_CONTENT),
-    }
-}
-
-/// Errors after which a turn is not continued.
-const FINAL_ERRORS: [&str; 3] = ["dlp_request_denied", "safety_monitor_blocked", "unattended_start_limit"];
-
-/// The first words of hidden user entries that belong to the running turn.
-const COMPANION_STARTS: [&str; 13] = [
-    "[structured-output-enforce]",
-    "[projects-reply-gate]",
-    "You ended the turn without calling",
-    "Linked in your reply but not sent:",
-    "Goal check-in: «",
-    "The previous response failed to produce a valid tool call",
-    "Your tool call was malformed",
-    "[Your previous response had no visible output",
-    "The PermissionDenied hook indicated",
-    "Stop hook feedback:",
-    "TeammateIdle hook feedback:",
-    "TaskCreated hook feedback:",
-    "TaskCompleted hook feedback:",
-];
-
-/// The first words of the result of a call that was interrupted by a message.
-const YIELDED_RESULT_START: &[u8] = b"[Tool call did not complete: the turn was ended to deliver the message";
-
-/// Sets the flags of a result that ends its turn.
-fn set_turn_end_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
-    let yielded = !line.blocks.is_empty()
-        && line.blocks.iter().all(|block| {
-            block.kind == Some(BlockKind::ToolResult)
-                && block.content.string_in(raw).is_some_and(|text| text.starts_with(YIELDED_RESULT_START))
-        });
-    static ABORTED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"backgroundedByTurnAbort\":true"));
-    // The flag is at one end of the copy, before or after the output of the tool.
-    let copy = line.field(Key::ToolUseResult).bytes_in(raw);
-    let ends = copy.len().min(1024);
-    let names = |part: &[u8]| ABORTED.find(part).is_some();
-    let aborted = || names(&copy[..ends]) || names(&copy[copy.len() - ends..]);
-    flags.set_if(yielded || flags.has_result() && aborted(), EntryFlags::ENDS_TURN);
-    flags.set_if(line.flag(Key::ToolDenialEndsTurn, raw), EntryFlags::DENIAL);
-}
-
-/// Sets the other flags of a user entry that clients depend on.
-fn set_user_flags(line: &Line, raw: &[u8], flags: &mut EntryFlags) {
-    let copy = line.field(Key::ToolUseResult).bytes_in(raw);
-    flags.set_if(!matches!(copy, b"" | b"null" | b"false" | b"0" | b"\"\""), EntryFlags::RESULT_COPY);
-    flags.set_if(line.flag(Key::InterruptedByShutdown, raw), EntryFlags::SHUTDOWN);
-    let companion = line.flag(Key::TurnCompanion, raw) || line.string(Key::SourceToolUseId, raw).is_some();
-    flags.set_if(companion, EntryFlags::COMPANION);
-    let whole = line.message.and_then(|m| m.content.string_in(raw));
-    let only = match &line.blocks[..] {
-        [block] if block.kind == Some(BlockKind::Text) => block.text.string_in(raw),
-        _ => whole,
-    };
-    let stopped: [&[u8]; 2] =
-        [b"[Request interrupted by user]", b"[Request interrupted by user for tool use]"];
-    flags.set_if(only.is_some_and(|text| stopped.contains(&text)), EntryFlags::INTERRUPT_ONLY);
-    set_turn_end_flags(line, raw, flags);
-    if flags.is_meta() {
-        let rescue = only == Some(b"Continue from where you left off.");
-        flags.set_if(rescue, EntryFlags::CONTINUE_REQUEST);
-        let begins = |text: &[u8]| COMPANION_STARTS.iter().any(|start| text.starts_with(start.as_bytes()));
-        flags.set_if(only.is_some_and(begins), EntryFlags::COMPANION);
-    }
-    let origin = Json::new(line.field(Key::Origin).bytes_in(raw));
-    if origin.get("kind").and_then(Json::raw_string) == Some(b"task-notification") {
-        let subkind = origin.get("subkind").and_then(Json::raw_string);
-        let own = matches!(subkind, Some(b"scheduled-trigger" | b"projects-relay"));
-        flags.set_if(!own, EntryFlags::NOTIFICATION);
-        let report = only.is_some_and(|text| text.starts_with(b"<task-notification>"));
-        flags.set_if(report, EntryFlags::TASK_REPORT);
-        flags.set_if(report && line.flag(Key::QueueTranscriptOnly, raw), EntryFlags::RECORD_ONLY);
-    }
-    if !matches!(line.field(Key::PromptSource).bytes_in(raw), b"" | b"null") {
-        return;
-    }
-    let mut texts = line.blocks.iter().filter(|b| b.kind == Some(BlockKind::Text));
-    let last_text = whole.or_else(|| texts.next_back().and_then(|b| b.text.string_in(raw)));
-    let starts = [
-        ("<local-command-caveat>", EntryFlags::CAVEAT),
-        ("<command-name>", EntryFlags::COMMAND_RECORD),
-        ("<local-command-stdout>", EntryFlags::COMMAND_OUTPUT),
-        ("<local-command-stderr>", EntryFlags::COMMAND_OUTPUT),
-        ("<bash-input>", EntryFlags::BASH_INPUT),
-        ("<bash-stdout>", EntryFlags::BASH_OUTPUT),
-        ("<bash-stderr>", EntryFlags::BASH_OUTPUT),
-    ];
-    let begins = |text: &[u8], start: &str| text.starts_with(start.as_bytes());
-    match starts.iter().find(|(start, _)| last_text.is_some_and(|text| begins(text, start))) {
-        Some(&(_, EntryFlags::CAVEAT)) if !flags.is_meta() => {}
-        Some(&(_, flag)) => return flags.set(flag),
-        None => {}
-    }
-    let last = line.blocks.last().filter(|b| b.kind == Some(BlockKind::Text));
-    let last = whole.or_else(|| last.and_then(|b| b.text.string_in(raw)));
-    let slash = last.is_some_and(|text| trim_escaped_start(text).first() == Some(&b'/'));
-    flags.set_if(slash && !flags.is_meta(), EntryFlags::SLASH);
-}
-
-fn class_of_text(inner: Option<&[u8]>) -> BlockClass {
-    match inner {
-        None => BlockClass::NoText,
-        Some(b"") => BlockClass::Empty,
-        Some(text) if is_blank(text) => BlockClass::Blank,
-        Some(text) => match trim_escaped_start(text) {
-            rest if rest.starts_with(b"Tool loaded.") => BlockClass::ToolLoaded,
-            rest @ [b'(' | b'[', ..] if rest.len() < 64 => match unescape(rest).trim_end() {
-                "(no content)" => BlockClass::NoContent,
-                "[Empty text removed]" => BlockClass::EmptyRemoved,
-                _ => BlockClass::Text,
-            },
-            _ => BlockClass::Text,
-        },
-    }
-}
-
-fn block_fact(block: &BlockSpans, raw: &[u8]) -> Block {
-    let sort = match block.kind {
-        _ if block.whole.bytes_in(raw) == b"null" => BlockClass::Null,
-        _ if block.whole.string_in(raw).is_some_and(|text| !is_blank(text)) => BlockClass::BareString,
-        _ if block.kind_name.string_in(raw).is_none() => BlockClass::Untyped,
-        Some(BlockKind::Text) => class_of_text(block.text.string_in(raw)),
-        Some(BlockKind::Thinking) if block.signature.string_in(raw).is_none_or(<[u8]>::is_empty) => {
-            BlockClass::UnsignedThinking
-        }
-        Some(BlockKind::Thinking) => BlockClass::Thinking,
-        Some(BlockKind::RedactedThinking) => BlockClass::RedactedThinking,
-        Some(BlockKind::ToolUse) => BlockClass::ToolCall,
-        Some(BlockKind::ToolResult) => BlockClass::ToolResult,
-        Some(BlockKind::Image | BlockKind::Document) => BlockClass::Media,
-        Some(BlockKind::ServerToolUse | BlockKind::McpToolUse) => BlockClass::ServerCall,
-        Some(BlockKind::Fallback) => BlockClass::Fallback,
-        _ if block.id.string_in(raw).is_some() => BlockClass::ServerResult,
-        _ => BlockClass::Other,
-    };
-    let media = u32::try_from(block.source.len()).unwrap_or(u32::MAX).saturating_add(block.media_bytes);
-    Block {
-        call: None,
-        len: u32::try_from(block.whole.len()).unwrap_or(u32::MAX),
-        media_bytes: media,
-        fingerprint: block_fingerprint(sort, block, raw),
-        has_string_content: sort == BlockClass::ToolResult && block.content.string_in(raw).is_some(),
-        tool_references: if sort == BlockClass::ToolResult {
-            tool_references_in(block.content.bytes_in(raw))
-        } else {
-            ToolReferences::default()
-        },
-        has_caller: sort == BlockClass::ToolCall && has_caller(block, raw),
-        class: sort,
-    }
-}
-
-/// Hashes the content of a block, to find copies of it within the same message or call.
-fn block_fingerprint(sort: BlockClass, block: &BlockSpans, raw: &[u8]) -> u32 {
-    match sort {
-        BlockClass::ToolCall => content_hash(&[block.name.bytes_in(raw), block.input.bytes_in(raw)]),
-        // A result without a call is identified by the id that it names.
-        BlockClass::ToolResult => content_hash(&[block.id.bytes_in(raw), block.content.bytes_in(raw)]),
-        // The result names the id of its call.
-        BlockClass::ServerCall | BlockClass::ServerResult => content_hash(&[block.id.bytes_in(raw)]),
-        sort if sort.is_text() => content_hash(&[block.text.string_in(raw).unwrap_or_default()]),
-        _ => content_hash(&[block.whole.bytes_in(raw)]),
-    }
-}
-
-/// Hashes texts; of a long one both ends and its length. No client writes two results of one call that
-/// differ only in between, and hashing everything made `info` 4 % slower.
-fn content_hash(parts: &[&[u8]]) -> u32 {
-    const END: usize = 1024;
-    let mut hash = 0_u64;
-    for part in parts {
-        hash = match part.len() {
-            len if len > 2 * END => {
-                fingerprint(&[&hash.to_le_bytes(), &len.to_le_bytes(), &part[..END], &part[len - END..]])
-            }
-            _ => fingerprint(&[&hash.to_le_bytes(), part]),
-        };
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "a hash")]
-    {
-        hash as u32
-    }
-}
-
-fn tool_references_in(content: &[u8]) -> ToolReferences {
-    static REFERENCE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"tool_reference\""));
-    let mut found = ToolReferences::default();
-    // Such a result is a short list; long text is not searched.
-    let short = content.first() == Some(&b'[') && content.len() < 1 << 16;
-    if !short || REFERENCE.find(content).is_none() {
-        return found;
-    }
-    for item in Json::new(content).items() {
-        if item.get("type").and_then(Json::raw_string) == Some(b"tool_reference") {
-            let name = item.get("tool_name").and_then(Json::as_str).unwrap_or_default();
-            found.any = true;
-            found.known |= name.is_empty() || attachment::OFFERED_TOOLS.contains(&&*name);
-            found.task_tools |= attachment::TASK_TOOLS.contains(&&*name);
-        }
-    }
-    found
-}
-
-fn has_caller(block: &BlockSpans, raw: &[u8]) -> bool {
-    static CALLER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\"caller\""));
-    // The input is by far the longest part of a call; only the bytes around it are searched.
-    let whole = block.whole.bytes_in(raw);
-    let input = block.input.start().saturating_sub(block.whole.start()).min(whole.len());
-    let (before, after) = whole.split_at(input);
-    let after = &after[block.input.len().min(after.len())..];
-    let names = |part: &[u8]| CALLER.find(part).is_some();
-    (names(before) || names(after)) && Json::new(whole).get("caller").is_some_and(|c| !c.is_null())
-}
-
-fn set_block_flags(blocks: &[BlockSpans], raw: &[u8], flags: &mut EntryFlags) {
-    for block in blocks {
-        flags.set(match block.kind {
-            Some(BlockKind::Text) => {
-                let blank = is_blank(block.text.string_in(raw).unwrap_or_default());
-                if blank { EntryFlags::BLANK } else { EntryFlags::TEXT }
-            }
-            Some(BlockKind::Thinking | BlockKind::RedactedThinking) => EntryFlags::THINKING,
-            Some(BlockKind::ToolUse) => EntryFlags::CALL,
-            Some(BlockKind::ToolResult) => EntryFlags::RESULT,
-            _ => EntryFlags::MEDIA,
-        });
-    }
 }
 
 /// Returns the beginning of a text, cut at a character or escape boundary.

@@ -216,7 +216,7 @@ pub enum OutlineEntry<'e> {
 }
 
 impl Transcript<'_> {
-    /// Passes the prompts and compactions, reading no other text.
+    /// Passes the prompts and compactions of the whole path, whatever the range, reading no other text.
     pub fn outline(&self, mut take: impl FnMut(OutlineEntry<'_>)) -> io::Result<()> {
         for part in &self.parts {
             part.steps.for_each_prompt(|item| {

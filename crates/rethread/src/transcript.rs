@@ -463,6 +463,8 @@ fn header(parts: &[LoadedPart], rows: &[PathSummary], at: usize) -> TranscriptHe
         (header.messages, header.turns, header.compactions) =
             (totals.messages, totals.turns, totals.compactions);
     }
+    let resumes = row.resumes_at.as_ref().filter(|_| row.path.resumes_before_end);
+    header.resumes_at = resumes.and_then(|entry| entry.message);
     header.siblings = sibling_paths(rows, &branchings, near(at, rows.len(), LISTED_AROUND));
     header
 }
