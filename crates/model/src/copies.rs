@@ -11,7 +11,7 @@ use std::cmp::{Ordering, Reverse};
 use rustc_hash::FxHashMap;
 
 use crate::content_keys::StepContentKey;
-use crate::index::{IndexGroups, StepId, Table, index_type};
+use crate::index::{IndexGroups, PathIndex, SessionIndex, StepId, Table, index_type};
 use crate::session::Session;
 
 /// The part of a session that is kept in memory while others are read.
@@ -22,7 +22,7 @@ pub struct SessionFingerprint {
     /// The content keys, by step.
     content_keys: Vec<StepContentKey>,
     /// The ends of its paths.
-    path_ends: Vec<PathEnd>,
+    path_ends: Table<PathIndex, PathEnd>,
 }
 
 /// The end of a path.
@@ -37,21 +37,21 @@ pub struct PathEnd {
 /// One path among those of several sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId {
-    /// The index of the session.
-    pub session: usize,
-    /// The index of the path in it.
-    pub path: usize,
+    /// The session.
+    pub session: SessionIndex,
+    /// The path in it.
+    pub path: PathIndex,
 }
 
 /// The point in another session from which a session continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionContinuation {
-    /// The index of the session.
-    pub session: usize,
+    /// The session.
+    pub session: SessionIndex,
     /// Its root.
     pub root: StepId,
-    /// The index of the other session, and the step there.
-    pub continues_from: (usize, StepId),
+    /// The other session, and the step there.
+    pub continues_from: (SessionIndex, StepId),
 }
 
 /// The maximum number of trees that are searched for copies of one tree.
@@ -66,12 +66,12 @@ impl SessionFingerprint {
         keys.dedup();
         keys.shrink_to_fit();
         let parents = session.tree.steps.iter().map(|step| step.parent).collect();
-        Self { parents, content_keys: keys, path_ends: ends }
+        Self { parents, content_keys: keys, path_ends: ends.into() }
     }
 
     /// Keeps only the given path ends.
-    pub fn retain_path_ends(mut self, kept: &[usize]) -> Self {
-        self.path_ends = kept.iter().filter_map(|&i| self.path_ends.get(i).copied()).collect();
+    pub fn retain_path_ends(mut self, kept: &[PathIndex]) -> Self {
+        self.path_ends = kept.iter().filter_map(|&path| self.path_ends.get(path).copied()).collect();
         self
     }
 
@@ -92,7 +92,7 @@ impl SessionFingerprint {
 pub fn containing_paths(
     sessions: &[SessionFingerprint],
     continuations: &[SessionContinuation],
-) -> Vec<Vec<Option<PathId>>> {
+) -> Table<SessionIndex, Table<PathIndex, Option<PathId>>> {
     let forest = Forest::new(sessions, continuations);
     let mut containers: FxHashMap<PathId, PathId> = FxHashMap::default();
     forest.find_within_trees(&mut containers);
@@ -104,17 +104,14 @@ pub fn containing_paths(
         }
         at
     };
-    sessions
-        .iter()
-        .enumerate()
-        .map(|(session, fingerprint)| {
-            let container = |path| {
-                let id = PathId { session, path };
-                Some(kept(id)).filter(|&by| by != id)
-            };
-            (0..fingerprint.path_ends.len()).map(container).collect()
-        })
-        .collect()
+    let containers_of = |(index, fingerprint): (usize, &SessionFingerprint)| {
+        let container = |path| {
+            let id = PathId { session: SessionIndex::from_index(index), path };
+            Some(kept(id)).filter(|&by| by != id)
+        };
+        fingerprint.path_ends.keys().map(container).collect()
+    };
+    sessions.iter().enumerate().map(containers_of).collect()
 }
 
 /// A path with its rank in the order of all paths: a contained path comes before its container.
@@ -165,7 +162,7 @@ fn step_in_forest(start: usize, step: StepId) -> ForestStep {
 
 impl Forest {
     fn new(sessions: &[SessionFingerprint], continuations: &[SessionContinuation]) -> Self {
-        let mut first = Vec::with_capacity(sessions.len());
+        let mut first: Table<SessionIndex, usize> = Table::with_capacity(sessions.len());
         let mut alone: Table<ForestStep, Option<ForestStep>> = Table::default();
         for fingerprint in sessions {
             let start = alone.len();
@@ -204,8 +201,8 @@ impl Forest {
             }
         }
         forest.add_keys(sessions, &first);
-        for (session, (fingerprint, &start)) in sessions.iter().zip(&first).enumerate() {
-            for (path, end) in fingerprint.path_ends.iter().enumerate() {
+        for (fingerprint, (session, &start)) in sessions.iter().zip(first.iter_enumerated()) {
+            for (path, end) in fingerprint.path_ends.iter_enumerated() {
                 let step = step_in_forest(start, end.step);
                 let id = PathId { session, path };
                 forest.ends.push((step, (forest.keys_on_path[step], Reverse((!end.active, id)))));
@@ -215,7 +212,7 @@ impl Forest {
     }
 
     /// Adds the content keys of the sessions, whose steps begin at `first`.
-    fn add_keys(&mut self, sessions: &[SessionFingerprint], first: &[usize]) {
+    fn add_keys(&mut self, sessions: &[SessionFingerprint], first: &Table<SessionIndex, usize>) {
         let mut step_of: Table<KeyId, Option<ForestStep>> = Table::default();
         for (fingerprint, &start) in sessions.iter().zip(first) {
             for content_key in &fingerprint.content_keys {
@@ -422,6 +419,10 @@ mod tests {
 
     use super::*;
 
+    fn number(index: usize) -> SessionIndex {
+        SessionIndex::from_index(index)
+    }
+
     /// Builds a session from its steps: the parent and the keys of each.
     fn session_fingerprint(steps: &[(Option<u32>, &[u64])], active: usize) -> SessionFingerprint {
         let step_of = |parent: u32| StepId::from_index(parent as usize);
@@ -443,16 +444,15 @@ mod tests {
     }
 
     fn check(sessions: &[SessionFingerprint], continuations: &[SessionContinuation]) -> String {
-        let describe = |(session, containers): (usize, &Vec<Option<PathId>>)| {
-            let path = |(path, by): (usize, &Option<PathId>)| match by {
+        let describe = |(session, containers): (SessionIndex, &Table<PathIndex, Option<PathId>>)| {
+            let path = |(path, by): (PathIndex, &Option<PathId>)| match by {
                 Some(by) => format!("{session}.{path} in {}.{}", by.session, by.path),
                 None => format!("{session}.{path}"),
             };
-            containers.iter().enumerate().map(path).collect::<Vec<_>>()
+            containers.iter_enumerated().map(path).collect::<Vec<_>>()
         };
         containing_paths(sessions, continuations)
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .flat_map(describe)
             .collect::<Vec<_>>()
             .join(", ")
@@ -504,15 +504,15 @@ mod tests {
         let first = session_fingerprint(&[(None, A), (Some(0), B)], 1);
         let second = session_fingerprint(&[(None, C)], 0);
         let [root, tip] = [0, 1].map(StepId::from_index);
-        let continuation = SessionContinuation { session: 1, root, continues_from: (0, tip) };
+        let continuation = SessionContinuation { session: number(1), root, continues_from: (number(0), tip) };
         insta::assert_snapshot!(check(&[first.clone(), second.clone()], &[continuation]), @"0.0 in 1.0, 1.0");
         // Copies of a continuation in another file are copies.
-        let copy = SessionContinuation { session: 2, root, continues_from: (0, tip) };
+        let copy = SessionContinuation { session: number(2), root, continues_from: (number(0), tip) };
         let longer = session_fingerprint(&[(None, C), (Some(0), D)], 1);
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), second.clone()], &[continuation, copy]), @"0.0 in 1.0, 1.0, 2.0 in 1.0");
         insta::assert_snapshot!(check(&[first.clone(), second.clone(), longer], &[continuation, copy]), @"0.0 in 2.0, 1.0 in 2.0, 2.0");
         // A cycle of files is broken somewhere.
-        let back = SessionContinuation { session: 0, root, continues_from: (1, root) };
+        let back = SessionContinuation { session: number(0), root, continues_from: (number(1), root) };
         insta::assert_snapshot!(check(&[first, second], &[continuation, back]), @"0.0 in 1.0, 1.0");
     }
 
@@ -561,7 +561,7 @@ mod tests {
             for (session, containers) in containers.iter().enumerate() {
                 for (path, by) in containers.iter().enumerate() {
                     if let Some(by) = by {
-                        prop_assert!(sets[session][path].is_subset(&sets[by.session][by.path]));
+                        prop_assert!(sets[session][path].is_subset(&sets[by.session.index()][by.path.index()]));
                     }
                 }
             }
@@ -596,7 +596,13 @@ mod tests {
         let borrowed: Vec<(Option<u32>, &[u64])> = steps.iter().map(|(p, k)| (*p, &k[..])).collect();
         let sessions = vec![session_fingerprint(&borrowed, 999); 1000];
         let containers = containing_paths(&sessions, &[]);
-        assert!(containers[0].iter().all(Option::is_none));
-        assert!(containers[1..].iter().flatten().all(|by| by.is_some_and(|by| by.session == 0)));
+        assert!(containers[number(0)].iter().all(Option::is_none));
+        assert!(
+            containers
+                .after(number(0))
+                .iter()
+                .flatten()
+                .all(|by| by.is_some_and(|by| by.session == number(0)))
+        );
     }
 }

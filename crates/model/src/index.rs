@@ -115,6 +115,14 @@ index_type!(
     pub CallId shown as index
 );
 index_type!(
+    /// A session among several, as a position in their list.
+    pub SessionIndex shown as index
+);
+index_type!(
+    /// A path of a session, as a position in the list of its paths.
+    pub PathIndex shown as index
+);
+index_type!(
     /// The usage of a message, as an index of `Facts::usages`.
     pub(crate) UsageId shown as index
 );

@@ -64,7 +64,9 @@ pub use facts::{
 };
 pub use flags::EntryFlags;
 pub use id::{Time, Uid};
-pub use index::{CallId, EntryNo, IndexGroups, MessageNo, NodeId, StepId, Table, TableKey};
+pub use index::{
+    CallId, EntryNo, IndexGroups, MessageNo, NodeId, PathIndex, SessionIndex, StepId, Table, TableKey,
+};
 pub use inventory::{Inventory, InventoryDefect, LinkCounts, MessageCounts, ToolCallCounts, UnknownNames};
 pub use name_counts::{NameCounts, NameId};
 pub use path_summary::{ContinuedFrom, EntryRef, PathStatus, PathSummary};

@@ -9,7 +9,7 @@ use crate::check::{LinearConversation, linear_conversation, newest_client_tip};
 use crate::client::Client;
 use crate::facts::{BlockClass, Facts, Role};
 use crate::id::{Time, Uid};
-use crate::index::{MessageNo, NodeId, StepId, Table};
+use crate::index::{MessageNo, NodeId, PathIndex, StepId, Table};
 use crate::resume::{Resume, resume};
 use crate::steps::StepKind;
 use crate::tree::Tree;
@@ -77,8 +77,8 @@ pub(crate) struct AbandonedConversation {
 /// The point at which a path leaves another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BranchPoint {
-    /// The index of the other path.
-    pub other_path: usize,
+    /// The other path.
+    pub other_path: PathIndex,
     /// The last step that they share.
     pub step: StepId,
     /// The last message that they share.
@@ -272,30 +272,30 @@ impl Session {
 
     /// Finds where each path leaves another, starting with the main one, for a drawing of the branches in
     /// which every step occurs once.
-    pub fn branch_points(&self, paths: &[Path]) -> Vec<Option<BranchPoint>> {
+    pub fn branch_points(&self, paths: &[Path]) -> Table<PathIndex, Option<BranchPoint>> {
         let sums = self.step_totals();
         let mut nearest_conversation_node = self.nearest_conversation_node();
         // The path that each step was drawn with.
-        let mut drawn: Table<StepId, Option<usize>> = Table::filled(None, self.tree.steps.len());
-        let mut found = vec![None; paths.len()];
-        let mut order: Vec<usize> = (0..paths.len()).collect();
-        order.sort_by_key(|&i| !paths[i].main);
-        for i in order {
-            let mut at = paths[i].step;
+        let mut drawn: Table<StepId, Option<PathIndex>> = Table::filled(None, self.tree.steps.len());
+        let mut found: Table<PathIndex, Option<BranchPoint>> = Table::filled(None, paths.len());
+        let mut order: Vec<PathIndex> = found.keys().collect();
+        order.sort_by_key(|path| !paths[path.index()].main);
+        for path in order {
+            let mut at = paths[path.index()].step;
             let mut below = None;
             while drawn[at].is_none() {
-                drawn[at] = Some(i);
+                drawn[at] = Some(path);
                 below = Some(at);
                 match self.tree.parent_of(at) {
                     Some(parent) => at = parent,
                     None => break,
                 }
             }
-            if let Some(other_path) = drawn[at].filter(|&other| other != i) {
+            if let Some(other_path) = drawn[at].filter(|&other| other != path) {
                 let from = below.and_then(|below| self.tree.steps[below].parent_node);
                 let message =
                     from.and_then(|from| self.facts.nodes[nearest_conversation_node(from)].message());
-                found[i] =
+                found[path] =
                     Some(BranchPoint { other_path, step: at, message, messages_before: sums[at].messages });
             }
         }

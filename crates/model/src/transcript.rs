@@ -16,7 +16,7 @@ use rethread_log::BlockKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::id::Time;
-use crate::index::{CallId, MessageNo};
+use crate::index::{CallId, MessageNo, index_type};
 use crate::step_stream::StepStream;
 use crate::usage::Usage;
 use crate::view::{BlockView, MessageKind, MessageView, TranscriptItem};
@@ -42,9 +42,10 @@ pub struct Transcript<'a> {
     pub content: VisibleContent,
 }
 
-/// The number of a subagent: its index in [`Transcript::subagents`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubagentNo(pub usize);
+index_type!(
+    /// A subagent, as a position in [`Transcript::subagents`].
+    pub SubagentNo shown as index
+);
 
 /// The metadata of a path.
 #[derive(Debug, Clone, Default)]
@@ -250,7 +251,7 @@ impl Transcript<'_> {
             calls.entry(number).or_insert(None);
         }
         let listed = |(at, subagent)| {
-            let number = SubagentNo(at);
+            let number = SubagentNo::from_index(at);
             Some(ListedSubagent { number, subagent, call_id: *calls.get(&number)? })
         };
         self.subagents.iter().enumerate().filter_map(listed).collect()

@@ -313,7 +313,9 @@ fn subagents_are_shown_once_and_linked_beyond_the_maximum_depth() {
     let logs: Vec<TestLog> = (0..8).map(nesting_log).collect();
     let starts = |numbers: Vec<usize>| CallSidecars {
         subagents: Arc::new(
-            [(CallId::from_index(0), numbers.into_iter().map(SubagentNo).collect())].into_iter().collect(),
+            [(CallId::from_index(0), numbers.into_iter().map(SubagentNo::from_index).collect())]
+                .into_iter()
+                .collect(),
         ),
         whole_result: None,
     };
@@ -328,7 +330,7 @@ fn subagents_are_shown_once_and_linked_beyond_the_maximum_depth() {
         header: TranscriptHeader::default(),
         parts: vec![logs[0].part(starts(vec![0, 0]))],
         subagents: Arc::new(subagents.collect()),
-        unlinked: vec![SubagentNo(6)],
+        unlinked: vec![SubagentNo::from_index(6)],
         range: TranscriptRange::default(),
         content: VisibleContent { thinking: VisibleThinking::Hidden, ..VisibleContent::default() },
     };

@@ -1,9 +1,9 @@
 //! Transcripts of a session: a choice of path and messages, with the earlier files, subagents and header.
 
 use rethread_model::{
-    BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageNo, PathSummary, Session, SiblingPath,
-    StepId, StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader, TranscriptItem,
-    TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
+    BranchPoint, CallId, CallSidecars, Client, MessageKind, MessageNo, PathIndex, PathSummary, Session,
+    SiblingPath, StepId, StepNodes, StepStream, SubagentNo, Table, Transcript, TranscriptHeader,
+    TranscriptItem, TranscriptPart, TranscriptRange, TranscriptSubagent, TranscriptTotals, VisibleContent,
 };
 use rethread_render::truncate;
 use rethread_store::SessionFile;
@@ -180,7 +180,7 @@ impl LoadedPart {
         let mut subagents: FxHashMap<CallId, Vec<SubagentNo>> = FxHashMap::default();
         for (index, subagent) in self.subagents.iter().enumerate() {
             if let Some(call) = subagent.call {
-                subagents.entry(call).or_default().push(SubagentNo(first_subagent + index));
+                subagents.entry(call).or_default().push(SubagentNo::from_index(first_subagent + index));
             }
         }
         TranscriptPart {
@@ -218,7 +218,7 @@ impl Library {
         options: &TranscriptOptions,
     ) -> Result<LoadedTranscript, TranscriptError> {
         let loaded = self.load(source)?;
-        let rows = loaded.tree(options.client.unwrap_or(Client::NEWEST));
+        let rows: Table<PathIndex, _> = loaded.tree(options.client.unwrap_or(Client::NEWEST)).into();
         let at = choose_path(&loaded, &rows, options)?;
         let row = &rows[at];
         let is_whole = options.turns.is_none() && options.from.is_none();
@@ -301,7 +301,7 @@ impl LoadedTranscript {
         for part in &self.parts {
             for (index, subagent) in part.subagents.iter().enumerate() {
                 if subagent.call.is_none() {
-                    unlinked.push(SubagentNo(subagents.len()));
+                    unlinked.push(SubagentNo::from_index(subagents.len()));
                 }
                 subagents.push(TranscriptSubagent {
                     name: subagent_name(subagent, index),
@@ -340,17 +340,17 @@ pub(crate) fn anchor_prefix(index: usize, is_own: bool) -> String {
 /// Finds the path to show, as an index.
 fn choose_path(
     loaded: &LoadedSession,
-    rows: &[PathSummary],
+    rows: &Table<PathIndex, PathSummary>,
     options: &TranscriptOptions,
-) -> Result<usize, TranscriptError> {
+) -> Result<PathIndex, TranscriptError> {
     if let TranscriptPath::Number(n) = options.path {
-        let found = rows.iter().position(|row| row.n == n);
+        let found = rows.keys().find(|&path| rows[path].n == n);
         return found.ok_or(TranscriptError::NoPath { n, paths: rows.len() });
     }
-    let main = rows.iter().position(|row| row.path.main).or(rows.len().checked_sub(1));
+    let main = rows.keys().find(|&path| rows[path].path.main).or(rows.keys().next_back());
     let Some(n) = options.from else { return main.ok_or(TranscriptError::NoConversation) };
     let layout = StepNodes::new(&loaded.session);
-    let contains = |path: &usize| {
+    let contains = |path: &PathIndex| {
         let ends = (rows[*path].path.step, None);
         StepStream::to_step(&loaded.session, &layout, loaded, ends, true).contains_message(n)
     };
@@ -361,7 +361,7 @@ fn choose_path(
         return Err(TranscriptError::NoMessage { n, messages: loaded.session.facts.messages.len() });
     };
     let below = loaded.session.descendants_of(step);
-    rows.iter().rposition(|row| below[row.path.step]).ok_or(TranscriptError::NotOnAnyPath { n })
+    rows.keys().rfind(|&path| below[rows[path].path.step]).ok_or(TranscriptError::NotOnAnyPath { n })
 }
 
 /// Resolves the range of messages on a path.
@@ -444,14 +444,14 @@ fn related_messages(part: &LoadedPart, n: MessageNo) -> Result<FxHashSet<Message
 }
 
 /// Returns the line at which the client would continue, if that is not the end of this path.
-fn resume_line(shown: &PathSummary, rows: &[PathSummary]) -> Option<u32> {
+fn resume_line(shown: &PathSummary, rows: &Table<PathIndex, PathSummary>) -> Option<u32> {
     let active = rows.iter().find(|row| row.path.active)?;
     let is_elsewhere = active.n != shown.n || active.path.resumes_before_end;
     active.resumes_at.as_ref().filter(|_| is_elsewhere).map(|entry| entry.line)
 }
 
 /// Builds the header of a path whose last part is the session itself.
-fn header(parts: &[LoadedPart], rows: &[PathSummary], at: usize) -> TranscriptHeader {
+fn header(parts: &[LoadedPart], rows: &Table<PathIndex, PathSummary>, at: PathIndex) -> TranscriptHeader {
     let (own, row) = (&parts[parts.len() - 1].loaded, &rows[at]);
     let paths: Vec<_> = rows.iter().map(|row| row.path.clone()).collect();
     let branchings = own.session.branch_points(&paths);
@@ -546,21 +546,22 @@ fn describe_defects(session: &Session) -> Vec<String> {
 }
 
 /// Returns the range of paths that are listed around one of them.
-pub(crate) fn near(path: usize, paths: usize, around: usize) -> std::ops::Range<usize> {
-    path.saturating_sub(around)..paths.min(path + around + 1)
+pub(crate) fn near(path: PathIndex, paths: usize, around: usize) -> impl Iterator<Item = PathIndex> + Clone {
+    let at = path.index();
+    (at.saturating_sub(around)..paths.min(at + around + 1)).map(PathIndex::from_index)
 }
 
 /// Describes some paths of a session; a session with a single path lists none.
 pub(crate) fn sibling_paths(
-    rows: &[PathSummary],
-    branchings: &[Option<BranchPoint>],
-    listed: std::ops::Range<usize>,
+    rows: &Table<PathIndex, PathSummary>,
+    branchings: &Table<PathIndex, Option<BranchPoint>>,
+    listed: impl Iterator<Item = PathIndex>,
 ) -> Vec<SiblingPath> {
     if rows.len() < 2 {
         return Vec::new();
     }
-    let sibling = |i: usize| {
-        let (row, branching) = (&rows[i], branchings[i]);
+    let sibling = |path: PathIndex| {
+        let (row, branching) = (&rows[path], branchings[path]);
         SiblingPath {
             n: row.n,
             active: row.path.active,

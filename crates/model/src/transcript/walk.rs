@@ -408,7 +408,7 @@ impl TranscriptWalker<'_> {
         number: SubagentNo,
         depth: usize,
     ) -> io::Result<()> {
-        let subagent = &self.transcript.subagents[number.0];
+        let subagent = &self.transcript.subagents[number.index()];
         let event = SubagentEvent { number, subagent };
         let part = subagent.part.as_ref().filter(|_| depth < MAX_NESTING);
         let Some(part) = part.filter(|_| self.shown.mark_subagent_shown(number)) else {

@@ -81,7 +81,7 @@ impl DocumentLinks {
 
     /// Returns the document of a subagent.
     fn subagent(&self, number: SubagentNo) -> &str {
-        self.subagents.get(number.0).map_or("", String::as_str)
+        self.subagents.get(number.index()).map_or("", String::as_str)
     }
 }
 

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use rethread_model::{
-    CallId, CallSidecars, IndexGroups, NodeId, StepId, SubagentNo, TranscriptPart, TranscriptSubagent,
+    CallId, CallSidecars, IndexGroups, NodeId, SessionIndex, StepId, SubagentNo, TranscriptPart,
+    TranscriptSubagent,
 };
 use rethread_store::SkippedPaths;
 use rustc_hash::FxHashMap;
@@ -23,7 +24,7 @@ pub(super) struct SubagentSet {
     steps: Vec<IndexGroups<StepId, StepId>>,
     members: Vec<SubagentMember>,
     /// The subagents, by session and index in it.
-    numbers: FxHashMap<(usize, usize), SubagentNo>,
+    numbers: FxHashMap<(SessionIndex, usize), SubagentNo>,
     /// The subagents that the calls of each subagent started, by call.
     nested: Vec<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// The subagents that were started by the calls with these ids.
@@ -32,7 +33,7 @@ pub(super) struct SubagentSet {
 
 /// A subagent.
 struct SubagentMember {
-    session: usize,
+    session: SessionIndex,
     name: String,
     file: String,
     /// The log that contains it: one of `logs`, or that of the exported session.
@@ -50,10 +51,10 @@ impl SubagentSet {
         skips: &SkippedPaths,
         surveys: &Surveys,
         files: &DocumentFiles,
-        own: usize,
-        earlier: impl Iterator<Item = usize>,
+        own: SessionIndex,
+        earlier: impl Iterator<Item = SessionIndex>,
     ) -> Self {
-        let mut cast = Self {
+        let mut set = Self {
             logs: Vec::new(),
             steps: Vec::new(),
             members: Vec::new(),
@@ -61,7 +62,7 @@ impl SubagentSet {
             nested: Vec::new(),
             by_call_id: FxHashMap::default(),
         };
-        let mut others: Vec<usize> = surveys.sessions_with_calls(own);
+        let mut others: Vec<SessionIndex> = surveys.sessions_with_calls(own);
         others.extend(
             earlier.flat_map(|before| surveys.sessions_with_calls(before).into_iter().chain([before])),
         );
@@ -69,13 +70,13 @@ impl SubagentSet {
         others.dedup();
         others.retain(|&other| other != own);
         for session in std::iter::once(own).chain(others) {
-            cast.add(surveys, files, session, session == own);
+            set.add(surveys, files, session, session == own);
         }
-        cast.find_nested(skips);
-        cast
+        set.find_nested(skips);
+        set
     }
 
-    fn add(&mut self, surveys: &Surveys, files: &DocumentFiles, session: usize, own: bool) {
+    fn add(&mut self, surveys: &Surveys, files: &DocumentFiles, session: SessionIndex, own: bool) {
         let survey = &surveys.sessions[session];
         // The log of another session is read only if it contains an inline subagent.
         let inline = survey.agents.iter().any(|agent| agent.root.is_some());
@@ -95,7 +96,7 @@ impl SubagentSet {
                 None => log,
             };
             let n = self.members.len();
-            self.numbers.insert((session, index), SubagentNo(n));
+            self.numbers.insert((session, index), SubagentNo::from_index(n));
             let call_id = survey.agent_calls[index].as_ref();
             self.members.push(SubagentMember {
                 session,
@@ -106,7 +107,7 @@ impl SubagentSet {
                 is_unlinked: call_id.is_none(),
             });
             if let Some(id) = call_id {
-                self.by_call_id.entry(id.clone()).or_default().push(SubagentNo(n));
+                self.by_call_id.entry(id.clone()).or_default().push(SubagentNo::from_index(n));
             }
         }
     }
@@ -148,7 +149,7 @@ impl SubagentSet {
             found.extend(named.or_else(by_call).map(|by| (n, by)));
         }
         for (n, (by, call)) in found {
-            self.nested[by].entry(call).or_default().push(SubagentNo(n));
+            self.nested[by].entry(call).or_default().push(SubagentNo::from_index(n));
             self.members[n].is_unlinked = false;
         }
     }
@@ -175,7 +176,7 @@ impl SubagentSet {
         number: SubagentNo,
         anchor_prefix: String,
     ) -> TranscriptPart<'p> {
-        let member = &self.members[number.0];
+        let member = &self.members[number.index()];
         let (log, steps) = match member.log {
             Some(log) => (&*self.logs[log], &self.steps[log]),
             None => (&*own.log, &own.steps),
@@ -184,14 +185,14 @@ impl SubagentSet {
             session: &log.loaded.source.file.id,
             anchor_prefix,
             steps: log.agent_passage(member.root, steps),
-            sidecars: call_sidecars(log, &Arc::new(self.nested[number.0].clone())),
+            sidecars: call_sidecars(log, &Arc::new(self.nested[number.index()].clone())),
         }
     }
 
     /// Returns all subagents, for display under their calls.
     pub(super) fn subagents<'p>(&'p self, own: &'p OwnSession) -> Vec<TranscriptSubagent<'p>> {
         let subagent = |(n, member): (usize, &SubagentMember)| {
-            let part = self.part(own, SubagentNo(n), format!("a{}-", n + 1));
+            let part = self.part(own, SubagentNo::from_index(n), format!("a{}-", n + 1));
             TranscriptSubagent {
                 name: member.name.clone(),
                 log: None,
@@ -211,7 +212,7 @@ impl SubagentSet {
     pub(super) fn standalone_part<'p>(
         &'p self,
         own: &'p OwnSession,
-        session: usize,
+        session: SessionIndex,
         index: usize,
     ) -> Option<(SubagentNo, TranscriptPart<'p>)> {
         let number = *self.numbers.get(&(session, index))?;
@@ -219,9 +220,9 @@ impl SubagentSet {
     }
 
     /// Returns the subagents of the exported session whose call is unknown.
-    pub(super) fn unlinked(&self, session: usize) -> Vec<SubagentNo> {
+    pub(super) fn unlinked(&self, session: SessionIndex) -> Vec<SubagentNo> {
         let unlinked = |(n, member): (usize, &SubagentMember)| {
-            (member.is_unlinked && member.session == session).then_some(SubagentNo(n))
+            (member.is_unlinked && member.session == session).then_some(SubagentNo::from_index(n))
         };
         self.members.iter().enumerate().filter_map(unlinked).collect()
     }

@@ -1,8 +1,8 @@
 //! The metadata above the conversation in a document.
 
 use rethread_model::{
-    MessageNo, PathId, PathSummary, TranscriptHeader, TranscriptItem, TranscriptPart, TranscriptTotals,
-    collapse_whitespace, heading,
+    MessageNo, PathId, PathIndex, PathSummary, SessionIndex, TranscriptHeader, TranscriptItem,
+    TranscriptPart, TranscriptTotals, collapse_whitespace, heading,
 };
 
 use super::export_dir::IndexRecord;
@@ -29,9 +29,9 @@ pub(super) fn path_header(
 }
 
 /// Finds the message after which the client would continue, if it is inside this path.
-pub(super) fn resumes_at(surveys: &Surveys, session: usize, path: usize) -> Option<MessageNo> {
+pub(super) fn resumes_at(surveys: &Surveys, session: SessionIndex, path: PathIndex) -> Option<MessageNo> {
     let survey = &surveys.sessions[session];
-    let active = survey.paths.iter().position(|row| row.path.active)?;
+    let (active, _) = survey.paths.iter_enumerated().find(|(_, path)| path.path.active)?;
     let holder = surveys.containing_path(PathId { session, path: active })?;
     (holder == PathId { session, path }).then_some(survey.paths[active].tip.message)?
 }

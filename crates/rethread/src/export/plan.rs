@@ -1,7 +1,9 @@
 //! Decides which documents to write, their names, and which of them are up to date.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
-use rethread_model::{MessageNo, PathId, SiblingPath, StepId};
+use rethread_model::{MessageNo, PathId, PathIndex, SessionIndex, SiblingPath, StepId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -22,10 +24,12 @@ const MIN_SIZE_LIMIT: u64 = 4 << 20;
 
 /// The planned documents of a session.
 pub(super) struct SessionPlan {
-    pub(super) session: usize,
+    pub(super) session: SessionIndex,
     pub(super) source: String,
     pub(super) stem: String,
-    pub(super) documents: Vec<PlannedDocument>,
+    /// The documents of paths.
+    pub(super) documents: BTreeMap<PathIndex, PlannedDocument>,
+    /// The documents of all subagents, or none.
     pub(super) agents: Vec<PlannedDocument>,
     /// Abandoned paths begin at their forks, because all of them in full would be too large.
     pub(super) starts_at_forks: bool,
@@ -33,8 +37,6 @@ pub(super) struct SessionPlan {
 
 /// A planned document.
 pub(super) struct PlannedDocument {
-    /// The index of the path or subagent.
-    pub(super) index: usize,
     pub(super) file: String,
     pub(super) input_hash: String,
     /// It already exists as it would be written.
@@ -44,8 +46,8 @@ pub(super) struct PlannedDocument {
 }
 
 impl PlannedDocument {
-    fn new(index: usize, file: String) -> Self {
-        Self { index, file, input_hash: String::new(), is_current: false, refused: false }
+    fn new(file: String) -> Self {
+        Self { file, input_hash: String::new(), is_current: false, refused: false }
     }
 
     /// Returns whether it needs to be written.
@@ -60,14 +62,14 @@ impl SessionPlan {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &PlannedDocument> {
-        self.documents.iter().chain(&self.agents)
+        self.documents.values().chain(&self.agents)
     }
 }
 
 /// The file names of all documents.
 pub(super) struct DocumentFiles {
     by_path: FxHashMap<PathId, String>,
-    pub(super) agents: FxHashMap<(usize, usize), String>,
+    pub(super) agents: FxHashMap<(SessionIndex, usize), String>,
     /// There is an index of the documents.
     pub(super) with_index: bool,
 }
@@ -78,12 +80,12 @@ impl DocumentFiles {
         let mut files =
             Self { by_path: FxHashMap::default(), agents: FxHashMap::default(), with_index: false };
         for plan in plans {
-            for planned in &plan.documents {
-                let id = PathId { session: plan.session, path: planned.index };
+            for (&path, planned) in &plan.documents {
+                let id = PathId { session: plan.session, path };
                 files.by_path.insert(id, planned.file.clone());
             }
-            for planned in &plan.agents {
-                files.agents.insert((plan.session, planned.index), planned.file.clone());
+            for (index, planned) in plan.agents.iter().enumerate() {
+                files.agents.insert((plan.session, index), planned.file.clone());
             }
         }
         files.with_index = others + files.by_path.len() > 1;
@@ -110,20 +112,20 @@ pub(super) fn plan(
 ) -> Vec<SessionPlan> {
     let mut names = output.names();
     let mut plans = Vec::new();
-    for (session, survey) in surveys.sessions.iter().enumerate().filter(|(_, s)| !s.auxiliary) {
+    for (session, survey) in surveys.sessions.iter_enumerated().filter(|(_, s)| !s.auxiliary) {
         exported.empty_sessions += usize::from(survey.paths.is_empty());
         let source = source_of(survey);
         let stem = names.stem(&source, &survey.header.id, |stem| possible_names(survey, stem, options));
         let ending = options.format.extension();
         let chosen = chosen(surveys, options, session, exported);
         let held =
-            (0..survey.paths.len()).any(|path| surveys.containing_path(PathId { session, path }).is_some());
+            survey.paths.keys().any(|path| surveys.containing_path(PathId { session, path }).is_some());
         // Subagents of a copied path are reached through the path that contains it. In a session without
         // messages, subagents are the only content.
         let with_agents = !chosen.is_empty() || held || survey.paths.is_empty();
         let document =
-            |index: usize| PlannedDocument::new(index, document_name(&stem, survey, index, ending));
-        let agent = |index: usize| PlannedDocument::new(index, agent_file(&stem, survey, index, ending));
+            |path: PathIndex| (path, PlannedDocument::new(document_name(&stem, survey, path, ending)));
+        let agent = |index: usize| PlannedDocument::new(agent_file(&stem, survey, index, ending));
         let agents = if with_agents { 0..survey.agents.len() } else { 0..0 };
         let at_forks = is_too_much(survey, &chosen);
         plans.push(SessionPlan {
@@ -140,7 +142,7 @@ pub(super) fn plan(
 
 /// Returns whether these paths in full would be out of proportion to their session, as with many successive
 /// forks. Up to eight paths never are: none shows more than the session contains.
-fn is_too_much(survey: &Survey, chosen: &[usize]) -> bool {
+fn is_too_much(survey: &Survey, chosen: &[PathIndex]) -> bool {
     let (results, all) = survey.sizes;
     let shown = chosen.iter().map(|&path| survey.path_bytes[path].saturating_add(results));
     shown.fold(0, u64::saturating_add) > MAX_SIZE_FACTOR.saturating_mul(all).saturating_add(MIN_SIZE_LIMIT)
@@ -160,7 +162,7 @@ pub(super) fn document_start(
     surveys: &Surveys,
     options: &ExportOptions,
     plan: &SessionPlan,
-    path: usize,
+    path: PathIndex,
     files: &DocumentFiles,
 ) -> Option<DocumentStart> {
     let survey = &surveys.sessions[plan.session];
@@ -185,18 +187,18 @@ fn source_of(survey: &Survey) -> String {
 /// Returns all names that documents of a session can have in this format.
 pub(super) fn possible_names(survey: &Survey, stem: &str, options: &ExportOptions) -> Vec<String> {
     let ending = options.format.extension();
-    let documents = (0..survey.paths.len()).map(|i| document_name(stem, survey, i, ending));
+    let documents = survey.paths.keys().map(|path| document_name(stem, survey, path, ending));
     documents.chain((0..survey.agents.len()).map(|i| agent_file(stem, survey, i, ending))).collect()
 }
 
 /// Returns `transcript_{id}.md`, or with several paths `…_path1_abandoned.md` and `…_path2.md`.
-fn document_name(stem: &str, survey: &Survey, index: usize, ending: &str) -> String {
-    let row = &survey.paths[index];
+fn document_name(stem: &str, survey: &Survey, path: PathIndex, ending: &str) -> String {
+    let path = &survey.paths[path];
     if survey.paths.len() == 1 {
         return format!("transcript_{stem}.{ending}");
     }
-    let status = if row.path.active { "" } else { "_abandoned" };
-    format!("transcript_{stem}_path{}{status}.{ending}", row.n)
+    let status = if path.path.active { "" } else { "_abandoned" };
+    format!("transcript_{stem}_path{}{status}.{ending}", path.n)
 }
 
 fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String {
@@ -204,15 +206,20 @@ fn agent_file(stem: &str, survey: &Survey, index: usize, ending: &str) -> String
 }
 
 /// Returns the paths of a session to export.
-fn chosen(surveys: &Surveys, options: &ExportOptions, session: usize, exported: &mut Exported) -> Vec<usize> {
+fn chosen(
+    surveys: &Surveys,
+    options: &ExportOptions,
+    session: SessionIndex,
+    exported: &mut Exported,
+) -> Vec<PathIndex> {
     let survey = &surveys.sessions[session];
-    let kept = |&path: &usize| surveys.containing_path(PathId { session, path }).is_none();
-    let all = (0..survey.paths.len()).filter(kept);
+    let kept = |&path: &PathIndex| surveys.containing_path(PathId { session, path }).is_none();
+    let all = survey.paths.keys().filter(kept);
     match options.paths {
         PathChoice::All => all.collect(),
         PathChoice::Active => all.filter(|&i| survey.paths[i].path.is_current()).collect(),
         PathChoice::Number(n) => {
-            let found: Vec<usize> = all.filter(|&i| survey.paths[i].n == n).collect();
+            let found: Vec<PathIndex> = all.filter(|&i| survey.paths[i].n == n).collect();
             if found.is_empty() {
                 exported.errors.push(ExportError::NoPath { session: survey.header.id.clone(), n });
             }
@@ -234,7 +241,7 @@ pub(super) fn mark_unchanged(
         .map(|plan| {
             let made_of = input_hashes(plan, surveys, options, files);
             let mut refused = Vec::new();
-            for (planned, made_of) in plan.documents.iter_mut().chain(&mut plan.agents).zip(made_of) {
+            for (planned, made_of) in plan.documents.values_mut().chain(&mut plan.agents).zip(made_of) {
                 planned.is_current = output.is_current(&planned.file, &made_of);
                 planned.input_hash = made_of;
                 if !planned.is_current
@@ -266,38 +273,38 @@ fn input_hashes(
     );
     let spell = |facts: String| format!("{:032x}", xxh3_128(facts.as_bytes()));
     // Subagents of another session are shown if they have documents.
-    let of = |other: usize| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
+    let of = |other: SessionIndex| (surveys.sessions[other].hash, files.agents.contains_key(&(other, 0)));
     let others: Vec<_> = surveys.sessions_with_calls(plan.session).into_iter().map(of).collect();
-    let documents = plan.documents.iter().map(|planned| {
-        let before = surveys.predecessors_of(plan.session, planned.index);
+    let documents = plan.documents.keys().map(|&path| {
+        let before = surveys.predecessors_of(plan.session, path);
         let before: Vec<_> = before.iter().map(|before| (of(before.session), before.step)).collect();
-        let siblings = siblings(surveys, plan, planned.index, files);
-        let begins = document_start(surveys, options, plan, planned.index, files).map(|cut| cut.begins_in);
+        let siblings = siblings(surveys, plan, path, files);
+        let begins = document_start(surveys, options, plan, path, files).map(|cut| cut.begins_in);
         let (title, hash) = (&survey.title_in_file.title.text, survey.hash);
-        let path = (planned.index, survey.paths[planned.index].status);
+        let path = (path.index(), survey.paths[path].status);
         spell(format!("{how} {hash:x} {before:x?} {others:x?} {title} {path:?} {siblings:?} {begins:?}"))
     });
-    let parents: Vec<&str> = plan.documents.iter().map(|planned| planned.file.as_str()).collect();
+    let parents: Vec<&str> = plan.documents.values().map(|planned| planned.file.as_str()).collect();
     let parents = xxh3_128(format!("{parents:?}").as_bytes());
-    let agents =
-        plan.agents.iter().map(|p| spell(format!("{how} {:x} {} {parents:x}", survey.hash, p.index)));
+    let agents = 0..plan.agents.len();
+    let agents = agents.map(|index| spell(format!("{how} {:x} {index} {parents:x}", survey.hash)));
     documents.chain(agents).collect()
 }
 
 /// Returns the sessions whose text is needed to write the documents.
-pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHashSet<usize> {
+pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHashSet<SessionIndex> {
     let mut needed = FxHashSet::default();
     for plan in plans.iter().filter(|plan| plan.all().any(PlannedDocument::needs_write)) {
         needed.insert(plan.session);
-        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
-            let before = surveys.predecessors_of(plan.session, planned.index);
+        for (&path, _) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
+            let before = surveys.predecessors_of(plan.session, path);
             needed.extend(before.iter().map(|before| before.session));
         }
     }
     // Subagents inside the logs of other sessions are read for the calls that started them.
     let has_inline_agent =
-        |session: &usize| surveys.sessions[*session].agents.iter().any(|agent| agent.root.is_some());
-    let callers: Vec<usize> = needed
+        |session: &SessionIndex| surveys.sessions[*session].agents.iter().any(|agent| agent.root.is_some());
+    let callers: Vec<SessionIndex> = needed
         .iter()
         .flat_map(|&session| surveys.sessions_with_calls(session))
         .filter(has_inline_agent)
@@ -310,14 +317,14 @@ pub(super) fn sessions_to_read(plans: &[SessionPlan], surveys: &Surveys) -> FxHa
 pub(super) fn siblings(
     surveys: &Surveys,
     plan: &SessionPlan,
-    path: usize,
+    path: PathIndex,
     files: &DocumentFiles,
 ) -> (Vec<SiblingPath>, Vec<Option<String>>) {
     let survey = &surveys.sessions[plan.session];
     let around = if plan.starts_at_forks { LISTED_AT_FORKS } else { LISTED_AROUND };
     let listed = near(path, survey.paths.len(), around);
     let paths = sibling_paths(&survey.paths, &survey.branchings, listed.clone());
-    let file = |path: usize| files.file_of(surveys, PathId { session: plan.session, path }).cloned();
+    let file = |path: PathIndex| files.file_of(surveys, PathId { session: plan.session, path }).cloned();
     (paths, listed.map(file).collect())
 }
 

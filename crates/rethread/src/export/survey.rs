@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rethread_model::{
-    BranchPoint, Client, NodeId, PathEnd, PathId, PathSummary, RestampedCopy, SessionContinuation,
-    SessionFingerprint, StepId, Time, Uid, containing_paths,
+    BranchPoint, Client, NodeId, PathEnd, PathId, PathIndex, PathSummary, RestampedCopy, SessionContinuation,
+    SessionFingerprint, SessionIndex, StepId, Table, Time, Uid, containing_paths,
 };
 use rethread_store::{ConfinedPath, SessionFile, find_uuids, hash_file};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -38,14 +38,14 @@ pub(crate) struct Survey {
     pub(crate) hash: u128,
     /// It is read only because others continue it; its own documents are not requested.
     pub(crate) auxiliary: bool,
-    pub(crate) paths: Vec<PathSummary>,
+    pub(crate) paths: Table<PathIndex, PathSummary>,
     /// Bytes of the log and its subagents shown on each path.
-    pub(crate) path_bytes: Vec<u64>,
+    pub(crate) path_bytes: Table<PathIndex, u64>,
     /// Bytes of the session's large results, and of all its files.
     pub(crate) sizes: (u64, u64),
-    pub(crate) branchings: Vec<Option<BranchPoint>>,
+    pub(crate) branchings: Table<PathIndex, Option<BranchPoint>>,
     /// The root of each path.
-    roots: Vec<StepId>,
+    roots: Table<PathIndex, StepId>,
     pub(crate) title_in_file: TitleInFile,
     pub(crate) first_prompt: String,
     pub(crate) span: Option<(Time, Time)>,
@@ -56,28 +56,28 @@ pub(crate) struct Survey {
     calls: Vec<u64>,
     forked_from: Option<String>,
     restamped: Option<RestampedCopy>,
-    sketch: SessionFingerprint,
+    fingerprint: SessionFingerprint,
     /// Roots whose parents are in other files.
     missing_parents: Vec<(StepId, Uid)>,
 }
 
 /// All sessions of an export.
 pub(crate) struct Surveys {
-    pub(crate) sessions: Vec<Survey>,
+    pub(crate) sessions: Table<SessionIndex, Survey>,
     /// Reads their logs.
     pub(crate) logs: LogReader,
     /// For each skipped path, the one that contains it.
     contained_in: FxHashMap<PathId, PathId>,
     /// The sessions that have subagents, by hash of the id of the starting call.
-    sessions_by_call: FxHashMap<u64, Vec<usize>>,
-    predecessors: FxHashMap<(usize, StepId), Predecessor>,
+    sessions_by_call: FxHashMap<u64, Vec<SessionIndex>>,
+    predecessors: FxHashMap<(SessionIndex, StepId), Predecessor>,
     pub(crate) errors: Vec<Error>,
 }
 
 /// The predecessor of a root: a session, a step of it, and the counts on the path to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Predecessor {
-    pub(crate) session: usize,
+    pub(crate) session: SessionIndex,
     pub(crate) step: StepId,
     pub(crate) counts: (u32, u32, u32),
     root: StepId,
@@ -98,26 +98,28 @@ impl Surveys {
             })
             .collect();
         let mut surveys = Self {
-            sessions: Vec::new(),
+            sessions: Table::default(),
             logs,
             contained_in: FxHashMap::default(),
             sessions_by_call: FxHashMap::default(),
             predecessors: FxHashMap::default(),
             errors: Vec::new(),
         };
+        let mut sessions = Vec::new();
         for survey in read {
             match survey {
-                Ok(survey) => surveys.sessions.push(survey),
+                Ok(survey) => sessions.push(survey),
                 Err(error) => surveys.errors.push(error),
             }
         }
-        titles::apply_other_summaries(surveys.sessions.iter_mut().map(|survey| &mut survey.title_in_file));
+        titles::apply_other_summaries(sessions.iter_mut().map(|survey| &mut survey.title_in_file));
         // Originals come before copies, so that of equal paths the original is kept.
-        surveys.sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
+        sessions.sort_by_cached_key(|s| (s.forked_from.is_some(), s.source.file.path.clone()));
+        surveys.sessions = sessions.into();
         surveys.link_predecessors(library, client);
         surveys.match_restamped_forks();
         surveys.find_contained_paths(options);
-        for (session, survey) in surveys.sessions.iter().enumerate() {
+        for (session, survey) in surveys.sessions.iter_enumerated() {
             for id in survey.agent_calls.iter().flatten() {
                 surveys.sessions_by_call.entry(hash_of_id(id)).or_default().push(session);
             }
@@ -127,7 +129,7 @@ impl Surveys {
 
     /// Returns the log of a session as it was in the survey. It is read again if its facts were not kept; fails
     /// if it has changed.
-    pub(crate) fn log(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
+    pub(crate) fn log(&self, session: SessionIndex) -> Result<Arc<ExportLog>, ExportError> {
         let survey = &self.sessions[session];
         if let Some(log) = &survey.log {
             return Ok(Arc::clone(log));
@@ -140,8 +142,9 @@ impl Surveys {
     }
 
     /// Releases the facts of all other sessions.
-    pub(crate) fn keep_logs(&mut self, needed: &FxHashSet<usize>) {
-        for (session, survey) in self.sessions.iter_mut().enumerate() {
+    pub(crate) fn keep_logs(&mut self, needed: &FxHashSet<SessionIndex>) {
+        for session in self.sessions.keys() {
+            let survey = &mut self.sessions[session];
             survey.log = survey.log.take().filter(|_| needed.contains(&session));
         }
     }
@@ -152,10 +155,10 @@ impl Surveys {
     }
 
     /// Returns the other sessions whose subagents a session shows under copies of their calls.
-    pub(crate) fn sessions_with_calls(&self, session: usize) -> Vec<usize> {
+    pub(crate) fn sessions_with_calls(&self, session: SessionIndex) -> Vec<SessionIndex> {
         let calls = self.sessions[session].calls.iter();
         let started = calls.filter_map(|call| self.sessions_by_call.get(call)).flatten().copied();
-        let mut others: Vec<usize> = started.filter(|&other| other != session).collect();
+        let mut others: Vec<SessionIndex> = started.filter(|&other| other != session).collect();
         others.sort_unstable();
         others.dedup();
         others
@@ -163,24 +166,25 @@ impl Surveys {
 
     /// Finds the predecessors of roots in other files.
     fn link_predecessors(&mut self, library: &Library, client: Client) {
-        let mut open = 0..self.sessions.len();
+        let mut open: Vec<SessionIndex> = self.sessions.keys().collect();
         for _ in 0..MAX_ROUNDS {
             // Wanted ids, by directory: every file is searched once per round.
-            let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(usize, StepId)>>> = FxHashMap::default();
-            for session in open.clone() {
+            let mut by_dir: FxHashMap<PathBuf, FxHashMap<Uid, Vec<(SessionIndex, StepId)>>> =
+                FxHashMap::default();
+            for session in open {
                 let survey = &self.sessions[session];
                 let Some(dir) = dir_of(&survey.source) else { continue };
                 for &(root, uid) in &survey.missing_parents {
                     by_dir.entry(dir.clone()).or_default().entry(uid).or_default().push((session, root));
                 }
             }
-            open = self.sessions.len()..self.sessions.len();
+            let known = self.sessions.len();
             let mut dirs: Vec<_> = by_dir.into_iter().collect();
             dirs.sort_by(|a, b| a.0.cmp(&b.0));
             for (dir, wanted) in dirs {
                 self.find_predecessors_in(library, client, &dir, &wanted);
             }
-            open.end = self.sessions.len();
+            open = self.sessions.keys().skip(known).collect();
             if open.is_empty() {
                 return;
             }
@@ -192,7 +196,7 @@ impl Surveys {
         library: &Library,
         client: Client,
         dir: &Path,
-        wanted: &FxHashMap<Uid, Vec<(usize, StepId)>>,
+        wanted: &FxHashMap<Uid, Vec<(SessionIndex, StepId)>>,
     ) {
         let holds =
             |file: &SessionFile| find_uuids(file, &|uid| wanted.contains_key(&uid)).unwrap_or_default();
@@ -207,8 +211,8 @@ impl Surveys {
             .filter(|(_, uids)| !uids.is_empty())
             .collect();
         let mut known: FxHashSet<Uid> = FxHashSet::default();
-        let mut by_path: FxHashMap<PathBuf, usize> =
-            self.sessions.iter().enumerate().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
+        let mut by_path: FxHashMap<PathBuf, SessionIndex> =
+            self.sessions.iter_enumerated().map(|(i, s)| (s.source.file.path.clone(), i)).collect();
         for (file, mut uids) in found {
             uids.retain(|uid| known.insert(*uid));
             let known_log = by_path.get(&file.path).map(|&at| self.log(at));
@@ -225,9 +229,9 @@ impl Surveys {
                         let Ok(mut survey) = survey_of(library, &log, client) else { continue };
                         survey.auxiliary = true;
                         survey.log = self.logs.keep(Arc::clone(&log));
-                        self.sessions.push(survey);
-                        by_path.insert(file.path.clone(), self.sessions.len() - 1);
-                        self.sessions.len() - 1
+                        let added = self.sessions.push(survey);
+                        by_path.insert(file.path.clone(), added);
+                        added
                     }
                 };
                 let before = Predecessor { session: at, step, counts: counts[step], root: roots[step] };
@@ -242,11 +246,11 @@ impl Surveys {
 
     /// Matches the last message of a fork to its original, because the SDKs give it a new timestamp.
     fn match_restamped_forks(&mut self) {
-        let by_id: FxHashMap<String, usize> =
-            self.sessions.iter().enumerate().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
+        let by_id: FxHashMap<String, SessionIndex> =
+            self.sessions.iter_enumerated().rev().map(|(i, s)| (s.source.file.id.clone(), i)).collect();
         // The original key of each copied message; a fork of a fork is resolved repeatedly.
         let mut known_as: FxHashMap<u64, u64> = FxHashMap::default();
-        let mut by_origin: FxHashMap<usize, Vec<RestampedCopy>> = FxHashMap::default();
+        let mut by_origin: FxHashMap<SessionIndex, Vec<RestampedCopy>> = FxHashMap::default();
         for fork in &self.sessions {
             let of = fork.forked_from.as_ref().and_then(|from| by_id.get(from));
             if let Some((restamped, &of)) = fork.restamped.zip(of) {
@@ -263,7 +267,7 @@ impl Surveys {
                 }
             }
         }
-        for fork in &mut self.sessions {
+        for fork in self.sessions.iter_mut() {
             let Some(restamped) = fork.restamped else { continue };
             let mut key = restamped.key;
             for _ in 0..MAX_ROUNDS {
@@ -272,26 +276,31 @@ impl Surveys {
                     None => break,
                 }
             }
-            fork.sketch.replace_key(restamped.key, key);
+            fork.fingerprint.replace_key(restamped.key, key);
         }
     }
 
     fn find_contained_paths(&mut self, options: &ExportOptions) {
-        let sketches: Vec<SessionFingerprint> =
-            self.sessions.iter_mut().map(|s| std::mem::take(&mut s.sketch)).collect();
+        let fingerprints: Vec<SessionFingerprint> =
+            self.sessions.iter_mut().map(|s| std::mem::take(&mut s.fingerprint)).collect();
         // A path selected by number is written even if another contains it.
         if options.all_copies || matches!(options.paths, PathChoice::Number(_)) {
             return;
         }
         let only_active = options.paths == PathChoice::Active;
-        let asked = |survey: &Survey| -> Vec<usize> {
-            let all = 0..if survey.auxiliary { 0 } else { survey.paths.len() };
-            all.filter(|&i| !only_active || survey.paths[i].path.is_current()).collect()
+        // The requested paths of each session; what follows counts only these.
+        let asked = |survey: &Survey| -> Table<PathIndex, PathIndex> {
+            let all = survey.paths.iter_enumerated().filter(|_| !survey.auxiliary);
+            let all = all.filter(|(_, path)| !only_active || path.path.is_current());
+            all.map(|(index, _)| index).collect()
         };
-        let asked: Vec<Vec<usize>> = self.sessions.iter().map(asked).collect();
-        let sketches: Vec<SessionFingerprint> =
-            sketches.into_iter().zip(&asked).map(|(sketch, asked)| sketch.retain_path_ends(asked)).collect();
-        let joints: Vec<SessionContinuation> = self
+        let asked: Table<SessionIndex, _> = self.sessions.iter().map(asked).collect();
+        let fingerprints: Vec<SessionFingerprint> = fingerprints
+            .into_iter()
+            .zip(&asked)
+            .map(|(fingerprint, asked)| fingerprint.retain_path_ends(asked.as_slice()))
+            .collect();
+        let continuations: Vec<SessionContinuation> = self
             .predecessors
             .iter()
             .map(|(&(session, root), before)| SessionContinuation {
@@ -301,8 +310,8 @@ impl Surveys {
             })
             .collect();
         let real = |id: PathId| PathId { session: id.session, path: asked[id.session][id.path] };
-        for (session, held) in containing_paths(&sketches, &joints).into_iter().enumerate() {
-            for (path, by) in held.into_iter().enumerate() {
+        for (session, containers) in containing_paths(&fingerprints, &continuations).iter_enumerated() {
+            for (path, &by) in containers.iter_enumerated() {
                 if let Some(by) = by {
                     self.contained_in.insert(real(PathId { session, path }), real(by));
                 }
@@ -311,7 +320,7 @@ impl Surveys {
     }
 
     /// Returns the predecessors of a path in other files, oldest first.
-    pub(crate) fn predecessors_of(&self, session: usize, path: usize) -> Vec<Predecessor> {
+    pub(crate) fn predecessors_of(&self, session: SessionIndex, path: PathIndex) -> Vec<Predecessor> {
         let mut found = Vec::new();
         let mut at = (session, self.sessions[session].roots[path]);
         let mut visited = vec![session];
@@ -357,12 +366,12 @@ fn survey(library: &Library, logs: &LogReader, source: &LogSource, client: Clien
 
 fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Survey, Error> {
     let loaded = &log.loaded;
-    let paths = log.path_rows(client)?;
+    let paths: Table<PathIndex, PathSummary> = log.path_rows(client)?.into();
     let session = log.session();
     let roots = session.roots_by_step();
     let of_paths: Vec<_> = paths.iter().map(|row| row.path.clone()).collect();
     let ending = |row: &PathSummary| PathEnd { step: row.path.step, active: row.path.active };
-    let of_paths_roots: Vec<StepId> = paths.iter().map(|row| roots[row.path.step]).collect();
+    let of_paths_roots: Table<PathIndex, StepId> = paths.iter().map(|row| roots[row.path.step]).collect();
     let distinct: FxHashSet<StepId> = of_paths_roots.iter().copied().collect();
     let wanted = |root: StepId| Some((root, loaded.external_root_parent(root)?));
     let wanted: Vec<(StepId, Uid)> = distinct.into_iter().filter_map(wanted).collect();
@@ -394,7 +403,11 @@ fn survey_of(library: &Library, log: &ExportLog, client: Client) -> Result<Surve
         auxiliary: false,
         branchings: session.branch_points(&of_paths),
         roots: of_paths_roots,
-        sketch: SessionFingerprint::new(session, log.content_keys()?, paths.iter().map(ending).collect()),
+        fingerprint: SessionFingerprint::new(
+            session,
+            log.content_keys()?,
+            paths.iter().map(ending).collect(),
+        ),
         restamped: log.restamped()?,
         title_in_file: titled,
         first_prompt: session.facts.first_prompt.clone().unwrap_or_default(),

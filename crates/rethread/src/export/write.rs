@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use rethread_model::{
-    CallId, PathId, SubagentNo, Transcript, TranscriptHeader, TranscriptPart, TranscriptRange,
-    TranscriptSubagent, VisibleContent, VisibleThinking,
+    CallId, PathId, PathIndex, SessionIndex, SubagentNo, Transcript, TranscriptHeader, TranscriptPart,
+    TranscriptRange, TranscriptSubagent, VisibleContent, VisibleThinking,
 };
 use rethread_render::{Document, DocumentLinks, write_document};
 use rustc_hash::FxHashMap;
@@ -59,15 +59,18 @@ impl Exporter<'_> {
     }
 
     /// Returns the log of a session, if it is still the one of the first pass.
-    fn load(&self, session: usize) -> Result<Arc<ExportLog>, ExportError> {
+    fn load(&self, session: SessionIndex) -> Result<Arc<ExportLog>, ExportError> {
         self.surveys.log(session)
     }
 
     /// Reads the sessions that the documents to be written continue from.
-    fn load_earlier(&self, plan: &SessionPlan) -> Result<FxHashMap<usize, Arc<ExportLog>>, ExportError> {
+    fn load_earlier(
+        &self,
+        plan: &SessionPlan,
+    ) -> Result<FxHashMap<SessionIndex, Arc<ExportLog>>, ExportError> {
         let mut earlier = FxHashMap::default();
-        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
-            for before in self.surveys.predecessors_of(plan.session, planned.index) {
+        for (&path, _) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
+            for before in self.surveys.predecessors_of(plan.session, path) {
                 if let std::collections::hash_map::Entry::Vacant(place) = earlier.entry(before.session) {
                     place.insert(self.load(before.session)?);
                 }
@@ -98,11 +101,11 @@ impl Exporter<'_> {
             started_before,
         };
         let images = ImageWriter::new(self.output);
-        for planned in plan.documents.iter().filter(|planned| planned.needs_write()) {
-            self.write_path(plan, planned, &logs, &images, done);
+        for (&path, planned) in plan.documents.iter().filter(|(_, planned)| planned.needs_write()) {
+            self.write_path(plan, (path, planned), &logs, &images, done);
         }
-        for planned in plan.agents.iter().filter(|planned| planned.needs_write()) {
-            if let Some((number, part)) = set.standalone_part(&own, plan.session, planned.index) {
+        for (index, planned) in plan.agents.iter().enumerate().filter(|(_, planned)| planned.needs_write()) {
+            if let Some((number, part)) = set.standalone_part(&own, plan.session, index) {
                 self.write_subagent(plan, planned, (number, part), &logs, &images, done);
             }
         }
@@ -114,16 +117,16 @@ impl Exporter<'_> {
     fn write_path(
         &self,
         plan: &SessionPlan,
-        planned: &PlannedDocument,
+        (path, planned): (PathIndex, &PlannedDocument),
         logs: &SessionLogs<'_>,
         images: &ImageWriter<'_>,
         done: &mut SessionExport,
     ) {
         let surveys = self.surveys;
         let survey = &surveys.sessions[plan.session];
-        let row = &survey.paths[planned.index];
-        let cut = plan::document_start(surveys, self.options, plan, planned.index, self.files);
-        let before = surveys.predecessors_of(plan.session, planned.index);
+        let row = &survey.paths[path];
+        let cut = plan::document_start(surveys, self.options, plan, path, self.files);
+        let before = surveys.predecessors_of(plan.session, path);
         let before = if cut.is_some() { Vec::new() } else { before };
         let mut parts: Vec<TranscriptPart<'_>> =
             before.iter().enumerate().map(|(i, before)| logs.earlier_part(i, before)).collect();
@@ -136,8 +139,8 @@ impl Exporter<'_> {
             sidecars: call_sidecars(&logs.own.log, &logs.started),
         });
         let mut header = head::path_header(survey, row, &parts, &before, cut.is_some());
-        header.resumes_at = head::resumes_at(surveys, plan.session, planned.index);
-        let (siblings, sibling_files) = plan::siblings(surveys, plan, planned.index, self.files);
+        header.resumes_at = head::resumes_at(surveys, plan.session, path);
+        let (siblings, sibling_files) = plan::siblings(surveys, plan, path, self.files);
         header.siblings = siblings;
         let record = FileRecord { row: Some(head::index_row(survey, &header)), ..plan.record() };
         // If there are very many documents, only complete ones list them.
@@ -171,11 +174,11 @@ impl Exporter<'_> {
         done: &mut SessionExport,
     ) {
         let survey = &self.surveys.sessions[plan.session];
-        let is_active = |planned: &&PlannedDocument| survey.paths[planned.index].path.active;
-        let parent = plan.documents.iter().find(is_active).or(plan.documents.last());
-        let header = head::subagent_header(survey, &logs.subagents[number.0].name, &part);
+        let is_active = |(path, _): &(&PathIndex, &PlannedDocument)| survey.paths[**path].path.active;
+        let parent = plan.documents.iter().find(is_active).or(plan.documents.last_key_value());
+        let header = head::subagent_header(survey, &logs.subagents[number.index()].name, &part);
         let links = DocumentLinks {
-            parent: parent.map(|planned| planned.file.clone()),
+            parent: parent.map(|(_, planned)| planned.file.clone()),
             subagents: Arc::clone(&logs.files),
             root_prefix: "../",
             has_index: self.files.with_index,
@@ -231,9 +234,9 @@ impl Exporter<'_> {
     pub(super) fn report(&self, plans: &[SessionPlan], exported: &mut Exported) {
         for plan in plans {
             let survey = &self.surveys.sessions[plan.session];
-            for (i, row) in survey.paths.iter().enumerate() {
-                let Some(document) = self.exported_document(plan, i) else { continue };
-                let before = self.surveys.predecessors_of(plan.session, i);
+            for (path, row) in survey.paths.iter_enumerated() {
+                let Some(document) = self.exported_document(plan, path) else { continue };
+                let before = self.surveys.predecessors_of(plan.session, path);
                 exported.transcripts.push(ExportedTranscript {
                     session: survey.header.id.as_str().into(),
                     path_n: row.n,
@@ -244,18 +247,20 @@ impl Exporter<'_> {
                     document,
                 });
             }
-            exported.subagents.extend(plan.agents.iter().map(|planned| ExportedSubagent {
-                session: survey.header.id.as_str().into(),
-                name: subagent_name(&survey.agents[planned.index], planned.index),
-                file: self.exported_file(planned),
+            exported.subagents.extend(plan.agents.iter().enumerate().map(|(index, planned)| {
+                ExportedSubagent {
+                    session: survey.header.id.as_str().into(),
+                    name: subagent_name(&survey.agents[index], index),
+                    file: self.exported_file(planned),
+                }
             }));
         }
     }
 
     /// Returns the document that shows a path; `None` if the path was not requested.
-    fn exported_document(&self, plan: &SessionPlan, path: usize) -> Option<ExportedDocument> {
-        if let Ok(at) = plan.documents.binary_search_by_key(&path, |planned| planned.index) {
-            return Some(ExportedDocument::File(self.exported_file(&plan.documents[at])));
+    fn exported_document(&self, plan: &SessionPlan, path: PathIndex) -> Option<ExportedDocument> {
+        if let Some(planned) = plan.documents.get(&path) {
+            return Some(ExportedDocument::File(self.exported_file(planned)));
         }
         let holder = self.surveys.containing_path(PathId { session: plan.session, path })?;
         let file = self.files.own_file(holder).map(|file| self.output.path(file));
@@ -275,14 +280,14 @@ impl Exporter<'_> {
 /// The logs of a session, of those that it continues from, and of their subagents.
 struct SessionLogs<'d> {
     own: &'d OwnSession,
-    earlier: &'d FxHashMap<usize, Arc<ExportLog>>,
+    earlier: &'d FxHashMap<SessionIndex, Arc<ExportLog>>,
     subagents: Arc<Vec<TranscriptSubagent<'d>>>,
     /// The documents of the subagents.
     files: Arc<Vec<String>>,
     /// The subagents that calls of the session started.
     started: Arc<FxHashMap<CallId, Vec<SubagentNo>>>,
     /// The same for the earlier sessions.
-    started_before: FxHashMap<usize, Arc<FxHashMap<CallId, Vec<SubagentNo>>>>,
+    started_before: FxHashMap<SessionIndex, Arc<FxHashMap<CallId, Vec<SubagentNo>>>>,
     unlinked: Vec<SubagentNo>,
 }
 
