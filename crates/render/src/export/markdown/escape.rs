@@ -36,6 +36,17 @@ pub(super) fn opens_attributes(text: &[u8], at: usize) -> bool {
         || rest.len() >= 199 && !rest.iter().any(|b| matches!(b, b'}' | b'{' | b'\n'))
 }
 
+/// Returns whether a `{` begins words in braces at the end of a line. If the line is a heading, some renderers read
+/// them as attributes.
+pub(super) fn ends_line(text: &[u8], at: usize) -> bool {
+    let rest = &text[at + 1..];
+    let near = &rest[..rest.len().min(200)];
+    let close = near.iter().position(|b| matches!(b, b'}' | b'{' | b'\n'));
+    let Some(close) = close.filter(|&close| near[close] == b'}') else { return false };
+    let mut after = rest[close + 1..].iter().skip_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'#'));
+    matches!(after.next(), None | Some(b'\n'))
+}
+
 /// Returns whether `&#` begins a character reference. Where it does not, an HTML parser may search for its
 /// end through the rest of the document.
 pub(super) fn is_reference(text: &[u8], at: usize) -> bool {
@@ -97,7 +108,7 @@ pub(super) fn escape_inline(text: &str) -> String {
                 out.push(c);
             }
             '%' if out.ends_with('%') => out.push_str("\\%"),
-            '{' if opens_attributes(text.as_bytes(), at) => entity(&mut out, c),
+            '{' if opens_attributes(text.as_bytes(), at) || text.ends_with('}') => entity(&mut out, c),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
             c => out.push(c),
@@ -232,6 +243,20 @@ mod tests {
         }
         for text in ["<", "< a", "<3", "<="] {
             assert!(!opens_tag(text.as_bytes(), 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn words_in_braces_at_the_end_of_a_line_may_be_attributes() {
+        for (text, ends) in [
+            ("# a {b}", true),
+            ("a {\"b c\"}  \n---", true),
+            ("# a {b} ##", true),
+            ("# a {b} c", false),
+            ("# a {b", false),
+        ] {
+            let at = text.find('{').expect("a brace");
+            assert_eq!(ends_line(text.as_bytes(), at), ends, "{text}");
         }
     }
 

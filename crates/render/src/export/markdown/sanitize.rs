@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::escape::{
-    autolink_breaker, code_element, is_active, is_allowed_address, is_escaped, is_reference,
+    autolink_breaker, code_element, ends_line, is_active, is_allowed_address, is_escaped, is_reference,
     opens_attributes, opens_tag,
 };
 use super::outline::{Outline, is_closed, line_start, unnest_code};
@@ -367,7 +367,7 @@ impl EscapeScanner<'_> {
             b'`' | b'$' if is_escaped(bytes, at) => {}
             b'`' => insert_mark(edits, at, "\\"),
             // Some parsers ignore a backslash here.
-            b'{' if opens_attributes(bytes, at) => {
+            b'{' if opens_attributes(bytes, at) || ends_line(bytes, at) => {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&#123;".into()));
             }
@@ -546,7 +546,9 @@ mod tests {
     }
 
     /// Pieces of Markdown and HTML used in attacks, and separators between them.
-    const PIECES: [&str; 92] = [
+    const PIECES: [&str; 94] = [
+        " {b}\n",
+        "{\"b\"}",
         "<script>",
         "</script>",
         "<img src=x onerror=y>",
