@@ -47,6 +47,14 @@ pub(super) fn ends_line(text: &[u8], at: usize) -> bool {
     matches!(after.next(), None | Some(b'\n'))
 }
 
+/// Returns whether a `[` begins the label of a definition that ends inside a code span, which does not protect it.
+/// Other labels are broken at their end.
+pub(super) fn opens_definition(text: &[u8], at: usize) -> bool {
+    let label = &text[at + 1..text.len().min(at + 1200)];
+    let end = (0..label.len()).find(|&i| matches!(label[i], b'[' | b']') && !is_escaped(label, i));
+    end.is_some_and(|end| label[end..].starts_with(b"]:") && label[..end].contains(&b'`'))
+}
+
 /// Returns whether `&#` begins a character reference. Where it does not, an HTML parser may search for its
 /// end through the rest of the document.
 pub(super) fn is_reference(text: &[u8], at: usize) -> bool {

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use super::escape::{
     autolink_breaker, code_element, ends_line, is_active, is_allowed_address, is_escaped, is_reference,
-    opens_attributes, opens_tag,
+    opens_attributes, opens_definition, opens_tag,
 };
 use super::outline::{Outline, is_closed, line_start, unnest_code};
 use crate::export::safe::strip_control_codes;
@@ -377,6 +377,7 @@ impl EscapeScanner<'_> {
             b'+' if at == words && bytes[at..].starts_with(b"+++") => insert_mark(edits, at, "\\"),
             // Some renderers read it as a link, with any scheme.
             b'[' if next == b'[' => insert_mark(edits, at + 1, "\\"),
+            b'[' if at == words && opens_definition(bytes, at) => insert_mark(edits, at, "\\"),
             b'~' if at == words && bytes[at..].starts_with(b"~~~") => insert_mark(edits, at, "\\"),
             b':' if at == words && next == b':' => insert_mark(edits, at, "\\"),
             b'=' if at == words && is_underline(bytes, at) => insert_mark(edits, at, "\\"),
@@ -546,8 +547,10 @@ mod tests {
     }
 
     /// Pieces of Markdown and HTML used in attacks, and separators between them.
-    const PIECES: [&str; 94] = [
+    const PIECES: [&str; 96] = [
         " {b}\n",
+        "\n\n[^a",
+        "`b]:c`",
         "{\"b\"}",
         "<script>",
         "</script>",
