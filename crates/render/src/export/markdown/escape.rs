@@ -36,15 +36,11 @@ pub(super) fn opens_attributes(text: &[u8], at: usize) -> bool {
         || rest.len() >= 199 && !rest.iter().any(|b| matches!(b, b'}' | b'{' | b'\n'))
 }
 
-/// Returns whether a `{` begins words in braces at the end of a line. If the line is a heading, some renderers read
-/// them as attributes.
-pub(super) fn ends_line(text: &[u8], at: usize) -> bool {
-    let rest = &text[at + 1..];
-    let near = &rest[..rest.len().min(200)];
-    let close = near.iter().position(|b| matches!(b, b'}' | b'{' | b'\n'));
-    let Some(close) = close.filter(|&close| near[close] == b'}') else { return false };
-    let mut after = rest[close + 1..].iter().skip_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'#'));
-    matches!(after.next(), None | Some(b'\n'))
+/// Returns whether a `}` ends its line, whose content starts at `line`, after a `{`. If the line is a heading, some
+/// renderers read the words in the braces as attributes.
+pub(super) fn closes_line(text: &[u8], line: usize, at: usize) -> bool {
+    let mut after = text[at + 1..].iter().skip_while(|b| matches!(b, b' ' | b'\t' | b'\r' | b'#'));
+    matches!(after.next(), None | Some(b'\n')) && memchr::memchr(b'{', &text[line.min(at)..at]).is_some()
 }
 
 /// Returns whether a `[` begins the label of a definition that ends inside a code span, which does not protect it.
@@ -261,10 +257,11 @@ mod tests {
             ("a {\"b c\"}  \n---", true),
             ("# a {b} ##", true),
             ("# a {b} c", false),
-            ("# a {b", false),
+            ("# a {b[{c}", true),
+            ("# a }", false),
         ] {
-            let at = text.find('{').expect("a brace");
-            assert_eq!(ends_line(text.as_bytes(), at), ends, "{text}");
+            let at = text.rfind('}').expect("a brace");
+            assert_eq!(closes_line(text.as_bytes(), 0, at), ends, "{text}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::escape::{
-    autolink_breaker, code_element, ends_line, is_active, is_allowed_address, is_escaped, is_reference,
+    autolink_breaker, closes_line, code_element, is_active, is_allowed_address, is_escaped, is_reference,
     opens_attributes, opens_definition, opens_tag,
 };
 use super::outline::{Outline, is_closed, line_start, unnest_code};
@@ -367,7 +367,8 @@ impl EscapeScanner<'_> {
             b'`' | b'$' if is_escaped(bytes, at) => {}
             b'`' => insert_mark(edits, at, "\\"),
             // Some parsers ignore a backslash here.
-            b'{' if opens_attributes(bytes, at) || ends_line(bytes, at) => {
+            b'}' if closes_line(bytes, words, at) => edits.push((at..at + 1, "&#125;".into())),
+            b'{' if opens_attributes(bytes, at) => {
                 let from = if is_escaped(bytes, at) { at - 1 } else { at };
                 edits.push((from..at + 1, "&#123;".into()));
             }
@@ -547,11 +548,12 @@ mod tests {
     }
 
     /// Pieces of Markdown and HTML used in attacks, and separators between them.
-    const PIECES: [&str; 96] = [
+    const PIECES: [&str; 97] = [
         " {b}\n",
         "\n\n[^a",
         "`b]:c`",
         "{\"b\"}",
+        "{b[{c}\n",
         "<script>",
         "</script>",
         "<img src=x onerror=y>",
